@@ -1,0 +1,55 @@
+# Every target sets up by itself what it needs: on a fresh machine, `make generate` and `make test` are enough.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+PACKAGE_CODE := runtime codegen tests benchmarks
+
+.PHONY: setup generate check lint types imports generated test bench clean
+.DEFAULT_GOAL := test
+
+setup: $(READY)
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "mcprev needs Python 3.11 or newer: make PYTHON=/path/to/python3.11"; exit 1; }
+	@if command -v uv >/dev/null 2>&1; then \
+	  uv venv --quiet --allow-existing --python $(PYTHON) $(VENV) \
+	  && uv pip install --quiet --python $(BIN)/python -e '.[codegen]' --group dev; \
+	else \
+	  $(PYTHON) -m venv $(VENV) \
+	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1' \
+	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[codegen]' --group dev; \
+	fi
+	@touch $@
+
+generate: setup
+	$(BIN)/mcprev generate
+
+check: lint types imports generated
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/black --quiet --check $(PACKAGE_CODE)
+
+types: setup
+	$(BIN)/mypy
+	$(BIN)/pyright
+
+imports: setup
+	$(BIN)/lint-imports
+
+generated: setup
+	$(BIN)/mcprev generate --check
+
+test: setup
+	$(BIN)/pytest -n auto
+
+bench: setup
+	$(BIN)/python benchmarks/imports.py
+	$(BIN)/python benchmarks/generate.py
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
