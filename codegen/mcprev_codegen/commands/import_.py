@@ -1,0 +1,37 @@
+"""`mcprev import`: a schema.ts of upstream's becomes a pinned contract."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from mcprev_codegen.errors import EXIT_CODE, CodegenError
+
+
+@click.command("import")
+@click.argument("source", metavar="PATH_OR_URL")
+@click.option("--revision", required=True, metavar="REV", help="The date of the revision, or 'draft'.")
+@click.option(
+    "--commit", metavar="SHA", help="Upstream's commit, where it cannot be found out from the source."
+)
+@click.option(
+    "--location", metavar="URL", help="Where upstream keeps the file, where it is not the usual place."
+)
+def command(*, source: str, revision: str, commit: str | None, location: str | None) -> None:
+    """Import the schema.ts at PATH_OR_URL as revision REV and pin it.
+
+    Its declarations are written to schema/REV/schema.ts in canonical form, without its prose; where it came
+    from goes into schema/revisions.toml. Exit codes: 0 done, 2 usage, 3 the file is not in order.
+    """
+    from mcprev_codegen.importer import import_schema
+    from mcprev_codegen.revisions import schema_folder
+
+    try:
+        pin = import_schema(schema_folder(), source, revision, commit=commit, location=location)
+    except CodegenError as error:
+        click.echo(str(error), err=True)
+        sys.exit(EXIT_CODE)
+    click.echo(
+        f"pinned {pin.revision}: commit {pin.commit[:12]}, sha256 {pin.sha256[:12]}; next: mcprev generate"
+    )

@@ -1,0 +1,83 @@
+"""Our own one-line descriptions, put in the place of upstream's prose.
+
+`schema/descriptions.toml` is shared by all revisions; `[revisions."REV".types.NAME]` overrides what a name
+means in one of them, key by key. A field's key is its wire name or a dotted path into inline objects.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from mcprev_codegen import ir
+from mcprev_codegen.errors import InputError
+
+FILE: Final = "descriptions.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class TypeText:
+    """The texts of one type."""
+
+    doc: str | None = None
+    fields: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptions:
+    """The texts that hold for one revision."""
+
+    types: Mapping[str, TypeText]
+    fields: Mapping[str, str]
+    constants: Mapping[str, str]
+
+    def attach(self, module: ir.Module) -> ir.Module:
+        """The module with our texts as its only prose."""
+        return ir.Module(tuple(self._declaration(decl) for decl in ir.contract(module).decls))
+
+    def _declaration(self, decl: ir.Decl) -> ir.Decl:
+        if isinstance(decl, ir.Const):
+            return replace(decl, doc=ir.Doc(text=self.constants.get(decl.name)))
+        texts = self.types.get(decl.name, TypeText())
+        doc = ir.Doc(text=texts.doc)
+        if isinstance(decl, ir.Alias):
+            return replace(decl, doc=doc, type=self._type(decl.type, texts, ""))
+        return replace(decl, doc=doc, fields=tuple(self._field(f, texts, "") for f in decl.fields))
+
+    def _field(self, member: ir.Field, texts: TypeText, path: str) -> ir.Field:
+        key = path + member.name
+        text = texts.fields.get(key) or self.fields.get(member.name)
+        return replace(member, doc=ir.Doc(text=text), type=self._type(member.type, texts, key + "."))
+
+    def _type(self, type_: ir.TypeExpr, texts: TypeText, path: str) -> ir.TypeExpr:
+        match type_:
+            case ir.Obj(fields):
+                return replace(type_, fields=tuple(self._field(f, texts, path) for f in fields))
+            case ir.Array(item):
+                return ir.Array(self._type(item, texts, path))
+            case ir.Intersection(members):
+                return ir.Intersection(tuple(self._type(m, texts, path) for m in members))
+            case ir.Union(members):
+                return ir.Union(tuple(self._type(m, texts, path) for m in members))
+            case _:
+                return type_
+
+
+def load(folder: Path, revision: str) -> Descriptions:
+    """The descriptions for one revision. Raises `InputError` when the file cannot be read."""
+    path = folder / FILE
+    try:
+        data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{path}: {error}") from None
+    types = {
+        name: TypeText(t.get("doc"), dict(t.get("fields", {}))) for name, t in data.get("types", {}).items()
+    }
+    for name, override in data.get("revisions", {}).get(revision, {}).get("types", {}).items():
+        shared = types.get(name, TypeText())
+        fields = {**shared.fields, **override.get("fields", {})}
+        types[name] = TypeText(override.get("doc", shared.doc), fields)
+    return Descriptions(types, data.get("fields", {}), data.get("constants", {}))

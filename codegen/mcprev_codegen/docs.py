@@ -1,0 +1,103 @@
+"""The docstrings of generated code: what a thing is, who sends it, since when, and where to read on."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from mcprev_codegen import comments, ir
+from mcprev_codegen.lineage import Life
+from mcprev_codegen.methods import CLIENT_TO_SERVER, SERVER_TO_CLIENT, Method
+from mcprev_codegen.sources import Revision
+
+WIDTH: Final = 100
+_PAGES: Final = {
+    "completion": "server/utilities/completion",
+    "elicitation": "client/elicitation",
+    "initialize": "basic/lifecycle",
+    "logging": "server/utilities/logging",
+    "notifications/message": "server/utilities/logging",
+    "ping": "basic/utilities/ping",
+    "prompts": "server/prompts",
+    "resources": "server/resources",
+    "roots": "client/roots",
+    "sampling": "client/sampling",
+    "tools": "server/tools",
+}
+"""The page of a method family, for revisions whose specification has no schema reference."""
+_SENDERS: Final = {
+    frozenset({"client"}): "Sent by the client.",
+    frozenset({"server"}): "Sent by the server.",
+    frozenset({"client", "server"}): "Sent by either side.",
+    frozenset[str](): "Part of no message.",
+}
+_ARROWS: Final[Mapping[tuple[str, ...], str]] = {
+    (CLIENT_TO_SERVER,): "client to server",
+    (SERVER_TO_CLIENT,): "server to client",
+    (CLIENT_TO_SERVER, SERVER_TO_CLIENT): "either direction",
+}
+
+
+@dataclass(frozen=True)
+class Docs:
+    """Writes the docstrings of one revision."""
+
+    revision: Revision
+    lives: Mapping[str, Life]
+
+    def types(self) -> dict[str, str]:
+        """The docstring of every type, by its name in the schema."""
+        return {name: self.type(name) for name in self.revision.schema.types}
+
+    def type(self, name: str) -> str:
+        """The docstring of one type."""
+        decl = self.revision.schema.types[name]
+        facts = [_SENDERS[self.revision.senders[name]], *self._history(name, deprecated=decl.tags.deprecated)]
+        return docstring(self._summary(decl), " ".join(facts), f"See {self._link(name)}")
+
+    def method(self, method: Method) -> str:
+        """The docstring of a stub or caller."""
+        decl = self.revision.schema.types[method.type]
+        facts = [f"`{method.method}`, a {method.kind}, {_ARROWS[method.directions]}."]
+        if method.transport == "embedded":
+            facts.append("It travels inside an InputRequiredResult.")
+        if method.capability:
+            facts.append(f"Needs the capability `{method.capability}`.")
+        facts += self._history(method.type, deprecated=method.deprecated)
+        return docstring(self._summary(decl), " ".join(facts), f"See {self._link(method.type)}")
+
+    def summary(self, method: Method) -> str:
+        """The description of a method's message alone."""
+        return self._summary(self.revision.schema.types[method.type])
+
+    def _summary(self, decl: ir.Decl) -> str:
+        text = comments.plain(decl.doc.text or decl.doc.notes or "")
+        return text.split("\n\n")[0].replace("\n", " ").strip() or f"The type {decl.name}."
+
+    def _history(self, name: str, *, deprecated: bool) -> Iterator[str]:
+        life = self.lives.get(name)
+        if life is not None:
+            yield f"Since {life.since}" + (
+                f", changed in {', '.join(life.changed)}." if life.changed else "."
+            )
+        if deprecated:
+            yield "Deprecated."
+
+    def _link(self, name: str) -> str:
+        spec = self.revision.pin.spec if self.revision.pin else ""
+        decl = self.revision.declared.types.get(name)
+        if any(d.tags.category for d in self.revision.declared.types.values()):
+            shown = decl is not None and not decl.tags.internal
+            return f"{spec}/schema#{name.lower()}" if shown else f"{spec}/schema"
+        methods = [m for m in self.revision.methods.values() if name in (m.type, m.params, *m.results)]
+        pages = {page for m in methods for prefix, page in _PAGES.items() if m.method.startswith(prefix)}
+        return f"{spec}/{pages.pop()}" if len(pages) == 1 else spec
+
+
+def docstring(*paragraphs: str) -> str:
+    """Paragraphs wrapped and joined, safe inside triple quotes; several lines end in a line of their own."""
+    safe = [p.replace("\\", "\\\\").replace('"""', "'''") for p in paragraphs if p]
+    lines = "\n\n".join(textwrap.fill(p, WIDTH, break_long_words=False, break_on_hyphens=False) for p in safe)
+    return lines + "\n" if "\n" in lines else lines

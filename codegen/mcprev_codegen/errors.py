@@ -1,0 +1,46 @@
+"""What can go wrong between a schema and the packages made from it.
+
+CodegenError            anything a user of the generator can mend; the command exits with 3
+├── SchemaError         a place in an input file: shown as file:line:column, the line and a caret
+└── InputError          an input that is missing or cannot be read as a whole: shown as one line
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+EXIT_CODE: Final = 3
+
+
+class CodegenError(Exception):
+    """The generator cannot go on, and says where and what to do."""
+
+
+class InputError(CodegenError):
+    """A file is missing or cannot be read as what it should be."""
+
+
+class SchemaError(CodegenError):
+    """One place of an input that the generator does not understand, cannot find or finds outdated."""
+
+    def __init__(self, message: str, *, path: str, line: int, column: int, source_line: str) -> None:
+        self.message = message
+        self.path = path
+        self.line = line
+        self.column = column
+        self.source_line = source_line
+        super().__init__(self._render())
+
+    def _render(self) -> str:
+        shown = self.source_line.expandtabs(1)
+        caret = " " * (self.column - 1) + "^"
+        return f"{self.path}:{self.line}:{self.column}: {self.message}\n    {shown}\n    {caret}"
+
+
+def at_line(path: Path, lines: Sequence[str], line: int, message: str) -> SchemaError:
+    """An error at the first character of a line (counted from 1) of a file that has been read."""
+    shown = lines[line - 1] if 0 < line <= len(lines) else ""
+    column = len(shown) - len(shown.lstrip()) + 1
+    return SchemaError(message, path=str(path), line=line, column=column, source_line=shown)

@@ -1,0 +1,105 @@
+"""`mcprev import`: upstream's schema.ts in, the canonical contract and its pin out."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from typing import Final
+
+from mcprev_codegen import ir, typescript
+from mcprev_codegen.errors import CodegenError, InputError
+from mcprev_codegen.printer import print_module
+from mcprev_codegen.revisions import Pin, contract_path, digest, load_pins, save_pin, with_contract
+
+SPEC: Final = "https://modelcontextprotocol.io/specification/{revision}"
+LOCATION: Final = (
+    "https://github.com/modelcontextprotocol/modelcontextprotocol/blob/{commit}/schema/{revision}/schema.ts"
+)
+_TIMEOUT: Final = 60.0
+_COMMIT: Final = re.compile(r"\b[0-9a-f]{40}\b")
+_REVISION: Final = re.compile(r"\d{4}-\d{2}-\d{2}|[a-z][a-z0-9-]*")
+
+
+def import_schema(
+    folder: Path, source: str, revision: str, *, commit: str | None = None, location: str | None = None
+) -> Pin:
+    """Read a schema.ts from a path or URL, write its contract into `folder` and pin it.
+
+    `commit` is upstream's; left out, it is taken from the URL, from the git checkout the file stands in, or
+    from the present pin when the file has not changed. `location` is where upstream keeps the file.
+    Raises `CodegenError`, with nothing written, when the file cannot be read, parsed or attributed.
+    """
+    if not _REVISION.fullmatch(revision):
+        raise InputError(f"'{revision}' is no name for a revision: use a date such as 2025-11-25, or 'draft'")
+    data = _read(source)
+    try:
+        module = ir.contract(typescript.parse(data.decode("utf-8"), source))
+    except UnicodeDecodeError as error:
+        raise InputError(f"{source}: not UTF-8: {error}") from None
+    pin = _pin(folder, source, revision, digest(data), commit, location)
+    header = (
+        f"The contract of {pin.location}, without its prose.\nWritten by `mcprev import`; not edited by hand."
+    )
+    text = print_module(module, header)
+    if typescript.parse(text, "the canonical form") != module:
+        raise CodegenError(f"{source}: the canonical form does not parse to the same contract; report this")
+    path = contract_path(folder, revision)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    pin = with_contract(pin, text)
+    save_pin(folder, pin)
+    return pin
+
+
+def _pin(
+    folder: Path, source: str, revision: str, sha256: str, commit: str | None, location: str | None
+) -> Pin:
+    present = load_pins(folder).get(revision)
+    same = present if present is not None and present.sha256 == sha256 else None
+    found = commit or _commit_in(source) or _commit_of(source) or (same.commit if same else None)
+    if found is None:
+        raise InputError(f"{source}: upstream's commit is not known; pass it with --commit")
+    where = location or (same.location if same else None) or LOCATION.format(commit=found, revision=revision)
+    status = "final" if revision[0].isdigit() else "draft"
+    return Pin(revision, status, where, found, sha256, "", SPEC.format(revision=revision))
+
+
+def _read(source: str) -> bytes:
+    if urllib.parse.urlsplit(source).scheme not in ("http", "https"):
+        try:
+            return Path(source).read_bytes()
+        except OSError as error:
+            raise InputError(f"{source}: cannot be read: {error.strerror}") from None
+    try:
+        with urllib.request.urlopen(source, timeout=_TIMEOUT) as response:  # noqa: S310 - http(s) only
+            body: bytes = response.read()
+            return body
+    except (urllib.error.URLError, TimeoutError) as error:
+        raise InputError(f"{source}: cannot be fetched: {error}") from None
+
+
+def _commit_in(source: str) -> str | None:
+    match = _COMMIT.search(source) if "://" in source else None
+    return match[0] if match else None
+
+
+def _commit_of(source: str) -> str | None:
+    """The commit that last touched a file, when it stands unchanged in a git checkout."""
+    path = Path(source)
+    if not path.is_file():
+        return None
+    git = ["git", "-C", str(path.parent.resolve())]
+    try:
+        changed = subprocess.run(
+            [*git, "status", "--porcelain", path.name], capture_output=True, text=True, check=False
+        )
+        log = subprocess.run(
+            [*git, "log", "-1", "--format=%H", "--", path.name], capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
+        return None
+    return log.stdout.strip() if not changed.stdout and _COMMIT.fullmatch(log.stdout.strip()) else None

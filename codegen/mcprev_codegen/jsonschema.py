@@ -1,0 +1,161 @@
+"""IR to JSON Schema, in two renderings.
+
+*compat* repeats what upstream's own generator makes of the same file, with its losses: it exists to be
+compared with upstream's schema.json, definition by definition. *faithful* keeps what that loses (real
+numbers, null, open enums, inherited index signatures, source order) and is what the packages ship.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from mcprev_codegen import comments, ir
+from mcprev_codegen.ir import Json
+from mcprev_codegen.resolve import FlatType, Schema
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+Node = dict[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Renderer:
+    """Renders the types of one schema; `compat` chooses upstream's losses over the truth."""
+
+    schema: Schema
+    compat: bool = False
+
+    def definitions(self) -> dict[str, Json]:
+        """Every interface and alias by name, as one schema each."""
+        return {name: self.definition(name) for name in self.schema.types}
+
+    def definition(self, name: str) -> Node:
+        """The schema of one declared type, its members flattened through inheritance."""
+        decl = self.schema.types[name]
+        if isinstance(decl, ir.Interface):
+            return _described(self._object(self.schema.flat(name)), decl.doc)
+        return _described(self._tagged(self.type(decl.type), decl.tags), decl.doc)
+
+    def type(self, type_: ir.TypeExpr) -> Node:
+        """The schema of one type expression; named types become `$ref`s."""
+        match type_:
+            case ir.Prim(name):
+                return self._primitive(name)
+            case ir.Lit(value):
+                return {"type": _json_type(value), "const": value}
+            case ir.ConstRef(name):
+                value = self.schema.consts[name].value
+                return {"type": _json_type(value), "const": value}
+            case ir.Ref(name):
+                return {"$ref": f"#/$defs/{name}"}
+            case ir.Array(item):
+                return {"type": "array", "items": self.type(item)}
+            case ir.Union(members):
+                return self._union(members)
+            case ir.Record(value):
+                unknown = value in (ir.Prim("unknown"), ir.Prim("any"))
+                return (
+                    {"type": "object"}
+                    if unknown
+                    else {"type": "object", "additionalProperties": self.type(value)}
+                )
+            case ir.Intersection(members):
+                return {"allOf": [self.type(member) for member in members]}
+            case ir.Obj() | ir.Omit():
+                return self._object(self.schema.flatten(type_))
+
+    def _primitive(self, name: str) -> Node:
+        match name:
+            case "unknown" | "any":
+                return {}
+            case "object":
+                return {"type": "object", "properties": {}, "additionalProperties": True}
+            case "number":
+                return {"type": "integer" if self.compat else "number"}
+            case _:
+                return {"type": name}
+
+    def _object(self, flat: FlatType) -> Node:
+        properties: dict[str, Json] = {}
+        for f in flat.fields:
+            member = self._tagged(self.type(f.field.type), f.field.tags)
+            properties[f.name] = _described(member, f.field.doc)
+        node: Node = {"type": "object"}
+        if properties or flat.index is None:
+            node["properties"] = properties
+        required: list[Json] = [f.name for f in flat.fields if not f.field.optional]
+        if required:
+            node["required"] = required
+        if flat.index is not None and (flat.own_index or not self.compat):
+            node["additionalProperties"] = self.type(flat.index.value)
+        return node
+
+    def _union(self, members: tuple[ir.TypeExpr, ...]) -> Node:
+        followed = [self.schema.follow(m) for m in members]
+        kept = list(zip(members, followed, strict=True))
+        if self.compat:
+            kept = [(m, f) for m, f in kept if f != ir.Prim("null")]
+            if ir.Prim("string") in followed:
+                kept = [(m, f) for m, f in kept if not isinstance(self.schema.literal(f), str)]
+        values = [self.schema.literal(f) for _, f in kept]
+        if values and all(isinstance(v, str) for v in values):
+            return {"type": "string", "enum": list(values)}
+        if all(isinstance(m, ir.Prim) and m.name not in ("unknown", "any", "object") for m, _ in kept):
+            names = [str(self.type(m)["type"]) for m, _ in kept]
+            return {"type": names[0] if len(names) == 1 else list(dict.fromkeys(names))}
+        strings: list[Json] = [v for v in values if isinstance(v, str)]
+        branches: list[Json] = [{"type": "string", "enum": strings}] if len(strings) > 1 else []
+        merged = len(strings) > 1
+        branches += [
+            self.type(m)
+            for (m, _), v in zip(kept, values, strict=True)
+            if not (merged and isinstance(v, str))
+        ]
+        return {"anyOf": branches}
+
+    def _tagged(self, node: Node, tags: ir.Tags) -> Node:
+        """The constraints of JSDoc tags on top of the type they stand at."""
+        node = dict(node)
+        if tags.tjs_type is not None:
+            node = {"type": tags.tjs_type}
+        if tags.nullable and self.compat and isinstance(node.get("type"), str):
+            node["type"] = [node["type"], "null"]
+        if tags.format is not None:
+            node["format"] = tags.format
+        if tags.minimum is not None:
+            node["minimum"] = tags.minimum
+        if tags.maximum is not None:
+            node["maximum"] = tags.maximum
+        if tags.max_items is not None:
+            node["maxItems"] = tags.max_items
+        if tags.deprecated and not self.compat:
+            node["deprecated"] = True
+        return node
+
+
+def document(schema: Schema, comment: str, identifier: str) -> Node:
+    """The faithful schema of a whole revision, as the packages ship it."""
+    return {
+        "$schema": DIALECT,
+        "$id": identifier,
+        "$comment": comment,
+        "$defs": Renderer(schema).definitions(),
+    }
+
+
+def compat_definitions(schema: Schema) -> Mapping[str, Json]:
+    """Every definition as upstream's generator would render it; the oracle's left side."""
+    return Renderer(schema, compat=True).definitions()
+
+
+def _json_type(value: ir.Literal) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer"
+    return "number" if isinstance(value, float) else "string"
+
+
+def _described(node: Node, doc: ir.Doc) -> Node:
+    return {"description": comments.plain(doc.text), **node} if doc.text else node

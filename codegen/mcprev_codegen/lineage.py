@@ -1,0 +1,268 @@
+"""The life of each type over the revisions, and the mechanical differences between neighbours.
+
+Types are compared member by member in a normal form in which spellings that mean the same on the wire are
+the same: an inline object and its later name, `object` and a map of anything, an envelope that moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mcprev_codegen import ir
+from mcprev_codegen.ir import Json
+from mcprev_codegen.resolve import FlatType, Schema
+from mcprev_codegen.sources import Revision
+
+_ENVELOPE: Final = frozenset({"jsonrpc", "id"})
+_ANYTHING: Final = ("anything",)
+Shape = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """When a type first appeared and which revisions changed its own members, up to one revision."""
+
+    since: str
+    changed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A member to go down into: through lists (`[]`) and maps (`{}`) to one type, or to one chosen by a tag."""
+
+    member: str
+    through: tuple[str, ...]
+    types: tuple[tuple[str, str], ...]
+    """Pairs of tag and type; a single pair with an empty tag when there is nothing to choose."""
+    tag: str
+
+
+@dataclass(frozen=True, slots=True)
+class TypeDelta:
+    """What to do with an object of one type, so that the neighbour knows its members."""
+
+    name_there: str
+    drop: tuple[str, ...] = ()
+    fill: tuple[tuple[str, Json], ...] = ()
+    missing: tuple[str, ...] = ()
+    retyped: tuple[str, ...] = ()
+    children: tuple[Child, ...] = ()
+
+    @property
+    def changes(self) -> bool:
+        """Whether the type itself differs, its children aside."""
+        return bool(self.drop or self.fill or self.missing or self.retyped)
+
+
+def pairing(older: Revision, newer: Revision) -> dict[str, str]:
+    """The types that two neighbours share: the newer name of each with the older one.
+
+    A name that changed its meaning is paired with nothing; the overlay says where the old meaning went.
+    """
+    renamed = {
+        new: old
+        for new, old in newer.facts.was.items()
+        if new not in older.schema.types and old in older.schema.types
+    }
+    same = {name: name for name in newer.schema.types if name in older.schema.types}
+    moved = set(renamed.values())
+    return {new: old for new, old in (same | renamed).items() if new in renamed or old not in moved}
+
+
+def lives(chain: Sequence[Revision]) -> dict[str, Life]:
+    """The life of every type of the last revision of a chain, oldest first."""
+    found: dict[str, Life] = {}
+    previous: Revision | None = None
+    for revision in chain:
+        names = pairing(previous, revision) if previous else {}
+        current: dict[str, Life] = {}
+        for name in revision.schema.types:
+            if previous is None or name not in names:
+                current[name] = Life(revision.name, ())
+                continue
+            life = found[names[name]]
+            same = shape(revision.schema, name, names) == shape(previous.schema, names[name], {})
+            current[name] = life if same else Life(life.since, (*life.changed, revision.name))
+        found, previous = current, revision
+    return found
+
+
+def shape(schema: Schema, name: str, names: Mapping[str, str]) -> Shape:
+    """What a type itself says on the wire, other types by name, translated by `names`."""
+    if schema.is_object(ir.Ref(name)):
+        return _object(schema, schema.flat(name), names)
+    return _type(schema, ir.Ref(name), names)
+
+
+def _object(schema: Schema, flat: FlatType, names: Mapping[str, str]) -> Shape:
+    message = flat.get("method") is not None
+    fields = [f.field for f in flat.fields if not (message and f.name in _ENVELOPE)]
+    return tuple(sorted((f.name, f.optional, _limits(f.tags), _type(schema, f.type, names)) for f in fields))
+
+
+def _limits(tags: ir.Tags) -> str:
+    return repr((tags.minimum, tags.maximum, tags.max_items))
+
+
+def _type(schema: Schema, type_: ir.TypeExpr, names: Mapping[str, str]) -> Shape:
+    """A type in normal form."""
+    if _is_anything(schema, type_):
+        return _ANYTHING
+    followed = schema.follow(type_)
+    match followed:
+        case ir.Prim(name):
+            return ("map", _ANYTHING) if name == "object" else ("prim", name)
+        case ir.Lit() | ir.ConstRef():
+            return ("lit", repr(schema.literal(followed)))
+        case ir.Ref(name) if schema.is_map(followed):
+            index = schema.flat(name).index
+            return ("map", _type(schema, index.value, names) if index else _ANYTHING)
+        case ir.Ref(name):
+            return ("ref", names.get(name, name))
+        case ir.Array(item):
+            return ("list", _type(schema, item, names))
+        case ir.Record(value):
+            return ("map", _type(schema, value, names))
+        case ir.Obj(_, index):
+            return ("map", _type(schema, index.value, names) if index else _ANYTHING)
+        case ir.Union():
+            members = {_type(schema, m, names) for m in schema.members(type_)}
+            return ("union", *sorted(members, key=repr))
+        case _:
+            raise AssertionError(f"hoisting leaves no {type(followed).__name__}")
+
+
+def _is_anything(schema: Schema, type_: ir.TypeExpr) -> bool:
+    """Whether every JSON value belongs to a type: unknown, any, or the recursive union that spells it out."""
+    if isinstance(type_, ir.Prim):
+        return type_.name in ("unknown", "any")
+    decl = schema.types[type_.name] if isinstance(type_, ir.Ref) else None
+    if not isinstance(decl, ir.Alias) or not isinstance(decl.type, ir.Union):
+        return False
+    primitives = {member.name for member in decl.type.members if isinstance(member, ir.Prim)}
+    return {"string", "number", "boolean", "null"} <= primitives
+
+
+# -- deltas ---------------------------------------------------------------------------------------------
+
+
+def deltas(here: Revision, there: Revision, names: Mapping[str, str]) -> dict[str, TypeDelta]:
+    """For every object type that needs work, or leads to one that does, what a neighbour needs changed.
+
+    `names` gives the names that the types of `here` have in `there`.
+    """
+    found: dict[str, TypeDelta] = {}
+    for name in here.schema.types:
+        other = names.get(name)
+        if other is None or not here.schema.is_object(ir.Ref(name)):
+            continue
+        if there.schema.is_object(ir.Ref(other)):
+            found[name] = _delta(here, there, name, names)
+    return _pruned(found)
+
+
+def _delta(here: Revision, there: Revision, name: str, names: Mapping[str, str]) -> TypeDelta:
+    other = names[name]
+    mine, theirs = here.schema.flat(name), there.schema.flat(other)
+    message = mine.get("method") is not None
+    ignored = _ENVELOPE if message else frozenset[str]()
+    known = {f.name for f in theirs.fields}
+    drop = tuple(f.name for f in mine.fields if f.name not in known and f.name not in ignored)
+    fill: list[tuple[str, Json]] = []
+    missing: list[str] = []
+    retyped: list[str] = []
+    for f in theirs.fields:
+        own = mine.get(f.name)
+        if f.name in ignored:
+            continue
+        if not f.field.optional and (own is None or own.optional):
+            value = _known_value(there, other, f.field)
+            if value is None:
+                missing.append(f.name)
+            else:
+                fill.append((f.name, value))
+        if own is not None and _type(here.schema, own.type, names) != _type(there.schema, f.field.type, {}):
+            retyped.append(f.name)
+    children = tuple(c for f in mine.fields if f.name not in drop for c in _children(here.schema, f.field))
+    return TypeDelta(other, drop, tuple(fill), tuple(missing), tuple(retyped), children)
+
+
+def _known_value(revision: Revision, owner: str, member: ir.Field) -> Json:
+    """The one value a required member can have or defaults to; None when there is no such value."""
+    literal = revision.schema.literal(member.type)
+    if literal is not None:
+        return literal
+    names = (owner, *revision.schema.supertypes(owner))
+    facts = revision.facts.default
+    return next((facts[f"{n}.{member.name}"] for n in names if f"{n}.{member.name}" in facts), None)
+
+
+def _children(schema: Schema, member: ir.Field) -> list[Child]:
+    """The object types inside one member; a union of objects without a literal tag is not entered."""
+    through: list[str] = []
+    type_ = _followed(schema, member.type)
+    while True:
+        if isinstance(type_, ir.Array):
+            through.append("[]")
+            type_ = _followed(schema, type_.item)
+        elif isinstance(type_, ir.Record):
+            through.append("{}")
+            type_ = _followed(schema, type_.value)
+        elif isinstance(type_, ir.Obj) and type_.index is not None:
+            through.append("{}")
+            type_ = _followed(schema, type_.index.value)
+        else:
+            break
+    if isinstance(type_, ir.Ref) and schema.is_object(type_):
+        return [Child(member.name, tuple(through), (("", type_.name),), "")]
+    found = schema.discriminator(type_)
+    if found is None:
+        return _union_children(schema, member, type_, tuple(through))
+    members = [schema.follow(m) for m in schema.members(type_)]
+    pairs = [(str(v[0]), m.name) for m, v in zip(members, found.values, strict=True) if isinstance(m, ir.Ref)]
+    return [Child(member.name, tuple(through), tuple(pairs), found.property)]
+
+
+def _followed(schema: Schema, type_: ir.TypeExpr) -> ir.TypeExpr:
+    """The type behind aliases, with a value of any kind not opened further."""
+    return ir.Prim("unknown") if _is_anything(schema, type_) else schema.follow(type_)
+
+
+def _union_children(
+    schema: Schema, member: ir.Field, type_: ir.TypeExpr, through: tuple[str, ...]
+) -> list[Child]:
+    """A value that may be one object or a list of them: one child for each spelling."""
+    if not isinstance(type_, ir.Union):
+        return []
+    found: list[Child] = []
+    for option in type_.members:
+        if isinstance(_followed(schema, option), ir.Array | ir.Union):
+            single = ir.Field(member.name, option)
+            found += [
+                Child(c.member, (*through, *c.through), c.types, c.tag) for c in _children(schema, single)
+            ]
+    return found
+
+
+def _pruned(found: Mapping[str, TypeDelta]) -> dict[str, TypeDelta]:
+    """Only the types that change or lead to one that does, with only such children."""
+    alive = {name for name, delta in found.items() if delta.changes}
+    grown = True
+    while grown:
+        more = {n for n, d in found.items() if any(t in alive for c in d.children for _, t in c.types)}
+        grown = not more <= alive
+        alive |= more
+    kept: dict[str, TypeDelta] = {}
+    for name, delta in found.items():
+        if name in alive:
+            children = tuple(
+                Child(c.member, c.through, tuple(p for p in c.types if p[1] in alive), c.tag)
+                for c in delta.children
+                if any(t in alive for _, t in c.types)
+            )
+            kept[name] = TypeDelta(
+                delta.name_there, delta.drop, delta.fill, delta.missing, delta.retyped, children
+            )
+    return kept

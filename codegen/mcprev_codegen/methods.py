@@ -1,0 +1,228 @@
+"""The method table of one revision: who may send what, with which params, answered by which results.
+
+Kind and direction come from the message unions (ClientRequest, ServerNotification, ...), requests that
+travel inside results from InputRequest. A request's result is, in this order: what `<Stem>ResultResponse`
+carries, with further union members as alternates; `<Stem>Result`; EmptyResult. Only the capability that
+gates a method, results that no union names and the header parameter come from the overlay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from mcprev_codegen import ir
+from mcprev_codegen.errors import SchemaError
+from mcprev_codegen.naming import stub
+from mcprev_codegen.overlay import Facts
+from mcprev_codegen.resolve import Schema
+
+CLIENT_TO_SERVER: Final = "client_to_server"
+SERVER_TO_CLIENT: Final = "server_to_client"
+DIRECTIONS: Final = (CLIENT_TO_SERVER, SERVER_TO_CLIENT)
+_SENDERS: Final = {"Client": CLIENT_TO_SERVER, "Server": SERVER_TO_CLIENT}
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One method of a revision; type names are those of the hoisted schema."""
+
+    method: str
+    stub: str
+    kind: str
+    """`request` or `notification`."""
+    type: str
+    directions: tuple[str, ...]
+    transport: str
+    """`jsonrpc` for a message of its own, `embedded` for a request inside a result."""
+    params: str | None
+    params_optional: bool
+    result: str | None
+    """The result type of a request; None for a notification."""
+    alternates: tuple[str, ...]
+    """Further results that may come instead."""
+    result_source: str | None
+    """Where the result was found: `response`, `naming` or `empty`."""
+    capability: str | None
+    """A dotted path into the capabilities of the receiver (requests) or the sender (notifications)."""
+    name_param: str | None
+    input_responses: bool
+    """Whether the params can carry answers to an earlier InputRequiredResult."""
+    cacheable: bool
+    paginated: bool
+    task_augmented: bool
+    deprecated: bool
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """Every type that may answer, the primary one first."""
+        return (self.result, *self.alternates) if self.result else ()
+
+
+def method_table(schema: Schema, facts: Facts) -> dict[str, Method]:
+    """Every method by its wire name, in the order of the schema's declarations.
+
+    `schema` is hoisted and overlaid. Raises `SchemaError` when a message has no single method literal, a
+    result is in no result union of its direction, or a capability does not exist in the revision.
+    """
+    return _Table(schema, facts).build()
+
+
+@dataclass(frozen=True)
+class _Table:
+    schema: Schema
+    facts: Facts
+
+    def build(self) -> dict[str, Method]:
+        found: dict[str, set[str]] = {}
+        transports: dict[str, str] = {}
+        kinds: dict[str, str] = {}
+        for sender, direction in _SENDERS.items():
+            for kind in ("Request", "Notification"):
+                for name in self._union(f"{sender}{kind}"):
+                    found.setdefault(name, set()).add(direction)
+                    transports[name], kinds[name] = "jsonrpc", kind.lower()
+        for name in self._union("InputRequest"):
+            found.setdefault(name, set()).add(SERVER_TO_CLIENT)
+            transports[name], kinds[name] = "embedded", "request"
+        methods = [
+            self._method(
+                name, kinds[name], tuple(d for d in DIRECTIONS if d in found[name]), transports[name]
+            )
+            for name in self.schema.types
+            if name in found
+        ]
+        self._check_stubs(methods)
+        return {m.method: m for m in methods}
+
+    def _union(self, name: str) -> list[str]:
+        if name not in self.schema.types:
+            return []
+        members = [self.schema.follow(m) for m in self.schema.members(ir.Ref(name))]
+        return [m.name for m in members if isinstance(m, ir.Ref)]
+
+    def _method(self, name: str, kind: str, directions: tuple[str, ...], transport: str) -> Method:
+        decl = self.schema.types[name]
+        flat = self.schema.flat(name)
+        member, params = flat.get("method"), flat.get("params")
+        literal = self.schema.literal(member.type) if member else None
+        if not isinstance(literal, str):
+            raise self.schema.fail(
+                decl, f"'{name}' is in a message union but its 'method' is no single literal"
+            )
+        source, results = self._results(name) if kind == "request" else (None, [])
+        if literal in self.facts.alternate:
+            results.append(self.facts.alternate[literal])
+        if kind == "request":
+            self._check_results(decl, results, directions, transport)
+        fields = self._field_names(params.type) if params else frozenset[str]()
+        return Method(
+            method=literal,
+            stub=stub(name),
+            kind=kind,
+            type=name,
+            directions=directions,
+            transport=transport,
+            params=self._params_name(decl, params),
+            params_optional=params is None or params.optional,
+            result=results[0] if results else None,
+            alternates=tuple(results[1:]),
+            result_source=source,
+            capability=self._capability(decl, literal, kind, directions),
+            name_param=self._name_param(decl, literal, fields),
+            input_responses="inputResponses" in fields,
+            cacheable=bool(results) and {"ttlMs", "cacheScope"} <= self._field_names(ir.Ref(results[0])),
+            paginated="cursor" in fields,
+            task_augmented="task" in fields,
+            deprecated=decl.tags.deprecated,
+        )
+
+    def _params_name(self, decl: ir.Decl, params: ir.Field | None) -> str | None:
+        if params is None:
+            return None
+        if not isinstance(params.type, ir.Ref):
+            raise self.schema.fail(decl, f"the params of '{decl.name}' are not one named object")
+        return params.type.name
+
+    def _field_names(self, type_: ir.TypeExpr) -> frozenset[str]:
+        """The members that every alternative of an object type has in common."""
+        flats = [self.schema.flatten(m) for m in self.schema.members(type_) if self.schema.is_object(m)]
+        common = {f.name for f in flats[0].fields} if flats else set[str]()
+        for flat in flats[1:]:
+            common &= {f.name for f in flat.fields}
+        return frozenset(common)
+
+    def _results(self, name: str) -> tuple[str, list[str]]:
+        stem = name.removesuffix("Request")
+        types = self.schema.types
+        if f"{stem}ResultResponse" in types:
+            carried = self.schema.flat(f"{stem}ResultResponse").get("result")
+            if carried is not None:
+                members = carried.type.members if isinstance(carried.type, ir.Union) else (carried.type,)
+                return "response", [m.name for m in members if isinstance(m, ir.Ref)]
+        if f"{stem}Result" in types:
+            return "naming", [f"{stem}Result"]
+        return "empty", ["EmptyResult"]
+
+    def _check_results(
+        self, decl: ir.Decl, results: list[str], directions: tuple[str, ...], transport: str
+    ) -> None:
+        unions = {"InputResponse"} if transport == "embedded" else set[str]()
+        if transport == "jsonrpc":
+            unions |= {"ServerResult" if d == CLIENT_TO_SERVER else "ClientResult" for d in directions}
+        for union in unions:
+            members = {m.name for m in self._spelled(union)}
+            missing = [r for r in results if r not in members and r not in self.facts.alternate.values()]
+            if missing:
+                raise self.schema.fail(
+                    decl, f"{', '.join(missing)} answers '{decl.name}' but is not in {union}"
+                )
+
+    def _spelled(self, union: str) -> Iterator[ir.Ref]:
+        """The members of a result union by the names it is written with."""
+        decl = self.schema.types[union]
+        type_ = decl.type if isinstance(decl, ir.Alias) else ir.Ref(union)
+        for member in type_.members if isinstance(type_, ir.Union) else (type_,):
+            if isinstance(member, ir.Ref):
+                yield member
+
+    def _capability(self, decl: ir.Decl, method: str, kind: str, directions: tuple[str, ...]) -> str | None:
+        path = self.facts.capability.get(method)
+        if path is None:
+            return None
+        holder = {CLIENT_TO_SERVER: "Server", SERVER_TO_CLIENT: "Client"}
+        if kind == "notification":
+            holder = {CLIENT_TO_SERVER: "Client", SERVER_TO_CLIENT: "Server"}
+        for direction in directions:
+            if not self._has_path(f"{holder[direction]}Capabilities", path):
+                raise self._outdated(decl, f"'{method}' is gated by '{path}', which is not in this revision")
+        return path
+
+    def _has_path(self, type_name: str, path: str) -> bool:
+        type_: ir.TypeExpr = ir.Ref(type_name)
+        for name in path.split("."):
+            member = self.schema.flatten(type_).get(name) if self.schema.is_object(type_) else None
+            if member is None:
+                return False
+            type_ = member.type
+        return True
+
+    def _name_param(self, decl: ir.Decl, method: str, fields: frozenset[str]) -> str | None:
+        name = self.facts.name_param.get(method)
+        if name is not None and name not in fields:
+            raise self._outdated(decl, f"'{method}' has no parameter '{name}' for the Mcp-Name header")
+        return name
+
+    def _outdated(self, decl: ir.Decl, message: str) -> SchemaError:
+        return self.schema.fail(decl, f"{message}; correct the entry in overlay.toml")
+
+    def _check_stubs(self, methods: list[Method]) -> None:
+        for direction in DIRECTIONS:
+            seen: dict[str, Method] = {}
+            for m in methods:
+                if direction in m.directions and seen.setdefault(m.stub, m) is not m:
+                    raise self.schema.fail(
+                        self.schema.types[m.type],
+                        f"'{m.type}' and '{seen[m.stub].type}' share the stub '{m.stub}'",
+                    )

@@ -1,0 +1,236 @@
+"""Facts that schema.ts cannot express, laid over it from `schema/overlay.toml`.
+
+An entry names a pointer, what it expects to find there and what to put in its place. When upstream no
+longer matches `expected`, generation stops: somebody has to look at the prose again. Pointers are
+
+    Type.member             the member as TypeScript, or nothing where there is none
+    Type.member#default     a value the specification gives to an absent required member
+    Type#open               the union gains a catch-all member that keeps what it does not know
+    Type.member#open        the same for a union that stands in a member
+    Type#was                the name the same shape had in the revision before
+    method#capability       the capability, of the receiver or for list changes of the sender, that gates it
+    method#alternate        a further result type
+    method#name_param       the parameter that the Mcp-Name header repeats
+
+and types are meant after `hoist`, so that inline objects have names too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from mcprev_codegen import ir, typescript
+from mcprev_codegen.errors import InputError, SchemaError, at_line
+from mcprev_codegen.ir import Json
+from mcprev_codegen.printer import print_inline, print_member
+from mcprev_codegen.resolve import Schema
+
+FILE: Final = "overlay.toml"
+_FACETS: Final = frozenset({"default", "open", "was", "capability", "alternate", "name_param"})
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One asserted fact."""
+
+    path: Path
+    lines: Sequence[str] = field(repr=False, compare=False)
+    line: int
+    since: str | None
+    until: str | None
+    pointers: tuple[str, ...]
+    expected: Json
+    new: Json
+    why: str
+
+    def holds_for(self, revision: str, order: Sequence[str]) -> bool:
+        """Whether the entry is about a revision; one that `order` does not know counts as the newest."""
+        for bound in (self.since, self.until):
+            if bound is not None and bound not in order:
+                raise self.fail(f"'{bound}' is no pinned revision")
+        place = order.index(revision) if revision in order else len(order)
+        first = order.index(self.since) if self.since else 0
+        last = order.index(self.until) if self.until else len(order)
+        return first <= place <= last
+
+    def fail(self, message: str) -> SchemaError:
+        """An error at this entry's pointer."""
+        return at_line(self.path, self.lines, self.line, message)
+
+
+@dataclass(slots=True)
+class Facts:
+    """What the overlay says beyond the shape of types, by pointer without the facet."""
+
+    default: dict[str, Json] = field(default_factory=dict[str, Json])
+    open: dict[str, str] = field(default_factory=dict[str, str])
+    was: dict[str, str] = field(default_factory=dict[str, str])
+    capability: dict[str, str] = field(default_factory=dict[str, str])
+    alternate: dict[str, str] = field(default_factory=dict[str, str])
+    name_param: dict[str, str] = field(default_factory=dict[str, str])
+    patched: list[str] = field(default_factory=list[str])
+    """The members an entry replaced or added, as `Type.member`."""
+
+
+def load(folder: Path) -> tuple[Entry, ...]:
+    """Every entry of the overlay. Raises `InputError` or `SchemaError` when one is not well-formed."""
+    path = folder / FILE
+    try:
+        text = path.read_text(encoding="utf-8")
+        data: dict[str, Any] = tomllib.loads(text)
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{path}: {error}") from None
+    lines = text.split("\n")
+    starts = [n for n, line in enumerate(lines, 1) if line.strip() == "[[entry]]"]
+    return tuple(
+        _entry(path, lines, start, table) for start, table in zip(starts, data.get("entry", []), strict=True)
+    )
+
+
+def _entry(path: Path, lines: Sequence[str], start: int, table: Mapping[str, Any]) -> Entry:
+    line = next((n for n in range(start, len(lines)) if lines[n - 1].startswith("pointer")), start)
+    required = {"expected", "new", "why"}
+    known = required | {"since", "until", "pointer", "pointers"}
+    pointers: Sequence[str] = table.get("pointers", [table["pointer"]] if "pointer" in table else [])
+    if wrong := sorted(set(table) - known) + sorted(required - set(table)):
+        raise at_line(path, lines, line, f"unknown or missing in this entry: {', '.join(wrong)}")
+    if not pointers:
+        raise at_line(path, lines, line, "this entry has neither 'pointer' nor 'pointers'")
+    since, until = table.get("since"), table.get("until")
+    return Entry(
+        path, lines, line, since, until, tuple(pointers), table["expected"], table["new"], table["why"]
+    )
+
+
+def apply(
+    schema: Schema, entries: Sequence[Entry], revision: str, order: Sequence[str], *, lenient: bool = False
+) -> tuple[Schema, Facts]:
+    """The hoisted schema with this revision's entries applied, and the facts beside it.
+
+    `order` lists the pinned revisions, oldest first. Raises `SchemaError` at the entry whose expectation
+    fails or whose pointer leads nowhere; `lenient` passes such entries over, for files that are not pinned.
+    """
+    facts = Facts()
+    for entry in entries:
+        if entry.holds_for(revision, order):
+            for pointer in entry.pointers:
+                try:
+                    schema = _apply_one(schema, entry, pointer, facts)
+                except SchemaError:
+                    if not lenient:
+                        raise
+    return schema, facts
+
+
+def _apply_one(schema: Schema, entry: Entry, pointer: str, facts: Facts) -> Schema:
+    place, _, facet = pointer.partition("#")
+    if not facet:
+        patched = _patch(schema, entry, place)
+        facts.patched.append(place)
+        return patched
+    if facet not in _FACETS:
+        raise entry.fail(f"unknown facet '#{facet}'; known are {', '.join(sorted(_FACETS))}")
+    table: dict[str, Json] = getattr(facts, facet)
+    if place in table:
+        raise entry.fail(f"'{pointer}' is said twice for one revision")
+    found = _found(schema, place, facet)
+    if found != entry.expected:
+        raise _outdated(entry, pointer, found)
+    table[place] = entry.new
+    return schema
+
+
+def _found(schema: Schema, place: str, facet: str) -> Json:
+    """What the schema says at a facet's place: the text of a type, or whether a method exists."""
+    if facet in ("capability", "alternate", "name_param"):
+        literal = ir.Lit(place)
+        named = (d for d in schema.types.values() if isinstance(d, ir.Interface))
+        has = any(f.name == "method" and f.type == literal for d in named for f in d.fields)
+        return "" if has else "no such method"
+    type_name, _, member = place.partition(".")
+    decl = schema.types.get(type_name)
+    if decl is None:
+        return "no such type"
+    if not member:
+        return print_inline(decl.type) if isinstance(decl, ir.Alias) else "interface"
+    found = schema.flat(type_name).get(member)
+    return print_inline(found.type) if found else "no such member"
+
+
+def _outdated(entry: Entry, pointer: str, found: Json) -> SchemaError:
+    shown = json.dumps(found, ensure_ascii=False) if found != "" else "nothing"
+    expected = json.dumps(entry.expected, ensure_ascii=False) if entry.expected != "" else "nothing"
+    return entry.fail(
+        f"'{pointer}' no longer matches: the schema has {shown}, the entry expects {expected}; "
+        f"read the specification again and correct or remove the entry"
+    )
+
+
+def _patch(schema: Schema, entry: Entry, place: str) -> Schema:
+    type_name, _, member = place.partition(".")
+    decl = schema.types.get(type_name)
+    if decl is None:
+        raise _outdated(entry, place, "no such type")
+    new = _fragment(entry, entry.new if member else f"_: {entry.new};")
+    expected = _fragment(entry, entry.expected if member else f"_: {entry.expected};")
+    for name in ir.references(new):
+        if name not in schema.types:
+            raise entry.fail(f"'{name}' is not declared in this revision")
+    if not member:
+        if not isinstance(decl, ir.Alias) or ir.contract(ir.Module((decl,))).decls[0] != replace(
+            decl, doc=ir.NO_DOC, type=expected.type
+        ):
+            raise _outdated(
+                entry, place, print_inline(decl.type) if isinstance(decl, ir.Alias) else "an interface"
+            )
+        return _replaced(schema, replace(decl, type=new.type))
+    found = schema.flat(type_name).get(member) if schema.is_object(ir.Ref(type_name)) else None
+    if isinstance(decl, ir.Alias) or (found is None) != (entry.expected == ""):
+        raise _outdated(entry, place, print_member(found) if found else "")
+    if found and (found.type, found.optional) != (expected.type, expected.optional):
+        raise _outdated(entry, place, print_member(found))
+    return _replaced(schema, replace(decl, fields=tuple(_members(decl, new, found))))
+
+
+def _members(decl: ir.Interface, new: ir.Field, found: ir.Field | None) -> Iterator[ir.Field]:
+    """The own members with the new one in the old one's place, or first when it is new or inherited."""
+    if found:
+        new = replace(new, doc=found.doc, tags=found.tags)
+    if all(f.name != new.name for f in decl.fields):
+        yield new
+    for f in decl.fields:
+        yield new if f.name == new.name else f
+
+
+def _replaced(schema: Schema, decl: ir.Decl) -> Schema:
+    decls = tuple(decl if d.name == decl.name else d for d in schema.module.decls)
+    return replace(schema, module=ir.Module(decls))
+
+
+def _fragment(entry: Entry, text: Json) -> ir.Field:
+    """A member in TypeScript, where `integer` may stand for a whole number; nothing gives a dummy."""
+    if not text:
+        return ir.Field("", ir.Prim("unknown"))
+    try:
+        member = typescript.parse_fragment(str(text), str(entry.path))
+    except SchemaError as error:
+        raise entry.fail(f"this is not a member in TypeScript: {error.message}") from None
+    return ir.map_nodes(member, lambda n: ir.Prim("integer") if n == ir.Ref("integer") else n)
+
+
+def documented(facts: Facts, texts: Mapping[str, str], schema: Schema) -> Schema:
+    """Give members that the overlay added the shared description of their name."""
+
+    def describe(node: ir.Node) -> ir.Node:
+        if isinstance(node, ir.Field) and node.doc.text is None and node.name in names:
+            return replace(node, doc=ir.Doc(text=texts.get(node.name)))
+        return node
+
+    names = {re.sub(r"^.*?\.", "", place) for place in facts.patched}
+    return replace(schema, module=ir.map_nodes(schema.module, describe))

@@ -1,0 +1,299 @@
+"""What a module means: inheritance flattened, aliases followed, unions opened, discriminators found.
+
+`Schema` answers questions about one revision; it derives everything from the IR and changes nothing.
+A member that an interface declares again *replaces* the inherited one; it is not merged with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final
+
+from mcprev_codegen import ir
+from mcprev_codegen.errors import SchemaError
+
+ALIAS_KINDS: Final = (
+    "alias", "array", "enum", "intersection", "map", "open_enum", "primitive", "union",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class FlatField:
+    """A member as seen on the wire: where it is declared and whose member it replaces."""
+
+    field: ir.Field
+    declared_in: str
+    overrides: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The member's name on the wire."""
+        return self.field.name
+
+
+@dataclass(frozen=True, slots=True)
+class FlatType:
+    """An object type with all its members, inherited ones in the place of their first declaration."""
+
+    fields: tuple[FlatField, ...]
+    index: ir.IndexSig | None = None
+    own_index: bool = False
+
+    def get(self, name: str) -> ir.Field | None:
+        """The member of that wire name, if there is one."""
+        return next((f.field for f in self.fields if f.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Discriminator:
+    """A required member whose disjoint literal values tell the members of a union apart."""
+
+    property: str
+    values: tuple[tuple[ir.Literal, ...], ...]
+    """The literals of each union member, in union order."""
+
+
+@dataclass(frozen=True)
+class Schema:
+    """One revision's declarations with every question answered that the packages and diffs ask."""
+
+    module: ir.Module
+    path: str = "schema.ts"
+    lines: Sequence[str] = field(default=(), repr=False, compare=False)
+
+    @cached_property
+    def types(self) -> Mapping[str, ir.Interface | ir.Alias]:
+        """Interfaces and aliases by name, in source order."""
+        return self.module.types
+
+    @cached_property
+    def consts(self) -> Mapping[str, ir.Const]:
+        """Constants by name, in source order."""
+        return self.module.consts
+
+    @cached_property
+    def _flat(self) -> dict[str, FlatType]:
+        return {}
+
+    def fail(self, decl: ir.Decl, message: str) -> SchemaError:
+        """An error that points at a declaration."""
+        line = decl.span.line
+        shown = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
+        return SchemaError(message, path=self.path, line=line, column=1, source_line=shown)
+
+    # -- values and aliases --------------------------------------------------------------------------
+
+    def literal(self, type_: ir.TypeExpr) -> ir.Literal | None:
+        """The value of a literal type or `typeof CONST`; None for any other type."""
+        match self.follow(type_):
+            case ir.Lit(value):
+                return value
+            case ir.ConstRef(name):
+                return self.consts[name].value
+            case _:
+                return None
+
+    def literals(self, type_: ir.TypeExpr) -> tuple[ir.Literal, ...]:
+        """All values of a closed set of literals; empty when the type is anything else."""
+        values = [self.literal(member) for member in self.members(type_)]
+        return tuple(v for v in values if v is not None) if None not in values else ()
+
+    def follow(self, type_: ir.TypeExpr) -> ir.TypeExpr:
+        """The type behind a chain of aliases; a `Ref` that is left names an interface."""
+        while isinstance(type_, ir.Ref):
+            decl = self.types[type_.name]
+            if isinstance(decl, ir.Interface):
+                break
+            type_ = decl.type
+        return type_
+
+    def members(self, type_: ir.TypeExpr) -> Iterator[ir.TypeExpr]:
+        """The members of a union with nested and aliased unions opened; one member for any other type."""
+        followed = self.follow(type_)
+        if isinstance(followed, ir.Union):
+            for member in followed.members:
+                yield from self.members(member)
+        else:
+            yield type_
+
+    def alias_kind(self, name: str) -> str:
+        """`interface`, or what an alias stands for: one of `ALIAS_KINDS`."""
+        decl = self.types[name]
+        if isinstance(decl, ir.Interface):
+            return "interface"
+        match decl.type:
+            case ir.Prim():
+                return "primitive"
+            case ir.Array():
+                return "array"
+            case ir.Record() | ir.Obj():
+                return "map"
+            case ir.Intersection():
+                return "intersection"
+            case ir.Union():
+                members = list(self.members(decl.type))
+                literals = [m for m in members if self.literal(m) is not None]
+                if len(literals) == len(members):
+                    return "enum"
+                return "open_enum" if self.is_open_enum(decl.type) else "union"
+            case _:
+                return "alias"
+
+    def is_open_enum(self, type_: ir.TypeExpr) -> bool:
+        """Whether a union names some strings and then allows every string."""
+        members = [self.follow(m) for m in self.members(type_)]
+        strings = [m for m in members if isinstance(self.literal(m), str)]
+        return bool(strings) and ir.Prim("string") in members and len(strings) == len(members) - 1
+
+    # -- objects -------------------------------------------------------------------------------------
+
+    def is_object(self, type_: ir.TypeExpr) -> bool:
+        """Whether a type is an object with members of its own, not a map, a union or a value."""
+        match self.follow(type_):
+            case ir.Ref(name):
+                return not self.is_map(ir.Ref(name))
+            case ir.Obj(fields, index):
+                return bool(fields) or index is None
+            case ir.Intersection() | ir.Omit():
+                return True
+            case _:
+                return False
+
+    def is_map(self, type_: ir.TypeExpr) -> bool:
+        """Whether a type is an object with arbitrary keys and no declared member."""
+        match self.follow(type_):
+            case ir.Record():
+                return True
+            case ir.Obj(fields, index):
+                return not fields and index is not None
+            case ir.Ref(name):
+                flat = self.flat(name)
+                return not flat.fields and flat.own_index
+            case _:
+                return False
+
+    def flat(self, name: str) -> FlatType:
+        """All members of a named object type. Raises `SchemaError` when it extends itself or a non-object."""
+        if name not in self._flat:
+            self._flat[name] = self._flatten_named(name, ())
+        return self._flat[name]
+
+    def flatten(self, type_: ir.TypeExpr, owner: str = "") -> FlatType:
+        """All members of any object type; `owner` is named as the declarer of inline members."""
+        return self._flatten(type_, owner, ())
+
+    def _flatten_named(self, name: str, seen: tuple[str, ...]) -> FlatType:
+        if name in self._flat:
+            return self._flat[name]
+        decl = self.types[name]
+        if name in seen:
+            raise self.fail(decl, f"'{name}' extends itself: {' -> '.join((*seen, name))}")
+        if isinstance(decl, ir.Alias):
+            return self._flatten(decl.type, name, (*seen, name))
+        bases = [self._flatten(base, name, (*seen, name)) for base in decl.bases]
+        own = FlatType(tuple(FlatField(f, name) for f in decl.fields), decl.index, decl.index is not None)
+        return _override(_join(bases), own)
+
+    def _flatten(self, type_: ir.TypeExpr, owner: str, seen: tuple[str, ...]) -> FlatType:
+        match type_:
+            case ir.Ref(name):
+                return self._flatten_named(name, seen)
+            case ir.Obj(fields, index):
+                return FlatType(tuple(FlatField(f, owner) for f in fields), index, index is not None)
+            case ir.Record(value):
+                return FlatType((), ir.IndexSig("key", value), own_index=True)
+            case ir.Omit(base, keys):
+                flat = self._flatten_named(base, seen)
+                return replace(flat, fields=tuple(f for f in flat.fields if f.name not in keys))
+            case ir.Intersection(members):
+                flat = self._flatten(members[0], owner, seen)
+                for member in members[1:]:
+                    flat = _narrow(flat, self._flatten(member, owner, seen))
+                return flat
+            case _:
+                where = self.types.get(owner) or next(iter(self.types.values()))
+                raise self.fail(where, f"'{owner}' builds on a type that is not an object")
+
+    def supertypes(self, name: str) -> Iterator[str]:
+        """The named types an object type builds on, nearest first, each once."""
+        seen: dict[str, None] = {}
+
+        def visit(type_: ir.TypeExpr) -> None:
+            match type_:
+                case ir.Ref(base) | ir.Omit(base):
+                    seen.setdefault(base)
+                    visit_decl(base)
+                case ir.Intersection(members):
+                    for member in members:
+                        visit(member)
+                case _:
+                    pass
+
+        def visit_decl(decl_name: str) -> None:
+            decl = self.types[decl_name]
+            for base in decl.bases if isinstance(decl, ir.Interface) else (decl.type,):
+                visit(base)
+
+        visit_decl(name)
+        return iter(seen)
+
+    # -- unions --------------------------------------------------------------------------------------
+
+    def discriminator(self, type_: ir.TypeExpr) -> Discriminator | None:
+        """The required literal member that tells every member of a union of objects apart, if one does."""
+        members = list(self.members(type_))
+        if len(members) < 2 or not all(self.is_object(m) for m in members):
+            return None
+        flats = [self.flatten(m) for m in members]
+        for candidate in flats[0].fields:
+            values = [self._tag_values(flat, candidate.name) for flat in flats]
+            seen = [value for group in values for value in group]
+            if all(values) and len(set(seen)) == len(seen):
+                return Discriminator(candidate.name, tuple(values))
+        return None
+
+    def _tag_values(self, flat: FlatType, name: str) -> tuple[ir.Literal, ...]:
+        member = flat.get(name)
+        return self.literals(member.type) if member is not None and not member.optional else ()
+
+
+def _join(bases: Iterable[FlatType]) -> FlatType:
+    """Several bases side by side: the first declaration of a member counts."""
+    fields: dict[str, FlatField] = {}
+    index: ir.IndexSig | None = None
+    for base in bases:
+        for f in base.fields:
+            fields.setdefault(f.name, f)
+        index = index or base.index
+    return FlatType(tuple(fields.values()), index)
+
+
+def _override(base: FlatType, own: FlatType) -> FlatType:
+    """Own members over inherited ones; one without a comment of its own keeps the inherited one."""
+    fields = {f.name: f for f in base.fields}
+    for f in own.fields:
+        inherited = fields.get(f.name)
+        if inherited is None:
+            fields[f.name] = f
+        else:
+            doc = f.field.doc if f.field.doc.text else inherited.field.doc
+            fields[f.name] = FlatField(replace(f.field, doc=doc), f.declared_in, inherited.declared_in)
+    return FlatType(tuple(fields.values()), own.index or base.index, own.own_index)
+
+
+def _narrow(left: FlatType, right: FlatType) -> FlatType:
+    """An intersection: the right side's declaration of a shared member is taken as the narrower one."""
+    fields = {f.name: f for f in left.fields}
+    for f in right.fields:
+        shared = fields.get(f.name)
+        if shared is None:
+            fields[f.name] = f
+        elif shared.field.type != f.field.type or shared.field.optional != f.field.optional:
+            optional = shared.field.optional and f.field.optional
+            doc = f.field.doc if f.field.doc.text else shared.field.doc
+            narrowed = replace(f.field, optional=optional, doc=doc)
+            fields[f.name] = FlatField(narrowed, f.declared_in, shared.declared_in)
+    own = left.own_index or right.own_index
+    return FlatType(tuple(fields.values()), left.index or right.index, own)

@@ -1,0 +1,145 @@
+"""The pinned revisions: which upstream file each contract came from, and where it stands here.
+
+`schema/revisions.toml` holds one table a revision, oldest first, the draft last. A contract that does not
+match its pin has been edited by hand, and is refused: change it upstream, or overlay it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, cast
+
+from mcprev_codegen.errors import InputError, at_line
+
+PINS: Final = "revisions.toml"
+_HEADER: Final = """\
+# The pin of every revision: where its schema.ts came from and what it was. Written by `mcprev import`.
+# `sha256` is that of upstream's file, `contract` that of the canonical file beside this one.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """Where one revision's schema comes from."""
+
+    revision: str
+    status: str
+    """`final` for a dated revision, `draft` for one that still changes."""
+    location: str
+    """The path of the file in upstream's repository, or the URL or file name it was read from."""
+    commit: str
+    """The upstream commit that last touched the file."""
+    sha256: str
+    contract: str
+    spec: str
+    """The URL of the specification's pages for this revision."""
+
+
+_VALUES: Final = tuple(name for name in Pin.__dataclass_fields__ if name != "revision")
+
+
+def schema_folder() -> Path:
+    """The folder of all inputs: `MCPREV_SCHEMA`, else the checkout's `schema/`, else the installed copy.
+
+    Raises `InputError` when there is none.
+    """
+    here = Path(__file__).resolve()
+    candidates = [here.parents[2] / "schema", here.parent / "schema"]
+    if chosen := os.environ.get("MCPREV_SCHEMA"):
+        candidates = [Path(chosen)]
+    for folder in candidates:
+        if (folder / PINS).is_file():
+            return folder
+    raise InputError(
+        f"no {PINS} in {' or '.join(map(str, candidates))}; run in a checkout or set MCPREV_SCHEMA"
+    )
+
+
+def digest(data: bytes) -> str:
+    """The sha256 of some bytes in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def load_pins(folder: Path) -> dict[str, Pin]:
+    """The pins by revision, in file order. Raises `SchemaError` for a pin that is not complete."""
+    path = folder / PINS
+    try:
+        text = path.read_text(encoding="utf-8")
+        tables: dict[str, object] = tomllib.loads(text)
+    except FileNotFoundError:
+        return {}
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: {error}") from None
+    return {revision: _pin(path, text.split("\n"), revision, table) for revision, table in tables.items()}
+
+
+def _pin(path: Path, lines: Sequence[str], revision: str, table: object) -> Pin:
+    entries: Mapping[str, object] = cast("Mapping[str, object]", table) if isinstance(table, Mapping) else {}
+    values = {name: str(entries[name]) for name in _VALUES if name in entries}
+    if missing := [name for name in _VALUES if not values.get(name)]:
+        line = next((n for n, text in enumerate(lines, 1) if revision in text), 1)
+        raise at_line(
+            path, lines, line, f"the pin of '{revision}' lacks {', '.join(missing)}; {_again(revision)}"
+        )
+    return Pin(revision, **values)
+
+
+def _again(revision: str) -> str:
+    return f"run `mcprev import PATH_OR_URL --revision {revision}`"
+
+
+def require_pin(folder: Path, revision: str) -> Pin:
+    """The pin of one revision. Raises `SchemaError` with the known ones when it has none."""
+    pins = load_pins(folder)
+    if revision not in pins:
+        path = folder / PINS
+        lines = path.read_text(encoding="utf-8").split("\n") if path.is_file() else []
+        known = ", ".join(pins) or "none yet"
+        raise at_line(
+            path, lines, 1, f"no pin for revision '{revision}' (known: {known}); {_again(revision)}"
+        )
+    return pins[revision]
+
+
+def contract_path(folder: Path, revision: str) -> Path:
+    """Where the contract of a revision stands."""
+    return folder / revision / "schema.ts"
+
+
+def read_contract(folder: Path, pin: Pin) -> str:
+    """The pinned contract's text. Raises `InputError` when it is missing or is not what was pinned."""
+    path = contract_path(folder, pin.revision)
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(
+            f"{path}: pinned but missing; run `mcprev import` for '{pin.revision}' again"
+        ) from None
+    if digest(data) != pin.contract:
+        raise InputError(
+            f"{path}: its sha256 is {digest(data)[:12]}…, the pin says {pin.contract[:12]}…; "
+            f"contracts are not edited by hand: run `mcprev import` again, or put the change into overlay.toml"
+        )
+    return data.decode("utf-8")
+
+
+def save_pin(folder: Path, pin: Pin) -> None:
+    """Write one pin into `revisions.toml`, keeping the others; dated revisions in order, drafts last."""
+    pins = load_pins(folder) | {pin.revision: pin}
+    ordered = sorted(pins.values(), key=lambda p: (not p.revision[:1].isdigit(), p.revision))
+    blocks = [_HEADER]
+    for entry in ordered:
+        lines = [f'["{entry.revision}"]']
+        lines += [f'{name} = "{getattr(entry, name)}"' for name in _VALUES]
+        blocks.append("\n".join(lines) + "\n")
+    (folder / PINS).write_text("\n".join(blocks), encoding="utf-8")
+
+
+def with_contract(pin: Pin, text: str) -> Pin:
+    """The pin with the digest of a new contract."""
+    return replace(pin, contract=digest(text.encode("utf-8")))

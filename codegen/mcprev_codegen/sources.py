@@ -1,0 +1,89 @@
+"""One revision, read and understood: the object every later step and `diff` start from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mcprev_codegen import descriptions, overlay, typescript
+from mcprev_codegen.errors import InputError
+from mcprev_codegen.hoist import hoist
+from mcprev_codegen.methods import Method, method_table
+from mcprev_codegen.overlay import Facts
+from mcprev_codegen.resolve import Schema
+from mcprev_codegen.revisions import Pin, load_pins, read_contract, require_pin
+from mcprev_codegen.usage import usage
+
+
+@dataclass(frozen=True)
+class Revision:
+    """A revision's schema as written, as generated from, and what follows from it."""
+
+    name: str
+    pin: Pin | None
+    """None for a file that was given by its path."""
+    declared: Schema
+    """What the file declares, inline objects inline, without the overlay."""
+    schema: Schema
+    """The same hoisted and overlaid: one name for every object."""
+    facts: Facts
+    methods: Mapping[str, Method]
+    senders: Mapping[str, frozenset[str]]
+    """Who sends each type of `schema`: `client`, `server`, both or neither."""
+
+    @property
+    def protocol_version(self) -> str:
+        """The version string the schema itself names; a draft names the revision it grew from."""
+        const = self.schema.consts.get("LATEST_PROTOCOL_VERSION")
+        return str(const.value) if const else self.name
+
+    @property
+    def era(self) -> str:
+        """`handshake` when a session starts with `initialize`, else `stateless`."""
+        return "handshake" if "initialize" in self.methods else "stateless"
+
+
+def load(folder: Path, revision: str) -> Revision:
+    """A pinned revision. Raises `CodegenError` when its pin, contract or overlay is not in order."""
+    pin = require_pin(folder, revision)
+    path = folder / revision / "schema.ts"
+    texts = descriptions.load(folder, revision)
+    text = read_contract(folder, pin)
+    module = texts.attach(typescript.parse(text, str(path)))
+    return _understand(folder, revision, pin, Schema(module, str(path), text.split("\n")))
+
+
+def load_file(folder: Path, path: Path, revision: str | None = None, *, lenient: bool = False) -> Revision:
+    """A schema.ts that is not pinned, its own comments kept.
+
+    `revision` decides which overlay entries hold; left out, it is the name of the file's folder when that
+    is a pinned revision, else the version that the file names. Raises `CodegenError`; `lenient` passes over
+    overlay entries that do not match.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+    module = typescript.parse(text, str(path))
+    if revision is None:
+        folder_name = path.resolve().parent.name
+        version = module.consts.get("LATEST_PROTOCOL_VERSION")
+        revision = folder_name if folder_name in load_pins(folder) or not version else str(version.value)
+    return _understand(folder, revision, None, Schema(module, str(path), text.split("\n")), lenient=lenient)
+
+
+def _understand(
+    folder: Path, name: str, pin: Pin | None, declared: Schema, *, lenient: bool = False
+) -> Revision:
+    hoisted = hoist(declared)
+    order = list(load_pins(folder))
+    schema, facts = overlay.apply(hoisted, overlay.load(folder), name, order, lenient=lenient)
+    schema = overlay.documented(facts, descriptions.load(folder, name).fields, schema)
+    methods = method_table(schema, facts)
+    return Revision(name, pin, declared, schema, facts, methods, usage(schema, methods))
+
+
+def dated(folder: Path) -> list[str]:
+    """The pinned revisions that are final, oldest first."""
+    return [name for name, pin in load_pins(folder).items() if pin.status == "final"]

@@ -1,0 +1,106 @@
+"""Who sends values of each type, by following the references from every message and result.
+
+Envelopes (types with a `jsonrpc` member) are not followed from the messages in them: they count for whoever
+sends such messages. An error type that nothing mentions counts like the type it refines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from mcprev_codegen import ir
+from mcprev_codegen.methods import CLIENT_TO_SERVER, DIRECTIONS, SERVER_TO_CLIENT, Method
+from mcprev_codegen.resolve import Schema
+
+_SIDE: Final = {CLIENT_TO_SERVER: "client", SERVER_TO_CLIENT: "server"}
+_BACK: Final = {CLIENT_TO_SERVER: SERVER_TO_CLIENT, SERVER_TO_CLIENT: CLIENT_TO_SERVER}
+
+
+def usage(schema: Schema, methods: Mapping[str, Method]) -> dict[str, frozenset[str]]:
+    """The senders of each type: `client`, `server`, both or, for a type no message reaches, neither."""
+    return _Usage(schema, methods).find()
+
+
+@dataclass
+class _Usage:
+    schema: Schema
+    methods: Mapping[str, Method]
+    senders: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+
+    def find(self) -> dict[str, frozenset[str]]:
+        self.senders = {name: set() for name in self.schema.types}
+        self._mark_messages()
+        self._mark_envelopes()
+        self._mark_refinements()
+        return {name: frozenset(who) for name, who in self.senders.items()}
+
+    def _mark(self, name: str, who: str) -> None:
+        if name not in self.senders or who in self.senders[name]:
+            return
+        self.senders[name].add(who)
+        for reference in ir.references(self.schema.types[name]):
+            if not self._is_envelope(reference):
+                self._mark(reference, who)
+
+    def _mark_messages(self) -> None:
+        for side in _SIDE.values():
+            for kind in ("Request", "Notification", "Result"):
+                self._mark(side.capitalize() + kind, side)
+        for method in self.methods.values():
+            for direction in method.directions:
+                self._mark(method.type, _SIDE[direction])
+                for result in method.results:
+                    self._mark(result, _SIDE[_BACK[direction]])
+                    self._mark(f"{result}Response", _SIDE[_BACK[direction]])
+
+    def _mark_envelopes(self) -> None:
+        for name in self.schema.types:
+            if self._is_envelope(name) and not self.senders[name]:
+                for side in self._envelope_senders(name):
+                    self._mark(name, side)
+
+    def _mark_refinements(self) -> None:
+        for name, found in self.senders.items():
+            if not found and self._is_error(name):
+                used = [self.senders[base] for base in self.schema.supertypes(name) if self.senders[base]]
+                for side in sorted(used[0]) if used else ():
+                    self._mark(name, side)
+
+    def _is_envelope(self, name: str) -> bool:
+        """Whether a type is a whole JSON-RPC message, or a union or array of such."""
+        objects = list(self._objects(ir.Ref(name)))
+        return bool(objects) and all(self.schema.flatten(o).get("jsonrpc") is not None for o in objects)
+
+    def _objects(self, type_: ir.TypeExpr, *, in_array: bool = False) -> Iterator[ir.TypeExpr]:
+        """The object types in a union, batches opened; a value of another kind gives an empty object."""
+        for member in self.schema.members(type_):
+            followed = self.schema.follow(member)
+            if isinstance(followed, ir.Array) and not in_array:
+                yield from self._objects(followed.item, in_array=True)
+            else:
+                yield followed if self.schema.is_object(followed) else ir.Obj()
+
+    def _is_error(self, name: str) -> bool:
+        if not self.schema.is_object(ir.Ref(name)):
+            return False
+        flat = self.schema.flat(name)
+        return flat.get("code") is not None or flat.get("error") is not None
+
+    def _envelope_senders(self, name: str) -> Iterator[str]:
+        """Who sends messages of the shapes that an envelope type has."""
+        shapes = {self._shape(o) for o in self._objects(ir.Ref(name))}
+        own_messages = [m for m in self.methods.values() if m.transport == "jsonrpc"]
+        for direction in DIRECTIONS:
+            sent = {m.kind for m in own_messages if direction in m.directions}
+            if any(m.kind == "request" and _BACK[direction] in m.directions for m in own_messages):
+                sent.add("response")
+            if sent & shapes:
+                yield _SIDE[direction]
+
+    def _shape(self, type_: ir.TypeExpr) -> str:
+        flat = self.schema.flatten(type_)
+        if flat.get("method") is None:
+            return "response"
+        return "request" if flat.get("id") is not None else "notification"
