@@ -1,0 +1,52 @@
+"""What importing the generated packages costs, in fresh interpreters, beside the floor they stand on.
+
+Each figure is the median wall time of a new process, the variants taken in turn so that a noisy machine
+treats them alike; the last column is what the variant costs above a bare interpreter with pydantic.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from typing import Final
+
+from mcprev_types.index import REVISIONS
+
+RUNS: Final = 15
+_BASE: Final = "import pydantic; pydantic.BaseModel"
+
+
+def _seconds(code: str) -> float:
+    started = time.perf_counter()
+    subprocess.run([sys.executable, "-c", code], check=True)
+    return time.perf_counter() - started
+
+
+def main() -> None:
+    """Measure and print a table."""
+    variants = {"bare interpreter": "", "pydantic": _BASE, "mcprev_types": f"{_BASE}; import mcprev_types"}
+    for name, info in REVISIONS.items():
+        variants[f"{name} package"] = f"{_BASE}; import mcprev_types.{info.package}"
+        variants[f"{name} models"] = f"{_BASE}; import mcprev_types.{info.package}.models"
+    times: dict[str, list[float]] = {name: [] for name in variants}
+    for run in range(RUNS + 1):
+        for name, code in variants.items():
+            seconds = _seconds(code)
+            if run:
+                times[name].append(seconds * 1000)
+        if sys.stderr.isatty():
+            print(f"\r\x1b[Krun {run} of {RUNS}", end="", file=sys.stderr, flush=True)  # noqa: T201
+    if sys.stderr.isatty():
+        print("\r\x1b[K", end="", file=sys.stderr)  # noqa: T201
+    floor = statistics.median(times["pydantic"])
+    print(f"{'import':<22} {'median ms':>9} {'min':>7} {'max':>7} {'over pydantic':>14}")  # noqa: T201
+    for name, values in times.items():
+        median = statistics.median(values)
+        line = f"{name:<22} {median:>9.1f} {min(values):>7.1f} {max(values):>7.1f} {median - floor:>14.1f}"
+        print(line)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

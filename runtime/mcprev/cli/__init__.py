@@ -1,0 +1,68 @@
+"""The `mcprev` command: a group whose subcommands are imported only when they are called.
+
+A subcommand that needs an extra which is not installed says which one, instead of a traceback.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Final
+
+import click
+from typing_extensions import override
+
+from mcprev import __version__
+
+_CODEGEN: Final = (
+    "codegen",
+    ("tree_sitter", "tree_sitter_typescript", "jinja2", "datamodel_code_generator", "black"),
+)
+_NOTHING: Final = ("", ())
+_COMMANDS: Final[dict[str, tuple[str, tuple[str, tuple[str, ...]]]]] = {
+    "list": ("mcprev.cli.list_", _NOTHING),
+    "show": ("mcprev.cli.show", _NOTHING),
+    "generate": ("mcprev_codegen.commands.generate", _CODEGEN),
+    "import": ("mcprev_codegen.commands.import_", _CODEGEN),
+}
+"""Where each subcommand lives, the extra it needs, and the modules by which to tell that it is there."""
+
+
+class _LazyGroup(click.Group):
+    @override
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    @override
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, (extra, needs) = _COMMANDS[cmd_name]
+        missing = [name for name in needs if find_spec(name) is None]
+        if missing:
+            return _unavailable(cmd_name, extra, missing)
+        command: object = import_module(module).command
+        assert isinstance(command, click.Command)
+        return command
+
+
+def _unavailable(name: str, extra: str, missing: list[str]) -> click.Command:
+    """A stand-in that keeps the help page whole and explains itself when it is called."""
+    text = f"`mcprev {name}` needs {', '.join(missing)}; install mcprev[{extra}]"
+
+    @click.command(
+        name,
+        short_help=f"(needs mcprev[{extra}])",
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+        add_help_option=False,
+    )
+    def explain() -> None:
+        raise click.ClickException(text)
+
+    return explain
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="mcprev")
+def main() -> None:
+    """Every revision of the Model Context Protocol: list, show, generate, import."""

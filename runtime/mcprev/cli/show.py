@@ -1,0 +1,115 @@
+"""`mcprev show REV`: the methods and types of one revision, from the description in its package."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any, Final
+
+import click
+
+from mcprev.cli.table import echo_table
+
+_ARROWS: Final = {
+    ("client_to_server",): "client → server",
+    ("server_to_client",): "server → client",
+    ("client_to_server", "server_to_client"): "both ways",
+}
+_SUGGESTIONS: Final = 3
+
+
+@click.command("show")
+@click.argument("revision", metavar="REV")
+@click.option("--type", "type_name", metavar="NAME", help="Show one type with its fields.")
+@click.option("--method", "method_name", metavar="NAME", help="Show one method, such as tools/call.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON (a stable format, versioned by its 'format')."
+)
+def command(*, revision: str, type_name: str | None, method_name: str | None, as_json: bool) -> None:
+    """Show a revision: its constants, methods and types, or one of them."""
+    if type_name and method_name:
+        raise click.UsageError("give --type or --method, not both")
+    document = _load(revision)
+    if type_name:
+        _show_type(document, type_name, as_json=as_json)
+    elif method_name:
+        _show_method(document, method_name, as_json=as_json)
+    elif as_json:
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        _show_revision(document)
+
+
+def _load(revision: str) -> dict[str, Any]:
+    from mcprev_types.index import LATEST, REVISIONS
+
+    name = LATEST if revision == "latest" else revision
+    if name not in REVISIONS:
+        raise click.BadParameter(
+            f"unknown revision '{revision}'; known: {', '.join(REVISIONS)}", param_hint="REV"
+        )
+    path = files("mcprev_types") / REVISIONS[name].package / "meta.json"
+    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return document
+
+
+def _find(entries: list[dict[str, Any]], key: str, wanted: str, revision: str) -> dict[str, Any]:
+    for entry in entries:
+        if entry[key] == wanted:
+            return entry
+    import difflib
+
+    close = difflib.get_close_matches(wanted, [entry[key] for entry in entries], n=_SUGGESTIONS)
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    what = "method" if key == "method" else "type"
+    raise click.BadParameter(f"{revision} has no {what} '{wanted}'{hint}", param_hint=f"--{what}")
+
+
+def _show_type(document: dict[str, Any], name: str, *, as_json: bool) -> None:
+    entry = _find(document["types"], "name", name, document["revision"])
+    if as_json:
+        click.echo(json.dumps(entry, indent=2, ensure_ascii=False))
+        return
+    click.secho(f"{name} ({entry['kind']}, {document['revision']}), sent by: {entry['sent_by']}", bold=True)
+    if entry["fields"]:
+        rows = [(f["name"], "optional" if f["optional"] else "required", f["type"]) for f in entry["fields"]]
+        echo_table(("FIELD", "PRESENCE", "TYPE"), rows)
+
+
+def _show_method(document: dict[str, Any], name: str, *, as_json: bool) -> None:
+    entry = _find(document["methods"], "method", name, document["revision"])
+    if as_json:
+        click.echo(json.dumps(entry, indent=2, ensure_ascii=False))
+        return
+    click.secho(f"{name} ({entry['kind']}, {document['revision']})", bold=True)
+    results = [entry["result"], *entry["alternate_results"]] if entry["result"] else []
+    params = entry["params"] or "none"
+    rows = [
+        ("direction", _ARROWS[tuple(entry["directions"])]),
+        ("transport", entry["transport"]),
+        ("message", entry["type"]),
+        ("params", params + (" (optional)" if entry["params_optional"] and entry["params"] else "")),
+        ("result", " | ".join(results) or "none"),
+        ("capability", entry["capability"] or "none"),
+    ]
+    echo_table(("PROPERTY", "VALUE"), rows)
+
+
+def _show_revision(document: dict[str, Any]) -> None:
+    names = ", ".join(f"{name} = {value!r}" for name, value in document["constants"].items())
+    click.secho(f"MCP {document['revision']} (protocol version {document['protocol_version']})", bold=True)
+    click.echo(f"Constants: {names}\n")
+    methods = [
+        (
+            m["method"],
+            m["kind"],
+            _ARROWS[tuple(m["directions"])],
+            m["capability"] or "",
+            " | ".join([m["result"], *m["alternate_results"]]) if m["result"] else "",
+        )
+        for m in document["methods"]
+    ]
+    echo_table(("METHOD", "KIND", "DIRECTION", "CAPABILITY", "RESULT"), methods)
+    click.echo()
+    types = [(t["name"], t["kind"], t["sent_by"], str(len(t["fields"]))) for t in document["types"]]
+    echo_table(("TYPE", "KIND", "SENT BY", "FIELDS"), types)
