@@ -55,18 +55,23 @@ class Docs:
         """The docstring of one type."""
         decl = self.revision.schema.types[name]
         facts = [_SENDERS[self.revision.senders[name]], *self._history(name, deprecated=decl.tags.deprecated)]
-        return docstring(self._summary(decl), " ".join(facts), f"See {self._link(name)}")
+        carriers = [m.method for m in self.revision.methods.values() if m.params == name]
+        inline = name not in self.revision.declared.types and carriers
+        summary = f"Parameters of `{'`, `'.join(carriers)}`." if inline else self._summary(decl)
+        return docstring(summary, " ".join(facts), f"See {self._link(name)}")
 
     def method(self, method: Method) -> str:
         """The docstring of a stub or caller."""
         decl = self.revision.schema.types[method.type]
-        facts = [f"`{method.method}`, a {method.kind}, {_ARROWS[method.directions]}."]
+        summary = self._summary(decl)
+        named = "" if f"`{method.method}`" in summary else f"`{method.method}`: "
+        facts = [f"{named}A {method.kind}, {_ARROWS[method.directions]}."]
         if method.transport == "embedded":
             facts.append("It travels inside an InputRequiredResult.")
         if method.capability:
             facts.append(f"Needs the capability `{method.capability}`.")
         facts += self._history(method.type, deprecated=method.deprecated)
-        return docstring(self._summary(decl), " ".join(facts), f"See {self._link(method.type)}")
+        return docstring(summary, " ".join(facts), f"See {self._link(method.type)}")
 
     def summary(self, method: Method) -> str:
         """The description of a method's message alone."""

@@ -25,14 +25,16 @@ LINE_LENGTH: Final = 110
 _TEMPLATES: Final = Path(__file__).with_name("templates")
 _SUPPORT: Final = ("_base.py", "_lazy.py", "_spec.py")
 _MODULES: Final = ("constants", "deltas", "dispatch", "methods", "models")
-_IMPORTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "typing": ("Annotated", "Any", "Literal", "Optional", "TypeAlias", "Union"),
-    "pydantic": ("MISSING", "Discriminator", "Field", "Tag"),
-    "typing_extensions": ("TypeAliasType",),
-    ".._base": (
-        "UNKNOWN", "IntegralFloat", "Model", "Opt", "UnknownContent", "constant", "fallback", "open_tag", "wire",
-    ),
-}  # fmt: skip
+_IMPORTS: Final[tuple[Mapping[str, tuple[str, ...]], ...]] = (
+    {"typing": ("Annotated", "Any", "Literal", "Optional", "TypeAlias", "Union")},
+    {"pydantic": ("MISSING", "Discriminator", "Field", "Tag"), "typing_extensions": ("TypeAliasType",)},
+    {
+        ".._base": (
+            "UNKNOWN", "IntegralFloat", "Model", "Opt", "UnknownContent", "constant", "fallback", "open_tag", "wire",
+        )
+    },
+)  # fmt: skip
+"""What a body may use, by group and module."""
 
 
 @dataclass(frozen=True)
@@ -260,12 +262,15 @@ def format_python(text: str) -> str:
 
 def _imports(body: str) -> str:
     code = re.sub(r'""".*?"""', "", body, flags=re.DOTALL)
-    lines: list[str] = []
-    for module, names in _IMPORTS.items():
-        used = [name for name in names if re.search(rf"\b{name}\b", code)]
-        if used:
-            lines.append(f"from {module} import {', '.join(used)}")
-    return "\n".join(lines)
+    groups: list[str] = []
+    for group in _IMPORTS:
+        lines: list[str] = []
+        for module, names in group.items():
+            used = [name for name in names if re.search(rf"\b{name}\b", code)]
+            if used:
+                lines.append(f"from {module} import {', '.join(used)}")
+        groups.append("\n".join(lines))
+    return "\n\n".join(group for group in groups if group)
 
 
 def _params_type(method: Method) -> str:

@@ -28,7 +28,7 @@ class ServerHandler(Generic[C]):
         """The client gives up a request it sent; on stdio, a server may also end a listen stream
         (`notifications/cancelled`).
 
-        `notifications/cancelled`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#cancellednotification
         """
@@ -37,7 +37,7 @@ class ServerHandler(Generic[C]):
     async def discover(self, ctx: C, params: models.RequestParams) -> models.DiscoverResult:
         """The client may ask which protocol versions and features the server supports (`server/discover`).
 
-        `server/discover`, a request, client to server. Since 2026-07-28.
+        A request, client to server. Since 2026-07-28.
 
         See https://modelcontextprotocol.io/specification/draft/schema#discoverrequest
         """
@@ -48,8 +48,8 @@ class ServerHandler(Generic[C]):
     ) -> models.ListResourcesResult:
         """The client asks for one page of the resources on offer (`resources/list`).
 
-        `resources/list`, a request, client to server. Needs the capability `resources`. Since 2024-11-05,
-        changed in 2026-07-28.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05, changed in
+        2026-07-28.
 
         See https://modelcontextprotocol.io/specification/draft/schema#listresourcesrequest
         """
@@ -60,8 +60,8 @@ class ServerHandler(Generic[C]):
     ) -> models.ListResourceTemplatesResult:
         """The client asks for one page of the resource templates on offer (`resources/templates/list`).
 
-        `resources/templates/list`, a request, client to server. Needs the capability `resources`. Since
-        2024-11-05, changed in 2026-07-28.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05, changed in
+        2026-07-28.
 
         See https://modelcontextprotocol.io/specification/draft/schema#listresourcetemplatesrequest
         """
@@ -72,7 +72,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ReadResourceResult | models.InputRequiredResult:
         """The client asks for the contents of one resource (`resources/read`).
 
-        `resources/read`, a request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#readresourcerequest
         """
@@ -83,7 +83,7 @@ class ServerHandler(Generic[C]):
     ) -> models.SubscriptionsListenResult:
         """The client opens a long-lived stream of notifications it chooses (`subscriptions/listen`).
 
-        `subscriptions/listen`, a request, client to server. Since 2026-07-28.
+        A request, client to server. Since 2026-07-28.
 
         See https://modelcontextprotocol.io/specification/draft/schema#subscriptionslistenrequest
         """
@@ -92,8 +92,8 @@ class ServerHandler(Generic[C]):
     async def list_prompts(self, ctx: C, params: models.PaginatedRequestParams) -> models.ListPromptsResult:
         """The client asks for one page of the prompts on offer (`prompts/list`).
 
-        `prompts/list`, a request, client to server. Needs the capability `prompts`. Since 2024-11-05,
-        changed in 2026-07-28.
+        A request, client to server. Needs the capability `prompts`. Since 2024-11-05, changed in
+        2026-07-28.
 
         See https://modelcontextprotocol.io/specification/draft/schema#listpromptsrequest
         """
@@ -104,7 +104,7 @@ class ServerHandler(Generic[C]):
     ) -> models.GetPromptResult | models.InputRequiredResult:
         """The client asks for one prompt, filled in with its arguments (`prompts/get`).
 
-        `prompts/get`, a request, client to server. Needs the capability `prompts`. Since 2024-11-05.
+        A request, client to server. Needs the capability `prompts`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#getpromptrequest
         """
@@ -113,8 +113,7 @@ class ServerHandler(Generic[C]):
     async def list_tools(self, ctx: C, params: models.PaginatedRequestParams) -> models.ListToolsResult:
         """The client asks for one page of the tools on offer (`tools/list`).
 
-        `tools/list`, a request, client to server. Needs the capability `tools`. Since 2024-11-05, changed
-        in 2026-07-28.
+        A request, client to server. Needs the capability `tools`. Since 2024-11-05, changed in 2026-07-28.
 
         See https://modelcontextprotocol.io/specification/draft/schema#listtoolsrequest
         """
@@ -125,7 +124,7 @@ class ServerHandler(Generic[C]):
     ) -> models.CallToolResult | models.InputRequiredResult:
         """The client asks the server to run one tool (`tools/call`).
 
-        `tools/call`, a request, client to server. Needs the capability `tools`. Since 2024-11-05.
+        A request, client to server. Needs the capability `tools`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#calltoolrequest
         """
@@ -135,8 +134,7 @@ class ServerHandler(Generic[C]):
         """The client asks for ways to complete a prompt argument or URI variable being typed
         (`completion/complete`).
 
-        `completion/complete`, a request, client to server. Needs the capability `completions`. Since
-        2024-11-05.
+        A request, client to server. Needs the capability `completions`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#completerequest
         """
@@ -150,7 +148,7 @@ class ClientHandler(Generic[C]):
         """The client gives up a request it sent; on stdio, a server may also end a listen stream
         (`notifications/cancelled`).
 
-        `notifications/cancelled`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#cancellednotification
         """
@@ -159,7 +157,7 @@ class ClientHandler(Generic[C]):
     async def progress(self, ctx: C, params: models.ProgressNotificationParams) -> None:
         """The server reports how far a running request has come (`notifications/progress`).
 
-        `notifications/progress`, a notification, server to client. Since 2024-11-05.
+        A notification, server to client. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#progressnotification
         """
@@ -169,8 +167,7 @@ class ClientHandler(Generic[C]):
         """The server reports a changed resource list, on a listen stream that asked for it
         (`notifications/resources/list_changed`).
 
-        `notifications/resources/list_changed`, a notification, server to client. Needs the capability
-        `resources.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#resourcelistchangednotification
         """
@@ -182,7 +179,7 @@ class ClientHandler(Generic[C]):
         """The server confirms a listen stream before sending anything else on it
         (`notifications/subscriptions/acknowledged`).
 
-        `notifications/subscriptions/acknowledged`, a notification, server to client. Since 2026-07-28.
+        A notification, server to client. Since 2026-07-28.
 
         See https://modelcontextprotocol.io/specification/draft/schema#subscriptionsacknowledgednotification
         """
@@ -192,8 +189,7 @@ class ClientHandler(Generic[C]):
         """The server reports that a resource on the client's `resourceSubscriptions` list changed
         (`notifications/resources/updated`).
 
-        `notifications/resources/updated`, a notification, server to client. Needs the capability
-        `resources.subscribe`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.subscribe`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#resourceupdatednotification
         """
@@ -203,8 +199,7 @@ class ClientHandler(Generic[C]):
         """The server reports a changed prompt list, on a listen stream that asked for it
         (`notifications/prompts/list_changed`).
 
-        `notifications/prompts/list_changed`, a notification, server to client. Needs the capability
-        `prompts.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `prompts.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#promptlistchangednotification
         """
@@ -214,8 +209,7 @@ class ClientHandler(Generic[C]):
         """The server reports a changed tool list, on a listen stream that asked for it
         (`notifications/tools/list_changed`).
 
-        `notifications/tools/list_changed`, a notification, server to client. Needs the capability
-        `tools.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `tools.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#toollistchangednotification
         """
@@ -225,8 +219,7 @@ class ClientHandler(Generic[C]):
         """The server passes a log message to a client whose request asked for logs in `_meta`
         (`notifications/message`).
 
-        `notifications/message`, a notification, server to client. Needs the capability `logging`. Since
-        2024-11-05. Deprecated.
+        A notification, server to client. Needs the capability `logging`. Since 2024-11-05. Deprecated.
 
         See https://modelcontextprotocol.io/specification/draft/schema#loggingmessagenotification
         """
@@ -238,8 +231,8 @@ class ClientHandler(Generic[C]):
         """The server asks for a message from the client's model (`sampling/createMessage`), inside an
         `InputRequiredResult`.
 
-        `sampling/createMessage`, a request, server to client. It travels inside an InputRequiredResult.
-        Needs the capability `sampling`. Since 2024-11-05. Deprecated.
+        A request, server to client. It travels inside an InputRequiredResult. Needs the capability
+        `sampling`. Since 2024-11-05. Deprecated.
 
         See https://modelcontextprotocol.io/specification/draft/schema#createmessagerequest
         """
@@ -251,8 +244,8 @@ class ClientHandler(Generic[C]):
         """The server asks where in the client's file system it may work (`roots/list`), inside an
         `InputRequiredResult`.
 
-        `roots/list`, a request, server to client. It travels inside an InputRequiredResult. Needs the
-        capability `roots`. Since 2024-11-05, changed in 2026-07-28. Deprecated.
+        A request, server to client. It travels inside an InputRequiredResult. Needs the capability `roots`.
+        Since 2024-11-05, changed in 2026-07-28. Deprecated.
 
         See https://modelcontextprotocol.io/specification/draft/schema#listrootsrequest
         """
@@ -262,8 +255,8 @@ class ClientHandler(Generic[C]):
         """The server asks the user for input, by form or URL (`elicitation/create`), inside an
         `InputRequiredResult`.
 
-        `elicitation/create`, a request, server to client. It travels inside an InputRequiredResult. Needs
-        the capability `elicitation`. Since 2025-06-18, changed in 2025-11-25.
+        A request, server to client. It travels inside an InputRequiredResult. Needs the capability
+        `elicitation`. Since 2025-06-18, changed in 2025-11-25.
 
         See https://modelcontextprotocol.io/specification/draft/schema#elicitrequest
         """
@@ -280,7 +273,7 @@ class ClientCalls:
         """The client gives up a request it sent; on stdio, a server may also end a listen stream
         (`notifications/cancelled`).
 
-        `notifications/cancelled`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#cancellednotification
         """
@@ -289,7 +282,7 @@ class ClientCalls:
     async def discover(self, params: models.RequestParams) -> models.DiscoverResult:
         """The client may ask which protocol versions and features the server supports (`server/discover`).
 
-        `server/discover`, a request, client to server. Since 2026-07-28.
+        A request, client to server. Since 2026-07-28.
 
         See https://modelcontextprotocol.io/specification/draft/schema#discoverrequest
         """
@@ -298,8 +291,8 @@ class ClientCalls:
     async def list_resources(self, params: models.PaginatedRequestParams) -> models.ListResourcesResult:
         """The client asks for one page of the resources on offer (`resources/list`).
 
-        `resources/list`, a request, client to server. Needs the capability `resources`. Since 2024-11-05,
-        changed in 2026-07-28.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05, changed in
+        2026-07-28.
 
         See https://modelcontextprotocol.io/specification/draft/schema#listresourcesrequest
         """
@@ -310,8 +303,8 @@ class ClientCalls:
     ) -> models.ListResourceTemplatesResult:
         """The client asks for one page of the resource templates on offer (`resources/templates/list`).
 
-        `resources/templates/list`, a request, client to server. Needs the capability `resources`. Since
-        2024-11-05, changed in 2026-07-28.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05, changed in
+        2026-07-28.
 
         See https://modelcontextprotocol.io/specification/draft/schema#listresourcetemplatesrequest
         """
@@ -325,7 +318,7 @@ class ClientCalls:
     ) -> models.ReadResourceResult | models.InputRequiredResult:
         """The client asks for the contents of one resource (`resources/read`).
 
-        `resources/read`, a request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#readresourcerequest
         """
@@ -339,7 +332,7 @@ class ClientCalls:
     ) -> models.SubscriptionsListenResult:
         """The client opens a long-lived stream of notifications it chooses (`subscriptions/listen`).
 
-        `subscriptions/listen`, a request, client to server. Since 2026-07-28.
+        A request, client to server. Since 2026-07-28.
 
         See https://modelcontextprotocol.io/specification/draft/schema#subscriptionslistenrequest
         """
@@ -351,8 +344,8 @@ class ClientCalls:
     async def list_prompts(self, params: models.PaginatedRequestParams) -> models.ListPromptsResult:
         """The client asks for one page of the prompts on offer (`prompts/list`).
 
-        `prompts/list`, a request, client to server. Needs the capability `prompts`. Since 2024-11-05,
-        changed in 2026-07-28.
+        A request, client to server. Needs the capability `prompts`. Since 2024-11-05, changed in
+        2026-07-28.
 
         See https://modelcontextprotocol.io/specification/draft/schema#listpromptsrequest
         """
@@ -363,7 +356,7 @@ class ClientCalls:
     ) -> models.GetPromptResult | models.InputRequiredResult:
         """The client asks for one prompt, filled in with its arguments (`prompts/get`).
 
-        `prompts/get`, a request, client to server. Needs the capability `prompts`. Since 2024-11-05.
+        A request, client to server. Needs the capability `prompts`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#getpromptrequest
         """
@@ -375,8 +368,7 @@ class ClientCalls:
     async def list_tools(self, params: models.PaginatedRequestParams) -> models.ListToolsResult:
         """The client asks for one page of the tools on offer (`tools/list`).
 
-        `tools/list`, a request, client to server. Needs the capability `tools`. Since 2024-11-05, changed
-        in 2026-07-28.
+        A request, client to server. Needs the capability `tools`. Since 2024-11-05, changed in 2026-07-28.
 
         See https://modelcontextprotocol.io/specification/draft/schema#listtoolsrequest
         """
@@ -387,7 +379,7 @@ class ClientCalls:
     ) -> models.CallToolResult | models.InputRequiredResult:
         """The client asks the server to run one tool (`tools/call`).
 
-        `tools/call`, a request, client to server. Needs the capability `tools`. Since 2024-11-05.
+        A request, client to server. Needs the capability `tools`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#calltoolrequest
         """
@@ -400,8 +392,7 @@ class ClientCalls:
         """The client asks for ways to complete a prompt argument or URI variable being typed
         (`completion/complete`).
 
-        `completion/complete`, a request, client to server. Needs the capability `completions`. Since
-        2024-11-05.
+        A request, client to server. Needs the capability `completions`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#completerequest
         """
@@ -418,7 +409,7 @@ class ServerCalls:
         """The client gives up a request it sent; on stdio, a server may also end a listen stream
         (`notifications/cancelled`).
 
-        `notifications/cancelled`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#cancellednotification
         """
@@ -427,7 +418,7 @@ class ServerCalls:
     async def progress(self, params: models.ProgressNotificationParams) -> None:
         """The server reports how far a running request has come (`notifications/progress`).
 
-        `notifications/progress`, a notification, server to client. Since 2024-11-05.
+        A notification, server to client. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#progressnotification
         """
@@ -437,8 +428,7 @@ class ServerCalls:
         """The server reports a changed resource list, on a listen stream that asked for it
         (`notifications/resources/list_changed`).
 
-        `notifications/resources/list_changed`, a notification, server to client. Needs the capability
-        `resources.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#resourcelistchangednotification
         """
@@ -450,7 +440,7 @@ class ServerCalls:
         """The server confirms a listen stream before sending anything else on it
         (`notifications/subscriptions/acknowledged`).
 
-        `notifications/subscriptions/acknowledged`, a notification, server to client. Since 2026-07-28.
+        A notification, server to client. Since 2026-07-28.
 
         See https://modelcontextprotocol.io/specification/draft/schema#subscriptionsacknowledgednotification
         """
@@ -460,8 +450,7 @@ class ServerCalls:
         """The server reports that a resource on the client's `resourceSubscriptions` list changed
         (`notifications/resources/updated`).
 
-        `notifications/resources/updated`, a notification, server to client. Needs the capability
-        `resources.subscribe`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.subscribe`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#resourceupdatednotification
         """
@@ -471,8 +460,7 @@ class ServerCalls:
         """The server reports a changed prompt list, on a listen stream that asked for it
         (`notifications/prompts/list_changed`).
 
-        `notifications/prompts/list_changed`, a notification, server to client. Needs the capability
-        `prompts.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `prompts.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#promptlistchangednotification
         """
@@ -482,8 +470,7 @@ class ServerCalls:
         """The server reports a changed tool list, on a listen stream that asked for it
         (`notifications/tools/list_changed`).
 
-        `notifications/tools/list_changed`, a notification, server to client. Needs the capability
-        `tools.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `tools.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#toollistchangednotification
         """
@@ -493,8 +480,7 @@ class ServerCalls:
         """The server passes a log message to a client whose request asked for logs in `_meta`
         (`notifications/message`).
 
-        `notifications/message`, a notification, server to client. Needs the capability `logging`. Since
-        2024-11-05. Deprecated.
+        A notification, server to client. Needs the capability `logging`. Since 2024-11-05. Deprecated.
 
         See https://modelcontextprotocol.io/specification/draft/schema#loggingmessagenotification
         """

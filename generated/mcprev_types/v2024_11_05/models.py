@@ -3,12 +3,16 @@
 """The messages of MCP 2024-11-05 and everything they are made of, as pydantic models."""
 
 from typing import Annotated, Any, Literal, TypeAlias
+
 from pydantic import MISSING, Discriminator, Field, Tag
+
 from .._base import UNKNOWN, IntegralFloat, Model, Opt, UnknownContent, constant, open_tag
 
 
 class NotificationParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `notifications/initialized`, `notifications/resources/list_changed`,
+    `notifications/prompts/list_changed`, `notifications/tools/list_changed`,
+    `notifications/roots/list_changed`.
 
     Sent by either side. Since 2024-11-05.
 
@@ -205,7 +209,7 @@ class ResourceListChangedNotification(Model):
 
 
 class ResourceUpdatedNotificationParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `notifications/resources/updated`.
 
     Sent by the server. Since 2024-11-05.
 
@@ -561,7 +565,7 @@ class JSONRPCError(Model):
 
 
 class CancelledNotificationParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `notifications/cancelled`.
 
     Sent by either side. Since 2024-11-05.
 
@@ -591,7 +595,7 @@ class CancelledNotification(Model):
 
 
 class InitializeRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `initialize`.
 
     Sent by the client. Since 2024-11-05.
 
@@ -641,7 +645,7 @@ class InitializeResult(Result):
 
 
 class ProgressNotificationParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `notifications/progress`.
 
     Sent by either side. Since 2024-11-05.
 
@@ -673,7 +677,7 @@ class ProgressNotification(Model):
 
 
 class PaginatedRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `resources/list`, `resources/templates/list`, `prompts/list`, `tools/list`.
 
     Sent by the client. Since 2024-11-05.
 
@@ -741,7 +745,7 @@ class ListResourceTemplatesRequest(Model):
 
 
 class ReadResourceRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `resources/read`.
 
     Sent by the client. Since 2024-11-05.
 
@@ -781,7 +785,7 @@ class ReadResourceResult(Result):
 
 
 class SubscribeRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `resources/subscribe`.
 
     Sent by the client. Since 2024-11-05.
 
@@ -809,7 +813,7 @@ class SubscribeRequest(Model):
 
 
 class UnsubscribeRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `resources/unsubscribe`.
 
     Sent by the client. Since 2024-11-05.
 
@@ -851,7 +855,7 @@ class ListPromptsRequest(Model):
 
 
 class GetPromptRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `prompts/get`.
 
     Sent by the client. Since 2024-11-05.
 
@@ -923,7 +927,7 @@ class ListToolsResult(PaginatedResult):
 
 
 class CallToolRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `tools/call`.
 
     Sent by the client. Since 2024-11-05.
 
@@ -953,7 +957,7 @@ class CallToolRequest(Model):
 
 
 class SetLevelRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `logging/setLevel`.
 
     Sent by the client. Since 2024-11-05.
 
@@ -981,7 +985,7 @@ class SetLevelRequest(Model):
 
 
 class LoggingMessageNotificationParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `notifications/message`.
 
     Sent by the server. Since 2024-11-05.
 
@@ -1046,7 +1050,7 @@ class ModelPreferences(Model):
 
 
 class CompleteRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `completion/complete`.
 
     Sent by the client. Since 2024-11-05.
 
@@ -1119,7 +1123,7 @@ See https://modelcontextprotocol.io/specification/2024-11-05
 
 
 class RequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `ping`, `roots/list`.
 
     Sent by either side. Since 2024-11-05.
 
@@ -1460,7 +1464,7 @@ class GetPromptResult(Result):
 
 
 class CreateMessageRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `sampling/createMessage`.
 
     Sent by the server. Since 2024-11-05.
 

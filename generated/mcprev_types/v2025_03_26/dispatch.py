@@ -27,7 +27,7 @@ class ServerHandler(Generic[C]):
     async def cancelled(self, ctx: C, params: models.CancelledNotificationParams) -> None:
         """Either side gives up a request it sent (`notifications/cancelled`).
 
-        `notifications/cancelled`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -36,7 +36,7 @@ class ServerHandler(Generic[C]):
     async def initialize(self, ctx: C, params: models.InitializeRequestParams) -> models.InitializeResult:
         """The client opens a session, offering a protocol version and its capabilities (`initialize`).
 
-        `initialize`, a request, client to server. Since 2024-11-05.
+        A request, client to server. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/basic/lifecycle
         """
@@ -46,7 +46,7 @@ class ServerHandler(Generic[C]):
         """The client confirms the outcome of `initialize`, so normal operation can begin
         (`notifications/initialized`).
 
-        `notifications/initialized`, a notification, client to server. Since 2024-11-05.
+        A notification, client to server. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -56,7 +56,7 @@ class ServerHandler(Generic[C]):
         """Either side checks that its peer still responds; the answer is an empty result, given at once
         (`ping`).
 
-        `ping`, a request, either direction. Since 2024-11-05.
+        A request, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/basic/utilities/ping
         """
@@ -65,7 +65,7 @@ class ServerHandler(Generic[C]):
     async def progress(self, ctx: C, params: models.ProgressNotificationParams) -> None:
         """Either side reports how far a running request has come (`notifications/progress`).
 
-        `notifications/progress`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -76,7 +76,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ListResourcesResult:
         """The client asks for one page of the resources on offer (`resources/list`).
 
-        `resources/list`, a request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
         """
@@ -87,8 +87,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ListResourceTemplatesResult:
         """The client asks for one page of the resource templates on offer (`resources/templates/list`).
 
-        `resources/templates/list`, a request, client to server. Needs the capability `resources`. Since
-        2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
         """
@@ -99,7 +98,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ReadResourceResult:
         """The client asks for the contents of one resource (`resources/read`).
 
-        `resources/read`, a request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
         """
@@ -108,8 +107,7 @@ class ServerHandler(Generic[C]):
     async def subscribe(self, ctx: C, params: models.SubscribeRequestParams) -> models.EmptyResult:
         """The client asks to be told whenever one resource changes (`resources/subscribe`).
 
-        `resources/subscribe`, a request, client to server. Needs the capability `resources.subscribe`.
-        Since 2024-11-05.
+        A request, client to server. Needs the capability `resources.subscribe`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
         """
@@ -118,8 +116,7 @@ class ServerHandler(Generic[C]):
     async def unsubscribe(self, ctx: C, params: models.UnsubscribeRequestParams) -> models.EmptyResult:
         """The client stops watching a resource (`resources/unsubscribe`).
 
-        `resources/unsubscribe`, a request, client to server. Needs the capability `resources.subscribe`.
-        Since 2024-11-05.
+        A request, client to server. Needs the capability `resources.subscribe`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
         """
@@ -130,7 +127,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ListPromptsResult:
         """The client asks for one page of the prompts on offer (`prompts/list`).
 
-        `prompts/list`, a request, client to server. Needs the capability `prompts`. Since 2024-11-05.
+        A request, client to server. Needs the capability `prompts`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/prompts
         """
@@ -139,7 +136,7 @@ class ServerHandler(Generic[C]):
     async def get_prompt(self, ctx: C, params: models.GetPromptRequestParams) -> models.GetPromptResult:
         """The client asks for one prompt, filled in with its arguments (`prompts/get`).
 
-        `prompts/get`, a request, client to server. Needs the capability `prompts`. Since 2024-11-05.
+        A request, client to server. Needs the capability `prompts`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/prompts
         """
@@ -150,7 +147,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ListToolsResult:
         """The client asks for one page of the tools on offer (`tools/list`).
 
-        `tools/list`, a request, client to server. Needs the capability `tools`. Since 2024-11-05.
+        A request, client to server. Needs the capability `tools`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/tools
         """
@@ -159,7 +156,7 @@ class ServerHandler(Generic[C]):
     async def call_tool(self, ctx: C, params: models.CallToolRequestParams) -> models.CallToolResult:
         """The client asks the server to run one tool (`tools/call`).
 
-        `tools/call`, a request, client to server. Needs the capability `tools`. Since 2024-11-05.
+        A request, client to server. Needs the capability `tools`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/tools
         """
@@ -168,7 +165,7 @@ class ServerHandler(Generic[C]):
     async def set_level(self, ctx: C, params: models.SetLevelRequestParams) -> models.EmptyResult:
         """The client sets the lowest severity of log messages to be sent to it (`logging/setLevel`).
 
-        `logging/setLevel`, a request, client to server. Needs the capability `logging`. Since 2024-11-05.
+        A request, client to server. Needs the capability `logging`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/utilities/logging
         """
@@ -178,8 +175,7 @@ class ServerHandler(Generic[C]):
         """The client asks for ways to complete a prompt argument or URI variable being typed
         (`completion/complete`).
 
-        `completion/complete`, a request, client to server. Needs the capability `completions`. Since
-        2024-11-05.
+        A request, client to server. Needs the capability `completions`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/utilities/completion
         """
@@ -189,8 +185,7 @@ class ServerHandler(Generic[C]):
         """The client reports a changed list of roots, so the server should fetch it anew
         (`notifications/roots/list_changed`).
 
-        `notifications/roots/list_changed`, a notification, client to server. Needs the capability
-        `roots.listChanged`. Since 2024-11-05.
+        A notification, client to server. Needs the capability `roots.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -203,7 +198,7 @@ class ClientHandler(Generic[C]):
     async def cancelled(self, ctx: C, params: models.CancelledNotificationParams) -> None:
         """Either side gives up a request it sent (`notifications/cancelled`).
 
-        `notifications/cancelled`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -213,7 +208,7 @@ class ClientHandler(Generic[C]):
         """Either side checks that its peer still responds; the answer is an empty result, given at once
         (`ping`).
 
-        `ping`, a request, either direction. Since 2024-11-05.
+        A request, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/basic/utilities/ping
         """
@@ -222,7 +217,7 @@ class ClientHandler(Generic[C]):
     async def progress(self, ctx: C, params: models.ProgressNotificationParams) -> None:
         """Either side reports how far a running request has come (`notifications/progress`).
 
-        `notifications/progress`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -232,8 +227,7 @@ class ClientHandler(Generic[C]):
         """The server reports a changed resource list, even if nobody subscribed
         (`notifications/resources/list_changed`).
 
-        `notifications/resources/list_changed`, a notification, server to client. Needs the capability
-        `resources.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -243,8 +237,7 @@ class ClientHandler(Generic[C]):
         """The server reports a change to a resource the client subscribed to
         (`notifications/resources/updated`).
 
-        `notifications/resources/updated`, a notification, server to client. Needs the capability
-        `resources.subscribe`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.subscribe`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -254,8 +247,7 @@ class ClientHandler(Generic[C]):
         """The server reports a changed prompt list, even if nobody subscribed
         (`notifications/prompts/list_changed`).
 
-        `notifications/prompts/list_changed`, a notification, server to client. Needs the capability
-        `prompts.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `prompts.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -265,8 +257,7 @@ class ClientHandler(Generic[C]):
         """The server reports a changed tool list, even if nobody subscribed
         (`notifications/tools/list_changed`).
 
-        `notifications/tools/list_changed`, a notification, server to client. Needs the capability
-        `tools.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `tools.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -276,8 +267,7 @@ class ClientHandler(Generic[C]):
         """The server passes a log message to the client; which ones is its choice until `logging/setLevel`
         (`notifications/message`).
 
-        `notifications/message`, a notification, server to client. Needs the capability `logging`. Since
-        2024-11-05.
+        A notification, server to client. Needs the capability `logging`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/utilities/logging
         """
@@ -288,8 +278,7 @@ class ClientHandler(Generic[C]):
     ) -> models.CreateMessageResult:
         """The server asks the client for a message from its model (`sampling/createMessage`).
 
-        `sampling/createMessage`, a request, server to client. Needs the capability `sampling`. Since
-        2024-11-05.
+        A request, server to client. Needs the capability `sampling`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/client/sampling
         """
@@ -298,7 +287,7 @@ class ClientHandler(Generic[C]):
     async def list_roots(self, ctx: C, params: models.RequestParams | None) -> models.ListRootsResult:
         """The server asks where in the client's file system it may work (`roots/list`).
 
-        `roots/list`, a request, server to client. Needs the capability `roots`. Since 2024-11-05.
+        A request, server to client. Needs the capability `roots`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/client/roots
         """
@@ -314,7 +303,7 @@ class ClientCalls:
     async def cancelled(self, params: models.CancelledNotificationParams) -> None:
         """Either side gives up a request it sent (`notifications/cancelled`).
 
-        `notifications/cancelled`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -323,7 +312,7 @@ class ClientCalls:
     async def initialize(self, params: models.InitializeRequestParams) -> models.InitializeResult:
         """The client opens a session, offering a protocol version and its capabilities (`initialize`).
 
-        `initialize`, a request, client to server. Since 2024-11-05.
+        A request, client to server. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/basic/lifecycle
         """
@@ -333,7 +322,7 @@ class ClientCalls:
         """The client confirms the outcome of `initialize`, so normal operation can begin
         (`notifications/initialized`).
 
-        `notifications/initialized`, a notification, client to server. Since 2024-11-05.
+        A notification, client to server. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -343,7 +332,7 @@ class ClientCalls:
         """Either side checks that its peer still responds; the answer is an empty result, given at once
         (`ping`).
 
-        `ping`, a request, either direction. Since 2024-11-05.
+        A request, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/basic/utilities/ping
         """
@@ -352,7 +341,7 @@ class ClientCalls:
     async def progress(self, params: models.ProgressNotificationParams) -> None:
         """Either side reports how far a running request has come (`notifications/progress`).
 
-        `notifications/progress`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -363,7 +352,7 @@ class ClientCalls:
     ) -> models.ListResourcesResult:
         """The client asks for one page of the resources on offer (`resources/list`).
 
-        `resources/list`, a request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
         """
@@ -374,8 +363,7 @@ class ClientCalls:
     ) -> models.ListResourceTemplatesResult:
         """The client asks for one page of the resource templates on offer (`resources/templates/list`).
 
-        `resources/templates/list`, a request, client to server. Needs the capability `resources`. Since
-        2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
         """
@@ -387,7 +375,7 @@ class ClientCalls:
     async def read_resource(self, params: models.ReadResourceRequestParams) -> models.ReadResourceResult:
         """The client asks for the contents of one resource (`resources/read`).
 
-        `resources/read`, a request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
         """
@@ -396,8 +384,7 @@ class ClientCalls:
     async def subscribe(self, params: models.SubscribeRequestParams) -> models.EmptyResult:
         """The client asks to be told whenever one resource changes (`resources/subscribe`).
 
-        `resources/subscribe`, a request, client to server. Needs the capability `resources.subscribe`.
-        Since 2024-11-05.
+        A request, client to server. Needs the capability `resources.subscribe`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
         """
@@ -406,8 +393,7 @@ class ClientCalls:
     async def unsubscribe(self, params: models.UnsubscribeRequestParams) -> models.EmptyResult:
         """The client stops watching a resource (`resources/unsubscribe`).
 
-        `resources/unsubscribe`, a request, client to server. Needs the capability `resources.subscribe`.
-        Since 2024-11-05.
+        A request, client to server. Needs the capability `resources.subscribe`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
         """
@@ -418,7 +404,7 @@ class ClientCalls:
     ) -> models.ListPromptsResult:
         """The client asks for one page of the prompts on offer (`prompts/list`).
 
-        `prompts/list`, a request, client to server. Needs the capability `prompts`. Since 2024-11-05.
+        A request, client to server. Needs the capability `prompts`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/prompts
         """
@@ -427,7 +413,7 @@ class ClientCalls:
     async def get_prompt(self, params: models.GetPromptRequestParams) -> models.GetPromptResult:
         """The client asks for one prompt, filled in with its arguments (`prompts/get`).
 
-        `prompts/get`, a request, client to server. Needs the capability `prompts`. Since 2024-11-05.
+        A request, client to server. Needs the capability `prompts`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/prompts
         """
@@ -436,7 +422,7 @@ class ClientCalls:
     async def list_tools(self, params: models.PaginatedRequestParams | None = None) -> models.ListToolsResult:
         """The client asks for one page of the tools on offer (`tools/list`).
 
-        `tools/list`, a request, client to server. Needs the capability `tools`. Since 2024-11-05.
+        A request, client to server. Needs the capability `tools`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/tools
         """
@@ -445,7 +431,7 @@ class ClientCalls:
     async def call_tool(self, params: models.CallToolRequestParams) -> models.CallToolResult:
         """The client asks the server to run one tool (`tools/call`).
 
-        `tools/call`, a request, client to server. Needs the capability `tools`. Since 2024-11-05.
+        A request, client to server. Needs the capability `tools`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/tools
         """
@@ -454,7 +440,7 @@ class ClientCalls:
     async def set_level(self, params: models.SetLevelRequestParams) -> models.EmptyResult:
         """The client sets the lowest severity of log messages to be sent to it (`logging/setLevel`).
 
-        `logging/setLevel`, a request, client to server. Needs the capability `logging`. Since 2024-11-05.
+        A request, client to server. Needs the capability `logging`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/utilities/logging
         """
@@ -464,8 +450,7 @@ class ClientCalls:
         """The client asks for ways to complete a prompt argument or URI variable being typed
         (`completion/complete`).
 
-        `completion/complete`, a request, client to server. Needs the capability `completions`. Since
-        2024-11-05.
+        A request, client to server. Needs the capability `completions`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/utilities/completion
         """
@@ -475,8 +460,7 @@ class ClientCalls:
         """The client reports a changed list of roots, so the server should fetch it anew
         (`notifications/roots/list_changed`).
 
-        `notifications/roots/list_changed`, a notification, client to server. Needs the capability
-        `roots.listChanged`. Since 2024-11-05.
+        A notification, client to server. Needs the capability `roots.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -492,7 +476,7 @@ class ServerCalls:
     async def cancelled(self, params: models.CancelledNotificationParams) -> None:
         """Either side gives up a request it sent (`notifications/cancelled`).
 
-        `notifications/cancelled`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -502,7 +486,7 @@ class ServerCalls:
         """Either side checks that its peer still responds; the answer is an empty result, given at once
         (`ping`).
 
-        `ping`, a request, either direction. Since 2024-11-05.
+        A request, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/basic/utilities/ping
         """
@@ -511,7 +495,7 @@ class ServerCalls:
     async def progress(self, params: models.ProgressNotificationParams) -> None:
         """Either side reports how far a running request has come (`notifications/progress`).
 
-        `notifications/progress`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -521,8 +505,7 @@ class ServerCalls:
         """The server reports a changed resource list, even if nobody subscribed
         (`notifications/resources/list_changed`).
 
-        `notifications/resources/list_changed`, a notification, server to client. Needs the capability
-        `resources.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -532,8 +515,7 @@ class ServerCalls:
         """The server reports a change to a resource the client subscribed to
         (`notifications/resources/updated`).
 
-        `notifications/resources/updated`, a notification, server to client. Needs the capability
-        `resources.subscribe`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.subscribe`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -543,8 +525,7 @@ class ServerCalls:
         """The server reports a changed prompt list, even if nobody subscribed
         (`notifications/prompts/list_changed`).
 
-        `notifications/prompts/list_changed`, a notification, server to client. Needs the capability
-        `prompts.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `prompts.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -554,8 +535,7 @@ class ServerCalls:
         """The server reports a changed tool list, even if nobody subscribed
         (`notifications/tools/list_changed`).
 
-        `notifications/tools/list_changed`, a notification, server to client. Needs the capability
-        `tools.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `tools.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -565,8 +545,7 @@ class ServerCalls:
         """The server passes a log message to the client; which ones is its choice until `logging/setLevel`
         (`notifications/message`).
 
-        `notifications/message`, a notification, server to client. Needs the capability `logging`. Since
-        2024-11-05.
+        A notification, server to client. Needs the capability `logging`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/utilities/logging
         """
@@ -575,8 +554,7 @@ class ServerCalls:
     async def create_message(self, params: models.CreateMessageRequestParams) -> models.CreateMessageResult:
         """The server asks the client for a message from its model (`sampling/createMessage`).
 
-        `sampling/createMessage`, a request, server to client. Needs the capability `sampling`. Since
-        2024-11-05.
+        A request, server to client. Needs the capability `sampling`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/client/sampling
         """
@@ -587,7 +565,7 @@ class ServerCalls:
     async def list_roots(self, params: models.RequestParams | None = None) -> models.ListRootsResult:
         """The server asks where in the client's file system it may work (`roots/list`).
 
-        `roots/list`, a request, server to client. Needs the capability `roots`. Since 2024-11-05.
+        A request, server to client. Needs the capability `roots`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/client/roots
         """

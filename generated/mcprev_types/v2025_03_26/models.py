@@ -3,12 +3,16 @@
 """The messages of MCP 2025-03-26 and everything they are made of, as pydantic models."""
 
 from typing import Annotated, Any, Literal, TypeAlias
+
 from pydantic import MISSING, Discriminator, Field, Tag
+
 from .._base import UNKNOWN, IntegralFloat, Model, Opt, UnknownContent, constant, open_tag
 
 
 class NotificationParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `notifications/initialized`, `notifications/resources/list_changed`,
+    `notifications/prompts/list_changed`, `notifications/tools/list_changed`,
+    `notifications/roots/list_changed`.
 
     Sent by either side. Since 2024-11-05.
 
@@ -207,7 +211,7 @@ class ResourceListChangedNotification(Model):
 
 
 class ResourceUpdatedNotificationParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `notifications/resources/updated`.
 
     Sent by the server. Since 2024-11-05.
 
@@ -585,7 +589,7 @@ class JSONRPCError(Model):
 
 
 class CancelledNotificationParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `notifications/cancelled`.
 
     Sent by either side. Since 2024-11-05.
 
@@ -615,7 +619,7 @@ class CancelledNotification(Model):
 
 
 class InitializeRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `initialize`.
 
     Sent by the client. Since 2024-11-05.
 
@@ -665,7 +669,7 @@ class InitializeResult(Result):
 
 
 class ProgressNotificationParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `notifications/progress`.
 
     Sent by either side. Since 2024-11-05, changed in 2025-03-26.
 
@@ -699,7 +703,7 @@ class ProgressNotification(Model):
 
 
 class PaginatedRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `resources/list`, `resources/templates/list`, `prompts/list`, `tools/list`.
 
     Sent by the client. Since 2024-11-05.
 
@@ -767,7 +771,7 @@ class ListResourceTemplatesRequest(Model):
 
 
 class ReadResourceRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `resources/read`.
 
     Sent by the client. Since 2024-11-05.
 
@@ -807,7 +811,7 @@ class ReadResourceResult(Result):
 
 
 class SubscribeRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `resources/subscribe`.
 
     Sent by the client. Since 2024-11-05.
 
@@ -835,7 +839,7 @@ class SubscribeRequest(Model):
 
 
 class UnsubscribeRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `resources/unsubscribe`.
 
     Sent by the client. Since 2024-11-05.
 
@@ -877,7 +881,7 @@ class ListPromptsRequest(Model):
 
 
 class GetPromptRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `prompts/get`.
 
     Sent by the client. Since 2024-11-05.
 
@@ -949,7 +953,7 @@ class ListToolsResult(PaginatedResult):
 
 
 class CallToolRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `tools/call`.
 
     Sent by the client. Since 2024-11-05.
 
@@ -979,7 +983,7 @@ class CallToolRequest(Model):
 
 
 class SetLevelRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `logging/setLevel`.
 
     Sent by the client. Since 2024-11-05.
 
@@ -1007,7 +1011,7 @@ class SetLevelRequest(Model):
 
 
 class LoggingMessageNotificationParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `notifications/message`.
 
     Sent by the server. Since 2024-11-05.
 
@@ -1124,7 +1128,7 @@ class ModelPreferences(Model):
 
 
 class CompleteRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `completion/complete`.
 
     Sent by the client. Since 2024-11-05.
 
@@ -1216,7 +1220,7 @@ See https://modelcontextprotocol.io/specification/2025-03-26
 
 
 class RequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `ping`, `roots/list`.
 
     Sent by either side. Since 2024-11-05.
 
@@ -1500,7 +1504,7 @@ class CallToolResult(Result):
 
 
 class CreateMessageRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `sampling/createMessage`.
 
     Sent by the server. Since 2024-11-05.
 

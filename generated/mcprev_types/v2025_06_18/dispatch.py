@@ -27,7 +27,7 @@ class ServerHandler(Generic[C]):
     async def cancelled(self, ctx: C, params: models.CancelledNotificationParams) -> None:
         """Either side gives up a request it sent (`notifications/cancelled`).
 
-        `notifications/cancelled`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#cancellednotification
         """
@@ -36,7 +36,7 @@ class ServerHandler(Generic[C]):
     async def initialize(self, ctx: C, params: models.InitializeRequestParams) -> models.InitializeResult:
         """The client opens a session, offering a protocol version and its capabilities (`initialize`).
 
-        `initialize`, a request, client to server. Since 2024-11-05.
+        A request, client to server. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#initializerequest
         """
@@ -46,7 +46,7 @@ class ServerHandler(Generic[C]):
         """The client confirms the outcome of `initialize`, so normal operation can begin
         (`notifications/initialized`).
 
-        `notifications/initialized`, a notification, client to server. Since 2024-11-05.
+        A notification, client to server. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#initializednotification
         """
@@ -56,7 +56,7 @@ class ServerHandler(Generic[C]):
         """Either side checks that its peer still responds; the answer is an empty result, given at once
         (`ping`).
 
-        `ping`, a request, either direction. Since 2024-11-05.
+        A request, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#pingrequest
         """
@@ -65,7 +65,7 @@ class ServerHandler(Generic[C]):
     async def progress(self, ctx: C, params: models.ProgressNotificationParams) -> None:
         """Either side reports how far a running request has come (`notifications/progress`).
 
-        `notifications/progress`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#progressnotification
         """
@@ -76,7 +76,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ListResourcesResult:
         """The client asks for one page of the resources on offer (`resources/list`).
 
-        `resources/list`, a request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#listresourcesrequest
         """
@@ -87,8 +87,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ListResourceTemplatesResult:
         """The client asks for one page of the resource templates on offer (`resources/templates/list`).
 
-        `resources/templates/list`, a request, client to server. Needs the capability `resources`. Since
-        2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#listresourcetemplatesrequest
         """
@@ -99,7 +98,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ReadResourceResult:
         """The client asks for the contents of one resource (`resources/read`).
 
-        `resources/read`, a request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#readresourcerequest
         """
@@ -108,8 +107,7 @@ class ServerHandler(Generic[C]):
     async def subscribe(self, ctx: C, params: models.SubscribeRequestParams) -> models.EmptyResult:
         """The client asks to be told whenever one resource changes (`resources/subscribe`).
 
-        `resources/subscribe`, a request, client to server. Needs the capability `resources.subscribe`.
-        Since 2024-11-05.
+        A request, client to server. Needs the capability `resources.subscribe`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#subscriberequest
         """
@@ -118,8 +116,7 @@ class ServerHandler(Generic[C]):
     async def unsubscribe(self, ctx: C, params: models.UnsubscribeRequestParams) -> models.EmptyResult:
         """The client stops watching a resource (`resources/unsubscribe`).
 
-        `resources/unsubscribe`, a request, client to server. Needs the capability `resources.subscribe`.
-        Since 2024-11-05.
+        A request, client to server. Needs the capability `resources.subscribe`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#unsubscriberequest
         """
@@ -130,7 +127,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ListPromptsResult:
         """The client asks for one page of the prompts on offer (`prompts/list`).
 
-        `prompts/list`, a request, client to server. Needs the capability `prompts`. Since 2024-11-05.
+        A request, client to server. Needs the capability `prompts`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#listpromptsrequest
         """
@@ -139,7 +136,7 @@ class ServerHandler(Generic[C]):
     async def get_prompt(self, ctx: C, params: models.GetPromptRequestParams) -> models.GetPromptResult:
         """The client asks for one prompt, filled in with its arguments (`prompts/get`).
 
-        `prompts/get`, a request, client to server. Needs the capability `prompts`. Since 2024-11-05.
+        A request, client to server. Needs the capability `prompts`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#getpromptrequest
         """
@@ -150,7 +147,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ListToolsResult:
         """The client asks for one page of the tools on offer (`tools/list`).
 
-        `tools/list`, a request, client to server. Needs the capability `tools`. Since 2024-11-05.
+        A request, client to server. Needs the capability `tools`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#listtoolsrequest
         """
@@ -159,7 +156,7 @@ class ServerHandler(Generic[C]):
     async def call_tool(self, ctx: C, params: models.CallToolRequestParams) -> models.CallToolResult:
         """The client asks the server to run one tool (`tools/call`).
 
-        `tools/call`, a request, client to server. Needs the capability `tools`. Since 2024-11-05.
+        A request, client to server. Needs the capability `tools`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#calltoolrequest
         """
@@ -168,7 +165,7 @@ class ServerHandler(Generic[C]):
     async def set_level(self, ctx: C, params: models.SetLevelRequestParams) -> models.EmptyResult:
         """The client sets the lowest severity of log messages to be sent to it (`logging/setLevel`).
 
-        `logging/setLevel`, a request, client to server. Needs the capability `logging`. Since 2024-11-05.
+        A request, client to server. Needs the capability `logging`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#setlevelrequest
         """
@@ -178,8 +175,7 @@ class ServerHandler(Generic[C]):
         """The client asks for ways to complete a prompt argument or URI variable being typed
         (`completion/complete`).
 
-        `completion/complete`, a request, client to server. Needs the capability `completions`. Since
-        2024-11-05.
+        A request, client to server. Needs the capability `completions`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#completerequest
         """
@@ -189,8 +185,7 @@ class ServerHandler(Generic[C]):
         """The client reports a changed list of roots, so the server should fetch it anew
         (`notifications/roots/list_changed`).
 
-        `notifications/roots/list_changed`, a notification, client to server. Needs the capability
-        `roots.listChanged`. Since 2024-11-05.
+        A notification, client to server. Needs the capability `roots.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#rootslistchangednotification
         """
@@ -203,7 +198,7 @@ class ClientHandler(Generic[C]):
     async def cancelled(self, ctx: C, params: models.CancelledNotificationParams) -> None:
         """Either side gives up a request it sent (`notifications/cancelled`).
 
-        `notifications/cancelled`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#cancellednotification
         """
@@ -213,7 +208,7 @@ class ClientHandler(Generic[C]):
         """Either side checks that its peer still responds; the answer is an empty result, given at once
         (`ping`).
 
-        `ping`, a request, either direction. Since 2024-11-05.
+        A request, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#pingrequest
         """
@@ -222,7 +217,7 @@ class ClientHandler(Generic[C]):
     async def progress(self, ctx: C, params: models.ProgressNotificationParams) -> None:
         """Either side reports how far a running request has come (`notifications/progress`).
 
-        `notifications/progress`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#progressnotification
         """
@@ -232,8 +227,7 @@ class ClientHandler(Generic[C]):
         """The server reports a changed resource list, even if nobody subscribed
         (`notifications/resources/list_changed`).
 
-        `notifications/resources/list_changed`, a notification, server to client. Needs the capability
-        `resources.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#resourcelistchangednotification
         """
@@ -243,8 +237,7 @@ class ClientHandler(Generic[C]):
         """The server reports a change to a resource the client subscribed to
         (`notifications/resources/updated`).
 
-        `notifications/resources/updated`, a notification, server to client. Needs the capability
-        `resources.subscribe`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.subscribe`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#resourceupdatednotification
         """
@@ -254,8 +247,7 @@ class ClientHandler(Generic[C]):
         """The server reports a changed prompt list, even if nobody subscribed
         (`notifications/prompts/list_changed`).
 
-        `notifications/prompts/list_changed`, a notification, server to client. Needs the capability
-        `prompts.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `prompts.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#promptlistchangednotification
         """
@@ -265,8 +257,7 @@ class ClientHandler(Generic[C]):
         """The server reports a changed tool list, even if nobody subscribed
         (`notifications/tools/list_changed`).
 
-        `notifications/tools/list_changed`, a notification, server to client. Needs the capability
-        `tools.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `tools.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#toollistchangednotification
         """
@@ -276,8 +267,7 @@ class ClientHandler(Generic[C]):
         """The server passes a log message to the client; which ones is its choice until `logging/setLevel`
         (`notifications/message`).
 
-        `notifications/message`, a notification, server to client. Needs the capability `logging`. Since
-        2024-11-05.
+        A notification, server to client. Needs the capability `logging`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#loggingmessagenotification
         """
@@ -288,8 +278,7 @@ class ClientHandler(Generic[C]):
     ) -> models.CreateMessageResult:
         """The server asks the client for a message from its model (`sampling/createMessage`).
 
-        `sampling/createMessage`, a request, server to client. Needs the capability `sampling`. Since
-        2024-11-05.
+        A request, server to client. Needs the capability `sampling`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#createmessagerequest
         """
@@ -298,7 +287,7 @@ class ClientHandler(Generic[C]):
     async def list_roots(self, ctx: C, params: models.RequestParams | None) -> models.ListRootsResult:
         """The server asks where in the client's file system it may work (`roots/list`).
 
-        `roots/list`, a request, server to client. Needs the capability `roots`. Since 2024-11-05.
+        A request, server to client. Needs the capability `roots`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#listrootsrequest
         """
@@ -307,8 +296,7 @@ class ClientHandler(Generic[C]):
     async def elicit(self, ctx: C, params: models.ElicitRequestParams) -> models.ElicitResult:
         """The server asks the user to fill in a form that the client shows (`elicitation/create`).
 
-        `elicitation/create`, a request, server to client. Needs the capability `elicitation`. Since
-        2025-06-18.
+        A request, server to client. Needs the capability `elicitation`. Since 2025-06-18.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#elicitrequest
         """
@@ -324,7 +312,7 @@ class ClientCalls:
     async def cancelled(self, params: models.CancelledNotificationParams) -> None:
         """Either side gives up a request it sent (`notifications/cancelled`).
 
-        `notifications/cancelled`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#cancellednotification
         """
@@ -333,7 +321,7 @@ class ClientCalls:
     async def initialize(self, params: models.InitializeRequestParams) -> models.InitializeResult:
         """The client opens a session, offering a protocol version and its capabilities (`initialize`).
 
-        `initialize`, a request, client to server. Since 2024-11-05.
+        A request, client to server. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#initializerequest
         """
@@ -343,7 +331,7 @@ class ClientCalls:
         """The client confirms the outcome of `initialize`, so normal operation can begin
         (`notifications/initialized`).
 
-        `notifications/initialized`, a notification, client to server. Since 2024-11-05.
+        A notification, client to server. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#initializednotification
         """
@@ -353,7 +341,7 @@ class ClientCalls:
         """Either side checks that its peer still responds; the answer is an empty result, given at once
         (`ping`).
 
-        `ping`, a request, either direction. Since 2024-11-05.
+        A request, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#pingrequest
         """
@@ -362,7 +350,7 @@ class ClientCalls:
     async def progress(self, params: models.ProgressNotificationParams) -> None:
         """Either side reports how far a running request has come (`notifications/progress`).
 
-        `notifications/progress`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#progressnotification
         """
@@ -373,7 +361,7 @@ class ClientCalls:
     ) -> models.ListResourcesResult:
         """The client asks for one page of the resources on offer (`resources/list`).
 
-        `resources/list`, a request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#listresourcesrequest
         """
@@ -384,8 +372,7 @@ class ClientCalls:
     ) -> models.ListResourceTemplatesResult:
         """The client asks for one page of the resource templates on offer (`resources/templates/list`).
 
-        `resources/templates/list`, a request, client to server. Needs the capability `resources`. Since
-        2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#listresourcetemplatesrequest
         """
@@ -397,7 +384,7 @@ class ClientCalls:
     async def read_resource(self, params: models.ReadResourceRequestParams) -> models.ReadResourceResult:
         """The client asks for the contents of one resource (`resources/read`).
 
-        `resources/read`, a request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#readresourcerequest
         """
@@ -406,8 +393,7 @@ class ClientCalls:
     async def subscribe(self, params: models.SubscribeRequestParams) -> models.EmptyResult:
         """The client asks to be told whenever one resource changes (`resources/subscribe`).
 
-        `resources/subscribe`, a request, client to server. Needs the capability `resources.subscribe`.
-        Since 2024-11-05.
+        A request, client to server. Needs the capability `resources.subscribe`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#subscriberequest
         """
@@ -416,8 +402,7 @@ class ClientCalls:
     async def unsubscribe(self, params: models.UnsubscribeRequestParams) -> models.EmptyResult:
         """The client stops watching a resource (`resources/unsubscribe`).
 
-        `resources/unsubscribe`, a request, client to server. Needs the capability `resources.subscribe`.
-        Since 2024-11-05.
+        A request, client to server. Needs the capability `resources.subscribe`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#unsubscriberequest
         """
@@ -428,7 +413,7 @@ class ClientCalls:
     ) -> models.ListPromptsResult:
         """The client asks for one page of the prompts on offer (`prompts/list`).
 
-        `prompts/list`, a request, client to server. Needs the capability `prompts`. Since 2024-11-05.
+        A request, client to server. Needs the capability `prompts`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#listpromptsrequest
         """
@@ -437,7 +422,7 @@ class ClientCalls:
     async def get_prompt(self, params: models.GetPromptRequestParams) -> models.GetPromptResult:
         """The client asks for one prompt, filled in with its arguments (`prompts/get`).
 
-        `prompts/get`, a request, client to server. Needs the capability `prompts`. Since 2024-11-05.
+        A request, client to server. Needs the capability `prompts`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#getpromptrequest
         """
@@ -446,7 +431,7 @@ class ClientCalls:
     async def list_tools(self, params: models.PaginatedRequestParams | None = None) -> models.ListToolsResult:
         """The client asks for one page of the tools on offer (`tools/list`).
 
-        `tools/list`, a request, client to server. Needs the capability `tools`. Since 2024-11-05.
+        A request, client to server. Needs the capability `tools`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#listtoolsrequest
         """
@@ -455,7 +440,7 @@ class ClientCalls:
     async def call_tool(self, params: models.CallToolRequestParams) -> models.CallToolResult:
         """The client asks the server to run one tool (`tools/call`).
 
-        `tools/call`, a request, client to server. Needs the capability `tools`. Since 2024-11-05.
+        A request, client to server. Needs the capability `tools`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#calltoolrequest
         """
@@ -464,7 +449,7 @@ class ClientCalls:
     async def set_level(self, params: models.SetLevelRequestParams) -> models.EmptyResult:
         """The client sets the lowest severity of log messages to be sent to it (`logging/setLevel`).
 
-        `logging/setLevel`, a request, client to server. Needs the capability `logging`. Since 2024-11-05.
+        A request, client to server. Needs the capability `logging`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#setlevelrequest
         """
@@ -474,8 +459,7 @@ class ClientCalls:
         """The client asks for ways to complete a prompt argument or URI variable being typed
         (`completion/complete`).
 
-        `completion/complete`, a request, client to server. Needs the capability `completions`. Since
-        2024-11-05.
+        A request, client to server. Needs the capability `completions`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#completerequest
         """
@@ -485,8 +469,7 @@ class ClientCalls:
         """The client reports a changed list of roots, so the server should fetch it anew
         (`notifications/roots/list_changed`).
 
-        `notifications/roots/list_changed`, a notification, client to server. Needs the capability
-        `roots.listChanged`. Since 2024-11-05.
+        A notification, client to server. Needs the capability `roots.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#rootslistchangednotification
         """
@@ -502,7 +485,7 @@ class ServerCalls:
     async def cancelled(self, params: models.CancelledNotificationParams) -> None:
         """Either side gives up a request it sent (`notifications/cancelled`).
 
-        `notifications/cancelled`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#cancellednotification
         """
@@ -512,7 +495,7 @@ class ServerCalls:
         """Either side checks that its peer still responds; the answer is an empty result, given at once
         (`ping`).
 
-        `ping`, a request, either direction. Since 2024-11-05.
+        A request, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#pingrequest
         """
@@ -521,7 +504,7 @@ class ServerCalls:
     async def progress(self, params: models.ProgressNotificationParams) -> None:
         """Either side reports how far a running request has come (`notifications/progress`).
 
-        `notifications/progress`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#progressnotification
         """
@@ -531,8 +514,7 @@ class ServerCalls:
         """The server reports a changed resource list, even if nobody subscribed
         (`notifications/resources/list_changed`).
 
-        `notifications/resources/list_changed`, a notification, server to client. Needs the capability
-        `resources.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#resourcelistchangednotification
         """
@@ -542,8 +524,7 @@ class ServerCalls:
         """The server reports a change to a resource the client subscribed to
         (`notifications/resources/updated`).
 
-        `notifications/resources/updated`, a notification, server to client. Needs the capability
-        `resources.subscribe`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.subscribe`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#resourceupdatednotification
         """
@@ -553,8 +534,7 @@ class ServerCalls:
         """The server reports a changed prompt list, even if nobody subscribed
         (`notifications/prompts/list_changed`).
 
-        `notifications/prompts/list_changed`, a notification, server to client. Needs the capability
-        `prompts.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `prompts.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#promptlistchangednotification
         """
@@ -564,8 +544,7 @@ class ServerCalls:
         """The server reports a changed tool list, even if nobody subscribed
         (`notifications/tools/list_changed`).
 
-        `notifications/tools/list_changed`, a notification, server to client. Needs the capability
-        `tools.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `tools.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#toollistchangednotification
         """
@@ -575,8 +554,7 @@ class ServerCalls:
         """The server passes a log message to the client; which ones is its choice until `logging/setLevel`
         (`notifications/message`).
 
-        `notifications/message`, a notification, server to client. Needs the capability `logging`. Since
-        2024-11-05.
+        A notification, server to client. Needs the capability `logging`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#loggingmessagenotification
         """
@@ -585,8 +563,7 @@ class ServerCalls:
     async def create_message(self, params: models.CreateMessageRequestParams) -> models.CreateMessageResult:
         """The server asks the client for a message from its model (`sampling/createMessage`).
 
-        `sampling/createMessage`, a request, server to client. Needs the capability `sampling`. Since
-        2024-11-05.
+        A request, server to client. Needs the capability `sampling`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#createmessagerequest
         """
@@ -597,7 +574,7 @@ class ServerCalls:
     async def list_roots(self, params: models.RequestParams | None = None) -> models.ListRootsResult:
         """The server asks where in the client's file system it may work (`roots/list`).
 
-        `roots/list`, a request, server to client. Needs the capability `roots`. Since 2024-11-05.
+        A request, server to client. Needs the capability `roots`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#listrootsrequest
         """
@@ -606,8 +583,7 @@ class ServerCalls:
     async def elicit(self, params: models.ElicitRequestParams) -> models.ElicitResult:
         """The server asks the user to fill in a form that the client shows (`elicitation/create`).
 
-        `elicitation/create`, a request, server to client. Needs the capability `elicitation`. Since
-        2025-06-18.
+        A request, server to client. Needs the capability `elicitation`. Since 2025-06-18.
 
         See https://modelcontextprotocol.io/specification/2025-06-18/schema#elicitrequest
         """

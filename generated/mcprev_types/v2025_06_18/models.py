@@ -3,12 +3,16 @@
 """The messages of MCP 2025-06-18 and everything they are made of, as pydantic models."""
 
 from typing import Annotated, Any, Literal, TypeAlias
+
 from pydantic import MISSING, Discriminator, Field, Tag
+
 from .._base import UNKNOWN, IntegralFloat, Model, Opt, UnknownContent, constant, open_tag
 
 
 class NotificationParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `notifications/initialized`, `notifications/resources/list_changed`,
+    `notifications/prompts/list_changed`, `notifications/tools/list_changed`,
+    `notifications/roots/list_changed`.
 
     Sent by either side. Since 2024-11-05.
 
@@ -221,7 +225,7 @@ class ResourceListChangedNotification(Model):
 
 
 class ResourceUpdatedNotificationParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `notifications/resources/updated`.
 
     Sent by the server. Since 2024-11-05.
 
@@ -732,7 +736,7 @@ class JSONRPCError(Model):
 
 
 class CancelledNotificationParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `notifications/cancelled`.
 
     Sent by either side. Since 2024-11-05.
 
@@ -762,7 +766,7 @@ class CancelledNotification(Model):
 
 
 class InitializeRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `initialize`.
 
     Sent by the client. Since 2024-11-05.
 
@@ -812,7 +816,7 @@ class InitializeResult(Result):
 
 
 class ProgressNotificationParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `notifications/progress`.
 
     Sent by either side. Since 2024-11-05, changed in 2025-03-26.
 
@@ -846,7 +850,7 @@ class ProgressNotification(Model):
 
 
 class PaginatedRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `resources/list`, `resources/templates/list`, `prompts/list`, `tools/list`.
 
     Sent by the client. Since 2024-11-05.
 
@@ -914,7 +918,7 @@ class ListResourceTemplatesRequest(Model):
 
 
 class ReadResourceRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `resources/read`.
 
     Sent by the client. Since 2024-11-05.
 
@@ -954,7 +958,7 @@ class ReadResourceResult(Result):
 
 
 class SubscribeRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `resources/subscribe`.
 
     Sent by the client. Since 2024-11-05.
 
@@ -982,7 +986,7 @@ class SubscribeRequest(Model):
 
 
 class UnsubscribeRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `resources/unsubscribe`.
 
     Sent by the client. Since 2024-11-05.
 
@@ -1024,7 +1028,7 @@ class ListPromptsRequest(Model):
 
 
 class GetPromptRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `prompts/get`.
 
     Sent by the client. Since 2024-11-05.
 
@@ -1096,7 +1100,7 @@ class ListToolsResult(PaginatedResult):
 
 
 class CallToolRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `tools/call`.
 
     Sent by the client. Since 2024-11-05.
 
@@ -1126,7 +1130,7 @@ class CallToolRequest(Model):
 
 
 class SetLevelRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `logging/setLevel`.
 
     Sent by the client. Since 2024-11-05.
 
@@ -1154,7 +1158,7 @@ class SetLevelRequest(Model):
 
 
 class LoggingMessageNotificationParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `notifications/message`.
 
     Sent by the server. Since 2024-11-05.
 
@@ -1279,7 +1283,7 @@ class ModelPreferences(Model):
 
 
 class CompleteRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `completion/complete`.
 
     Sent by the client. Since 2024-11-05, changed in 2025-06-18.
 
@@ -1380,7 +1384,7 @@ See https://modelcontextprotocol.io/specification/2025-06-18/schema
 
 
 class RequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `ping`, `roots/list`.
 
     Sent by either side. Since 2024-11-05.
 
@@ -1562,7 +1566,7 @@ class ListRootsRequest(Model):
 
 
 class ElicitRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `elicitation/create`.
 
     Sent by the server. Since 2025-06-18.
 
@@ -1705,7 +1709,7 @@ class CallToolResult(Result):
 
 
 class CreateMessageRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `sampling/createMessage`.
 
     Sent by the server. Since 2024-11-05.
 

@@ -27,7 +27,7 @@ class ServerHandler(Generic[C]):
     async def cancelled(self, ctx: C, params: models.CancelledNotificationParams) -> None:
         """Either side gives up a request it sent (`notifications/cancelled`).
 
-        `notifications/cancelled`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#cancellednotification
         """
@@ -36,7 +36,7 @@ class ServerHandler(Generic[C]):
     async def initialize(self, ctx: C, params: models.InitializeRequestParams) -> models.InitializeResult:
         """The client opens a session, offering a protocol version and its capabilities (`initialize`).
 
-        `initialize`, a request, client to server. Since 2024-11-05.
+        A request, client to server. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#initializerequest
         """
@@ -46,7 +46,7 @@ class ServerHandler(Generic[C]):
         """The client confirms the outcome of `initialize`, so normal operation can begin
         (`notifications/initialized`).
 
-        `notifications/initialized`, a notification, client to server. Since 2024-11-05.
+        A notification, client to server. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#initializednotification
         """
@@ -56,7 +56,7 @@ class ServerHandler(Generic[C]):
         """Either side checks that its peer still responds; the answer is an empty result, given at once
         (`ping`).
 
-        `ping`, a request, either direction. Since 2024-11-05.
+        A request, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#pingrequest
         """
@@ -65,7 +65,7 @@ class ServerHandler(Generic[C]):
     async def progress(self, ctx: C, params: models.ProgressNotificationParams) -> None:
         """Either side reports how far a running request has come (`notifications/progress`).
 
-        `notifications/progress`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#progressnotification
         """
@@ -76,7 +76,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ListResourcesResult:
         """The client asks for one page of the resources on offer (`resources/list`).
 
-        `resources/list`, a request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#listresourcesrequest
         """
@@ -87,8 +87,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ListResourceTemplatesResult:
         """The client asks for one page of the resource templates on offer (`resources/templates/list`).
 
-        `resources/templates/list`, a request, client to server. Needs the capability `resources`. Since
-        2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#listresourcetemplatesrequest
         """
@@ -99,7 +98,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ReadResourceResult:
         """The client asks for the contents of one resource (`resources/read`).
 
-        `resources/read`, a request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#readresourcerequest
         """
@@ -108,8 +107,7 @@ class ServerHandler(Generic[C]):
     async def subscribe(self, ctx: C, params: models.SubscribeRequestParams) -> models.EmptyResult:
         """The client asks to be told whenever one resource changes (`resources/subscribe`).
 
-        `resources/subscribe`, a request, client to server. Needs the capability `resources.subscribe`.
-        Since 2024-11-05.
+        A request, client to server. Needs the capability `resources.subscribe`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#subscriberequest
         """
@@ -118,8 +116,7 @@ class ServerHandler(Generic[C]):
     async def unsubscribe(self, ctx: C, params: models.UnsubscribeRequestParams) -> models.EmptyResult:
         """The client stops watching a resource (`resources/unsubscribe`).
 
-        `resources/unsubscribe`, a request, client to server. Needs the capability `resources.subscribe`.
-        Since 2024-11-05.
+        A request, client to server. Needs the capability `resources.subscribe`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#unsubscriberequest
         """
@@ -130,7 +127,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ListPromptsResult:
         """The client asks for one page of the prompts on offer (`prompts/list`).
 
-        `prompts/list`, a request, client to server. Needs the capability `prompts`. Since 2024-11-05.
+        A request, client to server. Needs the capability `prompts`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#listpromptsrequest
         """
@@ -139,7 +136,7 @@ class ServerHandler(Generic[C]):
     async def get_prompt(self, ctx: C, params: models.GetPromptRequestParams) -> models.GetPromptResult:
         """The client asks for one prompt, filled in with its arguments (`prompts/get`).
 
-        `prompts/get`, a request, client to server. Needs the capability `prompts`. Since 2024-11-05.
+        A request, client to server. Needs the capability `prompts`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#getpromptrequest
         """
@@ -150,7 +147,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ListToolsResult:
         """The client asks for one page of the tools on offer (`tools/list`).
 
-        `tools/list`, a request, client to server. Needs the capability `tools`. Since 2024-11-05.
+        A request, client to server. Needs the capability `tools`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#listtoolsrequest
         """
@@ -161,7 +158,7 @@ class ServerHandler(Generic[C]):
     ) -> models.CallToolResult | models.CreateTaskResult:
         """The client asks the server to run one tool (`tools/call`).
 
-        `tools/call`, a request, client to server. Needs the capability `tools`. Since 2024-11-05.
+        A request, client to server. Needs the capability `tools`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#calltoolrequest
         """
@@ -170,7 +167,7 @@ class ServerHandler(Generic[C]):
     async def get_task(self, ctx: C, params: models.GetTaskRequestParams) -> models.GetTaskResult:
         """Either side asks how a task is doing (`tasks/get`).
 
-        `tasks/get`, a request, either direction. Needs the capability `tasks`. Since 2025-11-25.
+        A request, either direction. Needs the capability `tasks`. Since 2025-11-25.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#gettaskrequest
         """
@@ -181,7 +178,7 @@ class ServerHandler(Generic[C]):
     ) -> models.GetTaskPayloadResult:
         """Either side asks for the outcome of a task (`tasks/result`).
 
-        `tasks/result`, a request, either direction. Needs the capability `tasks`. Since 2025-11-25.
+        A request, either direction. Needs the capability `tasks`. Since 2025-11-25.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#gettaskpayloadrequest
         """
@@ -190,7 +187,7 @@ class ServerHandler(Generic[C]):
     async def cancel_task(self, ctx: C, params: models.CancelTaskRequestParams) -> models.CancelTaskResult:
         """Either side asks its peer to stop a task (`tasks/cancel`).
 
-        `tasks/cancel`, a request, either direction. Needs the capability `tasks.cancel`. Since 2025-11-25.
+        A request, either direction. Needs the capability `tasks.cancel`. Since 2025-11-25.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#canceltaskrequest
         """
@@ -201,7 +198,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ListTasksResult:
         """Either side asks for one page of the tasks its peer keeps (`tasks/list`).
 
-        `tasks/list`, a request, either direction. Needs the capability `tasks.list`. Since 2025-11-25.
+        A request, either direction. Needs the capability `tasks.list`. Since 2025-11-25.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#listtasksrequest
         """
@@ -211,8 +208,7 @@ class ServerHandler(Generic[C]):
         """Either side may report a new status of a task it runs; do not rely on it
         (`notifications/tasks/status`).
 
-        `notifications/tasks/status`, a notification, either direction. Needs the capability `tasks`. Since
-        2025-11-25.
+        A notification, either direction. Needs the capability `tasks`. Since 2025-11-25.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#taskstatusnotification
         """
@@ -221,7 +217,7 @@ class ServerHandler(Generic[C]):
     async def set_level(self, ctx: C, params: models.SetLevelRequestParams) -> models.EmptyResult:
         """The client sets the lowest severity of log messages to be sent to it (`logging/setLevel`).
 
-        `logging/setLevel`, a request, client to server. Needs the capability `logging`. Since 2024-11-05.
+        A request, client to server. Needs the capability `logging`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#setlevelrequest
         """
@@ -231,8 +227,7 @@ class ServerHandler(Generic[C]):
         """The client asks for ways to complete a prompt argument or URI variable being typed
         (`completion/complete`).
 
-        `completion/complete`, a request, client to server. Needs the capability `completions`. Since
-        2024-11-05.
+        A request, client to server. Needs the capability `completions`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#completerequest
         """
@@ -242,8 +237,7 @@ class ServerHandler(Generic[C]):
         """The client reports a changed list of roots, so the server should fetch it anew
         (`notifications/roots/list_changed`).
 
-        `notifications/roots/list_changed`, a notification, client to server. Needs the capability
-        `roots.listChanged`. Since 2024-11-05.
+        A notification, client to server. Needs the capability `roots.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#rootslistchangednotification
         """
@@ -256,7 +250,7 @@ class ClientHandler(Generic[C]):
     async def cancelled(self, ctx: C, params: models.CancelledNotificationParams) -> None:
         """Either side gives up a request it sent (`notifications/cancelled`).
 
-        `notifications/cancelled`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#cancellednotification
         """
@@ -266,7 +260,7 @@ class ClientHandler(Generic[C]):
         """Either side checks that its peer still responds; the answer is an empty result, given at once
         (`ping`).
 
-        `ping`, a request, either direction. Since 2024-11-05.
+        A request, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#pingrequest
         """
@@ -275,7 +269,7 @@ class ClientHandler(Generic[C]):
     async def progress(self, ctx: C, params: models.ProgressNotificationParams) -> None:
         """Either side reports how far a running request has come (`notifications/progress`).
 
-        `notifications/progress`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#progressnotification
         """
@@ -285,8 +279,7 @@ class ClientHandler(Generic[C]):
         """The server reports a changed resource list, even if nobody subscribed
         (`notifications/resources/list_changed`).
 
-        `notifications/resources/list_changed`, a notification, server to client. Needs the capability
-        `resources.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#resourcelistchangednotification
         """
@@ -296,8 +289,7 @@ class ClientHandler(Generic[C]):
         """The server reports a change to a resource the client subscribed to
         (`notifications/resources/updated`).
 
-        `notifications/resources/updated`, a notification, server to client. Needs the capability
-        `resources.subscribe`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.subscribe`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#resourceupdatednotification
         """
@@ -307,8 +299,7 @@ class ClientHandler(Generic[C]):
         """The server reports a changed prompt list, even if nobody subscribed
         (`notifications/prompts/list_changed`).
 
-        `notifications/prompts/list_changed`, a notification, server to client. Needs the capability
-        `prompts.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `prompts.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#promptlistchangednotification
         """
@@ -318,8 +309,7 @@ class ClientHandler(Generic[C]):
         """The server reports a changed tool list, even if nobody subscribed
         (`notifications/tools/list_changed`).
 
-        `notifications/tools/list_changed`, a notification, server to client. Needs the capability
-        `tools.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `tools.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#toollistchangednotification
         """
@@ -328,7 +318,7 @@ class ClientHandler(Generic[C]):
     async def get_task(self, ctx: C, params: models.GetTaskRequestParams) -> models.GetTaskResult:
         """Either side asks how a task is doing (`tasks/get`).
 
-        `tasks/get`, a request, either direction. Needs the capability `tasks`. Since 2025-11-25.
+        A request, either direction. Needs the capability `tasks`. Since 2025-11-25.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#gettaskrequest
         """
@@ -339,7 +329,7 @@ class ClientHandler(Generic[C]):
     ) -> models.GetTaskPayloadResult:
         """Either side asks for the outcome of a task (`tasks/result`).
 
-        `tasks/result`, a request, either direction. Needs the capability `tasks`. Since 2025-11-25.
+        A request, either direction. Needs the capability `tasks`. Since 2025-11-25.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#gettaskpayloadrequest
         """
@@ -348,7 +338,7 @@ class ClientHandler(Generic[C]):
     async def cancel_task(self, ctx: C, params: models.CancelTaskRequestParams) -> models.CancelTaskResult:
         """Either side asks its peer to stop a task (`tasks/cancel`).
 
-        `tasks/cancel`, a request, either direction. Needs the capability `tasks.cancel`. Since 2025-11-25.
+        A request, either direction. Needs the capability `tasks.cancel`. Since 2025-11-25.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#canceltaskrequest
         """
@@ -359,7 +349,7 @@ class ClientHandler(Generic[C]):
     ) -> models.ListTasksResult:
         """Either side asks for one page of the tasks its peer keeps (`tasks/list`).
 
-        `tasks/list`, a request, either direction. Needs the capability `tasks.list`. Since 2025-11-25.
+        A request, either direction. Needs the capability `tasks.list`. Since 2025-11-25.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#listtasksrequest
         """
@@ -369,8 +359,7 @@ class ClientHandler(Generic[C]):
         """Either side may report a new status of a task it runs; do not rely on it
         (`notifications/tasks/status`).
 
-        `notifications/tasks/status`, a notification, either direction. Needs the capability `tasks`. Since
-        2025-11-25.
+        A notification, either direction. Needs the capability `tasks`. Since 2025-11-25.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#taskstatusnotification
         """
@@ -380,8 +369,7 @@ class ClientHandler(Generic[C]):
         """The server passes a log message to the client; which ones is its choice until `logging/setLevel`
         (`notifications/message`).
 
-        `notifications/message`, a notification, server to client. Needs the capability `logging`. Since
-        2024-11-05.
+        A notification, server to client. Needs the capability `logging`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#loggingmessagenotification
         """
@@ -392,8 +380,7 @@ class ClientHandler(Generic[C]):
     ) -> models.CreateMessageResult | models.CreateTaskResult:
         """The server asks the client for a message from its model (`sampling/createMessage`).
 
-        `sampling/createMessage`, a request, server to client. Needs the capability `sampling`. Since
-        2024-11-05.
+        A request, server to client. Needs the capability `sampling`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#createmessagerequest
         """
@@ -402,7 +389,7 @@ class ClientHandler(Generic[C]):
     async def list_roots(self, ctx: C, params: models.RequestParams | None) -> models.ListRootsResult:
         """The server asks where in the client's file system it may work (`roots/list`).
 
-        `roots/list`, a request, server to client. Needs the capability `roots`. Since 2024-11-05.
+        A request, server to client. Needs the capability `roots`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#listrootsrequest
         """
@@ -413,8 +400,8 @@ class ClientHandler(Generic[C]):
     ) -> models.ElicitResult | models.CreateTaskResult:
         """The server asks the user for input through the client, by form or URL (`elicitation/create`).
 
-        `elicitation/create`, a request, server to client. Needs the capability `elicitation`. Since
-        2025-06-18, changed in 2025-11-25.
+        A request, server to client. Needs the capability `elicitation`. Since 2025-06-18, changed in
+        2025-11-25.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#elicitrequest
         """
@@ -426,7 +413,7 @@ class ClientHandler(Generic[C]):
         """The server may report that a visit to an elicitation URL is over
         (`notifications/elicitation/complete`).
 
-        `notifications/elicitation/complete`, a notification, server to client. Since 2025-11-25.
+        A notification, server to client. Since 2025-11-25.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#elicitationcompletenotification
         """
@@ -442,7 +429,7 @@ class ClientCalls:
     async def cancelled(self, params: models.CancelledNotificationParams) -> None:
         """Either side gives up a request it sent (`notifications/cancelled`).
 
-        `notifications/cancelled`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#cancellednotification
         """
@@ -451,7 +438,7 @@ class ClientCalls:
     async def initialize(self, params: models.InitializeRequestParams) -> models.InitializeResult:
         """The client opens a session, offering a protocol version and its capabilities (`initialize`).
 
-        `initialize`, a request, client to server. Since 2024-11-05.
+        A request, client to server. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#initializerequest
         """
@@ -461,7 +448,7 @@ class ClientCalls:
         """The client confirms the outcome of `initialize`, so normal operation can begin
         (`notifications/initialized`).
 
-        `notifications/initialized`, a notification, client to server. Since 2024-11-05.
+        A notification, client to server. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#initializednotification
         """
@@ -471,7 +458,7 @@ class ClientCalls:
         """Either side checks that its peer still responds; the answer is an empty result, given at once
         (`ping`).
 
-        `ping`, a request, either direction. Since 2024-11-05.
+        A request, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#pingrequest
         """
@@ -480,7 +467,7 @@ class ClientCalls:
     async def progress(self, params: models.ProgressNotificationParams) -> None:
         """Either side reports how far a running request has come (`notifications/progress`).
 
-        `notifications/progress`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#progressnotification
         """
@@ -491,7 +478,7 @@ class ClientCalls:
     ) -> models.ListResourcesResult:
         """The client asks for one page of the resources on offer (`resources/list`).
 
-        `resources/list`, a request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#listresourcesrequest
         """
@@ -502,8 +489,7 @@ class ClientCalls:
     ) -> models.ListResourceTemplatesResult:
         """The client asks for one page of the resource templates on offer (`resources/templates/list`).
 
-        `resources/templates/list`, a request, client to server. Needs the capability `resources`. Since
-        2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#listresourcetemplatesrequest
         """
@@ -515,7 +501,7 @@ class ClientCalls:
     async def read_resource(self, params: models.ReadResourceRequestParams) -> models.ReadResourceResult:
         """The client asks for the contents of one resource (`resources/read`).
 
-        `resources/read`, a request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#readresourcerequest
         """
@@ -524,8 +510,7 @@ class ClientCalls:
     async def subscribe(self, params: models.SubscribeRequestParams) -> models.EmptyResult:
         """The client asks to be told whenever one resource changes (`resources/subscribe`).
 
-        `resources/subscribe`, a request, client to server. Needs the capability `resources.subscribe`.
-        Since 2024-11-05.
+        A request, client to server. Needs the capability `resources.subscribe`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#subscriberequest
         """
@@ -534,8 +519,7 @@ class ClientCalls:
     async def unsubscribe(self, params: models.UnsubscribeRequestParams) -> models.EmptyResult:
         """The client stops watching a resource (`resources/unsubscribe`).
 
-        `resources/unsubscribe`, a request, client to server. Needs the capability `resources.subscribe`.
-        Since 2024-11-05.
+        A request, client to server. Needs the capability `resources.subscribe`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#unsubscriberequest
         """
@@ -546,7 +530,7 @@ class ClientCalls:
     ) -> models.ListPromptsResult:
         """The client asks for one page of the prompts on offer (`prompts/list`).
 
-        `prompts/list`, a request, client to server. Needs the capability `prompts`. Since 2024-11-05.
+        A request, client to server. Needs the capability `prompts`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#listpromptsrequest
         """
@@ -555,7 +539,7 @@ class ClientCalls:
     async def get_prompt(self, params: models.GetPromptRequestParams) -> models.GetPromptResult:
         """The client asks for one prompt, filled in with its arguments (`prompts/get`).
 
-        `prompts/get`, a request, client to server. Needs the capability `prompts`. Since 2024-11-05.
+        A request, client to server. Needs the capability `prompts`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#getpromptrequest
         """
@@ -564,7 +548,7 @@ class ClientCalls:
     async def list_tools(self, params: models.PaginatedRequestParams | None = None) -> models.ListToolsResult:
         """The client asks for one page of the tools on offer (`tools/list`).
 
-        `tools/list`, a request, client to server. Needs the capability `tools`. Since 2024-11-05.
+        A request, client to server. Needs the capability `tools`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#listtoolsrequest
         """
@@ -575,7 +559,7 @@ class ClientCalls:
     ) -> models.CallToolResult | models.CreateTaskResult:
         """The client asks the server to run one tool (`tools/call`).
 
-        `tools/call`, a request, client to server. Needs the capability `tools`. Since 2024-11-05.
+        A request, client to server. Needs the capability `tools`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#calltoolrequest
         """
@@ -587,7 +571,7 @@ class ClientCalls:
     async def get_task(self, params: models.GetTaskRequestParams) -> models.GetTaskResult:
         """Either side asks how a task is doing (`tasks/get`).
 
-        `tasks/get`, a request, either direction. Needs the capability `tasks`. Since 2025-11-25.
+        A request, either direction. Needs the capability `tasks`. Since 2025-11-25.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#gettaskrequest
         """
@@ -598,7 +582,7 @@ class ClientCalls:
     ) -> models.GetTaskPayloadResult:
         """Either side asks for the outcome of a task (`tasks/result`).
 
-        `tasks/result`, a request, either direction. Needs the capability `tasks`. Since 2025-11-25.
+        A request, either direction. Needs the capability `tasks`. Since 2025-11-25.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#gettaskpayloadrequest
         """
@@ -607,7 +591,7 @@ class ClientCalls:
     async def cancel_task(self, params: models.CancelTaskRequestParams) -> models.CancelTaskResult:
         """Either side asks its peer to stop a task (`tasks/cancel`).
 
-        `tasks/cancel`, a request, either direction. Needs the capability `tasks.cancel`. Since 2025-11-25.
+        A request, either direction. Needs the capability `tasks.cancel`. Since 2025-11-25.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#canceltaskrequest
         """
@@ -616,7 +600,7 @@ class ClientCalls:
     async def list_tasks(self, params: models.PaginatedRequestParams | None = None) -> models.ListTasksResult:
         """Either side asks for one page of the tasks its peer keeps (`tasks/list`).
 
-        `tasks/list`, a request, either direction. Needs the capability `tasks.list`. Since 2025-11-25.
+        A request, either direction. Needs the capability `tasks.list`. Since 2025-11-25.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#listtasksrequest
         """
@@ -626,8 +610,7 @@ class ClientCalls:
         """Either side may report a new status of a task it runs; do not rely on it
         (`notifications/tasks/status`).
 
-        `notifications/tasks/status`, a notification, either direction. Needs the capability `tasks`. Since
-        2025-11-25.
+        A notification, either direction. Needs the capability `tasks`. Since 2025-11-25.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#taskstatusnotification
         """
@@ -636,7 +619,7 @@ class ClientCalls:
     async def set_level(self, params: models.SetLevelRequestParams) -> models.EmptyResult:
         """The client sets the lowest severity of log messages to be sent to it (`logging/setLevel`).
 
-        `logging/setLevel`, a request, client to server. Needs the capability `logging`. Since 2024-11-05.
+        A request, client to server. Needs the capability `logging`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#setlevelrequest
         """
@@ -646,8 +629,7 @@ class ClientCalls:
         """The client asks for ways to complete a prompt argument or URI variable being typed
         (`completion/complete`).
 
-        `completion/complete`, a request, client to server. Needs the capability `completions`. Since
-        2024-11-05.
+        A request, client to server. Needs the capability `completions`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#completerequest
         """
@@ -657,8 +639,7 @@ class ClientCalls:
         """The client reports a changed list of roots, so the server should fetch it anew
         (`notifications/roots/list_changed`).
 
-        `notifications/roots/list_changed`, a notification, client to server. Needs the capability
-        `roots.listChanged`. Since 2024-11-05.
+        A notification, client to server. Needs the capability `roots.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#rootslistchangednotification
         """
@@ -674,7 +655,7 @@ class ServerCalls:
     async def cancelled(self, params: models.CancelledNotificationParams) -> None:
         """Either side gives up a request it sent (`notifications/cancelled`).
 
-        `notifications/cancelled`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#cancellednotification
         """
@@ -684,7 +665,7 @@ class ServerCalls:
         """Either side checks that its peer still responds; the answer is an empty result, given at once
         (`ping`).
 
-        `ping`, a request, either direction. Since 2024-11-05.
+        A request, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#pingrequest
         """
@@ -693,7 +674,7 @@ class ServerCalls:
     async def progress(self, params: models.ProgressNotificationParams) -> None:
         """Either side reports how far a running request has come (`notifications/progress`).
 
-        `notifications/progress`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#progressnotification
         """
@@ -703,8 +684,7 @@ class ServerCalls:
         """The server reports a changed resource list, even if nobody subscribed
         (`notifications/resources/list_changed`).
 
-        `notifications/resources/list_changed`, a notification, server to client. Needs the capability
-        `resources.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#resourcelistchangednotification
         """
@@ -714,8 +694,7 @@ class ServerCalls:
         """The server reports a change to a resource the client subscribed to
         (`notifications/resources/updated`).
 
-        `notifications/resources/updated`, a notification, server to client. Needs the capability
-        `resources.subscribe`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.subscribe`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#resourceupdatednotification
         """
@@ -725,8 +704,7 @@ class ServerCalls:
         """The server reports a changed prompt list, even if nobody subscribed
         (`notifications/prompts/list_changed`).
 
-        `notifications/prompts/list_changed`, a notification, server to client. Needs the capability
-        `prompts.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `prompts.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#promptlistchangednotification
         """
@@ -736,8 +714,7 @@ class ServerCalls:
         """The server reports a changed tool list, even if nobody subscribed
         (`notifications/tools/list_changed`).
 
-        `notifications/tools/list_changed`, a notification, server to client. Needs the capability
-        `tools.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `tools.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#toollistchangednotification
         """
@@ -746,7 +723,7 @@ class ServerCalls:
     async def get_task(self, params: models.GetTaskRequestParams) -> models.GetTaskResult:
         """Either side asks how a task is doing (`tasks/get`).
 
-        `tasks/get`, a request, either direction. Needs the capability `tasks`. Since 2025-11-25.
+        A request, either direction. Needs the capability `tasks`. Since 2025-11-25.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#gettaskrequest
         """
@@ -757,7 +734,7 @@ class ServerCalls:
     ) -> models.GetTaskPayloadResult:
         """Either side asks for the outcome of a task (`tasks/result`).
 
-        `tasks/result`, a request, either direction. Needs the capability `tasks`. Since 2025-11-25.
+        A request, either direction. Needs the capability `tasks`. Since 2025-11-25.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#gettaskpayloadrequest
         """
@@ -766,7 +743,7 @@ class ServerCalls:
     async def cancel_task(self, params: models.CancelTaskRequestParams) -> models.CancelTaskResult:
         """Either side asks its peer to stop a task (`tasks/cancel`).
 
-        `tasks/cancel`, a request, either direction. Needs the capability `tasks.cancel`. Since 2025-11-25.
+        A request, either direction. Needs the capability `tasks.cancel`. Since 2025-11-25.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#canceltaskrequest
         """
@@ -775,7 +752,7 @@ class ServerCalls:
     async def list_tasks(self, params: models.PaginatedRequestParams | None = None) -> models.ListTasksResult:
         """Either side asks for one page of the tasks its peer keeps (`tasks/list`).
 
-        `tasks/list`, a request, either direction. Needs the capability `tasks.list`. Since 2025-11-25.
+        A request, either direction. Needs the capability `tasks.list`. Since 2025-11-25.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#listtasksrequest
         """
@@ -785,8 +762,7 @@ class ServerCalls:
         """Either side may report a new status of a task it runs; do not rely on it
         (`notifications/tasks/status`).
 
-        `notifications/tasks/status`, a notification, either direction. Needs the capability `tasks`. Since
-        2025-11-25.
+        A notification, either direction. Needs the capability `tasks`. Since 2025-11-25.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#taskstatusnotification
         """
@@ -796,8 +772,7 @@ class ServerCalls:
         """The server passes a log message to the client; which ones is its choice until `logging/setLevel`
         (`notifications/message`).
 
-        `notifications/message`, a notification, server to client. Needs the capability `logging`. Since
-        2024-11-05.
+        A notification, server to client. Needs the capability `logging`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#loggingmessagenotification
         """
@@ -808,8 +783,7 @@ class ServerCalls:
     ) -> models.CreateMessageResult | models.CreateTaskResult:
         """The server asks the client for a message from its model (`sampling/createMessage`).
 
-        `sampling/createMessage`, a request, server to client. Needs the capability `sampling`. Since
-        2024-11-05.
+        A request, server to client. Needs the capability `sampling`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#createmessagerequest
         """
@@ -821,7 +795,7 @@ class ServerCalls:
     async def list_roots(self, params: models.RequestParams | None = None) -> models.ListRootsResult:
         """The server asks where in the client's file system it may work (`roots/list`).
 
-        `roots/list`, a request, server to client. Needs the capability `roots`. Since 2024-11-05.
+        A request, server to client. Needs the capability `roots`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#listrootsrequest
         """
@@ -832,8 +806,8 @@ class ServerCalls:
     ) -> models.ElicitResult | models.CreateTaskResult:
         """The server asks the user for input through the client, by form or URL (`elicitation/create`).
 
-        `elicitation/create`, a request, server to client. Needs the capability `elicitation`. Since
-        2025-06-18, changed in 2025-11-25.
+        A request, server to client. Needs the capability `elicitation`. Since 2025-06-18, changed in
+        2025-11-25.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#elicitrequest
         """
@@ -846,7 +820,7 @@ class ServerCalls:
         """The server may report that a visit to an elicitation URL is over
         (`notifications/elicitation/complete`).
 
-        `notifications/elicitation/complete`, a notification, server to client. Since 2025-11-25.
+        A notification, server to client. Since 2025-11-25.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#elicitationcompletenotification
         """

@@ -3,7 +3,9 @@
 """The messages of MCP 2025-11-25 and everything they are made of, as pydantic models."""
 
 from typing import Annotated, Any, Literal, TypeAlias
+
 from pydantic import MISSING, Discriminator, Field, Tag
+
 from .._base import UNKNOWN, IntegralFloat, Model, Opt, UnknownContent, constant, open_tag
 
 
@@ -901,7 +903,7 @@ class ElicitResult(Result):
 
 
 class ElicitationCompleteNotificationParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `notifications/elicitation/complete`.
 
     Sent by the server. Since 2025-11-25.
 
@@ -1242,7 +1244,7 @@ class CreateTaskResult(Result):
 
 
 class GetTaskRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `tasks/get`.
 
     Sent by either side. Since 2025-11-25.
 
@@ -1283,7 +1285,7 @@ class GetTaskResult(Result, Task):
 
 
 class GetTaskPayloadRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `tasks/result`.
 
     Sent by either side. Since 2025-11-25.
 
@@ -1315,7 +1317,7 @@ class GetTaskPayloadRequest(Model):
 
 
 class CancelTaskRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `tasks/cancel`.
 
     Sent by either side. Since 2025-11-25.
 

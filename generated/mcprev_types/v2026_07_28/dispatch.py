@@ -28,7 +28,7 @@ class ServerHandler(Generic[C]):
         """The client gives up a request it sent; on stdio, a server may also end a listen stream
         (`notifications/cancelled`).
 
-        `notifications/cancelled`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#cancellednotification
         """
@@ -37,7 +37,7 @@ class ServerHandler(Generic[C]):
     async def discover(self, ctx: C, params: models.RequestParams) -> models.DiscoverResult:
         """The client may ask which protocol versions and features the server supports (`server/discover`).
 
-        `server/discover`, a request, client to server. Since 2026-07-28.
+        A request, client to server. Since 2026-07-28.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#discoverrequest
         """
@@ -48,8 +48,8 @@ class ServerHandler(Generic[C]):
     ) -> models.ListResourcesResult:
         """The client asks for one page of the resources on offer (`resources/list`).
 
-        `resources/list`, a request, client to server. Needs the capability `resources`. Since 2024-11-05,
-        changed in 2026-07-28.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05, changed in
+        2026-07-28.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#listresourcesrequest
         """
@@ -60,8 +60,8 @@ class ServerHandler(Generic[C]):
     ) -> models.ListResourceTemplatesResult:
         """The client asks for one page of the resource templates on offer (`resources/templates/list`).
 
-        `resources/templates/list`, a request, client to server. Needs the capability `resources`. Since
-        2024-11-05, changed in 2026-07-28.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05, changed in
+        2026-07-28.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#listresourcetemplatesrequest
         """
@@ -72,7 +72,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ReadResourceResult | models.InputRequiredResult:
         """The client asks for the contents of one resource (`resources/read`).
 
-        `resources/read`, a request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#readresourcerequest
         """
@@ -83,7 +83,7 @@ class ServerHandler(Generic[C]):
     ) -> models.SubscriptionsListenResult:
         """The client opens a long-lived stream of notifications it chooses (`subscriptions/listen`).
 
-        `subscriptions/listen`, a request, client to server. Since 2026-07-28.
+        A request, client to server. Since 2026-07-28.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#subscriptionslistenrequest
         """
@@ -92,8 +92,8 @@ class ServerHandler(Generic[C]):
     async def list_prompts(self, ctx: C, params: models.PaginatedRequestParams) -> models.ListPromptsResult:
         """The client asks for one page of the prompts on offer (`prompts/list`).
 
-        `prompts/list`, a request, client to server. Needs the capability `prompts`. Since 2024-11-05,
-        changed in 2026-07-28.
+        A request, client to server. Needs the capability `prompts`. Since 2024-11-05, changed in
+        2026-07-28.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#listpromptsrequest
         """
@@ -104,7 +104,7 @@ class ServerHandler(Generic[C]):
     ) -> models.GetPromptResult | models.InputRequiredResult:
         """The client asks for one prompt, filled in with its arguments (`prompts/get`).
 
-        `prompts/get`, a request, client to server. Needs the capability `prompts`. Since 2024-11-05.
+        A request, client to server. Needs the capability `prompts`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#getpromptrequest
         """
@@ -113,8 +113,7 @@ class ServerHandler(Generic[C]):
     async def list_tools(self, ctx: C, params: models.PaginatedRequestParams) -> models.ListToolsResult:
         """The client asks for one page of the tools on offer (`tools/list`).
 
-        `tools/list`, a request, client to server. Needs the capability `tools`. Since 2024-11-05, changed
-        in 2026-07-28.
+        A request, client to server. Needs the capability `tools`. Since 2024-11-05, changed in 2026-07-28.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#listtoolsrequest
         """
@@ -125,7 +124,7 @@ class ServerHandler(Generic[C]):
     ) -> models.CallToolResult | models.InputRequiredResult:
         """The client asks the server to run one tool (`tools/call`).
 
-        `tools/call`, a request, client to server. Needs the capability `tools`. Since 2024-11-05.
+        A request, client to server. Needs the capability `tools`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#calltoolrequest
         """
@@ -135,8 +134,7 @@ class ServerHandler(Generic[C]):
         """The client asks for ways to complete a prompt argument or URI variable being typed
         (`completion/complete`).
 
-        `completion/complete`, a request, client to server. Needs the capability `completions`. Since
-        2024-11-05.
+        A request, client to server. Needs the capability `completions`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#completerequest
         """
@@ -150,7 +148,7 @@ class ClientHandler(Generic[C]):
         """The client gives up a request it sent; on stdio, a server may also end a listen stream
         (`notifications/cancelled`).
 
-        `notifications/cancelled`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#cancellednotification
         """
@@ -159,7 +157,7 @@ class ClientHandler(Generic[C]):
     async def progress(self, ctx: C, params: models.ProgressNotificationParams) -> None:
         """The server reports how far a running request has come (`notifications/progress`).
 
-        `notifications/progress`, a notification, server to client. Since 2024-11-05.
+        A notification, server to client. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#progressnotification
         """
@@ -169,8 +167,7 @@ class ClientHandler(Generic[C]):
         """The server reports a changed resource list, on a listen stream that asked for it
         (`notifications/resources/list_changed`).
 
-        `notifications/resources/list_changed`, a notification, server to client. Needs the capability
-        `resources.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#resourcelistchangednotification
         """
@@ -182,7 +179,7 @@ class ClientHandler(Generic[C]):
         """The server confirms a listen stream before sending anything else on it
         (`notifications/subscriptions/acknowledged`).
 
-        `notifications/subscriptions/acknowledged`, a notification, server to client. Since 2026-07-28.
+        A notification, server to client. Since 2026-07-28.
 
         See
         https://modelcontextprotocol.io/specification/2026-07-28/schema#subscriptionsacknowledgednotification
@@ -193,8 +190,7 @@ class ClientHandler(Generic[C]):
         """The server reports that a resource on the client's `resourceSubscriptions` list changed
         (`notifications/resources/updated`).
 
-        `notifications/resources/updated`, a notification, server to client. Needs the capability
-        `resources.subscribe`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.subscribe`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#resourceupdatednotification
         """
@@ -204,8 +200,7 @@ class ClientHandler(Generic[C]):
         """The server reports a changed prompt list, on a listen stream that asked for it
         (`notifications/prompts/list_changed`).
 
-        `notifications/prompts/list_changed`, a notification, server to client. Needs the capability
-        `prompts.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `prompts.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#promptlistchangednotification
         """
@@ -215,8 +210,7 @@ class ClientHandler(Generic[C]):
         """The server reports a changed tool list, on a listen stream that asked for it
         (`notifications/tools/list_changed`).
 
-        `notifications/tools/list_changed`, a notification, server to client. Needs the capability
-        `tools.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `tools.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#toollistchangednotification
         """
@@ -226,8 +220,7 @@ class ClientHandler(Generic[C]):
         """The server passes a log message to a client whose request asked for logs in `_meta`
         (`notifications/message`).
 
-        `notifications/message`, a notification, server to client. Needs the capability `logging`. Since
-        2024-11-05. Deprecated.
+        A notification, server to client. Needs the capability `logging`. Since 2024-11-05. Deprecated.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#loggingmessagenotification
         """
@@ -239,8 +232,8 @@ class ClientHandler(Generic[C]):
         """The server asks for a message from the client's model (`sampling/createMessage`), inside an
         `InputRequiredResult`.
 
-        `sampling/createMessage`, a request, server to client. It travels inside an InputRequiredResult.
-        Needs the capability `sampling`. Since 2024-11-05. Deprecated.
+        A request, server to client. It travels inside an InputRequiredResult. Needs the capability
+        `sampling`. Since 2024-11-05. Deprecated.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#createmessagerequest
         """
@@ -252,8 +245,8 @@ class ClientHandler(Generic[C]):
         """The server asks where in the client's file system it may work (`roots/list`), inside an
         `InputRequiredResult`.
 
-        `roots/list`, a request, server to client. It travels inside an InputRequiredResult. Needs the
-        capability `roots`. Since 2024-11-05, changed in 2026-07-28. Deprecated.
+        A request, server to client. It travels inside an InputRequiredResult. Needs the capability `roots`.
+        Since 2024-11-05, changed in 2026-07-28. Deprecated.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#listrootsrequest
         """
@@ -263,8 +256,8 @@ class ClientHandler(Generic[C]):
         """The server asks the user for input, by form or URL (`elicitation/create`), inside an
         `InputRequiredResult`.
 
-        `elicitation/create`, a request, server to client. It travels inside an InputRequiredResult. Needs
-        the capability `elicitation`. Since 2025-06-18, changed in 2025-11-25.
+        A request, server to client. It travels inside an InputRequiredResult. Needs the capability
+        `elicitation`. Since 2025-06-18, changed in 2025-11-25.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#elicitrequest
         """
@@ -281,7 +274,7 @@ class ClientCalls:
         """The client gives up a request it sent; on stdio, a server may also end a listen stream
         (`notifications/cancelled`).
 
-        `notifications/cancelled`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#cancellednotification
         """
@@ -290,7 +283,7 @@ class ClientCalls:
     async def discover(self, params: models.RequestParams) -> models.DiscoverResult:
         """The client may ask which protocol versions and features the server supports (`server/discover`).
 
-        `server/discover`, a request, client to server. Since 2026-07-28.
+        A request, client to server. Since 2026-07-28.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#discoverrequest
         """
@@ -299,8 +292,8 @@ class ClientCalls:
     async def list_resources(self, params: models.PaginatedRequestParams) -> models.ListResourcesResult:
         """The client asks for one page of the resources on offer (`resources/list`).
 
-        `resources/list`, a request, client to server. Needs the capability `resources`. Since 2024-11-05,
-        changed in 2026-07-28.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05, changed in
+        2026-07-28.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#listresourcesrequest
         """
@@ -311,8 +304,8 @@ class ClientCalls:
     ) -> models.ListResourceTemplatesResult:
         """The client asks for one page of the resource templates on offer (`resources/templates/list`).
 
-        `resources/templates/list`, a request, client to server. Needs the capability `resources`. Since
-        2024-11-05, changed in 2026-07-28.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05, changed in
+        2026-07-28.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#listresourcetemplatesrequest
         """
@@ -326,7 +319,7 @@ class ClientCalls:
     ) -> models.ReadResourceResult | models.InputRequiredResult:
         """The client asks for the contents of one resource (`resources/read`).
 
-        `resources/read`, a request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#readresourcerequest
         """
@@ -340,7 +333,7 @@ class ClientCalls:
     ) -> models.SubscriptionsListenResult:
         """The client opens a long-lived stream of notifications it chooses (`subscriptions/listen`).
 
-        `subscriptions/listen`, a request, client to server. Since 2026-07-28.
+        A request, client to server. Since 2026-07-28.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#subscriptionslistenrequest
         """
@@ -352,8 +345,8 @@ class ClientCalls:
     async def list_prompts(self, params: models.PaginatedRequestParams) -> models.ListPromptsResult:
         """The client asks for one page of the prompts on offer (`prompts/list`).
 
-        `prompts/list`, a request, client to server. Needs the capability `prompts`. Since 2024-11-05,
-        changed in 2026-07-28.
+        A request, client to server. Needs the capability `prompts`. Since 2024-11-05, changed in
+        2026-07-28.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#listpromptsrequest
         """
@@ -364,7 +357,7 @@ class ClientCalls:
     ) -> models.GetPromptResult | models.InputRequiredResult:
         """The client asks for one prompt, filled in with its arguments (`prompts/get`).
 
-        `prompts/get`, a request, client to server. Needs the capability `prompts`. Since 2024-11-05.
+        A request, client to server. Needs the capability `prompts`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#getpromptrequest
         """
@@ -376,8 +369,7 @@ class ClientCalls:
     async def list_tools(self, params: models.PaginatedRequestParams) -> models.ListToolsResult:
         """The client asks for one page of the tools on offer (`tools/list`).
 
-        `tools/list`, a request, client to server. Needs the capability `tools`. Since 2024-11-05, changed
-        in 2026-07-28.
+        A request, client to server. Needs the capability `tools`. Since 2024-11-05, changed in 2026-07-28.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#listtoolsrequest
         """
@@ -388,7 +380,7 @@ class ClientCalls:
     ) -> models.CallToolResult | models.InputRequiredResult:
         """The client asks the server to run one tool (`tools/call`).
 
-        `tools/call`, a request, client to server. Needs the capability `tools`. Since 2024-11-05.
+        A request, client to server. Needs the capability `tools`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#calltoolrequest
         """
@@ -401,8 +393,7 @@ class ClientCalls:
         """The client asks for ways to complete a prompt argument or URI variable being typed
         (`completion/complete`).
 
-        `completion/complete`, a request, client to server. Needs the capability `completions`. Since
-        2024-11-05.
+        A request, client to server. Needs the capability `completions`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#completerequest
         """
@@ -419,7 +410,7 @@ class ServerCalls:
         """The client gives up a request it sent; on stdio, a server may also end a listen stream
         (`notifications/cancelled`).
 
-        `notifications/cancelled`, a notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#cancellednotification
         """
@@ -428,7 +419,7 @@ class ServerCalls:
     async def progress(self, params: models.ProgressNotificationParams) -> None:
         """The server reports how far a running request has come (`notifications/progress`).
 
-        `notifications/progress`, a notification, server to client. Since 2024-11-05.
+        A notification, server to client. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#progressnotification
         """
@@ -438,8 +429,7 @@ class ServerCalls:
         """The server reports a changed resource list, on a listen stream that asked for it
         (`notifications/resources/list_changed`).
 
-        `notifications/resources/list_changed`, a notification, server to client. Needs the capability
-        `resources.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#resourcelistchangednotification
         """
@@ -451,7 +441,7 @@ class ServerCalls:
         """The server confirms a listen stream before sending anything else on it
         (`notifications/subscriptions/acknowledged`).
 
-        `notifications/subscriptions/acknowledged`, a notification, server to client. Since 2026-07-28.
+        A notification, server to client. Since 2026-07-28.
 
         See
         https://modelcontextprotocol.io/specification/2026-07-28/schema#subscriptionsacknowledgednotification
@@ -462,8 +452,7 @@ class ServerCalls:
         """The server reports that a resource on the client's `resourceSubscriptions` list changed
         (`notifications/resources/updated`).
 
-        `notifications/resources/updated`, a notification, server to client. Needs the capability
-        `resources.subscribe`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.subscribe`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#resourceupdatednotification
         """
@@ -473,8 +462,7 @@ class ServerCalls:
         """The server reports a changed prompt list, on a listen stream that asked for it
         (`notifications/prompts/list_changed`).
 
-        `notifications/prompts/list_changed`, a notification, server to client. Needs the capability
-        `prompts.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `prompts.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#promptlistchangednotification
         """
@@ -484,8 +472,7 @@ class ServerCalls:
         """The server reports a changed tool list, on a listen stream that asked for it
         (`notifications/tools/list_changed`).
 
-        `notifications/tools/list_changed`, a notification, server to client. Needs the capability
-        `tools.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `tools.listChanged`. Since 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#toollistchangednotification
         """
@@ -495,8 +482,7 @@ class ServerCalls:
         """The server passes a log message to a client whose request asked for logs in `_meta`
         (`notifications/message`).
 
-        `notifications/message`, a notification, server to client. Needs the capability `logging`. Since
-        2024-11-05. Deprecated.
+        A notification, server to client. Needs the capability `logging`. Since 2024-11-05. Deprecated.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#loggingmessagenotification
         """

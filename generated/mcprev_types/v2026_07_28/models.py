@@ -3,8 +3,10 @@
 """The messages of MCP 2026-07-28 and everything they are made of, as pydantic models."""
 
 from typing import Annotated, Any, Literal, Optional, TypeAlias, Union
+
 from pydantic import MISSING, Discriminator, Field, Tag
 from typing_extensions import TypeAliasType
+
 from .._base import UNKNOWN, IntegralFloat, Model, Opt, UnknownContent, constant, fallback, open_tag, wire
 
 
@@ -1384,7 +1386,7 @@ class CompleteResultResponse(Model):
 
 
 class ListRootsRequestParams(Model):
-    """Arguments of the request or notification, by name.
+    """Parameters of `roots/list`.
 
     Sent by the server. Since 2026-07-28.
 
