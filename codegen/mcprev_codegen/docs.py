@@ -58,7 +58,7 @@ class Docs:
         carriers = [m.method for m in self.revision.methods.values() if m.params == name]
         inline = name not in self.revision.declared.types and carriers
         summary = f"Parameters of `{'`, `'.join(carriers)}`." if inline else self._summary(decl)
-        return docstring(summary, " ".join(facts), f"See {self._link(name)}")
+        return docstring(summary, " ".join(facts), self._link(name))
 
     def method(self, method: Method) -> str:
         """The docstring of a stub or caller."""
@@ -71,7 +71,7 @@ class Docs:
         if method.capability:
             facts.append(f"Needs the capability `{method.capability}`.")
         facts += self._history(method.type, deprecated=method.deprecated)
-        return docstring(summary, " ".join(facts), f"See {self._link(method.type)}")
+        return docstring(summary, " ".join(facts), self._link(method.type))
 
     def summary(self, method: Method) -> str:
         """The description of a method's message alone."""
@@ -91,14 +91,17 @@ class Docs:
             yield "Deprecated."
 
     def _link(self, name: str) -> str:
-        spec = self.revision.pin.spec if self.revision.pin else ""
+        """Where the specification is, as far as the schema lets one tell; nothing for an unpinned file."""
+        if self.revision.pin is None:
+            return ""
+        spec = self.revision.pin.spec
         decl = self.revision.declared.types.get(name)
         if any(d.tags.category for d in self.revision.declared.types.values()):
             shown = decl is not None and not decl.tags.internal
-            return f"{spec}/schema#{name.lower()}" if shown else f"{spec}/schema"
+            return f"See {spec}/schema#{name.lower()}" if shown else f"See {spec}/schema"
         methods = [m for m in self.revision.methods.values() if name in (m.type, m.params, *m.results)]
         pages = {page for m in methods for prefix, page in _PAGES.items() if m.method.startswith(prefix)}
-        return f"{spec}/{pages.pop()}" if len(pages) == 1 else spec
+        return f"See {spec}/{pages.pop()}" if len(pages) == 1 else f"See {spec}"
 
 
 def docstring(*paragraphs: str) -> str:

@@ -19,6 +19,7 @@ from mcprev_codegen.emit import Neighbours
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.naming import module_name
 from mcprev_codegen.revisions import load_pins
+from mcprev_codegen.sources import Revision
 
 PACKAGE: Final = "mcprev_types"
 Report = Callable[[str, int, int], None]
@@ -46,6 +47,8 @@ def generate(
 ) -> Result:
     """Generate the pinned revisions (or `only` some of them) into the folder `target`.
 
+    The files beside the packages are written with all of them, or when the target has none yet.
+
     `schema_file` takes the one revision in `only` from a file that is not pinned. With `write=False` nothing
     is written and the result says what would change. Raises `CodegenError`, with nothing written.
     """
@@ -64,16 +67,18 @@ def generate(
     files = {
         f"{module_name(n)}/{name}": text for n, package in packages.items() for name, text in package.items()
     }
-    if not only:
-        files |= _shared(folder, packages)
+    if not only or not (target / "index.py").is_file():
+        files |= _shared(folder, packages, schema_file)
     changed = _changed(target, files, whole=not only)
     if write and changed:
         _swap(target, files, whole=not only)
     return Result(files, tuple(changed))
 
 
-def _shared(folder: Path, packages: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    revisions = [sources.load(folder, name) for name in packages]
+def _shared(
+    folder: Path, packages: Mapping[str, Mapping[str, str]], schema_file: Path | None
+) -> dict[str, str]:
+    revisions = [_load(folder, name, schema_file) for name in packages]
     final = [r for r in revisions if r.pin is not None and r.pin.status == "final"]
     latest = (final or revisions)[-1]
     return emit.shared_files(revisions, latest, packages[latest.name]["models.py"])
@@ -102,16 +107,19 @@ def _package(folder: Path, name: str, schema_file: Path | None) -> dict[str, str
     """One revision's files; runs in a process of its own."""
     pins = load_pins(folder)
     order = list(pins)
-    if schema_file is not None:
-        revision = sources.load_file(folder, schema_file, name)
-    else:
-        revision = sources.load(folder, name)
+    revision = _load(folder, name, schema_file)
     before = [n for n in order[: order.index(name) if name in order else None] if pins[n].status == "final"]
     after = [n for n in order[order.index(name) + 1 :] if pins[n].status == "final"] if name in order else []
     chain = [sources.load(folder, n) for n in before]
     following = sources.load(folder, after[0]) if after else None
     neighbours = Neighbours([*chain, revision], chain[-1] if chain else None, following)
     return emit.package_files(revision, neighbours)
+
+
+def _load(folder: Path, name: str, schema_file: Path | None) -> Revision:
+    if schema_file is not None:
+        return sources.load_file(folder, schema_file, name)
+    return sources.load(folder, name)
 
 
 def _changed(target: Path, files: Mapping[str, str], *, whole: bool) -> list[str]:

@@ -43,21 +43,25 @@ class Pin:
 _VALUES: Final = tuple(name for name in Pin.__dataclass_fields__ if name != "revision")
 
 
-def schema_folder() -> Path:
+def schema_folder(*, to_write: bool = False) -> Path:
     """The folder of all inputs: `MCPREV_SCHEMA`, else the checkout's `schema/`, else the installed copy.
 
-    Raises `InputError` when there is none.
+    The installed copy is not `to_write`. Raises `InputError` when there is no folder to use.
     """
-    here = Path(__file__).resolve()
-    candidates = [here.parents[2] / "schema", here.parent / "schema"]
     if chosen := os.environ.get("MCPREV_SCHEMA"):
-        candidates = [Path(chosen)]
-    for folder in candidates:
-        if (folder / PINS).is_file():
-            return folder
-    raise InputError(
-        f"no {PINS} in {' or '.join(map(str, candidates))}; run in a checkout or set MCPREV_SCHEMA"
-    )
+        return Path(chosen)
+    here = Path(__file__).resolve()
+    checkout, installed = here.parents[2] / "schema", here.parent / "schema"
+    if (checkout / PINS).is_file():
+        return checkout
+    if to_write:
+        raise InputError(
+            "this mcprev is installed, not checked out: say where to write with --out (generate), "
+            "or name a schema folder of your own in MCPREV_SCHEMA (import)"
+        )
+    if (installed / PINS).is_file():
+        return installed
+    raise InputError(f"no {PINS} in {checkout} or {installed}; run in a checkout or set MCPREV_SCHEMA")
 
 
 def digest(data: bytes) -> str:

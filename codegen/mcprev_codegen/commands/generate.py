@@ -44,9 +44,9 @@ def command(*, revisions: tuple[str, ...], schema_file: Path | None, out: Path |
     started = time.perf_counter()
     try:
         folder = schema_folder()
-        target = out if out is not None else folder.parent / "generated" / pipeline.PACKAGE
+        default = schema_folder(to_write=out is None).parent / "generated" / pipeline.PACKAGE
         result = pipeline.generate(
-            folder, target, revisions, schema_file=schema_file, write=not check, report=_progress
+            folder, out or default, revisions, schema_file=schema_file, write=not check, report=_progress
         )
     except CodegenError as error:
         _clear()

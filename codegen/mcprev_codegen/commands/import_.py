@@ -28,7 +28,7 @@ def command(*, source: str, revision: str, commit: str | None, location: str | N
     from mcprev_codegen.revisions import schema_folder
 
     try:
-        pin = import_schema(schema_folder(), source, revision, commit=commit, location=location)
+        pin = import_schema(schema_folder(to_write=True), source, revision, commit=commit, location=location)
     except CodegenError as error:
         click.echo(str(error), err=True)
         sys.exit(EXIT_CODE)
