@@ -13,26 +13,15 @@ from mcprev.cli.table import echo_table
 @click.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(*, as_json: bool) -> None:
-    """List the revisions: status, era, counts and pin."""
+    """List the revisions: status, era, counts of requests, notifications and types, and pin."""
     from mcprev_types.index import LATEST, REVISIONS
 
     if as_json:
         rows = [dataclasses.asdict(info) | {"latest": name == LATEST} for name, info in REVISIONS.items()]
         click.echo(json.dumps({"format": 1, "revisions": rows}, indent=2))
         return
-    header = (
-        "REVISION",
-        "STATUS",
-        "ERA",
-        "REQUESTS",
-        "NOTIFICATIONS",
-        "TYPES",
-        "COMMIT",
-        "SHA256",
-        "PACKAGE",
-    )
     echo_table(
-        header,
+        ("REVISION", "STATUS", "ERA", "REQ", "NOTIF", "TYPES", "COMMIT", "SHA256"),
         [
             (
                 name,
@@ -43,7 +32,6 @@ def command(*, as_json: bool) -> None:
                 str(info.types),
                 info.commit[:12],
                 info.sha256[:12],
-                f"mcprev_types.{info.package}",
             )
             for name, info in REVISIONS.items()
         ],
