@@ -1,0 +1,306 @@
+"""The revision table: what only the prose of the specification says, one row a revision (SEAM-6, SEAM-7, NEG-13).
+
+Engines, transports and conversions read these fields and never compare dates. What the schemas say (methods,
+types, error constants, deltas) is generated and reached through `load`, which imports a package on first use.
+Revisions are ordered by their place in the table, never by their names: a string that is not here is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Final, cast
+
+from mcprev_types.index import REVISIONS
+
+if TYPE_CHECKING:
+    from mcprev_types import MethodSpec, TypeDelta
+
+
+class Era(StrEnum):
+    """How a connection begins, which decides the engine that speaks it."""
+
+    HANDSHAKE = "handshake"
+    STATELESS = "stateless"
+
+
+class HttpShape(StrEnum):
+    """What a server looks like over HTTP."""
+
+    SSE = "sse"
+    STREAMABLE = "streamable"
+    POST_ONLY = "post_only"
+
+
+class Enforcement(StrEnum):
+    """How strictly capabilities bind (LIFE-9, LIFE-10, MOD-6)."""
+
+    SHOULD = "should"
+    MUST = "must"
+    MUST_WITH_CODE = "must_with_code"
+
+
+class Tasks(StrEnum):
+    """Where long-running tasks live."""
+
+    NONE = "none"
+    CORE = "core"
+    EXTENSION = "extension"
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One row of the table."""
+
+    name: str
+    """The key: the folder of its schema."""
+    version: str
+    """The string on the wire; the draft bears that of the revision it grew from (SEAM-8)."""
+    era: Era
+    http: HttpShape
+    accepts_batch: bool
+    """Whether an array of messages is a message (BATCH-*)."""
+    version_header: bool
+    routing_headers: bool
+    sse_resume: bool
+    sse_priming: bool
+    disconnect_cancels: bool
+    """Whether closing the response stream cancels its request (HTTP-9, HTTPM-6)."""
+    id_unique_in_session: bool
+    """Whether an id may never come back, or only not while it is in flight (BASE-3, BASE-4)."""
+    null_id_in_errors: bool
+    """Whether an error that belongs to no request says `id: null` or leaves it out (BASE-7)."""
+    resource_not_found: int
+    """The code for a missing resource (ERR-2)."""
+    tool_argument_errors_are_results: bool
+    """Whether invalid tool arguments give an `isError` result or a protocol error (TOOL-2)."""
+    enforcement: Enforcement
+    client_sends_progress: bool
+    log_level_per_request: bool
+    """Whether the level comes with each request or once for the session (LOG-2, LOG-3)."""
+    listens: bool
+    """Whether change notifications need `subscriptions/listen` (SUB-*)."""
+    input_in_results: bool
+    """Whether a server asks for input inside results or by requests of its own (MRTR-*)."""
+    elicitation_modes: tuple[str, ...]
+    sampling_content_lists: bool
+    sampling_tools: bool
+    tasks: Tasks
+    negotiable: bool
+    """Whether it is offered without being asked for by name (SEAM-8)."""
+
+    @property
+    def package(self) -> str:
+        """The generated package's module name."""
+        return f"mcprev_types.{REVISIONS[self.name].package}"
+
+    @property
+    def handshake(self) -> bool:
+        """Whether sessions start with `initialize`."""
+        return self.era is Era.HANDSHAKE
+
+    @property
+    def methods(self) -> Mapping[str, MethodSpec]:
+        """What the schema says of each method."""
+        return cast("Mapping[str, MethodSpec]", load(self, "methods").METHODS)
+
+    @property
+    def to_previous(self) -> Mapping[str, TypeDelta]:
+        """The mechanical differences to the dated revision before."""
+        return cast("Mapping[str, TypeDelta]", load(self, "deltas").TO_PREVIOUS)
+
+    @property
+    def to_next(self) -> Mapping[str, TypeDelta]:
+        """The mechanical differences to the dated revision after."""
+        return cast("Mapping[str, TypeDelta]", load(self, "deltas").TO_NEXT)
+
+    @property
+    def models(self) -> ModuleType:
+        """The module of its models."""
+        return load(self, "models")
+
+
+@cache
+def load(revision: Revision, module: str) -> ModuleType:
+    """A module of a revision's package, imported on first use."""
+    return import_module(f"{revision.package}.{module}")
+
+
+_A: Final = Revision(
+    name="2024-11-05",
+    version="2024-11-05",
+    era=Era.HANDSHAKE,
+    http=HttpShape.SSE,
+    accepts_batch=False,
+    version_header=False,
+    routing_headers=False,
+    sse_resume=False,
+    sse_priming=False,
+    disconnect_cancels=True,
+    id_unique_in_session=True,
+    null_id_in_errors=True,
+    resource_not_found=-32002,
+    tool_argument_errors_are_results=False,
+    enforcement=Enforcement.SHOULD,
+    client_sends_progress=True,
+    log_level_per_request=False,
+    listens=False,
+    input_in_results=False,
+    elicitation_modes=(),
+    sampling_content_lists=False,
+    sampling_tools=False,
+    tasks=Tasks.NONE,
+    negotiable=True,
+)
+_B: Final = Revision(
+    name="2025-03-26",
+    version="2025-03-26",
+    era=Era.HANDSHAKE,
+    http=HttpShape.STREAMABLE,
+    accepts_batch=True,
+    version_header=False,
+    routing_headers=False,
+    sse_resume=True,
+    sse_priming=False,
+    disconnect_cancels=False,
+    id_unique_in_session=True,
+    null_id_in_errors=True,
+    resource_not_found=-32002,
+    tool_argument_errors_are_results=False,
+    enforcement=Enforcement.SHOULD,
+    client_sends_progress=True,
+    log_level_per_request=False,
+    listens=False,
+    input_in_results=False,
+    elicitation_modes=(),
+    sampling_content_lists=False,
+    sampling_tools=False,
+    tasks=Tasks.NONE,
+    negotiable=True,
+)
+_C: Final = Revision(
+    name="2025-06-18",
+    version="2025-06-18",
+    era=Era.HANDSHAKE,
+    http=HttpShape.STREAMABLE,
+    accepts_batch=False,
+    version_header=True,
+    routing_headers=False,
+    sse_resume=True,
+    sse_priming=False,
+    disconnect_cancels=False,
+    id_unique_in_session=True,
+    null_id_in_errors=True,
+    resource_not_found=-32002,
+    tool_argument_errors_are_results=False,
+    enforcement=Enforcement.MUST,
+    client_sends_progress=True,
+    log_level_per_request=False,
+    listens=False,
+    input_in_results=False,
+    elicitation_modes=("form",),
+    sampling_content_lists=False,
+    sampling_tools=False,
+    tasks=Tasks.NONE,
+    negotiable=True,
+)
+_D: Final = Revision(
+    name="2025-11-25",
+    version="2025-11-25",
+    era=Era.HANDSHAKE,
+    http=HttpShape.STREAMABLE,
+    accepts_batch=False,
+    version_header=True,
+    routing_headers=False,
+    sse_resume=True,
+    sse_priming=True,
+    disconnect_cancels=False,
+    id_unique_in_session=True,
+    null_id_in_errors=False,
+    resource_not_found=-32002,
+    tool_argument_errors_are_results=True,
+    enforcement=Enforcement.MUST,
+    client_sends_progress=True,
+    log_level_per_request=False,
+    listens=False,
+    input_in_results=False,
+    elicitation_modes=("form", "url"),
+    sampling_content_lists=True,
+    sampling_tools=True,
+    tasks=Tasks.CORE,
+    negotiable=True,
+)
+_E: Final = Revision(
+    name="2026-07-28",
+    version="2026-07-28",
+    era=Era.STATELESS,
+    http=HttpShape.POST_ONLY,
+    accepts_batch=False,
+    version_header=True,
+    routing_headers=True,
+    sse_resume=False,
+    sse_priming=False,
+    disconnect_cancels=True,
+    id_unique_in_session=False,
+    null_id_in_errors=False,
+    resource_not_found=-32602,
+    tool_argument_errors_are_results=True,
+    enforcement=Enforcement.MUST_WITH_CODE,
+    client_sends_progress=False,
+    log_level_per_request=True,
+    listens=True,
+    input_in_results=True,
+    elicitation_modes=("form", "url"),
+    sampling_content_lists=True,
+    sampling_tools=True,
+    tasks=Tasks.EXTENSION,
+    negotiable=True,
+)
+_DRAFT: Final = replace(_E, name="draft", negotiable=False)
+
+ALL: Final[tuple[Revision, ...]] = (_A, _B, _C, _D, _E, _DRAFT)
+"""Every revision, oldest first, the draft last."""
+DEFAULT: Final[tuple[Revision, ...]] = tuple(r for r in ALL if r.negotiable)
+"""The revisions that are offered unless others are asked for, oldest first."""
+LATEST: Final[Revision] = DEFAULT[-1]
+"""The newest dated revision: the one that handlers and callers are written in."""
+_BY_NAME: Final = {r.name: r for r in ALL}
+
+
+def revision(name: str) -> Revision:
+    """The row of a revision by its name. Raises `ValueError` with the known names."""
+    try:
+        return _BY_NAME[name]
+    except KeyError:
+        raise ValueError(f"unknown revision '{name}'; known are {', '.join(_BY_NAME)}") from None
+
+
+def select(names: tuple[str, ...] | None) -> tuple[Revision, ...]:
+    """The revisions allowed by configuration, oldest first; None allows every negotiable one (NEG-13).
+
+    Raises `ValueError` for an unknown name or an empty choice.
+    """
+    if names is None:
+        return DEFAULT
+    chosen = {revision(name) for name in names}
+    if not chosen:
+        raise ValueError("at least one revision has to be allowed")
+    return tuple(r for r in ALL if r in chosen)
+
+
+def by_version(version: str, allowed: tuple[Revision, ...] = DEFAULT) -> Revision | None:
+    """The allowed revision that a version string on the wire means; None for one that is not allowed.
+
+    A dated revision takes precedence over a draft that bears the same string (SEAM-8).
+    """
+    found = [r for r in allowed if r.version == version]
+    return min(found, key=ALL.index) if found else None
+
+
+def place(row: Revision) -> int:
+    """The position of a revision in the order of all; the draft shares the place of what it grew from."""
+    return ALL.index(by_version(row.version, ALL) or row)

@@ -1,0 +1,95 @@
+"""The revision table agrees with the generated packages wherever both know a thing (SEAM-6, SEAM-8, NEG-13)."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcprev import revisions
+from mcprev.revisions import ALL, Revision, Tasks
+from mcprev_types.index import LATEST, REVISIONS
+
+each_row = pytest.mark.parametrize("row", ALL, ids=lambda row: row.name)
+
+
+def test_there_is_one_row_for_every_generated_package() -> None:
+    assert [row.name for row in ALL] == list(REVISIONS)
+
+
+def test_the_newest_dated_revision_is_the_latest() -> None:
+    assert revisions.LATEST.name == LATEST
+
+
+@each_row
+def test_the_era_follows_from_the_initialize_method(row: Revision) -> None:
+    assert row.era == REVISIONS[row.name].era
+    assert row.handshake == ("initialize" in row.methods)
+
+
+@each_row
+def test_the_version_on_the_wire_is_the_schemas_own(row: Revision) -> None:
+    assert row.version == REVISIONS[row.name].protocol_version
+
+
+@each_row
+def test_batches_are_accepted_where_the_schema_has_them(row: Revision) -> None:
+    assert row.accepts_batch == hasattr(row.models, "JSONRPCBatchRequest")
+
+
+@each_row
+def test_change_notifications_need_a_listen_stream_where_the_method_exists(row: Revision) -> None:
+    assert row.listens == ("subscriptions/listen" in row.methods)
+
+
+@each_row
+def test_input_is_asked_for_in_results_where_requests_are_embedded(row: Revision) -> None:
+    assert row.input_in_results == any(m.transport == "embedded" for m in row.methods.values())
+
+
+@each_row
+def test_clients_report_progress_where_the_schema_lets_them(row: Revision) -> None:
+    directions = row.methods["notifications/progress"].directions
+    assert row.client_sends_progress == ("client_to_server" in directions)
+
+
+@each_row
+def test_the_log_level_comes_with_each_request_where_there_is_no_method_for_it(row: Revision) -> None:
+    assert row.log_level_per_request == ("logging/setLevel" not in row.methods)
+
+
+@each_row
+def test_tasks_are_core_where_their_methods_are(row: Revision) -> None:
+    assert (row.tasks is Tasks.CORE) == ("tasks/get" in row.methods)
+
+
+@each_row
+def test_elicitation_exists_where_it_has_modes(row: Revision) -> None:
+    assert bool(row.elicitation_modes) == ("elicitation/create" in row.methods)
+    assert ("url" in row.elicitation_modes) == hasattr(row.models, "ElicitRequestURLParams")
+
+
+@each_row
+def test_sampling_has_tools_and_lists_where_the_schema_has_them(row: Revision) -> None:
+    assert row.sampling_tools == ("tools" in row.models.CreateMessageRequestParams.model_fields)
+    assert row.sampling_content_lists == hasattr(row.models, "SamplingMessageContentBlock")
+
+
+def test_a_draft_is_never_offered_unasked_and_its_version_means_the_dated_revision() -> None:
+    (draft,) = [row for row in ALL if not row.negotiable]
+    assert draft not in revisions.DEFAULT
+    assert revisions.by_version(draft.version) is revisions.LATEST
+    assert revisions.by_version(draft.version, (draft,)) is draft
+    assert revisions.place(draft) == revisions.place(revisions.LATEST)
+
+
+def test_a_choice_is_kept_in_order_and_an_unknown_name_is_refused() -> None:
+    assert revisions.select((ALL[3].name, ALL[1].name)) == (ALL[1], ALL[3])
+    assert revisions.select(None) == revisions.DEFAULT
+    with pytest.raises(ValueError, match="unknown revision '1999-01-01'"):
+        revisions.select(("1999-01-01",))
+    with pytest.raises(ValueError, match="at least one"):
+        revisions.select(())
+
+
+def test_a_version_that_no_row_bears_means_nothing() -> None:
+    assert revisions.by_version("2999-01-01") is None
+    assert revisions.by_version(ALL[0].version, (ALL[1],)) is None
