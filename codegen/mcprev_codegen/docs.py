@@ -108,4 +108,11 @@ def docstring(*paragraphs: str) -> str:
     """Paragraphs wrapped and joined, safe inside triple quotes; several lines end in a line of their own."""
     safe = [p.replace("\\", "\\\\").replace('"""', "'''") for p in paragraphs if p]
     lines = "\n\n".join(textwrap.fill(p, WIDTH, break_long_words=False, break_on_hyphens=False) for p in safe)
-    return lines + "\n" if "\n" in lines else lines
+    if "\n" in lines:
+        return lines + "\n"
+    return lines + " " if lines.endswith('"') else lines
+
+
+def prose(text: str) -> str:
+    """A comment of any length as a docstring, its links replaced by what they show."""
+    return docstring(*comments.plain(text).split("\n\n"))

@@ -14,7 +14,8 @@ from black import Mode, format_str
 from black.mode import TargetVersion
 
 from mcprev_codegen import describe, jsonschema, lineage, models
-from mcprev_codegen.docs import Docs
+from mcprev_codegen.checks import check_names
+from mcprev_codegen.docs import Docs, prose
 from mcprev_codegen.methods import CLIENT_TO_SERVER, DIRECTIONS, SERVER_TO_CLIENT, Method
 from mcprev_codegen.naming import class_name, module_name
 from mcprev_codegen.sources import Revision
@@ -39,6 +40,14 @@ _IMPORTS: Final[tuple[Mapping[str, tuple[str, ...]], ...]] = (
 """What a body may use, by group and module."""
 
 
+_DISPATCH: Final = ("ClientCalls", "ClientHandler", "ServerCalls", "ServerHandler")
+_TAKEN: Final = frozenset(
+    [name for group in _IMPORTS for names in group.values() for name in names]
+    + ["ERROR_CODES", "METHODS", "REVISION", "TYPE_CHECKING", *_DISPATCH]
+)
+"""What a type must not be called, because the modules or the package use the name."""
+
+
 @dataclass(frozen=True)
 class Neighbours:
     """What the packages of one revision say about the others."""
@@ -50,7 +59,11 @@ class Neighbours:
 
 
 def package_files(revision: Revision, neighbours: Neighbours) -> dict[str, str]:
-    """The files of one revision's package, by name within it."""
+    """The files of one revision's package, by name within it.
+
+    Raises `CodegenError` when a name in the schema has no Python form of its own.
+    """
+    check_names(revision.schema, _TAKEN | frozenset(revision.schema.consts))
     return _Package(revision, neighbours).files()
 
 
@@ -215,11 +228,11 @@ def shared_files(revisions: Sequence[Revision], latest: Revision, latest_models:
 
 def _exports(revision: Revision, models_text: str) -> dict[str, list[str]]:
     """The public names of a package by the module they live in; submodules stand under the empty name."""
-    declared = r"^(?:class )?([A-Za-z]+)(?:\(|: TypeAlias = | = TypeAliasType)"
+    declared = r"^(?:class )?([A-Za-z0-9]+)(?:\(|: TypeAlias = | = TypeAliasType)"
     return {
         "": list(_MODULES),
         "constants": sorted(["REVISION", "ERROR_CODES", *revision.schema.consts]),
-        "dispatch": ["ClientCalls", "ClientHandler", "ServerCalls", "ServerHandler"],
+        "dispatch": list(_DISPATCH),
         "methods": ["METHODS"],
         "models": sorted(re.findall(declared, models_text, re.MULTILINE)),
     }
@@ -307,6 +320,7 @@ def _environment() -> jinja2.Environment:
         autoescape=False,  # noqa: S701 - Python, not HTML
     )
     filters: dict[str, Callable[..., str]] = {
+        "prose": prose,
         "source": _literal_source,
         "params_type": _params_type,
         "result_type": _result_type,

@@ -7,9 +7,11 @@ CodegenError            anything a user of the generator can mend; the command e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
+
+from typing_extensions import override
 
 EXIT_CODE: Final = 3
 
@@ -33,10 +35,19 @@ class SchemaError(CodegenError):
         self.source_line = source_line
         super().__init__(self._render())
 
+    @override
+    def __reduce__(self) -> tuple[Callable[..., SchemaError], tuple[str | int, ...]]:
+        """Errors come back from the processes that generate side by side."""
+        return _restored, (self.message, self.path, self.line, self.column, self.source_line)
+
     def _render(self) -> str:
         shown = self.source_line.expandtabs(1)
         caret = " " * (self.column - 1) + "^"
         return f"{self.path}:{self.line}:{self.column}: {self.message}\n    {shown}\n    {caret}"
+
+
+def _restored(message: str, path: str, line: int, column: int, source_line: str) -> SchemaError:
+    return SchemaError(message, path=path, line=line, column=column, source_line=source_line)
 
 
 def at_line(path: Path, lines: Sequence[str], line: int, message: str) -> SchemaError:

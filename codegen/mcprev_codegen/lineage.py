@@ -169,7 +169,10 @@ def _delta(here: Revision, there: Revision, name: str, names: Mapping[str, str])
     message = mine.get("method") is not None
     ignored = _ENVELOPE if message else frozenset[str]()
     known = {f.name for f in theirs.fields}
-    drop = tuple(f.name for f in mine.fields if f.name not in known and f.name not in ignored)
+    # What an index signature has taken over is still there, only no longer spelled out.
+    taken_over = theirs.index is not None and mine.index is None
+    unknown = () if taken_over else tuple(f.name for f in mine.fields if f.name not in known)
+    drop = tuple(name for name in unknown if name not in ignored)
     fill: list[tuple[str, Json]] = []
     missing: list[str] = []
     retyped: list[str] = []
@@ -183,7 +186,10 @@ def _delta(here: Revision, there: Revision, name: str, names: Mapping[str, str])
                 missing.append(f.name)
             else:
                 fill.append((f.name, value))
-        if own is not None and _type(here.schema, own.type, names) != _type(there.schema, f.field.type, {}):
+        if own is not None and (
+            _type(here.schema, own.type, names) != _type(there.schema, f.field.type, {})
+            or _limits(f.field.tags) not in (_limits(own.tags), _limits(ir.NO_TAGS))
+        ):
             retyped.append(f.name)
     children = tuple(c for f in mine.fields if f.name not in drop for c in _children(here.schema, f.field))
     return TypeDelta(other, drop, tuple(fill), tuple(missing), tuple(retyped), children)

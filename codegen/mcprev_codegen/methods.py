@@ -60,19 +60,21 @@ class Method:
         return (self.result, *self.alternates) if self.result else ()
 
 
-def method_table(schema: Schema, facts: Facts) -> dict[str, Method]:
+def method_table(schema: Schema, facts: Facts, *, lenient: bool = False) -> dict[str, Method]:
     """Every method by its wire name, in the order of the schema's declarations.
 
     `schema` is hoisted and overlaid. Raises `SchemaError` when a message has no single method literal, a
-    result is in no result union of its direction, or a capability does not exist in the revision.
+    result is in no result union of its direction, or a capability does not exist in the revision; `lenient`
+    passes over facts that do not fit, for files that are not pinned.
     """
-    return _Table(schema, facts).build()
+    return _Table(schema, facts, lenient).build()
 
 
 @dataclass(frozen=True)
 class _Table:
     schema: Schema
     facts: Facts
+    lenient: bool
 
     def build(self) -> dict[str, Method]:
         found: dict[str, set[str]] = {}
@@ -93,7 +95,7 @@ class _Table:
             for name in self.schema.types
             if name in found
         ]
-        self._check_stubs(methods)
+        self._check_names(methods)
         return {m.method: m for m in methods}
 
     def _union(self, name: str) -> list[str]:
@@ -113,8 +115,10 @@ class _Table:
             )
         source, results = self._results(name) if kind == "request" else (None, [])
         if literal in self.facts.alternate:
-            results.append(self.facts.alternate[literal])
-        if kind == "request":
+            alternate = self.facts.alternate[literal]
+            if not self.lenient or alternate in self.schema.types:
+                results.append(alternate)
+        if kind == "request" and not self.lenient:
             self._check_results(decl, results, directions, transport)
         fields = self._field_names(params.type) if params else frozenset[str]()
         return Method(
@@ -142,6 +146,8 @@ class _Table:
         if params is None:
             return None
         if not isinstance(params.type, ir.Ref):
+            if self.lenient:
+                return None
             raise self.schema.fail(decl, f"the params of '{decl.name}' are not one named object")
         return params.type.name
 
@@ -196,11 +202,13 @@ class _Table:
             holder = {CLIENT_TO_SERVER: "Client", SERVER_TO_CLIENT: "Server"}
         for direction in directions:
             if not self._has_path(f"{holder[direction]}Capabilities", path):
+                if self.lenient:
+                    return None
                 raise self._outdated(decl, f"'{method}' is gated by '{path}', which is not in this revision")
         return path
 
     def _has_path(self, type_name: str, path: str) -> bool:
-        type_: ir.TypeExpr = ir.Ref(type_name)
+        type_: ir.TypeExpr = ir.Ref(type_name) if type_name in self.schema.types else ir.Prim("unknown")
         for name in path.split("."):
             member = self.schema.flatten(type_).get(name) if self.schema.is_object(type_) else None
             if member is None:
@@ -211,18 +219,24 @@ class _Table:
     def _name_param(self, decl: ir.Decl, method: str, fields: frozenset[str]) -> str | None:
         name = self.facts.name_param.get(method)
         if name is not None and name not in fields:
+            if self.lenient:
+                return None
             raise self._outdated(decl, f"'{method}' has no parameter '{name}' for the Mcp-Name header")
         return name
 
     def _outdated(self, decl: ir.Decl, message: str) -> SchemaError:
         return self.schema.fail(decl, f"{message}; correct the entry in overlay.toml")
 
-    def _check_stubs(self, methods: list[Method]) -> None:
-        for direction in DIRECTIONS:
-            seen: dict[str, Method] = {}
-            for m in methods:
-                if direction in m.directions and seen.setdefault(m.stub, m) is not m:
-                    raise self.schema.fail(
-                        self.schema.types[m.type],
-                        f"'{m.type}' and '{seen[m.stub].type}' share the stub '{m.stub}'",
-                    )
+    def _check_names(self, methods: list[Method]) -> None:
+        """Every method is said once, and no two share a stub in one direction."""
+        seen: dict[tuple[str, str], Method] = {}
+        for m in methods:
+            decl = self.schema.types[m.type]
+            if seen.setdefault(("method", m.method), m) is not m:
+                raise self.schema.fail(
+                    decl, f"'{m.method}' is the method of '{seen['method', m.method].type}' too"
+                )
+            for direction in m.directions:
+                if seen.setdefault((direction, m.stub), m) is not m:
+                    other = seen[direction, m.stub].type
+                    raise self.schema.fail(decl, f"'{m.type}' and '{other}' share the stub '{m.stub}'")

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mcprev_codegen import ir, jsonschema
+from mcprev_codegen.docs import prose
 from mcprev_codegen.ir import Json
 from mcprev_codegen.naming import ATTRIBUTE_NAMES, attribute, camel_case, class_name, pascal_case
 from mcprev_codegen.resolve import FlatField, Schema
@@ -39,7 +40,7 @@ class Attribute:
     style: str
     """`plain`, `optional` (absent is None, null is tolerated) or `missing` (absent is not null)."""
     bounds: str
-    doc: str | None
+    doc: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +245,7 @@ class Planner:
             default=default,
             style=style,
             bounds=_bounds(f.tags),
-            doc=f.doc.text,
+            doc=prose(f.doc.text or f.doc.notes or ""),
         )
 
     def _fallback(self, owner: str, member: str) -> Json:
@@ -352,5 +353,5 @@ def _body(text: str) -> str:
     Rebuilding is left out: it would build every schema on import, which the first use does on its own.
     """
     lines = [line for line in text.split("\n") if not re.fullmatch(r"\w+\.model_rebuild\(\)", line)]
-    first = next(n for n, line in enumerate(lines) if re.match(r"class |[A-Za-z]+(: TypeAlias)? = ", line))
+    first = next(n for n, line in enumerate(lines) if re.match(r"class |[A-Za-z0-9]+(: TypeAlias)? = ", line))
     return "\n".join(lines[first:])

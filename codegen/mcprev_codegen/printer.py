@@ -40,7 +40,7 @@ def print_type(type_: ir.TypeExpr, indent: int = 0) -> str:
         case ir.Record(value):
             return f"Record<string, {print_type(value, indent)}>"
         case ir.Omit(base, keys):
-            return f"Omit<{base}, {' | '.join(json.dumps(key) for key in keys)}>"
+            return f"Omit<{base}, {' | '.join(json.dumps(key, ensure_ascii=False) for key in keys)}>"
         case ir.Obj(fields, index):
             return _object(fields, index, indent)
 

@@ -83,6 +83,26 @@ class Schema:
         shown = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
         return SchemaError(message, path=self.path, line=line, column=1, source_line=shown)
 
+    def check_aliases(self) -> None:
+        """Raise `SchemaError` for an alias that stands for nothing but itself."""
+        for decl in self.types.values():
+            if isinstance(decl, ir.Alias):
+                self._check_alias(decl, decl.type, frozenset())
+
+    def _check_alias(self, decl: ir.Alias, type_: ir.TypeExpr, seen: frozenset[str]) -> None:
+        match type_:
+            case ir.Union(members) | ir.Intersection(members):
+                for member in members:
+                    self._check_alias(decl, member, seen)
+            case ir.Ref(name):
+                other = self.types[name]
+                if name == decl.name:
+                    raise self.fail(decl, f"'{name}' is defined as itself")
+                if isinstance(other, ir.Alias) and name not in seen:
+                    self._check_alias(decl, other.type, seen | {name})
+            case _:
+                pass
+
     # -- values and aliases --------------------------------------------------------------------------
 
     def literal(self, type_: ir.TypeExpr) -> ir.Literal | None:

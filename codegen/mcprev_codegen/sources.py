@@ -76,11 +76,12 @@ def load_file(folder: Path, path: Path, revision: str | None = None, *, lenient:
 def _understand(
     folder: Path, name: str, pin: Pin | None, declared: Schema, *, lenient: bool = False
 ) -> Revision:
+    declared.check_aliases()
     hoisted = hoist(declared)
     order = list(load_pins(folder))
     schema, facts = overlay.apply(hoisted, overlay.load(folder), name, order, lenient=lenient)
     schema = overlay.documented(facts, descriptions.load(folder, name).fields, schema)
-    methods = method_table(schema, facts)
+    methods = method_table(schema, facts, lenient=lenient)
     return Revision(name, pin, declared, schema, facts, methods, usage(schema, methods))
 
 

@@ -65,6 +65,11 @@ def _text(node: Node) -> str:
     return (node.text or b"").decode("utf-8")
 
 
+def _named(node: Node) -> list[Node]:
+    """The named children without comments, which may stand anywhere."""
+    return [child for child in node.named_children if child.type != "comment"]
+
+
 def _span(node: Node) -> ir.Span:
     return ir.Span(node.start_point[0] + 1, node.end_point[0] + 1)
 
@@ -109,9 +114,11 @@ class _Reader:
 
     def fragment(self) -> ir.Field:
         self._reject_syntax_errors()
-        inner = self._root.named_children[0].named_children[0]
-        (member,), _ = self._members(inner.named_children[-1])
-        return member
+        declaration = self._root.named_children[0].named_children[0]
+        members, index = self._members(_named(declaration)[-1])
+        if len(self._root.named_children) != 1 or len(members) != 1 or index is not None:
+            self._fail(declaration, "one member is expected here")
+        return members[0]
 
     # -- places and comments -------------------------------------------------------------------------
 
@@ -171,7 +178,7 @@ class _Reader:
     ) -> ir.Decl:
         inner = node.child_by_field_name("declaration") if node.type == "export_statement" else None
         if inner is None:
-            shown = node.named_children[0] if node.type == "expression_statement" else node
+            shown = _named(node)[0] if node.type == "expression_statement" else node
             self._unknown(shown, "at the top level, where only exported declarations stand")
         tags, doc = self._docs(above, section)
         match inner.type:
@@ -187,16 +194,14 @@ class _Reader:
     def _interface(self, node: Node, tags: ir.Tags, doc: ir.Doc) -> ir.Interface:
         name, body = "", None
         bases: list[ir.Ref | ir.Omit] = []
-        for child in node.named_children:
+        for child in _named(node):
             match child.type:
                 case "type_identifier":
                     name = _text(child)
                 case "extends_type_clause":
-                    bases = [self._base(base) for base in child.named_children if base.type != "comment"]
+                    bases = [self._base(base) for base in _named(child)]
                 case "interface_body":
                     body = child
-                case "comment":
-                    pass
                 case _:
                     self._unknown(child, "in an interface")
         assert body is not None
@@ -218,9 +223,7 @@ class _Reader:
 
     def _alias(self, node: Node, tags: ir.Tags, doc: ir.Doc, trailing: Sequence[Node]) -> ir.Alias:
         name, value = "", None
-        for child in node.named_children:
-            if child.type == "comment":
-                continue
+        for child in _named(node):
             if child == node.child_by_field_name("name"):
                 name = _text(child)
             elif child == node.child_by_field_name("value"):
@@ -249,13 +252,13 @@ class _Reader:
     def _const(self, node: Node, tags: ir.Tags, doc: ir.Doc) -> ir.Const:
         if node.children[0].type != "const":
             self._unknown(node.children[0], "as an exported declaration")
-        declarators = [c for c in node.named_children if c.type != "comment"]
+        declarators = _named(node)
         if len(declarators) != 1:
             self._fail(declarators[1], "one exported constant to a statement, please")
-        for child in declarators[0].named_children:
+        for child in _named(declarators[0]):
             if child.type not in ("identifier", "string", "number", "unary_expression", "true", "false"):
                 self._unknown(child, "in a constant; a string, number or boolean is")
-        name, value = declarators[0].named_children
+        name, value = _named(declarators[0])
         return ir.Const(_text(name), self._literal(value), tags, doc, _span(node))
 
     # -- members -------------------------------------------------------------------------------------
@@ -301,7 +304,7 @@ class _Reader:
         return ir.Field(name, type_, optional, tags, doc, _span(node))
 
     def _index(self, node: Node) -> ir.IndexSig:
-        named = [c for c in node.named_children if c.type != "comment"]
+        named = _named(node)
         if [c.type for c in named] != ["identifier", "predefined_type", "type_annotation"]:
             self._unknown(named[0], "as an index signature")
         key, key_type, annotation = named
@@ -314,7 +317,7 @@ class _Reader:
     # -- types ---------------------------------------------------------------------------------------
 
     def _annotation(self, node: Node) -> ir.TypeExpr:
-        (inner,) = [c for c in node.named_children if c.type != "comment"]
+        (inner,) = _named(node)
         return self._type(inner)
 
     def _type(self, node: Node) -> ir.TypeExpr:
@@ -323,23 +326,25 @@ class _Reader:
                 return ir.Prim(_text(node))
             case "type_identifier":
                 return self._reference(node)
-            case "literal_type" if node.named_children[0].type == "null":
+            case "literal_type" if _named(node)[0].type == "null":
                 return ir.Prim("null")
             case "literal_type":
-                return ir.Lit(self._literal(node.named_children[0]))
+                return ir.Lit(self._literal(_named(node)[0]))
             case "union_type":
-                return ir.Union(tuple(self._type(m) for m in self._flatten(node, "union_type")))
+                members = [self._type(m) for m in self._flatten(node, "union_type")]
+                return members[0] if len(members) == 1 else ir.Union(tuple(members))
             case "intersection_type":
-                return ir.Intersection(tuple(self._type(m) for m in self._flatten(node, "intersection_type")))
+                members = [self._type(m) for m in self._flatten(node, "intersection_type")]
+                return members[0] if len(members) == 1 else ir.Intersection(tuple(members))
             case "array_type":
-                return ir.Array(self._type(node.named_children[0]))
+                return ir.Array(self._type(_named(node)[0]))
             case "parenthesized_type":
-                (inner,) = [c for c in node.named_children if c.type != "comment"]
+                (inner,) = _named(node)
                 return self._type(inner)
             case "object_type":
                 return ir.Obj(*self._members(node))
-            case "type_query" if [c.type for c in node.named_children] == ["identifier"]:
-                name = _text(node.named_children[0])
+            case "type_query" if [c.type for c in _named(node)] == ["identifier"]:
+                name = _text(_named(node)[0])
                 self._mentions.append((name, node, True))
                 return ir.ConstRef(name)
             case "generic_type":
@@ -360,16 +365,14 @@ class _Reader:
         )
 
     def _generic(self, node: Node) -> tuple[str, list[Node]]:
-        name, args = node.named_children
-        return _text(name), [c for c in args.named_children if c.type != "comment"]
+        name, args = _named(node)
+        return _text(name), _named(args)
 
     def _flatten(self, node: Node, kind: str) -> Iterator[Node]:
-        for child in node.named_children:
-            if child.type == "comment":
-                continue
+        for child in _named(node):
             inner = child
-            while inner.type == "parenthesized_type" and inner.named_children[0].type == kind:
-                inner = inner.named_children[0]
+            while inner.type == "parenthesized_type":
+                (inner,) = _named(inner)
             if inner.type == kind:
                 yield from self._flatten(inner, kind)
             else:
@@ -410,12 +413,13 @@ class _Reader:
 
     def _string(self, node: Node) -> str:
         parts: list[str] = []
-        for child in node.named_children:
+        for child in _named(node):
             if child.type == "string_fragment":
                 parts.append(_text(child))
             else:
                 parts.append(self._escape(child))
-        return "".join(parts)
+        # Two escapes may spell one character beyond the basic plane.
+        return "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
     def _escape(self, node: Node) -> str:
         code = _text(node)[1:]

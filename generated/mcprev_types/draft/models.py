@@ -322,7 +322,9 @@ class ToolAnnotations(Model):
     destructive_hint: Opt[bool] = None
     """False if the tool only ever adds things; assumed true, irrelevant for read-only tools."""
     idempotent_hint: Opt[bool] = None
-    """True if repeating an identical call changes nothing more; assumed false, irrelevant for read-only tools."""
+    """True if repeating an identical call changes nothing more; assumed false, irrelevant for read-only
+    tools.
+"""
     open_world_hint: Opt[bool] = None
     """False if the tool deals only with a closed set of things; assumed true."""
 
@@ -663,7 +665,9 @@ class ElicitResult(Model):
     """
 
     action: Literal["accept", "decline", "cancel"]
-    """`accept` if the user agreed, `decline` if the user refused, `cancel` if the user left without deciding."""
+    """`accept` if the user agreed, `decline` if the user refused, `cancel` if the user left without
+    deciding.
+"""
     content: Opt[dict[str, str | int | float | bool | list[str]]] = None
     """Values entered, by field name; there only for a form that was accepted."""
 
@@ -790,7 +794,9 @@ class Result(Model):
     meta: Opt[ResultMetaObject] = None
     """Metadata about the result."""
     result_type: ResultType = fallback("complete")
-    """`complete` for a final result, `input_required` if the server needs more; read a missing one as `complete`."""
+    """`complete` for a final result, `input_required` if the server needs more; read a missing one as
+    `complete`.
+"""
 
 
 class JSONRPCRequest(Request):
@@ -1019,7 +1025,9 @@ class SubscriptionsListenResult(Model):
     meta: SubscriptionsListenResultMetaObject
     """Metadata that names the stream now ended."""
     result_type: ResultType = fallback("complete")
-    """`complete` for a final result, `input_required` if the server needs more; read a missing one as `complete`."""
+    """`complete` for a final result, `input_required` if the server needs more; read a missing one as
+    `complete`.
+"""
 
 
 class SubscriptionsListenResultResponse(Model):
@@ -2056,7 +2064,9 @@ class InputRequiredResult(Model):
     meta: Opt[ResultMetaObject] = None
     """Metadata about the result."""
     result_type: Literal["input_required"] = constant("input_required")
-    """`complete` for a final result, `input_required` if the server needs more; read a missing one as `complete`."""
+    """`complete` for a final result, `input_required` if the server needs more; read a missing one as
+    `complete`.
+"""
     input_requests: Opt["InputRequests"] = None
     """Questions to answer first; optional if there is `requestState`."""
     request_state: Opt[str] = None
@@ -2411,7 +2421,9 @@ class CreateMessageRequestParams(Model):
     system_prompt: Opt[str] = None
     """System prompt the server proposes; the client is free to change or drop it."""
     include_context: Opt[Literal["none", "thisServer", "allServers"]] = None
-    """Whose MCP context the client may add; all but `none`, the default, need the capability `sampling.context`."""
+    """Whose MCP context the client may add; all but `none`, the default, need the capability
+    `sampling.context`.
+"""
     temperature: Opt[int | float] = None
     """Randomness of the output; higher means more varied."""
     max_tokens: int | float

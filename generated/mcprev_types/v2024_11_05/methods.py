@@ -17,7 +17,9 @@ class ClientRequest(StrEnum):
     INITIALIZE = "initialize"
     """The client opens a session, offering a protocol version and its capabilities (`initialize`)."""
     PING = "ping"
-    """Either side checks that its peer still responds; the answer is an empty result, given at once (`ping`)."""
+    """Either side checks that its peer still responds; the answer is an empty result, given at once
+    (`ping`).
+"""
     LIST_RESOURCES = "resources/list"
     """The client asks for one page of the resources on offer (`resources/list`)."""
     LIST_RESOURCE_TEMPLATES = "resources/templates/list"
@@ -39,7 +41,9 @@ class ClientRequest(StrEnum):
     SET_LEVEL = "logging/setLevel"
     """The client sets the lowest severity of log messages to be sent to it (`logging/setLevel`)."""
     COMPLETE = "completion/complete"
-    """The client asks for ways to complete a prompt argument or URI variable being typed (`completion/complete`)."""
+    """The client asks for ways to complete a prompt argument or URI variable being typed
+    (`completion/complete`).
+"""
 
 
 class ClientNotification(StrEnum):
@@ -48,18 +52,24 @@ class ClientNotification(StrEnum):
     CANCELLED = "notifications/cancelled"
     """Either side gives up a request it sent (`notifications/cancelled`)."""
     INITIALIZED = "notifications/initialized"
-    """The client confirms the outcome of `initialize`, so normal operation can begin (`notifications/initialized`)."""
+    """The client confirms the outcome of `initialize`, so normal operation can begin
+    (`notifications/initialized`).
+"""
     PROGRESS = "notifications/progress"
     """Either side reports how far a running request has come (`notifications/progress`)."""
     ROOTS_LIST_CHANGED = "notifications/roots/list_changed"
-    """The client reports a changed list of roots, so the server should fetch it anew (`notifications/roots/list_changed`)."""
+    """The client reports a changed list of roots, so the server should fetch it anew
+    (`notifications/roots/list_changed`).
+"""
 
 
 class ServerRequest(StrEnum):
     """The requests that a server may send."""
 
     PING = "ping"
-    """Either side checks that its peer still responds; the answer is an empty result, given at once (`ping`)."""
+    """Either side checks that its peer still responds; the answer is an empty result, given at once
+    (`ping`).
+"""
     CREATE_MESSAGE = "sampling/createMessage"
     """The server asks the client for a message from its model (`sampling/createMessage`)."""
     LIST_ROOTS = "roots/list"
@@ -74,15 +84,25 @@ class ServerNotification(StrEnum):
     PROGRESS = "notifications/progress"
     """Either side reports how far a running request has come (`notifications/progress`)."""
     RESOURCE_LIST_CHANGED = "notifications/resources/list_changed"
-    """The server reports a changed resource list, even if nobody subscribed (`notifications/resources/list_changed`)."""
+    """The server reports a changed resource list, even if nobody subscribed
+    (`notifications/resources/list_changed`).
+"""
     RESOURCE_UPDATED = "notifications/resources/updated"
-    """The server reports a change to a resource the client subscribed to (`notifications/resources/updated`)."""
+    """The server reports a change to a resource the client subscribed to
+    (`notifications/resources/updated`).
+"""
     PROMPT_LIST_CHANGED = "notifications/prompts/list_changed"
-    """The server reports a changed prompt list, even if nobody subscribed (`notifications/prompts/list_changed`)."""
+    """The server reports a changed prompt list, even if nobody subscribed
+    (`notifications/prompts/list_changed`).
+"""
     TOOL_LIST_CHANGED = "notifications/tools/list_changed"
-    """The server reports a changed tool list, even if nobody subscribed (`notifications/tools/list_changed`)."""
+    """The server reports a changed tool list, even if nobody subscribed
+    (`notifications/tools/list_changed`).
+"""
     LOGGING_MESSAGE = "notifications/message"
-    """The server passes a log message to the client; which ones is its choice until `logging/setLevel` (`notifications/message`)."""
+    """The server passes a log message to the client; which ones is its choice until `logging/setLevel`
+    (`notifications/message`).
+"""
 
 
 _BOTH: Final = frozenset(Direction)

@@ -339,7 +339,9 @@ class ToolAnnotations(Model):
     destructive_hint: Opt[bool] = None
     """False if the tool only ever adds things; assumed true, irrelevant for read-only tools."""
     idempotent_hint: Opt[bool] = None
-    """True if repeating an identical call changes nothing more; assumed false, irrelevant for read-only tools."""
+    """True if repeating an identical call changes nothing more; assumed false, irrelevant for read-only
+    tools.
+"""
     open_world_hint: Opt[bool] = None
     """False if the tool deals only with a closed set of things; assumed true."""
 

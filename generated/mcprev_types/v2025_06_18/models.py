@@ -353,7 +353,9 @@ class ToolAnnotations(Model):
     destructive_hint: Opt[bool] = None
     """False if the tool only ever adds things; assumed true, irrelevant for read-only tools."""
     idempotent_hint: Opt[bool] = None
-    """True if repeating an identical call changes nothing more; assumed false, irrelevant for read-only tools."""
+    """True if repeating an identical call changes nothing more; assumed false, irrelevant for read-only
+    tools.
+"""
     open_world_hint: Opt[bool] = None
     """False if the tool deals only with a closed set of things; assumed true."""
 
@@ -622,7 +624,9 @@ class ElicitResult(Result):
     """
 
     action: Literal["accept", "decline", "cancel"]
-    """`accept` if the user agreed, `decline` if the user refused, `cancel` if the user left without deciding."""
+    """`accept` if the user agreed, `decline` if the user refused, `cancel` if the user left without
+    deciding.
+"""
     content: Opt[dict[str, str | int | float | bool]] = None
     """Values entered, by field name; there only for a form that was accepted."""
 

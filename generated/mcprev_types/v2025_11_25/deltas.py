@@ -389,21 +389,9 @@ TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             "ToolListChangedNotification",
             children=(Child("params", (), (("", "NotificationParams"),), ""),),
         ),
-        "ToolInputSchema": TypeDelta(
-            "ToolInputSchema",
-            drop=("properties", "required"),
-        ),
-        "ToolOutputSchema": TypeDelta(
-            "ToolOutputSchema",
-            drop=("type", "properties", "required"),
-        ),
         "Tool": TypeDelta(
             "Tool",
             drop=("execution",),
-            children=(
-                Child("inputSchema", (), (("", "ToolInputSchema"),), ""),
-                Child("outputSchema", (), (("", "ToolOutputSchema"),), ""),
-            ),
         ),
         "LoggingMessageNotificationParams": TypeDelta(
             "LoggingMessageNotificationParams",
@@ -452,10 +440,15 @@ TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             "CompleteRequest",
             children=(Child("params", (), (("", "CompleteRequestParams"),), ""),),
         ),
+        "CompleteResultCompletion": TypeDelta(
+            "CompleteResultCompletion",
+            retyped=("values",),
+        ),
         "CompleteResult": TypeDelta(
             "CompleteResult",
             fill=(("resultType", "complete"),),
             retyped=("_meta",),
+            children=(Child("completion", (), (("", "CompleteResultCompletion"),), ""),),
         ),
         "ListRootsRequest": TypeDelta(
             "ListRootsRequest",

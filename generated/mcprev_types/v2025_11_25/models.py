@@ -431,7 +431,9 @@ class ToolAnnotations(Model):
     destructive_hint: Opt[bool] = None
     """False if the tool only ever adds things; assumed true, irrelevant for read-only tools."""
     idempotent_hint: Opt[bool] = None
-    """True if repeating an identical call changes nothing more; assumed false, irrelevant for read-only tools."""
+    """True if repeating an identical call changes nothing more; assumed false, irrelevant for read-only
+    tools.
+"""
     open_world_hint: Opt[bool] = None
     """False if the tool deals only with a closed set of things; assumed true."""
 
@@ -445,7 +447,9 @@ class ToolExecution(Model):
     """
 
     task_support: Opt[Literal["forbidden", "optional", "required"]] = None
-    """Whether calls may (`optional`), have to (`required`) or cannot (`forbidden`, the default) run as tasks."""
+    """Whether calls may (`optional`), have to (`required`) or cannot (`forbidden`, the default) run as
+    tasks.
+"""
 
 
 class ToolInputSchema(Model):
@@ -898,7 +902,9 @@ class ElicitResult(Result):
     """
 
     action: Literal["accept", "decline", "cancel"]
-    """`accept` if the user agreed, `decline` if the user refused, `cancel` if the user left without deciding."""
+    """`accept` if the user agreed, `decline` if the user refused, `cancel` if the user left without
+    deciding.
+"""
     content: Opt[dict[str, str | int | float | bool | list[str]]] = None
     """Values entered, by field name; there only for a form that was accepted."""
 
@@ -1075,7 +1081,9 @@ class CancelledNotificationParams(NotificationParams):
     """
 
     request_id: Opt[RequestId] = None
-    """Identifier of the request given up, sent by this same side; tasks are stopped by `tasks/cancel` instead."""
+    """Identifier of the request given up, sent by this same side; tasks are stopped by `tasks/cancel`
+    instead.
+"""
     reason: Opt[str] = None
     """Explanation in free text, for logs or for the user."""
 
@@ -2630,7 +2638,9 @@ class CreateMessageRequestParams(TaskAugmentedRequestParams):
     system_prompt: Opt[str] = None
     """System prompt the server proposes; the client is free to change or drop it."""
     include_context: Opt[Literal["none", "thisServer", "allServers"]] = None
-    """Whose MCP context the client may add; all but `none`, the default, need the capability `sampling.context`."""
+    """Whose MCP context the client may add; all but `none`, the default, need the capability
+    `sampling.context`.
+"""
     temperature: Opt[int | float] = None
     """Randomness of the output; higher means more varied."""
     max_tokens: int | float

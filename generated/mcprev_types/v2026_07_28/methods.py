@@ -33,46 +33,70 @@ class ClientRequest(StrEnum):
     CALL_TOOL = "tools/call"
     """The client asks the server to run one tool (`tools/call`)."""
     COMPLETE = "completion/complete"
-    """The client asks for ways to complete a prompt argument or URI variable being typed (`completion/complete`)."""
+    """The client asks for ways to complete a prompt argument or URI variable being typed
+    (`completion/complete`).
+"""
 
 
 class ClientNotification(StrEnum):
     """The notifications that a client may send."""
 
     CANCELLED = "notifications/cancelled"
-    """The client gives up a request it sent; on stdio, a server may also end a listen stream (`notifications/cancelled`)."""
+    """The client gives up a request it sent; on stdio, a server may also end a listen stream
+    (`notifications/cancelled`).
+"""
 
 
 class ServerRequest(StrEnum):
     """The requests that a server may send."""
 
     CREATE_MESSAGE = "sampling/createMessage"
-    """The server asks for a message from the client's model (`sampling/createMessage`), inside an `InputRequiredResult`."""
+    """The server asks for a message from the client's model (`sampling/createMessage`), inside an
+    `InputRequiredResult`.
+"""
     LIST_ROOTS = "roots/list"
-    """The server asks where in the client's file system it may work (`roots/list`), inside an `InputRequiredResult`."""
+    """The server asks where in the client's file system it may work (`roots/list`), inside an
+    `InputRequiredResult`.
+"""
     ELICIT = "elicitation/create"
-    """The server asks the user for input, by form or URL (`elicitation/create`), inside an `InputRequiredResult`."""
+    """The server asks the user for input, by form or URL (`elicitation/create`), inside an
+    `InputRequiredResult`.
+"""
 
 
 class ServerNotification(StrEnum):
     """The notifications that a server may send."""
 
     CANCELLED = "notifications/cancelled"
-    """The client gives up a request it sent; on stdio, a server may also end a listen stream (`notifications/cancelled`)."""
+    """The client gives up a request it sent; on stdio, a server may also end a listen stream
+    (`notifications/cancelled`).
+"""
     PROGRESS = "notifications/progress"
     """The server reports how far a running request has come (`notifications/progress`)."""
     RESOURCE_LIST_CHANGED = "notifications/resources/list_changed"
-    """The server reports a changed resource list, on a listen stream that asked for it (`notifications/resources/list_changed`)."""
+    """The server reports a changed resource list, on a listen stream that asked for it
+    (`notifications/resources/list_changed`).
+"""
     SUBSCRIPTIONS_ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
-    """The server confirms a listen stream before sending anything else on it (`notifications/subscriptions/acknowledged`)."""
+    """The server confirms a listen stream before sending anything else on it
+    (`notifications/subscriptions/acknowledged`).
+"""
     RESOURCE_UPDATED = "notifications/resources/updated"
-    """The server reports that a resource on the client's `resourceSubscriptions` list changed (`notifications/resources/updated`)."""
+    """The server reports that a resource on the client's `resourceSubscriptions` list changed
+    (`notifications/resources/updated`).
+"""
     PROMPT_LIST_CHANGED = "notifications/prompts/list_changed"
-    """The server reports a changed prompt list, on a listen stream that asked for it (`notifications/prompts/list_changed`)."""
+    """The server reports a changed prompt list, on a listen stream that asked for it
+    (`notifications/prompts/list_changed`).
+"""
     TOOL_LIST_CHANGED = "notifications/tools/list_changed"
-    """The server reports a changed tool list, on a listen stream that asked for it (`notifications/tools/list_changed`)."""
+    """The server reports a changed tool list, on a listen stream that asked for it
+    (`notifications/tools/list_changed`).
+"""
     LOGGING_MESSAGE = "notifications/message"
-    """The server passes a log message to a client whose request asked for logs in `_meta` (`notifications/message`)."""
+    """The server passes a log message to a client whose request asked for logs in `_meta`
+    (`notifications/message`).
+"""
 
 
 _BOTH: Final = frozenset(Direction)

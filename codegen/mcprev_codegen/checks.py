@@ -1,0 +1,56 @@
+"""Whether Python can say what a schema says: names it can have, apart from each other and from its own.
+
+A new revision may bring a name that no rule of `naming` gives a Python form; that stops generation at the
+declaration, instead of giving a package that does not import or hides a member behind another.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from typing import Final
+
+from pydantic import BaseModel
+
+from mcprev_codegen import ir
+from mcprev_codegen.errors import InputError
+from mcprev_codegen.naming import attribute, class_name
+from mcprev_codegen.resolve import Schema
+
+_TYPE_NAME: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
+_OWN_MEMBERS: Final = frozenset({"from_wire", "to_wire", "to_json"})
+
+
+def check_names(schema: Schema, taken: frozenset[str]) -> None:
+    """Raise `SchemaError` for a type or member that has no Python name of its own.
+
+    `taken` are the names that the generated modules use themselves.
+    """
+    if not schema.types:
+        raise InputError(f"{schema.path}: no type is declared here")
+    for name, decl in schema.types.items():
+        python = class_name(name)
+        if not _TYPE_NAME.fullmatch(python) or keyword.iskeyword(python):
+            raise schema.fail(decl, f"'{name}' is no name for a Python class; map it in naming.CLASS_NAMES")
+        if python in taken:
+            raise schema.fail(
+                decl, f"'{name}' would hide a name of the package; map it in naming.CLASS_NAMES"
+            )
+        if schema.is_object(ir.Ref(name)):
+            _check_members(schema, name, decl)
+
+
+def _check_members(schema: Schema, name: str, decl: ir.Decl) -> None:
+    seen: dict[str, str] = {}
+    for member in schema.flat(name).fields:
+        python = attribute(member.name)
+        where = f"member '{member.name}' of '{name}'"
+        if not python.isascii() or not python.isidentifier():
+            raise schema.fail(decl, f"{where} has no Python name; map it in naming.ATTRIBUTE_NAMES")
+        if python in _OWN_MEMBERS or hasattr(BaseModel, python):
+            raise schema.fail(
+                decl, f"{where} would hide a member of every model; map it in naming.ATTRIBUTE_NAMES"
+            )
+        if python in seen:
+            raise schema.fail(decl, f"{where} and member '{seen[python]}' would both be called '{python}'")
+        seen[python] = member.name
