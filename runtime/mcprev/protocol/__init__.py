@@ -1,0 +1,1 @@
+"""How the two sides behave: negotiation, engines and sealed state, all sans-I/O with time passed in."""

@@ -1,0 +1,426 @@
+"""Bytes to JSON-RPC messages and back (BASE-1, 2, 5 to 8, 10, 16, 17; BATCH-1, 5, 6; STDIO-1, STDIO-9).
+
+Reading never raises: what is no message is a `Malformed`, which says what to answer and whether to answer at all.
+Reading is lenient where it can be (unknown members of the envelope, `"params": null`, a null beside the other of
+result and error, a byte order mark, `1.0` as an id) and exact where it has to be (`1`, `1.0` and `"1"` stay three
+things, integers have no bound, lone surrogates survive). Decided here because the requirements are silent:
+
+- Scalar params are no JSON-RPC request (-32600); an array is one, whose params fit no MCP method (-32602).
+- A broken response or notification is never answered: the sender could take the answer for one to its own call.
+- A line over the limit is -32600 and not -32700: nobody has looked whether it is JSON.
+- A message with a `method` is a request or notification, whatever else is in it.
+- A number beyond a double reads as infinity, and a number JSON has no form for is written as null, as the
+  generated models and every JavaScript peer write it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Never, TypeAlias, TypeVar, dataclass_transform
+
+from pydantic_core import from_json, to_json
+
+from mcprev.errors import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, Json, LocalProtocolError
+
+RequestId: TypeAlias = int | str | float
+"""An id as it came; a float only when it is a whole number written with a fraction part (BASE-16)."""
+
+MAX_LINE: Final = 16 * 1024 * 1024
+"""The default bound of a line, in bytes (STDIO-9)."""
+MAX_BATCH: Final = 10_000
+"""More members than this are refused as one, so that a small batch cannot ask for a large answer."""
+MAX_DEPTH: Final = 200
+"""How deep JSON may nest: what the fast parser allows, kept by the slow one too."""
+EXCERPT: Final = 200
+"""How many characters of a bad message are kept for the log."""
+
+T = TypeVar("T")
+_kind: Callable[[object], type[object]] = type
+"""`type`, so called that a checker does not narrow a JSON value to a container of unknown things."""
+
+
+@dataclass_transform(frozen_default=True)
+def _message_type(cls: type[T]) -> type[T]:
+    """A slots dataclass, frozen for the type checkers only: the check at run time triples what one costs."""
+    made: type[T] = dataclass(slots=True)(cls)
+    return made
+
+
+class Shape(StrEnum):
+    """What a malformed message seems to have been meant as."""
+
+    NOT_JSON = "not JSON"
+    UNKNOWN = "unknown"
+    REQUEST = "request"
+    NOTIFICATION = "notification"
+    RESPONSE = "response"
+
+
+@_message_type
+class Request:
+    """A message that wants an answer."""
+
+    id: RequestId
+    method: str
+    params: dict[str, Json] | None = None
+
+
+@_message_type
+class Notification:
+    """A message that must not be answered."""
+
+    method: str
+    params: dict[str, Json] | None = None
+
+
+@_message_type
+class Response:
+    """The successful answer to a request. MCP wants an object; what came is judged by whoever knows the method."""
+
+    id: RequestId
+    result: Json
+
+
+@_message_type
+class ErrorResponse:
+    """The failed answer to a request; without an id when it answers something that had none to read (BASE-7)."""
+
+    id: RequestId | None
+    error: dict[str, Json]
+
+
+@_message_type
+class Malformed:
+    """What is no message. It is data, so that one bad line harms nobody (BASE-10)."""
+
+    code: int
+    message: str
+    """What is wrong, without a word of what was sent."""
+    id: RequestId | None
+    """The id, where there was a valid one to read."""
+    excerpt: str
+    """The beginning of what came."""
+    shape: Shape
+
+    @property
+    def answer(self) -> ErrorResponse | None:
+        """What to answer; None for what is never answered (BASE-8)."""
+        if self.shape is Shape.RESPONSE or self.shape is Shape.NOTIFICATION:
+            return None
+        return ErrorResponse(self.id, {"code": self.code, "message": self.message})
+
+
+Message: TypeAlias = Request | Notification | Response | ErrorResponse | Malformed
+
+
+@_message_type
+class Batch:
+    """The members of an array, each a message of its own, in their order (BATCH-1)."""
+
+    messages: tuple[Message, ...]
+
+
+# -- reading ---------------------------------------------------------------------------------------------
+
+_BOM: Final = b"\xef\xbb\xbf"
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def parse(data: bytes | bytearray, *, batch: bool) -> Message | Batch:
+    """Read one line or one HTTP body. `batch` says whether an array is a message here (BATCH-6). Never raises."""
+    try:
+        value = from_json(data, allow_inf_nan=False)
+    except ValueError as error:
+        value = _reread(bytes(data), error)
+        if isinstance(value, Malformed):
+            return value
+    kind = _kind(value)
+    if kind is dict:
+        return _envelope(value, data)
+    if kind is not list:
+        return _malformed("a message is an object", value, data)
+    if not batch:
+        return _malformed("batches are not part of this revision", value, data)
+    if not value:
+        return _malformed("an empty batch", value, data)
+    if len(value) > MAX_BATCH:
+        return _malformed(f"a batch of more than {MAX_BATCH} messages", value, data)
+    return Batch(tuple([_element(member) for member in value]))
+
+
+def _reread(data: bytes, error: ValueError) -> Json:
+    """Read again what the fast parser refuses without being wrong JSON, or say what is wrong."""
+    try:
+        if data.startswith(_BOM):
+            data = data[len(_BOM) :]
+            if not _SURROGATE.search(data):
+                return from_json(data, allow_inf_nan=False)
+        if _SURROGATE.search(data):
+            value = json.loads(data.decode(), parse_constant=_no_constant)
+            if _within(value, MAX_DEPTH):
+                return value
+            error = ValueError(f"nested deeper than {MAX_DEPTH}")
+    except (ValueError, RecursionError) as second:
+        error = second if isinstance(second, ValueError) else ValueError("nested too deeply")
+    # What goes to the peer names no codec of ours.
+    why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+    return Malformed(PARSE_ERROR, f"Parse error: {why}", None, _quote(data), Shape.NOT_JSON)
+
+
+def _no_constant(name: str) -> Never:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _within(value: Json, depth: int) -> bool:
+    """Whether containers nest no deeper than `depth`, found level by level and so without recursion."""
+    level: list[Json] = [value]
+    for _ in range(depth + 1):
+        level = [item for container in level for item in _children(container)]
+        if not level:
+            return True
+    return False
+
+
+def _children(value: Json) -> Iterable[Json]:
+    kind = _kind(value)
+    children: Iterable[Json] = value.values() if kind is dict else value if kind is list else ()
+    return children
+
+
+def _element(value: Json) -> Message:
+    kind = _kind(value)
+    return _envelope(value, None) if kind is dict else _malformed("a message is an object", value, None)
+
+
+def _envelope(value: dict[str, Json], data: bytes | bytearray | None) -> Message:
+    """The message that an object is. What is right is found first; what is wrong is looked for only then."""
+    if value.get("jsonrpc") != "2.0":
+        return _malformed('jsonrpc is not "2.0"', value, data)
+    method = value.get("method")
+    if method is None:
+        return _response(value, data)
+    params = value.get("params")
+    kind = _kind(params)
+    if type(method) is str and (params is None or kind is dict):
+        if "id" not in value:
+            return Notification(method, params)
+        request_id = value["id"]
+        if type(request_id) is int or type(request_id) is str or _integral(request_id):
+            return Request(request_id, method, params)
+    if type(method) is not str:
+        return _malformed("method is not a string", value, data)
+    if "id" in value and _id(value) is None:
+        # A null id is a request without one to answer to, never a notification (BASE-2).
+        return _malformed("id is neither a string nor an integer", value, data)
+    if kind is list:
+        return _malformed("params is not an object", value, data, code=INVALID_PARAMS)
+    return _malformed("params is not an object", value, data)
+
+
+def _response(value: dict[str, Json], data: bytes | bytearray | None) -> Message:
+    error = value.get("error")
+    request_id = _id(value)
+    if error is None:
+        if "result" not in value:
+            return _malformed("neither method nor result nor error", value, data)
+        if request_id is None:
+            return _malformed("a result without a valid id", value, data)
+        return Response(request_id, value["result"])
+    if value.get("result") is not None:
+        return _malformed("both result and error", value, data)
+    if request_id is None and value.get("id") is not None:
+        return _malformed("id is neither a string nor an integer", value, data)
+    kind = _kind(error)
+    if kind is not dict or type(error.get("message")) is not str:
+        return _malformed("error has no message", value, data)
+    code = error.get("code")
+    if type(code) is not int and not _integral(code):
+        return _malformed("error has no integer code", value, data)
+    return ErrorResponse(request_id, error)
+
+
+def _integral(value: object) -> bool:
+    return type(value) is float and value.is_integer()
+
+
+def _id(value: dict[str, Json]) -> RequestId | None:
+    """The id of an envelope where it is a valid one; a bool is none, although Python would say so (BASE-2)."""
+    found = value.get("id")
+    if type(found) is int or type(found) is str or (type(found) is float and found.is_integer()):
+        return found
+    return None
+
+
+def _malformed(
+    why: str, value: Json, data: bytes | bytearray | None, *, code: int = INVALID_REQUEST
+) -> Malformed:
+    request_id, shape = None, Shape.UNKNOWN
+    kind = _kind(value)
+    if kind is dict:
+        request_id = _id(value)
+        if isinstance(value.get("method"), str):
+            shape = Shape.REQUEST if "id" in value else Shape.NOTIFICATION
+        elif value.get("method") is None and ("result" in value or "error" in value):
+            shape = Shape.RESPONSE
+    name = "Invalid params" if code == INVALID_PARAMS else "Invalid Request"
+    excerpt = _quote(data) if data is not None else json.dumps(value)[:EXCERPT]
+    return Malformed(code, f"{name}: {why}", request_id, excerpt, shape)
+
+
+def _quote(data: bytes | bytearray) -> str:
+    return data[:EXCERPT].decode(errors="replace")
+
+
+# -- writing ---------------------------------------------------------------------------------------------
+
+_SEPARATORS: Final = re.compile(rb"\xe2\x80[\xa8\xa9]")
+_ESCAPED: Final = {b"\xe2\x80\xa8": rb"\u2028", b"\xe2\x80\xa9": rb"\u2029"}
+
+
+def encode(message: Request | Notification | Response | ErrorResponse, *, null_id_in_errors: bool) -> bytes:
+    """Write a message on one line, without a line end. Raises `LocalProtocolError` for what is not JSON."""
+    if type(message) is Response:
+        return encode_result(message.id, message.result)
+    if type(message) is Request:
+        return encode_request(message.id, message.method, message.params)
+    if type(message) is Notification:
+        return encode_notification(message.method, message.params)
+    assert isinstance(message, ErrorResponse)
+    return encode_error(message.id, message.error, null_id=null_id_in_errors)
+
+
+def encode_request(request_id: RequestId, method: str, params: dict[str, Json] | bytes | None) -> bytes:
+    """Write a request. Params that are bytes are JSON already and are put in as they are."""
+    if type(params) is bytes:
+        return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % (
+            _scalar(request_id), _dump(method), _one_line(params),
+        )  # fmt: skip
+    envelope: dict[str, Json] = {"jsonrpc": "2.0", "id": request_id, "method": method}
+    if params is not None:
+        envelope["params"] = params
+    return _dump(envelope)
+
+
+def encode_notification(method: str, params: dict[str, Json] | bytes | None) -> bytes:
+    """Write a notification. Params that are bytes are JSON already and are put in as they are."""
+    if type(params) is bytes:
+        return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (_dump(method), _one_line(params))
+    envelope: dict[str, Json] = {"jsonrpc": "2.0", "method": method}
+    if params is not None:
+        envelope["params"] = params
+    return _dump(envelope)
+
+
+def encode_result(request_id: RequestId, result: Json) -> bytes:
+    """Write a response. A result that is bytes (`model.to_json()`) is put in without a second pass."""
+    if type(result) is bytes:
+        return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_scalar(request_id), _one_line(result))
+    return _dump({"jsonrpc": "2.0", "id": request_id, "result": result})
+
+
+def encode_error(request_id: RequestId | None, error: dict[str, Json], *, null_id: bool = False) -> bytes:
+    """Write an error response; one without an id says `null_id` or leaves it out (BASE-7)."""
+    if request_id is None and not null_id:
+        return _dump({"jsonrpc": "2.0", "error": error})
+    return _dump({"jsonrpc": "2.0", "id": request_id, "error": error})
+
+
+def encode_batch(messages: Iterable[bytes]) -> bytes:
+    """Put encoded messages into one array; only ever to answer a batch (BATCH-2)."""
+    return b"[%b]" % b",".join(messages)
+
+
+def _scalar(request_id: RequestId) -> bytes:
+    return b"%d" % request_id if type(request_id) is int else _dump(request_id)
+
+
+def _dump(value: Json) -> bytes:
+    try:
+        text = to_json(value, inf_nan_mode="null")
+    except ValueError:
+        # Lone surrogates have no UTF-8, but an escape; what the slow writer refuses too is not JSON.
+        try:
+            return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+        except (ValueError, TypeError, RecursionError) as error:
+            raise LocalProtocolError(f"the message cannot be written as JSON: {error}") from error
+    return _one_line(text) if b"\xe2" in text else text
+
+
+def _one_line(text: bytes) -> bytes:
+    """JSON that no reader takes for two lines: raw line ends stand between tokens only, separators in strings only.
+
+    Node's readline ends lines at U+2028 and U+2029 too, so they are written as escapes (STDIO-1).
+    """
+    if b"\n" in text:
+        text = text.replace(b"\n", b" ")
+    return _SEPARATORS.sub(_escape, text) if b"\xe2" in text else text
+
+
+def _escape(found: re.Match[bytes]) -> bytes:
+    return _ESCAPED[found[0]]
+
+
+# -- lines -----------------------------------------------------------------------------------------------
+
+_SPACE: Final = b" \t\r"
+
+
+class LineBuffer:
+    r"""Lines out of chunks, however the chunks are cut (STDIO-1).
+
+    Only `\n` ends a line. White space around a line and blank lines are dropped. A line over the limit is one
+    `Malformed` as soon as it is known, and the rest of it is skipped. What is kept is bounded by the limit plus
+    one chunk, and every byte is copied at most twice.
+    """
+
+    __slots__ = ("_limit", "_rest", "_skipping")
+
+    def __init__(self, limit: int = MAX_LINE) -> None:
+        self._limit = limit
+        self._rest = bytearray()
+        self._skipping = False
+
+    def feed(self, chunk: bytes | bytearray | memoryview) -> list[bytes | Malformed]:
+        """Take the next bytes and give the lines that are now complete, oldest first."""
+        lines = bytes(chunk).split(b"\n")
+        last = lines.pop()
+        found: list[bytes | Malformed] = []
+        if lines and (self._rest or self._skipping):
+            self._extend(lines[0], found)
+            lines[0] = bytes(self._rest)
+            self._rest.clear()
+            self._skipping = False
+        for line in lines:
+            if len(line) > self._limit:
+                found.append(self._too_long(line))
+            elif stripped := line.strip(_SPACE):
+                found.append(stripped)
+        if last:
+            self._extend(last, found)
+        return found
+
+    def finish(self) -> bytes | None:
+        """Take what stands after the last line end once there is no more to come; None when nothing does."""
+        line = bytes(self._rest).strip(_SPACE)
+        self._rest.clear()
+        self._skipping = False
+        return line or None
+
+    def _extend(self, piece: bytes, found: list[bytes | Malformed]) -> None:
+        """Add to the line in progress, of which nothing is kept once it is over the limit."""
+        if self._skipping:
+            return
+        self._rest += piece
+        if len(self._rest) > self._limit:
+            found.append(self._too_long(self._rest))
+            self._rest = bytearray()
+            self._skipping = True
+
+    def _too_long(self, line: bytes | bytearray) -> Malformed:
+        excerpt = _quote(line[: self._limit])
+        message = f"Invalid Request: a line of more than {self._limit} bytes"
+        return Malformed(INVALID_REQUEST, message, None, excerpt, Shape.UNKNOWN)

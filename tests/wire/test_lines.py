@@ -1,0 +1,99 @@
+"""STDIO-1 and STDIO-9: lines out of chunks."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcprev.errors import INVALID_REQUEST
+from mcprev.wire.jsonrpc import LineBuffer, Malformed, Shape
+
+
+def drain(buffer: LineBuffer, *chunks: bytes) -> list[bytes | Malformed]:
+    found = [line for chunk in chunks for line in buffer.feed(chunk)]
+    last = buffer.finish()
+    return found if last is None else [*found, last]
+
+
+@pytest.mark.parametrize(
+    ("chunks", "lines"),
+    [
+        pytest.param([b"a\nb\n"], [b"a", b"b"], id="STDIO-1 two lines"),
+        pytest.param([b"a", b"b", b"\nc\nd", b"\n"], [b"ab", b"c", b"d"], id="STDIO-1 pieces"),
+        pytest.param([b"a\r\nb\r", b"\n"], [b"a", b"b"], id="STDIO-1 CRLF"),
+        pytest.param([b"a\rb\n"], [b"a\rb"], id="STDIO-1 CR alone ends nothing"),
+        pytest.param(
+            ["a\u2028b\u2029c\x85d\n".encode()], ["a\u2028b\u2029c\x85d".encode()], id="STDIO-1 separators"
+        ),
+        pytest.param([b"a\x0b\x0c\x1c\n"], [b"a\x0b\x0c\x1c"], id="STDIO-1 controls"),
+        pytest.param([b"\n\n \t\r\na\n\n"], [b"a"], id="blank lines"),
+        pytest.param([b"", b"a", b"", b"\n"], [b"a"], id="empty chunks"),
+        pytest.param([b"a\nb"], [b"a", b"b"], id="the end ends a line"),
+        pytest.param([b"a\n", b" \r"], [b"a"], id="nothing is left"),
+    ],
+)
+def test_stdio_1_lines(chunks: list[bytes], lines: list[bytes]) -> None:
+    assert drain(LineBuffer(), *chunks) == lines
+
+
+def test_stdio_1_a_line_is_given_as_soon_as_it_ends() -> None:
+    buffer = LineBuffer()
+    assert buffer.feed(b"a") == []
+    assert buffer.feed(memoryview(b"b\nc")) == [b"ab"]
+    assert buffer.feed(bytearray(b"\n")) == [b"c"]
+    assert buffer.finish() is None
+
+
+def test_stdio_9_a_line_over_the_limit_is_told_once_and_at_once() -> None:
+    buffer = LineBuffer(4)
+    assert buffer.feed(b"1234") == []
+    (told,) = buffer.feed(b"5")
+    assert isinstance(told, Malformed)
+    assert (told.code, told.id, told.shape, told.excerpt) == (INVALID_REQUEST, None, Shape.UNKNOWN, "1234")
+    assert told.message == "Invalid Request: a line of more than 4 bytes"
+    assert told.answer is not None
+    assert buffer.feed(b"67890") == []
+    assert buffer.feed(b"1\nab\n") == [b"ab"]
+
+
+def test_stdio_9_the_limit_itself_is_allowed() -> None:
+    assert drain(LineBuffer(4), b"1234\n12345\n1234") == [b"1234", LineBuffer(4).feed(b"12345")[0], b"1234"]
+
+
+def test_stdio_9_an_end_within_a_long_line_leaves_nothing() -> None:
+    buffer = LineBuffer(4)
+    assert len(buffer.feed(b"123456")) == 1
+    assert buffer.finish() is None
+    assert buffer.feed(b"ab\n") == [b"ab"]
+
+
+@given(
+    st.lists(st.binary(max_size=8) | st.sampled_from([b"\n", b"\r\n", b" "])), st.integers(0, 12), st.data()
+)
+def test_stdio_1_chunking_changes_nothing(pieces: list[bytes], limit: int, data: st.DataObject) -> None:
+    whole = b"".join(pieces)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=12)))
+    chunks = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
+    single = [whole[i : i + 1] for i in range(len(whole))]
+    at_once = drain(LineBuffer(limit), whole)
+    assert drain(LineBuffer(limit), *chunks) == at_once
+    assert drain(LineBuffer(limit), *single) == at_once
+
+
+@given(st.lists(st.binary().filter(lambda line: b"\n" not in line)))
+def test_stdio_1_lines_survive(lines: list[bytes]) -> None:
+    stripped = [line.strip(b" \t\r") for line in lines]
+    assert drain(LineBuffer(), b"\n".join(lines)) == [line for line in stripped if line]
+
+
+def test_stdio_9_time_grows_with_the_bytes_only() -> None:
+    """A buffer that copied what it holds for each chunk would move 2 TB here."""
+    buffer, chunk = LineBuffer(), b"x" * 64
+    started = time.process_time()
+    for _ in range(250_000):
+        assert not buffer.feed(chunk)
+    assert len(buffer.feed(b"\n")) == 1
+    assert time.process_time() - started < 5
