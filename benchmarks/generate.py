@@ -24,7 +24,7 @@ def main() -> None:
             started = time.perf_counter()
             result = generate(folder, Path(scratch) / "mcprev_types")
             seconds.append(time.perf_counter() - started)
-            lines = sum(text.count("\n") for name, text in result.files.items() if name.endswith(".py"))
+            lines = sum(text.count("\n") for path, text in result.files.items() if path.suffix == ".py")
     print(  # noqa: T201
         f"generate, all revisions: median {statistics.median(seconds):.1f} s "
         f"(min {min(seconds):.1f}, max {max(seconds):.1f}); {lines} lines of Python"

@@ -2,7 +2,7 @@
 
 `CallToolRequest.params` becomes `CallToolRequestParams`, the items of `X.oneOf` become `XOneOf`: the path,
 in PascalCase. Later revisions name many of the same objects this way themselves, so one shape tends to have
-one name in every revision. Intersections become interfaces: `A & { x: T }` extends A and declares x.
+one name in every revision. Aliases of objects and intersections become interfaces: `A & { x: T }` extends A and declares x.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ class _Hoister:
                     decl, fields=self._fields(decl.fields, decl), index=self._index(decl.index, decl)
                 )
             case ir.Alias(type=ir.Intersection() as type_):
+                return self._interface(type_, decl.name, decl)
+            case ir.Alias(type=ir.Obj(fields) as type_) if fields:
                 return self._interface(type_, decl.name, decl)
             case ir.Alias():
                 return replace(decl, type=self._type(decl.type, decl.name, decl))

@@ -1,4 +1,4 @@
-"""From `schema/` to `generated/`: every revision side by side, built beside the target, then swapped in.
+"""From `schema/` to `generated/` and `docs/`: every revision side by side, built beside, then swapped in.
 
 Nothing is written until everything is generated, so that an error leaves the packages as they were.
 """
@@ -14,7 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
-from mcprev_codegen import emit, sources
+from mcprev_codegen import docs_revisions, emit, sources
 from mcprev_codegen.emit import Neighbours
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.naming import module_name
@@ -30,10 +30,19 @@ Report = Callable[[str, int, int], None]
 class Result:
     """What a run made, and what of it differs from what was there."""
 
-    files: Mapping[str, str]
-    """Text by path below the target."""
-    changed: tuple[str, ...]
+    files: Mapping[Path, str]
+    """Text by path."""
+    changed: tuple[Path, ...]
     """Paths that were missing, different or are no longer made."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """The files of one folder; a whole one holds nothing else."""
+
+    target: Path
+    files: Mapping[str, str]
+    whole: bool
 
 
 def generate(
@@ -42,15 +51,16 @@ def generate(
     only: Sequence[str] = (),
     *,
     schema_file: Path | None = None,
+    docs: Path | None = None,
     write: bool = True,
     report: Report = lambda _name, _done, _all: None,
 ) -> Result:
     """Generate the pinned revisions (or `only` some of them) into the folder `target`.
 
     The files beside the packages are written with all of them, or when the target has none yet.
-
-    `schema_file` takes the one revision in `only` from a file that is not pinned. With `write=False` nothing
-    is written and the result says what would change. Raises `CodegenError`, with nothing written.
+    `schema_file` takes the one revision in `only` from a file that is not pinned; `docs` is a folder for the
+    pages that compare the revisions. With `write=False` nothing is written and the result says what would
+    change. Raises `CodegenError`, with nothing written.
     """
     names = list(load_pins(folder))
     if schema_file is not None:
@@ -69,10 +79,15 @@ def generate(
     }
     if not only or not (target / "index.py").is_file():
         files |= _shared(folder, packages, schema_file)
-    changed = _changed(target, files, whole=not only)
-    if write and changed:
-        _swap(target, files, whole=not only)
-    return Result(files, tuple(changed))
+    trees = [_Tree(target, files, not only)]
+    if docs is not None:
+        trees.append(_Tree(docs, docs_revisions.render(folder), whole=True))
+    changed = {tree.target: _changed(tree) for tree in trees}
+    for tree in trees:
+        if write and changed[tree.target]:
+            _swap(tree)
+    everything = {tree.target / name: text for tree in trees for name, text in tree.files.items()}
+    return Result(everything, tuple(target / name for target, found in changed.items() for name in found))
 
 
 def _shared(
@@ -122,11 +137,11 @@ def _load(folder: Path, name: str, schema_file: Path | None) -> Revision:
     return sources.load(folder, name)
 
 
-def _changed(target: Path, files: Mapping[str, str], *, whole: bool) -> list[str]:
-    changed = [name for name, text in files.items() if _read(target / name) != text]
-    if whole and target.is_dir():
-        present = {str(p.relative_to(target)) for p in target.rglob("*") if p.is_file()}
-        changed += sorted(p for p in present - set(files) if "__pycache__" not in p)
+def _changed(tree: _Tree) -> list[str]:
+    changed = [name for name, text in tree.files.items() if _read(tree.target / name) != text]
+    if tree.whole and tree.target.is_dir():
+        present = {str(p.relative_to(tree.target)) for p in tree.target.rglob("*") if p.is_file()}
+        changed += [p for p in present - set(tree.files) if "__pycache__" not in p]
     return sorted(changed)
 
 
@@ -137,16 +152,17 @@ def _read(path: Path) -> str | None:
         return None
 
 
-def _swap(target: Path, files: Mapping[str, str], *, whole: bool) -> None:
+def _swap(tree: _Tree) -> None:
     """Put the new files in the place of the old ones: each folder appears complete or not at all."""
+    target = tree.target
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as scratch:
         fresh = Path(scratch) / "new"
-        for name, text in files.items():
+        for name, text in tree.files.items():
             path = fresh / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8", newline="\n")
-        if whole:
+        if tree.whole:
             _replace(fresh, target, Path(scratch) / "old")
         else:
             target.mkdir(exist_ok=True)

@@ -1,7 +1,8 @@
-"""`mcprev generate`: the packages of all or some revisions, from `schema/` into `generated/`."""
+"""`mcprev generate`: the packages of all or some revisions, and the pages that compare them."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -29,7 +30,7 @@ _SHOWN: Final = 10
 )
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 when something is not up to date.")
 def command(*, revisions: tuple[str, ...], schema_file: Path | None, out: Path | None, check: bool) -> None:
-    """Generate the packages of REV... (default: every pinned revision).
+    """Generate the packages of REV... (default: every pinned revision, and docs/revisions as well).
 
     Nothing is written unless everything could be generated. Exit codes: 0 done, 1 out of date (--check),
     2 usage, 3 a schema, pin or overlay entry is not in order.
@@ -44,9 +45,15 @@ def command(*, revisions: tuple[str, ...], schema_file: Path | None, out: Path |
     started = time.perf_counter()
     try:
         folder = schema_folder()
-        default = schema_folder(to_write=out is None).parent / "generated" / pipeline.PACKAGE
+        root = schema_folder(to_write=out is None).parent
         result = pipeline.generate(
-            folder, out or default, revisions, schema_file=schema_file, write=not check, report=_progress
+            folder,
+            out or root / "generated" / pipeline.PACKAGE,
+            revisions,
+            schema_file=schema_file,
+            docs=None if out or revisions else root / "docs" / "revisions",
+            write=not check,
+            report=_progress,
         )
     except CodegenError as error:
         _clear()
@@ -59,8 +66,8 @@ def command(*, revisions: tuple[str, ...], schema_file: Path | None, out: Path |
         return
     verb = "out of date" if check else "written"
     click.echo(f"{len(result.changed)} of {len(result.files)} files {verb} ({seconds:.1f} s):")
-    for name in result.changed[:_SHOWN]:
-        click.echo(f"  {name}")
+    for path in result.changed[:_SHOWN]:
+        click.echo(f"  {os.path.relpath(path)}")
     if len(result.changed) > _SHOWN:
         click.echo(f"  and {len(result.changed) - _SHOWN} more")
     if check:

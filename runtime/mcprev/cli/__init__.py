@@ -24,6 +24,7 @@ _COMMANDS: Final[dict[str, tuple[str, tuple[str, tuple[str, ...]]]]] = {
     "show": ("mcprev.cli.show", _NOTHING),
     "generate": ("mcprev_codegen.commands.generate", _CODEGEN),
     "import": ("mcprev_codegen.commands.import_", _CODEGEN),
+    "diff": ("mcprev_codegen.commands.diff", _CODEGEN),
 }
 """Where each subcommand lives, the extra it needs, and the modules by which to tell that it is there."""
 
@@ -65,4 +66,4 @@ def _unavailable(name: str, extra: str, missing: list[str]) -> click.Command:
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="mcprev")
 def main() -> None:
-    """Every revision of the Model Context Protocol: list, show, generate, import."""
+    """Every revision of the Model Context Protocol: list, show, generate, compare."""

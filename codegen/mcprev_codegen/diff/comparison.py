@@ -1,0 +1,85 @@
+"""From two revisions to a report: pair their types, then collect every change of methods, types and constants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from mcprev_codegen.diff.constants import compare_constants
+from mcprev_codegen.diff.context import Context
+from mcprev_codegen.diff.declarations import compare_declarations
+from mcprev_codegen.diff.exchanges import compare_methods
+from mcprev_codegen.diff.model import Change, Names, Report, Subject, ordered
+from mcprev_codegen.diff.renames import known, pair
+from mcprev_codegen.diff.view import View, view
+from mcprev_codegen.revisions import load_pins
+from mcprev_codegen.sources import Revision, load
+
+
+def compare(old: Revision, new: Revision, was: Mapping[str, str] | None = None) -> Report:
+    """Every change from one revision to another.
+
+    `was` gives, by old type names, the new names that somebody knows; left out, it is what the new
+    revision's overlay says of the revision right before it. Other renames are found by shape and name.
+    """
+    if was is None:
+        was = {before: after for after, before in new.facts.was.items()}
+    before, after = view(old), view(new)
+    context = Context(before, after, pair(before, after, was))
+    changes = [*compare_methods(context), *compare_declarations(context), *compare_constants(context)]
+    return _report(context, changes)
+
+
+def compare_sides(folder: Path, old: Revision, new: Revision) -> Report:
+    """`compare` with the renames that the overlay knows between the two, whichever is the older one."""
+    order = list(load_pins(folder))
+    if old.name not in order or new.name not in order:
+        return compare(old, new)
+    first, last = order.index(old.name), order.index(new.name)
+    if first <= last:
+        return compare(old, new, _lineage(folder, old, new, order[first + 1 : last]))
+    backwards = _lineage(folder, new, old, order[last + 1 : first])
+    return compare(old, new, {after: before for before, after in backwards.items()})
+
+
+def _lineage(folder: Path, old: Revision, new: Revision, between: Iterable[str]) -> dict[str, str]:
+    if old.name == new.name:
+        return {}
+    return known([old, *(load(folder, name) for name in between), new])
+
+
+def _report(context: Context, changes: Iterable[Change]) -> Report:
+    old, new = context.old, context.new
+    return Report(
+        old=_subject(old.revision),
+        new=_subject(new.revision),
+        changes=ordered(changes),
+        requests=_methods(old, new, "request"),
+        notifications=_methods(old, new, "notification"),
+        types=_names(old.revision.declared.types, new.revision.declared.types),
+        renamed=tuple(
+            (before, after)
+            for before, after in context.pairing.new_of.items()
+            if before != after
+            and old.declares(before)
+            and new.declares(after)
+            and not (old.declares(after) or new.declares(before))
+        ),
+    )
+
+
+def _subject(revision: Revision) -> Subject:
+    source = f"{revision.name}/schema.ts" if revision.pin else revision.declared.path
+    return Subject(revision.name if revision.pin else source, source)
+
+
+def _methods(old: View, new: View, kind: str) -> Names:
+    return _names(
+        [m.method for m in old.revision.methods.values() if m.kind == kind],
+        [m.method for m in new.revision.methods.values() if m.kind == kind],
+    )
+
+
+def _names(old: Iterable[str], new: Iterable[str]) -> Names:
+    before, after = list(old), list(new)
+    return Names(tuple(n for n in after if n not in before), tuple(n for n in before if n not in after))

@@ -1,0 +1,70 @@
+"""What changed about exported constants: error codes, and values that messages or nobody carries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from mcprev_codegen import ir
+from mcprev_codegen.diff.context import SENDERS, Context, Scope
+from mcprev_codegen.diff.model import Change, Place
+from mcprev_codegen.diff.view import View
+from mcprev_codegen.methods import CLIENT_TO_SERVER
+
+VERSION_CONSTANT: Final = "LATEST_PROTOCOL_VERSION"
+
+
+def compare_constants(context: Context) -> Iterator[Change]:
+    """Every change of constants, by name."""
+    old, new = context.old.schema.consts, context.new.schema.consts
+    for name in {**old, **new}:
+        before, after = old.get(name), new.get(name)
+        if before is None or after is None or before.value != after.value:
+            yield _change(context, name, before, after)
+
+
+def _change(context: Context, name: str, old: ir.Const | None, new: ir.Const | None) -> Change:
+    code = all(isinstance(c.value, int) for c in (old, new) if c is not None)
+    action = "removed" if new is None else "added" if old is None else "changed"
+    senders = _answering(context) if code else SENDERS
+    return context.change(
+        f"{'error-code' if code else 'constant'}-{action}",
+        "any" if code or action != "changed" else _case(context, name),
+        _place(old) if old else None,
+        _place(new) if new else None,
+        Scope(None, None, name, name, senders=senders, methods=frozenset()),
+    )
+
+
+def _place(const: ir.Const) -> Place:
+    text = str(const.value)
+    return Place(const.name, text, text, const.span)
+
+
+def _case(context: Context, name: str) -> str:
+    if name == VERSION_CONSTANT:
+        return "version"
+    return "sent" if _carried(context.old, name) or _carried(context.new, name) else "unsent"
+
+
+def _carried(side: View, name: str) -> bool:
+    """Whether any type has the constant as its value."""
+    found: list[ir.Node] = []
+
+    def visit(node: ir.Node) -> ir.Node:
+        if node == ir.ConstRef(name):
+            found.append(node)
+        return node
+
+    ir.map_nodes(side.schema.module, visit)
+    return bool(found)
+
+
+def _answering(context: Context) -> tuple[str, ...]:
+    """Who answers requests, and so may answer with an error."""
+    methods = [m for side in (context.old, context.new) for m in side.revision.methods.values()]
+    directions = {
+        d for m in methods if m.kind == "request" and m.transport == "jsonrpc" for d in m.directions
+    }
+    answering = {"server" if d == CLIENT_TO_SERVER else "client" for d in directions}
+    return tuple(sender for sender in SENDERS if sender in answering)

@@ -1,0 +1,161 @@
+"""What every step of a comparison shares: the two sides, their pairing, and the making of changes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Final
+
+from mcprev_codegen import ir
+from mcprev_codegen.diff.model import Change, Judgement, Level, Place, Verdict
+from mcprev_codegen.diff.renames import Pairing
+from mcprev_codegen.diff.rules import table
+from mcprev_codegen.diff.view import View
+
+SHORT: Final = 90
+"""How much of a type a headline shows."""
+SENDERS: Final = ("client", "server")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The types a change belongs to; hoisted names, None on the side where there is none."""
+
+    before: str | None
+    after: str | None
+    old_path: str
+    new_path: str
+    affects: tuple[str, ...] = ()
+    override: str = ""
+    """A key of the rule table's overrides: the place cannot break anybody."""
+    openness: str = ""
+    """`opened` or `closed` where an object began or ceased to allow further members of any value."""
+    senders: tuple[str, ...] | None = None
+    """Who sends the data, where the types do not tell."""
+    methods: frozenset[str] | None = None
+    """The methods that carry the data, where the types do not tell."""
+
+    def at(self, member: str) -> Scope:
+        """The same types, one member further down."""
+        return replace(self, old_path=f"{self.old_path}.{member}", new_path=f"{self.new_path}.{member}")
+
+
+@dataclass(frozen=True)
+class Context:
+    """Two revisions under comparison."""
+
+    old: View
+    new: View
+    pairing: Pairing
+
+    def scope(self, before: str | None, after: str | None) -> Scope:
+        """The scope of a pair of types, or of one that stands alone."""
+        old_path = self.old.path(before) if before else ""
+        new_path = self.new.path(after) if after else ""
+        heirs = self.new.heirs(after) if after else self.old.heirs(before) if before else ()
+        return Scope(before, after, old_path or new_path, new_path or old_path, heirs)
+
+    def same(self, before: ir.TypeExpr, after: ir.TypeExpr) -> bool:
+        """Whether two types are written the same, but for names that the pairing explains."""
+        return self.renamed(before) == _plain(after)
+
+    def renamed(self, before: ir.TypeExpr) -> ir.TypeExpr:
+        """An old type with the names that its parts have on the new side."""
+
+        def rename(node: ir.Node) -> ir.Node:
+            if isinstance(node, ir.Ref):
+                name = self.pairing.new_of.get(node.name)
+                return ir.Ref(name if name is not None else f"{node.name} of old")
+            return node
+
+        return _plain(ir.map_nodes(before, rename))
+
+    def paired(self, before: str, after: str) -> bool:
+        """Whether two names are one type."""
+        return self.pairing.new_of.get(before) == after
+
+    def change(
+        self,
+        rule_id: str,
+        case_name: str,
+        old: Place | None,
+        new: Place | None,
+        scope: Scope,
+        *,
+        note: str = "",
+    ) -> Change:
+        """A change by its rule, with everything that follows from the types it belongs to."""
+        rule = table().rules[rule_id]
+        case = rule.cases[case_name]
+        senders = self._senders(scope) if scope.senders is None else scope.senders
+        made = Change(
+            id=rule.id,
+            case=case.name,
+            kind=rule.kind,
+            action=rule.action,
+            level=case.level,
+            effect=case.effect,
+            says=headline(rule.says, old, new),
+            old=old,
+            new=new,
+            old_to_new=case.old_to_new,
+            new_to_old=case.new_to_old,
+            senders=senders,
+            methods=tuple(sorted(self._methods(scope) if scope.methods is None else scope.methods)),
+            affects=scope.affects,
+            note=note,
+        )
+        override = scope.override or ("" if senders else "unreachable")
+        return made if not override else _harmless(made, override)
+
+    def _methods(self, scope: Scope) -> frozenset[str]:
+        """The methods that carry the data on both sides; on either, when there is none."""
+        before = self.old.reached_by([scope.before]) if scope.before else None
+        after = self.new.reached_by([scope.after]) if scope.after else None
+        return _common(before, after)
+
+    def _senders(self, scope: Scope) -> tuple[str, ...]:
+        """Who sends the data on both sides; who sends it on either, when that is nobody."""
+        before = self.old.senders(scope.before) if scope.before else None
+        after = self.new.senders(scope.after) if scope.after else None
+        common = _common(before, after)
+        return tuple(sender for sender in SENDERS if sender in common)
+
+
+def _common(before: frozenset[str] | None, after: frozenset[str] | None) -> frozenset[str]:
+    if before is None or after is None:
+        return before or after or frozenset()
+    return before & after or before | after
+
+
+def _harmless(change: Change, override: str) -> Change:
+    """The change with both verdicts ok, for the reason that holds wherever it stands."""
+    reason = Judgement(Verdict.OK, table().overrides[override])
+    level = change.level if override == "unreachable" or change.level is Level.DOC else Level.SOURCE
+    return replace(change, level=level, old_to_new=reason, new_to_old=reason)
+
+
+def _plain(type_: ir.TypeExpr) -> ir.TypeExpr:
+    """A type without what its spelling alone decides: the name of an index key, the order of literals."""
+
+    def plain(node: ir.Node) -> ir.Node:
+        match node:
+            case ir.IndexSig():
+                return replace(node, key="key")
+            case ir.Union(members) if all(isinstance(m, ir.Lit | ir.Prim | ir.ConstRef) for m in members):
+                return ir.Union(tuple(sorted(members, key=repr)))
+            case _:
+                return node
+
+    return ir.map_nodes(type_, plain)
+
+
+def headline(says: str, old: Place | None, new: Place | None) -> str:
+    """A rule's words with both sides in their place, long ones cut."""
+    texts = {"{old}": old.text if old else "nothing", "{new}": new.text if new else "nothing"}
+    return re.sub(r"\{(?:old|new)\}", lambda found: shortened(texts[found.group()]), says)
+
+
+def shortened(text: str, width: int = SHORT) -> str:
+    """A text cut to a width, with an ellipsis where something is missing."""
+    return text if len(text) <= width else f"{text[: width - 1].rstrip()}…"

@@ -1,0 +1,130 @@
+"""The life of one type or method over all revisions: when it came, how it changed, when it went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from mcprev_codegen.diff.comparison import compare_sides
+from mcprev_codegen.diff.model import Change, Level, Report
+from mcprev_codegen.diff.view import View, view
+from mcprev_codegen.revisions import load_pins
+from mcprev_codegen.sources import Revision, load
+
+ABSENT: Final = "absent"
+ADDED: Final = "added"
+CHANGED: Final = "changed"
+REMOVED: Final = "removed"
+UNCHANGED: Final = "unchanged"
+PRESENT: Final = "present"
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """What one revision did to the type or method."""
+
+    revision: str
+    state: str
+    """`absent`, `present` (in the first revision), `added`, `changed`, `unchanged` or `removed`."""
+    name: str | None
+    """What it is called here; None where it does not exist."""
+    changes: tuple[Change, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The life of one type or method, oldest revision first."""
+
+    name: str
+    kind: str
+    """`type` or `method`."""
+    episodes: tuple[Episode, ...]
+
+
+def history(folder: Path, name: str) -> History:
+    """The life of a type or method. Raises `LookupError` when no revision has one of that name."""
+    revisions = [load(folder, revision) for revision in load_pins(folder)]
+    is_method = any(name in revision.methods for revision in revisions)
+    if not is_method and all(name not in revision.declared.types for revision in revisions):
+        raise LookupError(f"no revision has a type or method called '{name}'")
+    reports = [compare_sides(folder, old, new) for old, new in pairwise(revisions)]
+    tell = _method_episodes if is_method else _type_episodes
+    return History(name, "method" if is_method else "type", tuple(tell(name, revisions, reports)))
+
+
+def _method_episodes(
+    name: str, revisions: Sequence[Revision], reports: Sequence[Report]
+) -> Iterator[Episode]:
+    yield Episode(
+        revisions[0].name, PRESENT if name in revisions[0].methods else ABSENT, _held(name, revisions[0])
+    )
+    for (old, new), report in zip(pairwise(revisions), reports, strict=True):
+        before, after = _parts(view(old), name), _parts(view(new), name)
+        changes = [c for c in report.changes if c.method == name or _part_of(c, before, after)]
+        kept = tuple(c for c in changes if c.level is not Level.DOC)
+        yield Episode(
+            new.name, _state(name in old.methods, name in new.methods, kept), _held(name, new), kept
+        )
+
+
+def _held(name: str, revision: Revision) -> str | None:
+    return name if name in revision.methods else None
+
+
+def _parts(side: View, name: str) -> frozenset[str]:
+    """The paths of a method's own types: its message, its params and its results."""
+    method = side.revision.methods.get(name)
+    if method is None:
+        return frozenset()
+    names = [method.type, *([method.params] if method.params else []), *method.results]
+    return frozenset(side.path(n) for n in names if n in side.schema.types)
+
+
+def _type_episodes(name: str, revisions: Sequence[Revision], reports: Sequence[Report]) -> Iterator[Episode]:
+    names = _names(name, revisions, reports)
+    yield Episode(revisions[0].name, PRESENT if names[0] else ABSENT, names[0])
+    for index, report in enumerate(reports):
+        before, after = names[index], names[index + 1]
+        known = frozenset([before] if before else []), frozenset([after] if after else [])
+        kept = tuple(c for c in report.changes if _part_of(c, *known) and c.level is not Level.DOC)
+        yield Episode(
+            revisions[index + 1].name, _state(before is not None, after is not None, kept), after, kept
+        )
+
+
+def _names(name: str, revisions: Sequence[Revision], reports: Sequence[Report]) -> list[str | None]:
+    """What the type is called in each revision, renames followed both ways from where it has the name."""
+    found: list[str | None] = [name if name in r.declared.types else None for r in revisions]
+    for index, report in enumerate(reports):
+        before, after = found[index], found[index + 1]
+        renamed = dict(report.renamed)
+        if before is not None and after is None:
+            found[index + 1] = renamed.get(
+                before, before if before in revisions[index + 1].declared.types else None
+            )
+    for index in reversed(range(len(reports))):
+        before, after = found[index], found[index + 1]
+        was = {new: old for old, new in reports[index].renamed}
+        if after is not None and before is None:
+            found[index] = was.get(after, after if after in revisions[index].declared.types else None)
+    return found
+
+
+def _part_of(change: Change, old: frozenset[str], new: frozenset[str]) -> bool:
+    """Whether a change stands in these types, on each side it has."""
+    sides = ((change.old, old), (change.new, new))
+    inside = all(_within(place.path, names) for place, names in sides if place is not None)
+    return inside or not new.isdisjoint(change.affects)
+
+
+def _within(path: str, names: frozenset[str]) -> bool:
+    return any(path == name or path.startswith(f"{name}.") for name in names)
+
+
+def _state(before: bool, after: bool, changes: Sequence[Change]) -> str:  # noqa: FBT001 - a pair
+    if before and after:
+        return CHANGED if changes else UNCHANGED
+    return ADDED if after else REMOVED if before else ABSENT

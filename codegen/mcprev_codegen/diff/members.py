@@ -1,0 +1,288 @@
+"""What changed between the members of two objects: presence, need, type, limits, life and place of declaration.
+
+A change that a type inherits is told once, at the base where it happened; the types that inherit it are named
+with it. Two things are not the business of a member: whether a message has to have params (the method's), and
+the envelope, which every message has always had, wherever the schema writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from mcprev_codegen import ir
+from mcprev_codegen.diff.context import Context, Scope
+from mcprev_codegen.diff.model import Change, Place
+from mcprev_codegen.diff.shapes import LIMITS, tightened
+from mcprev_codegen.diff.values import Spot, compare_values
+from mcprev_codegen.diff.view import ENVELOPE, View
+from mcprev_codegen.resolve import FlatField, FlatType
+
+PARAMS: Final = "params"
+_TOP: Final = frozenset({ir.Prim("unknown"), ir.Prim("any")})
+
+_WRITTEN: Final = {"max_items": "maxItems"}
+"""How a limit is written in the source."""
+
+Delta = tuple[FlatField | None, FlatField | None]
+
+
+def compare_objects(context: Context, before: FlatType, after: FlatType, scope: Scope) -> Iterator[Change]:
+    """Every change between two objects that stand at one place."""
+    scope = replace(scope, openness=_openness(before, after))
+    for name, (old, new) in deltas(before, after).items():
+        yield from compare_member(context, old, new, scope, name)
+
+
+def deltas(before: FlatType, after: FlatType) -> dict[str, Delta]:
+    """Both sides of every member, old ones first."""
+    old = {f.name: f for f in before.fields}
+    new = {f.name: f for f in after.fields}
+    return {name: (old.get(name), new.get(name)) for name in {**old, **new}}
+
+
+def compare_pair(
+    context: Context, before: str, after: str, inheritors: Mapping[tuple[str, str], tuple[str, ...]]
+) -> Iterator[Change]:
+    """Every change of the members of two types that are one, inherited ones left to their base.
+
+    `inheritors` names, by new type and member, who inherits a change.
+    """
+    flats = context.old.schema.flat(before), context.new.schema.flat(after)
+    scope = replace(context.scope(before, after), openness=_openness(*flats))
+    for name, (old, new) in deltas(*flats).items():
+        if not is_inherited(context, before, after, name):
+            heirs = tuple(context.new.path(heir) for heir in inheritors.get((after, name), ()))
+            yield from compare_member(context, old, new, replace(scope, affects=heirs or scope.affects), name)
+
+
+def _openness(before: FlatType, after: FlatType) -> str:
+    """Whether further members of any value came to be allowed, or ceased to be."""
+    old = before.index is not None and before.index.value in _TOP
+    new = after.index is not None and after.index.value in _TOP
+    return "" if old == new else "opened" if new else "closed"
+
+
+def is_inherited(context: Context, before: str, after: str, name: str) -> bool:
+    """Whether a base that both types have shows the same two sides of a member."""
+    return origin(context, before, after, name) is not None
+
+
+def origin(context: Context, before: str, after: str, name: str) -> str | None:
+    """The furthest common base, by its new name, at which a member is the same on both sides as here."""
+    if name == PARAMS and after in context.new.message_types:
+        return None
+    own = _sides(context, before, after, name)
+    found = None
+    old_bases = set(context.old.schema.supertypes(before))
+    for base in context.new.schema.supertypes(after):
+        base_before = context.pairing.old_of.get(base)
+        objects = base_before in old_bases and context.new.is_object(base)
+        if base_before is not None and objects and _sides(context, base_before, base, name) == own:
+            found = base
+    return found
+
+
+def _sides(context: Context, before: str, after: str, name: str) -> tuple[ir.Field | None, ir.Field | None]:
+    old, new = context.old.schema.flat(before).get(name), context.new.schema.flat(after).get(name)
+    return (
+        replace(old, doc=ir.NO_DOC) if old is not None else None,
+        replace(new, doc=ir.NO_DOC) if new is not None else None,
+    )
+
+
+# -- one member ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Member:
+    context: Context
+    scope: Scope
+    """At the member."""
+    name: str
+    message: bool
+    """Whether the member belongs to a message type on both sides."""
+
+    def old(self, member: ir.Field) -> Place:
+        return self.context.old.member(member, self.scope.old_path)
+
+    def new(self, member: ir.Field) -> Place:
+        return self.context.new.member(member, self.scope.new_path)
+
+    def change(self, rule: str, old: Place | None, new: Place | None, case: str = "any") -> Change:
+        return self.context.change(rule, case, old, new, self.scope)
+
+
+def compare_member(
+    context: Context, old: FlatField | None, new: FlatField | None, scope: Scope, name: str
+) -> Iterator[Change]:
+    """Every change of one member of an object; `scope` is the object's."""
+    on_base = name == PARAMS and (_is_base(context.old, scope.before) or _is_base(context.new, scope.after))
+    place = scope.at(name)
+    spot = _Member(
+        context,
+        replace(place, override="base") if on_base and not place.override else place,
+        name,
+        _is_message(context.old, scope.before) and _is_message(context.new, scope.after),
+    )
+    if old is None and new is not None:
+        yield _added(spot, new)
+    elif new is None and old is not None:
+        yield _removed(spot, old)
+    elif old is not None and new is not None:
+        yield from _changed(spot, old, new)
+
+
+def _is_base(side: View, name: str | None) -> bool:
+    return name is not None and side.is_message_base(name)
+
+
+def _is_message(side: View, name: str | None) -> bool:
+    return name is not None and side.transport(name) == "jsonrpc"
+
+
+def _added(spot: _Member, new: FlatField) -> Change:
+    rule = "field-added-optional" if new.field.optional else "field-added-required"
+    case = "any"
+    if spot.message and spot.name in ENVELOPE:
+        case = "envelope"
+    elif new.field.optional and _tolerated(spot.context.old, spot.scope.before, spot.name):
+        case = "declared"
+    elif not new.field.optional and _has_default(spot.context.new, new):
+        case = "defaulted"
+    elif new.field.optional and spot.scope.openness == "closed" and new.field.type not in _TOP:
+        case = "singled-out"
+    return spot.change(rule, None, spot.new(new.field), case)
+
+
+def _removed(spot: _Member, old: FlatField) -> Change:
+    case = "optional" if old.field.optional else "required"
+    if spot.message and spot.name in ENVELOPE:
+        case = "envelope" if old.field.optional else "envelope-required"
+    elif old.field.optional and _tolerated(spot.context.new, spot.scope.after, spot.name):
+        case = "declared"
+    elif not old.field.optional and _has_default(spot.context.old, old):
+        case = "defaulted"
+    elif old.field.optional and spot.scope.openness == "opened" and old.field.type not in _TOP:
+        case = "absorbed"
+    return spot.change("field-removed", spot.old(old.field), None, case)
+
+
+def _tolerated(side: View, owner: str | None, name: str) -> bool:
+    """Whether the overlay says that a type has the member although its schema does not declare it."""
+    return f"{owner}.{name}" in side.revision.facts.patched
+
+
+def _has_default(side: View, member: FlatField) -> bool:
+    """Whether the specification says what the absence of a required member means."""
+    return f"{member.declared_in}.{member.name}" in side.revision.facts.default
+
+
+def _changed(spot: _Member, old: FlatField, new: FlatField) -> Iterator[Change]:
+    context = spot.context
+    yield from _need(spot, old, new)
+    where = Spot(context, spot.scope, old.field.span, new.field.span, compare_objects)
+    yield from compare_values(where, context.old.effective(old.field), context.new.effective(new.field))
+    yield from _limits(spot, old.field, new.field)
+    yield from _moves(spot, old, new)
+    yield from life(context, spot.scope, old.field, new.field, spot.old(old.field), spot.new(new.field))
+
+
+def _need(spot: _Member, old: FlatField, new: FlatField) -> Iterator[Change]:
+    before, after = spot.scope.before, spot.scope.after
+    methods = before in spot.context.old.message_types and after in spot.context.new.message_types
+    if old.field.optional == new.field.optional or (spot.name == PARAMS and methods):
+        return
+    if new.field.optional:
+        case = "defaulted" if _has_default(spot.context.old, old) else "any"
+        yield spot.change("field-became-optional", spot.old(old.field), spot.new(new.field), case)
+    else:
+        case = "defaulted" if _has_default(spot.context.new, new) else "any"
+        yield spot.change("field-became-required", spot.old(old.field), spot.new(new.field), case)
+
+
+def _limits(spot: _Member, old: ir.Field, new: ir.Field) -> Iterator[Change]:
+    for name in LIMITS:
+        before, after = getattr(old.tags, name), getattr(new.tags, name)
+        if before != after:
+            rule = "constraint-tightened" if tightened(name, before, after) else "constraint-loosened"
+            yield spot.change(rule, _tag(spot.old(old), name, before), _tag(spot.new(new), name, after))
+    if old.tags.format != new.tags.format:
+        case = "removed" if new.tags.format is None else "added" if old.tags.format is None else "replaced"
+        before, after = _reading(spot.old(old), old.tags.format), _reading(spot.new(new), new.tags.format)
+        yield spot.change("format-changed", before, after, case)
+
+
+def _reading(place: Place, text: str | None) -> Place:
+    """A place with other words, or with `none`."""
+    return replace(place, text=text or "none", stable=text or "none")
+
+
+def _tag(place: Place, name: str, value: object) -> Place:
+    name = _WRITTEN.get(name, name)
+    return _reading(place, f"{name} {value}" if value is not None else f"no {name}")
+
+
+def _moves(spot: _Member, old: FlatField, new: FlatField) -> Iterator[Change]:
+    before, after = spot.scope.before, spot.scope.after
+    own_before, own_after = old.declared_in == before, new.declared_in == after
+    if before is None or after is None or own_before == own_after or (spot.message and spot.name in ENVELOPE):
+        return
+    rule = "field-moved-to-base" if own_before else "field-moved-from-base"
+    declared = spot.context.old.path(old.declared_in), spot.context.new.path(new.declared_in)
+    sides = _reading(spot.old(old.field), declared[0]), _reading(spot.new(new.field), declared[1])
+    yield spot.change(rule, *sides)
+
+
+# -- what members and types share --------------------------------------------------------------------------------
+
+
+def life(
+    context: Context,
+    scope: Scope,
+    old: ir.Field | ir.Decl,
+    new: ir.Field | ir.Decl,
+    before: Place,
+    after: Place,
+) -> Iterator[Change]:
+    """Deprecation, visibility, category and description of a member or a type."""
+    for tag, on, off in (("deprecated", "deprecated", "undeprecated"), ("internal", "internal", "public")):
+        was, is_now = getattr(old.tags, tag), getattr(new.tags, tag)
+        if was != is_now:
+            sides = _reading(before, tag if was else f"not {tag}"), _reading(
+                after, tag if is_now else f"not {tag}"
+            )
+            yield context.change(on if is_now else off, "any", *sides, scope)
+    if old.tags.category != new.tags.category:
+        sides = _reading(before, old.tags.category), _reading(after, new.tags.category)
+        yield context.change("category-changed", "any", *sides, scope)
+    was_told, is_told = (" ".join((side.doc.text or "").split()) for side in (old, new))
+    if was_told != is_told and comparable_texts(context):
+        sides = _reading(before, was_told), _reading(after, is_told)
+        yield context.change("doc-changed", "any", *sides, scope)
+
+
+def comparable_texts(context: Context) -> bool:
+    """Whether both sides are described by the same hand: a pinned contract has our words, a file its own."""
+    return (context.old.revision.pin is None) == (context.new.revision.pin is None)
+
+
+def compare_index(context: Context, scope: Scope, before: FlatType, after: FlatType) -> Iterator[Change]:
+    """What changed about members beyond the declared ones."""
+    old, new = before.index, after.index
+    if (old is None) == (new is None):
+        if old is not None and new is not None:
+            spot = Spot(context, scope.at("*"), None, None, compare_objects)
+            yield from compare_values(spot, old.value, new.value)
+        return
+    value = (old or new or ir.IndexSig("", ir.Prim("unknown"))).value
+    case = ("opened" if new else "closed") if value in _TOP else ("typed" if new else "untyped")
+    texts = [
+        f"any of {side.text(index.value)}" if index else "none"
+        for side, index in ((context.old, old), (context.new, new))
+    ]
+    places = [
+        Place(path, text, text) for path, text in zip((scope.old_path, scope.new_path), texts, strict=True)
+    ]
+    yield context.change("openness-changed", case, places[0], places[1], scope)

@@ -1,0 +1,206 @@
+"""Which types of the two sides are one: by name, by the overlay's `#was`, or by an equal shape and a like name.
+
+A pair that the overlay does not know needs the same kind, the same values on the wire (envelope members
+aside), for messages the same method, and either the same description or a similar name; only pairs that
+are each other's single best match count. Common members alone make no pair: all requests look alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from mcprev_codegen import ir
+from mcprev_codegen.diff.model import Effect
+from mcprev_codegen.diff.shapes import relation
+from mcprev_codegen.diff.view import ENVELOPE, View
+from mcprev_codegen.sources import Revision
+
+LIKENESS: Final = 0.5
+"""The least share of words that two names must have in common."""
+REMAINS: Final = 0.75
+"""The least share of members that the old shape of a name must keep to be recognised under another."""
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """Which old type is which new type; hoisted names on both sides."""
+
+    new_of: Mapping[str, str]
+    moved: Mapping[str, str]
+    """Names with another meaning now, by where their old shape lives; in the mirror, where it comes from."""
+
+    @cached_property
+    def old_of(self) -> Mapping[str, str]:
+        """The inverse of `new_of`."""
+        return {new: old for old, new in self.new_of.items()}
+
+
+def known(revisions: Sequence[Revision]) -> dict[str, str]:
+    """What the overlay knows of names over some consecutive revisions: last name by first name."""
+    names: dict[str, str] = {name: name for name in revisions[0].schema.types}
+    for revision in revisions[1:]:
+        renamed = {was: name for name, was in revision.facts.was.items()}
+        names = {first: renamed.get(last, last) for first, last in names.items()}
+    return {first: last for first, last in names.items() if first != last}
+
+
+def pair(old: View, new: View, was: Mapping[str, str]) -> Pairing:
+    """The pairs of two sides; `was` gives new names by old ones where the overlay knows them."""
+    new_of: dict[str, str] = {}
+    for before, after in was.items():
+        fresh = after not in old.schema.types or before not in new.schema.types
+        if before in old.schema.types and after in new.schema.types and fresh:
+            new_of[before] = after
+    for name in old.schema.types:
+        if name in new.schema.types and name not in new_of and name not in new_of.values():
+            new_of[name] = name
+    _detect(old, new, new_of)
+    _inline(old, new, new_of)
+    reused = {name for name in old.schema.types if name in new.schema.types and new_of.get(name) != name}
+    inverse = {after: before for before, after in new_of.items()}
+    moved = {name: new_of.get(name) or inverse.get(name, "") for name in reused}
+    return Pairing(new_of, {name: place for name, place in moved.items() if place})
+
+
+def _detect(old: View, new: View, new_of: dict[str, str]) -> None:
+    """Add the renames that shapes and names show, and find where kind-changed names have gone."""
+    added = [n for n in new.schema.types if n not in new_of.values() and not new.is_inline(n)]
+    removed = [n for n in old.schema.types if n not in new_of and not old.is_inline(n)]
+    new_of.update(_best(_candidates(old, new, removed, added, new_of)))
+    changed = [o for o, n in new_of.items() if o == n and old.is_object(o) and _foreign(old, o, new)]
+    new_of.update(_best(_remains(old, new, changed, [n for n in added if n not in new_of.values()])))
+    inverse = [n for o, n in new_of.items() if o == n and new.is_object(n) and _foreign(new, n, old)]
+    gone = [o for o in removed if o not in new_of]
+    for after, before in _best(_remains(new, old, inverse, gone)):
+        del new_of[after]
+        new_of[before] = after
+
+
+def _inline(old: View, new: View, new_of: dict[str, str]) -> None:
+    """Pair the inline objects that stand at one member of two types that are one."""
+    pending = [(before, after) for before, after in new_of.items() if before != after]
+    while pending:
+        before, after = pending.pop()
+        for one, other in _standing_in(old, before, new, after):
+            if one not in new_of and other not in new_of.values():
+                new_of[one] = other
+                pending.append((one, other))
+
+
+def _standing_in(old: View, before: str, new: View, after: str) -> list[tuple[str, str]]:
+    """The inline objects at the same members of two objects, side by side."""
+    if not (old.is_object(before) and new.is_object(after)):
+        return []
+    flat = new.schema.flat(after)
+    pairs: list[tuple[str, str]] = []
+    for member in (f.field for f in old.schema.flat(before).fields):
+        twin = flat.get(member.name)
+        ours = [n for n in ir.references(member.type) if old.is_inline(n)]
+        theirs = [n for n in ir.references(twin.type) if new.is_inline(n)] if twin else []
+        pairs += zip(ours, theirs, strict=False)
+    return pairs
+
+
+Scores = dict[tuple[str, str], float]
+
+
+def _candidates(
+    old: View, new: View, removed: Iterable[str], added: Sequence[str], new_of: Mapping[str, str]
+) -> Scores:
+    scores: Scores = {}
+    for before in removed:
+        for after in added:
+            likeness = _likeness(before, after)
+            alike = likeness >= LIKENESS or _same_text(old, new, before, after)
+            if alike and _same_shape(old, new, before, after, new_of):
+                scores[before, after] = likeness
+    return scores
+
+
+def _remains(side: View, other: View, names: Iterable[str], among: Sequence[str]) -> Scores:
+    """How much of an object's members each candidate keeps, where that is enough to recognise it."""
+    scores: Scores = {}
+    for name in names:
+        own = _members(side, name)
+        for candidate in among:
+            if other.is_object(candidate) and set(_words(name)) & set(_words(candidate)):
+                theirs = _members(other, candidate)
+                share = len(own & theirs) / len(own | theirs) if own | theirs else 0.0
+                if share >= REMAINS:
+                    scores[name, candidate] = share
+    return scores
+
+
+def _best(scores: Scores) -> list[tuple[str, str]]:
+    """The pairs in which each is the other's only best match."""
+
+    def alone(pair: tuple[str, str]) -> bool:
+        rivals = [p for p in scores if p != pair and (p[0] == pair[0] or p[1] == pair[1])]
+        return all(scores[rival] < scores[pair] for rival in rivals)
+
+    return [pair for pair in scores if alone(pair)]
+
+
+def _words(name: str) -> list[str]:
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", name)]
+
+
+def _foreign(side: View, name: str, other: View) -> bool:
+    """Whether an object has nothing in common with what the other side calls by its name."""
+    if not other.is_object(name):
+        return True
+    own, theirs = _members(side, name), _members(other, name)
+    return bool(own) and bool(theirs) and {n for n, _ in own}.isdisjoint(n for n, _ in theirs)
+
+
+def _likeness(one: str, other: str) -> float:
+    left, right = set(_words(one)), set(_words(other))
+    return len(left & right) / len(left | right) if left | right else 0.0
+
+
+def _same_text(old: View, new: View, before: str, after: str) -> bool:
+    text = old.schema.types[before].doc.text
+    return text is not None and text == new.schema.types[after].doc.text
+
+
+def _members(side: View, name: str) -> frozenset[tuple[str, bool]]:
+    """The members that say something about a shape, each with whether it is required."""
+    flat = side.schema.flat(name)
+    return frozenset((f.name, f.field.optional) for f in flat.fields if f.name not in ENVELOPE)
+
+
+def _same_shape(old: View, new: View, before: str, after: str, new_of: Mapping[str, str]) -> bool:
+    if old.is_object(before) != new.is_object(after):
+        return False
+    names = {**new_of, before: after}
+    mine, theirs = old.schema.types[before], new.schema.types[after]
+    if isinstance(mine, ir.Alias) and isinstance(theirs, ir.Alias):
+        return _alike(old, new, mine.type, theirs.type, names)
+    telling = _members(old, before)
+    if telling != _members(new, after) or all(optional for _, optional in telling):
+        return False
+    flat = new.schema.flat(after)
+    for member in (f.field for f in old.schema.flat(before).fields if f.name not in ENVELOPE):
+        twin = flat.get(member.name)
+        if twin is None or not _alike(old, new, old.effective(member), new.effective(twin), names):
+            return False
+    return _method(old, before) == _method(new, after)
+
+
+def _alike(old: View, new: View, before: ir.TypeExpr, after: ir.TypeExpr, names: Mapping[str, str]) -> bool:
+    """Whether two types are written with the same names, or accept the same values."""
+
+    def rename(node: ir.Node) -> ir.Node:
+        return ir.Ref(names.get(node.name, node.name)) if isinstance(node, ir.Ref) else node
+
+    same = ir.map_nodes(old.inlined(before), rename) == new.inlined(after)
+    return same or relation(old, new, before, after) is Effect.EQUAL
+
+
+def _method(side: View, name: str) -> ir.Literal | None:
+    member = side.schema.flat(name).get("method")
+    return side.schema.literal(member.type) if member else None

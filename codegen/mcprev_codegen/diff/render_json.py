@@ -1,0 +1,145 @@
+"""The report as JSON, in the versioned format that `report.schema.json` describes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Final
+
+from mcprev_codegen.diff.histories import History
+from mcprev_codegen.diff.model import Change, Judgement, Names, Place, Report, Subject, Verdict
+from mcprev_codegen.diff.rules import RuleTable
+from mcprev_codegen.ir import Json
+
+FORMAT: Final = 1
+SCHEMA: Final = "report.schema.json"
+
+
+def report_json(report: Report) -> dict[str, Json]:
+    """The report as JSON values."""
+    return {
+        "format": FORMAT,
+        "old": _subject(report.old),
+        "new": _subject(report.new),
+        "summary": {
+            "verdicts": _counts(report.counts()),
+            "old_client_new_server": _counts(report.pairing(client_is_old=True)),
+            "new_client_old_server": _counts(report.pairing(client_is_old=False)),
+            "requests": _names(report.requests),
+            "notifications": _names(report.notifications),
+            "types": _names(report.types),
+            "renamed": [{"old": old, "new": new} for old, new in report.renamed],
+            "hidden": report.hidden,
+        },
+        "changes": [change_json(change) for change in report.changes],
+    }
+
+
+def change_json(change: Change) -> dict[str, Json]:
+    """One change as JSON values."""
+    return {
+        "id": change.id,
+        "case": change.case,
+        "fingerprint": change.fingerprint,
+        "path": change.path,
+        "kind": change.kind,
+        "action": change.action,
+        "level": change.level.value,
+        "effect": change.effect.value,
+        "says": change.says,
+        "senders": list(change.senders),
+        "methods": list(change.methods),
+        "affects": list(change.affects),
+        "old_to_new": _judgement(change.old_to_new),
+        "new_to_old": _judgement(change.new_to_old),
+        "old": _place(change.old),
+        "new": _place(change.new),
+        "note": change.note or None,
+    }
+
+
+def history_json(history: History) -> dict[str, Json]:
+    """A history as JSON values."""
+    return {
+        "format": FORMAT,
+        "name": history.name,
+        "kind": history.kind,
+        "revisions": [
+            {
+                "revision": episode.revision,
+                "state": episode.state,
+                "name": episode.name,
+                "changes": [change_json(change) for change in episode.changes],
+            }
+            for episode in history.episodes
+        ],
+    }
+
+
+def rules_json(table: RuleTable) -> dict[str, Json]:
+    """The rule table as JSON values."""
+    return {
+        "format": FORMAT,
+        "rules": [
+            {
+                "id": rule.id,
+                "kind": rule.kind,
+                "action": rule.action,
+                "levels": [level.value for level in rule.levels],
+                "cases": [
+                    {
+                        "case": case.name,
+                        "level": case.level.value,
+                        "effect": case.effect.value,
+                        "mirror": case.mirror,
+                        "old_to_new": _judgement(case.old_to_new),
+                        "new_to_old": _judgement(case.new_to_old),
+                    }
+                    for case in rule.cases.values()
+                ],
+            }
+            for rule in table.rules.values()
+        ],
+    }
+
+
+def dumped(value: Mapping[str, Json]) -> str:
+    """JSON values as indented text."""
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def schema() -> dict[str, Json]:
+    """The JSON Schema of reports; `$defs` has those of histories and rule tables as well."""
+    loaded: dict[str, Json] = json.loads(
+        files(__name__.rpartition(".")[0]).joinpath(SCHEMA).read_text(encoding="utf-8")
+    )
+    return loaded
+
+
+def _subject(subject: Subject) -> dict[str, Json]:
+    return {"name": subject.name, "source": subject.source}
+
+
+def _counts(numbers: Mapping[Verdict, int]) -> dict[str, Json]:
+    return {verdict.value: number for verdict, number in numbers.items()}
+
+
+def _names(names: Names) -> dict[str, Json]:
+    return {"added": list(names.added), "removed": list(names.removed)}
+
+
+def _judgement(judgement: Judgement) -> dict[str, Json]:
+    return {"verdict": judgement.verdict.value, "reason": judgement.reason}
+
+
+def _place(place: Place | None) -> Json:
+    if place is None:
+        return None
+    span = place.span
+    return {
+        "path": place.path,
+        "text": place.text,
+        "line": span.line if span else None,
+        "end_line": span.end_line if span else None,
+    }

@@ -1,0 +1,113 @@
+"""The report as Markdown, fit for a pull request: what harms in plain sight, what does not folded away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from mcprev_codegen.diff import wording
+from mcprev_codegen.diff.histories import History
+from mcprev_codegen.diff.model import Change, Report, Verdict
+from mcprev_codegen.diff.rules import RuleTable
+
+_SIGNS: Final = {Verdict.BREAKING: "❌", Verdict.DANGEROUS: "⚠️", Verdict.OK: "✅"}
+_HEADER: Final = ("| old → new | new → old | where | change | sent by |", "| --- | --- | --- | --- | --- |")
+
+
+def report_markdown(report: Report, heading: str = "##") -> str:
+    """The whole report; `heading` starts its title."""
+    return "\n".join(_report(report, heading)) + "\n"
+
+
+def _report(report: Report, heading: str) -> Iterator[str]:
+    yield f"{heading} {code(report.old.name)} → {code(report.new.name)}"
+    yield ""
+    yield f"**{wording.counts(report.counts())}**; {wording.balance(report)}"
+    if report.changes:
+        yield ""
+        yield f"If both are mixed, {wording.pairings(report)}. {wording.NO_NEGOTIATION}"
+    if report.renamed:
+        yield ""
+        yield "Renamed: " + ", ".join(f"{code(old)} → {code(new)}" for old, new in report.renamed) + "."
+    for name, changes in wording.sections(report):
+        harmful = [c for c in changes if c.worst is not Verdict.OK]
+        harmless = [c for c in changes if c.worst is Verdict.OK]
+        yield ""
+        yield f"{heading}# {name}"
+        if harmful:
+            yield ""
+            yield from _table(harmful)
+        if harmless:
+            yield ""
+            yield f"<details><summary>{len(harmless)} without harm</summary>"
+            yield ""
+            yield from _table(harmless)
+            yield ""
+            yield "</details>"
+    if report.hidden:
+        yield ""
+        yield f"_{wording.hidden(report)}._"
+
+
+def _table(changes: Iterable[Change]) -> Iterator[str]:
+    yield from _HEADER
+    for change in changes:
+        cells = [
+            _verdict(change.old_to_new.verdict),
+            _verdict(change.new_to_old.verdict),
+            code(wording.where(change)),
+            _told(change),
+            wording.senders(change),
+        ]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _verdict(verdict: Verdict) -> str:
+    return f"{_SIGNS[verdict]} {verdict}"
+
+
+def _told(change: Change) -> str:
+    """The headline, then the reasons in small print."""
+    tail = wording.reasons(change)
+    if change.affects:
+        tail.append(f"Inherited by {wording.few(change.affects)}.")
+    return "<br>".join([text(change.says), *(f"<sub>{text(line)}</sub>" for line in tail)])
+
+
+def code(name: str) -> str:
+    """A name as code, safe inside a table."""
+    return f"`{name.replace('|', chr(92) + '|')}`"
+
+
+def text(words: str) -> str:
+    """Words that mean nothing to Markdown but themselves, safe inside a table."""
+    for sign in "\\`*_[]<>|":
+        words = words.replace(sign, f"\\{sign}")
+    return words
+
+
+def history_markdown(history: History) -> str:
+    """The life of a type or method."""
+    lines = [
+        f"## {history.kind} {code(history.name)}",
+        "",
+        "| revision | state | changes |",
+        "| --- | --- | --- |",
+    ]
+    for episode in history.episodes:
+        called = f" as {code(episode.name)}" if episode.name and episode.name != history.name else ""
+        told = "<br>".join(
+            f"{_SIGNS[c.worst]} {code(wording.where(c))}: {text(c.says)}" for c in episode.changes
+        )
+        lines.append(f"| {episode.revision} | {episode.state}{called} | {told} |")
+    return "\n".join(lines) + "\n"
+
+
+def rules_markdown(table: RuleTable) -> str:
+    """Every rule with its levels and verdicts."""
+    lines = ["| rule | case | level | old → new | new → old |", "| --- | --- | --- | --- | --- |"]
+    for rule in table.rules.values():
+        for case in rule.cases.values():
+            verdicts = f"{_verdict(case.old_to_new.verdict)} | {_verdict(case.new_to_old.verdict)}"
+            lines.append(f"| {code(rule.id)} | {case.name} | {case.level.value} | {verdicts} |")
+    return "\n".join(lines) + "\n"

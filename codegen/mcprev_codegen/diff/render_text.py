@@ -1,0 +1,112 @@
+"""The report for a terminal: a summary line, then methods, types and constants, in each the worst first."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import click
+
+from mcprev_codegen.diff import wording
+from mcprev_codegen.diff.histories import History
+from mcprev_codegen.diff.model import Change, Report, Verdict
+from mcprev_codegen.diff.rules import RuleTable
+
+_COLOURS: Final = {Verdict.BREAKING: "red", Verdict.DANGEROUS: "yellow", Verdict.OK: "green"}
+_VERDICT: Final = max(len(v) for v in Verdict) + 1
+_INDENT: Final = "  "
+NARROW: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """How wide the lines may be, and whether colour is welcome."""
+
+    width: int = 100
+    colour: bool = False
+
+    def verdict(self, verdict: Verdict) -> str:
+        """A verdict in a column of its own."""
+        return self.paint(f"{verdict:<{_VERDICT}}", _COLOURS[verdict], bold=verdict is Verdict.BREAKING)
+
+    def paint(self, text: str, colour: str | None = None, *, bold: bool = False, dim: bool = False) -> str:
+        """A text in colour, where that is welcome."""
+        return click.style(text, fg=colour, bold=bold, dim=dim) if self.colour else text
+
+    def wrapped(self, text: str, indent: str) -> list[str]:
+        """A text in lines of the paper's width, all indented."""
+        width = max(self.width, NARROW)
+        return textwrap.wrap(
+            text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+        )
+
+
+def report_text(report: Report, paper: Paper) -> str:
+    """The whole report."""
+    return "\n".join(_report(report, paper)) + "\n"
+
+
+def _report(report: Report, paper: Paper) -> Iterator[str]:
+    summary = ", ".join(
+        paper.paint(f"{number} {verdict}", _COLOURS[verdict], bold=bool(number))
+        for verdict, number in report.counts().items()
+    )
+    yield f"{report.old.name} → {report.new.name}: {summary}; {wording.balance(report)}"
+    if report.changes:
+        yield from _dim(paper, f"Mixed without negotiation, {wording.pairings(report)}.")
+    if report.hidden:
+        yield from _dim(paper, f"{wording.hidden(report)}.")
+    for name, changes in wording.sections(report):
+        yield ""
+        yield paper.paint(name, bold=True)
+        yield paper.paint(f"{_INDENT}{'old→new':<{_VERDICT}}{'new→old':<{_VERDICT}}", dim=True).rstrip()
+        for change in changes:
+            yield from _change(change, paper)
+
+
+def _dim(paper: Paper, text: str) -> Iterator[str]:
+    yield from (paper.paint(line, dim=True) for line in paper.wrapped(text, ""))
+
+
+def _change(change: Change, paper: Paper) -> Iterator[str]:
+    verdicts = paper.verdict(change.old_to_new.verdict) + paper.verdict(change.new_to_old.verdict)
+    hang = " " * (len(_INDENT) + 2 * _VERDICT)
+    origin = "; ".join(filter(None, [f"sent by {wording.senders(change)}", wording.lines(change)]))
+    head = f"{wording.where(change)}: {change.says} [{origin}]"
+    first, *rest = paper.wrapped(head, hang)
+    yield f"{_INDENT}{verdicts}{first[len(hang) :]}"
+    yield from rest
+    tail = wording.reasons(change)
+    if change.affects:
+        tail.append(f"Inherited by {wording.few(change.affects)}.")
+    for text in tail:
+        yield from (paper.paint(line, dim=True) for line in paper.wrapped(text, hang + _INDENT))
+
+
+def history_text(history: History, paper: Paper) -> str:
+    """The life of a type or method, one revision after the other."""
+    return "\n".join(_history(history, paper)) + "\n"
+
+
+def _history(history: History, paper: Paper) -> Iterator[str]:
+    yield paper.paint(f"{history.kind} {history.name}", bold=True)
+    for episode in history.episodes:
+        called = f" (as {episode.name})" if episode.name and episode.name != history.name else ""
+        yield f"{episode.revision}: {episode.state}{called}"
+        for change in episode.changes:
+            yield from _change(change, paper)
+
+
+def rules_text(table: RuleTable, paper: Paper) -> str:
+    """Every rule with its levels and verdicts."""
+    lines: list[str] = []
+    for rule in table.rules.values():
+        lines.append(f"{paper.paint(rule.id, bold=True)}  {rule.kind}, {rule.action}")
+        for case in rule.cases.values():
+            verdicts = paper.verdict(case.old_to_new.verdict) + paper.verdict(case.new_to_old.verdict)
+            lines.append(f"{_INDENT}{verdicts}{case.level.value:<8} {case.name}; mirror {case.mirror}")
+            for reason in dict.fromkeys((case.old_to_new.reason, case.new_to_old.reason)):
+                lines += [paper.paint(line, dim=True) for line in paper.wrapped(reason, _INDENT * 3)]
+    return "\n".join(lines) + "\n"

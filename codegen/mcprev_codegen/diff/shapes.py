@@ -1,0 +1,150 @@
+"""Which values a type accepts: whether one side's type takes everything that the other side's may send.
+
+Objects are open: a member the receiver does not know is ignored, and a sender sends only what its type
+declares. Recursive types are compared by assuming what is being shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from mcprev_codegen import ir
+from mcprev_codegen.diff.model import Effect
+from mcprev_codegen.diff.view import View
+from mcprev_codegen.resolve import FlatType
+
+_UNKNOWN: Final = frozenset({ir.Prim("unknown"), ir.Prim("any")})
+_NULL: Final = ir.Prim("null")
+_ANY_OBJECT: Final = ir.Prim("object")
+_ANY_ARRAY: Final = ir.Array(ir.Prim("unknown"))
+_EVERYTHING: Final[tuple[ir.TypeExpr, ...]] = (
+    ir.Prim("string"), ir.Prim("number"), ir.Prim("boolean"), _NULL, _ANY_OBJECT, _ANY_ARRAY,
+)  # fmt: skip
+_FLOORS: Final = ("minimum",)
+_CEILINGS: Final = ("maximum", "max_items")
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """Compares types of two schemas by the values they accept."""
+
+    sender: View
+    receiver: View
+    _assumed: dict[tuple[ir.TypeExpr, ir.TypeExpr], None] = field(
+        default_factory=dict[tuple[ir.TypeExpr, ir.TypeExpr], None]
+    )
+
+    def accepts(self, sent: ir.TypeExpr, expected: ir.TypeExpr) -> bool:
+        """Whether the receiver's type takes every value of the sender's type."""
+        if (sent, expected) in self._assumed:
+            return True
+        mark = len(self._assumed)
+        self._assumed[sent, expected] = None
+        holds = self._accepts(sent, expected)
+        while not holds and len(self._assumed) > mark:  # what was shown on a false assumption is not shown
+            self._assumed.popitem()
+        return holds
+
+    def _accepts(self, sent: ir.TypeExpr, expected: ir.TypeExpr) -> bool:
+        receiving = [self.receiver.schema.follow(m) for m in self.receiver.schema.members(expected)]
+        if any(m in _UNKNOWN for m in receiving):
+            return True
+        sending = [self.sender.schema.follow(m) for m in self.sender.schema.members(sent)]
+        if any(m in _UNKNOWN for m in sending):
+            sending = list(_EVERYTHING)
+        return all(any(self._member(s, r) for r in receiving) for s in sending)
+
+    def _member(self, sent: ir.TypeExpr, expected: ir.TypeExpr) -> bool:
+        value = self.sender.schema.literal(sent)
+        if value is not None:
+            wanted = self.receiver.schema.literal(expected)
+            if wanted is not None:
+                return value == wanted and isinstance(value, bool) == isinstance(wanted, bool)
+            return isinstance(expected, ir.Prim) and expected.name in _kinds(value)
+        match sent, expected:
+            case ir.Prim("integer"), ir.Prim("number"):
+                return True
+            case ir.Array(item), ir.Array(wanted_item):
+                return self.accepts(item, wanted_item)
+            case (ir.Prim(a), ir.Prim(b)) if a == b:
+                return True
+            case _:
+                left, right = _object(self.sender, sent), _object(self.receiver, expected)
+                return left is not None and right is not None and self._objects(left, right)
+
+    def _objects(self, sent: FlatType, expected: FlatType) -> bool:
+        names = {f.name for f in sent.fields}
+        value = sent.index.value if sent.index else None
+        for wanted in (f.field for f in expected.fields):
+            if wanted.name in names:
+                member = sent.get(wanted.name)
+                if member is None or not self.members_fit(member, wanted):
+                    return False
+            elif not wanted.optional or (
+                value is not None and value not in _UNKNOWN and not self.accepts(value, wanted.type)
+            ):
+                return False
+        if expected.index is None or expected.index.value in _UNKNOWN:
+            return True
+        declared = {f.name for f in expected.fields}
+        rest = [self.sender.effective(f.field) for f in sent.fields if f.name not in declared]
+        rest += [value] if value is not None else []
+        return all(self.accepts(type_, expected.index.value) for type_ in rest)
+
+    def members_fit(self, sent: ir.Field, wanted: ir.Field) -> bool:
+        """Whether a member as sent satisfies the member as expected: presence, type and limits."""
+        if sent.optional and not wanted.optional:
+            return False
+        if not within(sent.tags, wanted.tags):
+            return False
+        return self.accepts(self.sender.effective(sent), self.receiver.effective(wanted))
+
+
+def _kinds(value: ir.Literal) -> tuple[str, ...]:
+    if isinstance(value, bool):
+        return ("boolean",)
+    if isinstance(value, str):
+        return ("string",)
+    return ("number", "integer") if float(value).is_integer() else ("number",)
+
+
+def _object(side: View, type_: ir.TypeExpr) -> FlatType | None:
+    """A type as an object, when it is one."""
+    match type_:
+        case ir.Prim("object"):
+            return FlatType((), ir.IndexSig("key", ir.Prim("unknown")), own_index=True)
+        case ir.Ref() | ir.Obj() | ir.Record() | ir.Intersection() | ir.Omit():
+            return side.schema.flatten(type_)
+        case _:
+            return None
+
+
+def within(sent: ir.Tags, wanted: ir.Tags) -> bool:
+    """Whether the limits of the sender lie within those of the receiver."""
+    for name in (*_FLOORS, *_CEILINGS):
+        limit, own = getattr(wanted, name), getattr(sent, name)
+        if limit is None:
+            continue
+        if own is None or (own < limit if name in _FLOORS else own > limit):
+            return False
+    return True
+
+
+def tightened(name: str, old: float | None, new: float | None) -> bool:
+    """Whether a limit became stricter; the two differ."""
+    if old is None or new is None:
+        return old is None
+    return new > old if name in _FLOORS else new < old
+
+
+LIMITS: Final = (*_FLOORS, *_CEILINGS)
+
+
+def relation(old: View, new: View, before: ir.TypeExpr, after: ir.TypeExpr) -> Effect:
+    """What happens to the set of accepted values from one type to another."""
+    forth = Shapes(old, new).accepts(before, after)
+    back = Shapes(new, old).accepts(after, before)
+    if forth:
+        return Effect.EQUAL if back else Effect.WIDER
+    return Effect.NARROWER if back else Effect.OTHER

@@ -1,0 +1,297 @@
+"""What changed between two types at one place: alternatives, literals, null, or the accepted values as a whole.
+
+A named type on both sides is compared once, where it is declared; here only what stands at the place counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mcprev_codegen import ir
+from mcprev_codegen.diff.context import Context, Scope
+from mcprev_codegen.diff.model import Change, Effect, Place
+from mcprev_codegen.diff.shapes import Shapes, relation
+from mcprev_codegen.diff.view import View
+from mcprev_codegen.resolve import FlatType
+
+_NULL: Final = ir.Prim("null")
+_TOP: Final = frozenset({ir.Prim("unknown"), ir.Prim("any")})
+_BY_EFFECT: Final = {
+    Effect.EQUAL: "type-equivalent",
+    Effect.WIDER: "type-widened",
+    Effect.NARROWER: "type-narrowed",
+    Effect.OTHER: "type-changed",
+}
+
+Descend = Callable[[Context, FlatType, FlatType, Scope], Iterator[Change]]
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where two types are compared."""
+
+    context: Context
+    scope: Scope
+    old_span: ir.Span | None
+    new_span: ir.Span | None
+    descend: Descend
+    """Compares the members of two objects that stand here without a counterpart elsewhere."""
+
+    def old(self, type_: ir.TypeExpr) -> Place:
+        """The old side of a change here."""
+        return self.context.old.type_place(type_, self.scope.old_path, self.old_span)
+
+    def new(self, type_: ir.TypeExpr) -> Place:
+        """The new side of a change here."""
+        return self.context.new.type_place(type_, self.scope.new_path, self.new_span)
+
+    def change(self, rule: str, old: Place | None, new: Place | None, case: str = "any") -> Change:
+        """A change here."""
+        return self.context.change(rule, case, old, new, self.scope)
+
+
+def compare_values(spot: Spot, before: ir.TypeExpr, after: ir.TypeExpr) -> Iterator[Change]:
+    """Every change between two types at one place."""
+    context = spot.context
+    yield from _naming(spot, before, after)
+    if context.same(before, after):
+        return
+    old = list(context.old.schema.members(before))
+    new = list(context.new.schema.members(after))
+    if _NULL in old and _NULL not in new and not _TOP & set(new) and len(old) > 1:
+        old.remove(_NULL)
+        yield spot.change("nullable-removed", spot.old(before), spot.new(after))
+    elif _NULL in new and _NULL not in old and not _TOP & set(old) and len(new) > 1:
+        new.remove(_NULL)
+        yield spot.change("nullable-added", spot.old(before), spot.new(after))
+    yield from _compare(spot, _union(old), _union(new), old, new)
+
+
+def _union(members: Sequence[ir.TypeExpr]) -> ir.TypeExpr:
+    return members[0] if len(members) == 1 else ir.Union(tuple(members))
+
+
+def _compare(
+    spot: Spot, before: ir.TypeExpr, after: ir.TypeExpr, old: list[ir.TypeExpr], new: list[ir.TypeExpr]
+) -> Iterator[Change]:
+    context = spot.context
+    if context.same(before, after):
+        return
+    if len(old) == len(new) == 1:
+        yield from _one_to_one(spot, old[0], new[0])
+    elif _literal_sets(context, before, after):
+        yield from _literals(spot, before, after)
+    else:
+        yield from _alternatives(spot, before, after, old, new)
+
+
+# -- names ---------------------------------------------------------------------------------------------------
+
+
+def _naming(spot: Spot, before: ir.TypeExpr, after: ir.TypeExpr) -> Iterator[Change]:
+    """An inline object that got a name, or lost it, and is the same type to the pairing."""
+    context = spot.context
+    old, new = _item(before), _item(after)
+    if isinstance(old, ir.Ref) and isinstance(new, ir.Ref) and context.paired(old.name, new.name):
+        was_inline, is_inline = context.old.is_inline(old.name), context.new.is_inline(new.name)
+        if was_inline and not is_inline:
+            yield spot.change("field-extracted", spot.old(before), spot.new(after))
+        elif is_inline and not was_inline:
+            yield spot.change("field-inlined", spot.old(before), spot.new(after))
+
+
+def _item(type_: ir.TypeExpr) -> ir.TypeExpr:
+    while isinstance(type_, ir.Array):
+        type_ = type_.item
+    return type_
+
+
+# -- one type for another --------------------------------------------------------------------------------------
+
+
+def _one_to_one(spot: Spot, before: ir.TypeExpr, after: ir.TypeExpr) -> Iterator[Change]:
+    context = spot.context
+    old, new = context.old.schema.follow(before), context.new.schema.follow(after)
+    if isinstance(old, ir.Array) and isinstance(new, ir.Array):
+        yield from _items(spot, before, after, old, new)
+        return
+    old_flat, new_flat = flat_object(context.old, old), flat_object(context.new, new)
+    if old_flat is None or new_flat is None:
+        yield _whole(spot, before, after)
+    elif _stands_alone(context, old, new, old_flat, new_flat):
+        within = list(spot.descend(context, old_flat, new_flat, spot.scope))
+        yield from _renaming(spot, before, after, old, new, told=bool(within))
+        yield from within
+    elif (
+        _value(old_flat)
+        and _value(new_flat)
+        and relation(context.old, context.new, old, new) is not Effect.EQUAL
+    ):
+        yield from compare_values(spot, _value(old_flat) or old, _value(new_flat) or new)
+    elif not (isinstance(old, ir.Ref) and isinstance(new, ir.Ref) and context.paired(old.name, new.name)):
+        yield _whole(spot, before, after)
+    else:
+        yield spot.change("type-equivalent", spot.old(before), spot.new(after))
+
+
+def _items(
+    spot: Spot, before: ir.TypeExpr, after: ir.TypeExpr, old: ir.Array, new: ir.Array
+) -> Iterator[Change]:
+    found = list(compare_values(spot, old.item, new.item))
+    yield from found
+    if not found and spot.old(before).stable != spot.new(after).stable:
+        yield spot.change("type-equivalent", spot.old(before), spot.new(after))
+
+
+def flat_object(side: View, type_: ir.TypeExpr) -> FlatType | None:
+    """A type as an object with members and index signature, when it is a single object."""
+    match type_:
+        case ir.Prim("object"):
+            return FlatType((), ir.IndexSig("key", ir.Prim("unknown")), own_index=True)
+        case ir.Ref() | ir.Obj() | ir.Record():
+            return side.schema.flatten(type_)
+        case _:
+            return None
+
+
+def _value(flat: FlatType) -> ir.TypeExpr | None:
+    """The value type of a map; None for an object with members and for a map of anything."""
+    if flat.fields or flat.index is None or flat.index.value in _TOP:
+        return None
+    return flat.index.value
+
+
+def _stands_alone(
+    context: Context, old: ir.TypeExpr, new: ir.TypeExpr, old_flat: FlatType, new_flat: FlatType
+) -> bool:
+    """Whether nobody else compares these two objects, member by member."""
+    if not old_flat.fields and not new_flat.fields:
+        return False
+    if isinstance(old, ir.Ref) and isinstance(new, ir.Ref) and context.paired(old.name, new.name):
+        return False
+    if _value(old_flat) or _value(new_flat):
+        return False
+    inline_old = isinstance(old, ir.Ref) and context.old.is_inline(old.name)
+    inline_new = isinstance(new, ir.Ref) and context.new.is_inline(new.name)
+    anything = not (old_flat.fields and new_flat.fields)
+    free = _is_free(context, old, of_old=True) and _is_free(context, new, of_old=False)
+    return inline_old or inline_new or (anything and free)
+
+
+def _is_free(context: Context, type_: ir.TypeExpr, *, of_old: bool) -> bool:
+    """Whether a type has no counterpart on the other side."""
+    if not isinstance(type_, ir.Ref):
+        return True
+    known = context.pairing.new_of if of_old else context.pairing.old_of
+    return type_.name not in known
+
+
+def _renaming(
+    spot: Spot, before: ir.TypeExpr, after: ir.TypeExpr, old: ir.TypeExpr, new: ir.TypeExpr, *, told: bool
+) -> Iterator[Change]:
+    """How an object is written now, unless nothing but its members, which have been told, makes a difference."""
+
+    def named(side: View, type_: ir.TypeExpr) -> bool:
+        return isinstance(type_, ir.Ref) and not side.is_inline(type_.name)
+
+    was_named, is_named = named(spot.context.old, old), named(spot.context.new, new)
+    if is_named and not was_named:
+        yield spot.change("field-extracted", spot.old(before), spot.new(after))
+    elif was_named and not is_named:
+        yield spot.change("field-inlined", spot.old(before), spot.new(after))
+    elif not told:
+        yield spot.change("type-equivalent", spot.old(before), spot.new(after))
+
+
+def _whole(spot: Spot, before: ir.TypeExpr, after: ir.TypeExpr) -> Change:
+    effect = relation(spot.context.old, spot.context.new, before, after)
+    return spot.change(_BY_EFFECT[effect], spot.old(before), spot.new(after))
+
+
+# -- literals --------------------------------------------------------------------------------------------------
+
+
+def _literal_sets(context: Context, before: ir.TypeExpr, after: ir.TypeExpr) -> bool:
+    """Whether both sides list literals, both closed or both open to any string."""
+    old, new = context.old.schema, context.new.schema
+    closed = bool(old.literals(before)) and bool(new.literals(after))
+    return closed or (old.is_open_enum(before) and new.is_open_enum(after))
+
+
+def _literals(spot: Spot, before: ir.TypeExpr, after: ir.TypeExpr) -> Iterator[Change]:
+    opened = spot.context.old.schema.is_open_enum(before)
+    old, new = _known(spot.context.old, before), _known(spot.context.new, after)
+    prefix = "open-literal" if opened else "literal"
+    gone = [v for v in old if v not in new]
+    come = [v for v in new if v not in old]
+    if gone and not opened and len(gone) == len(old):
+        yield _whole(spot, before, after)
+        return
+    for value in gone:
+        yield spot.change(f"{prefix}-removed", spot.old(ir.Lit(value)), None)
+    for value in come:
+        yield spot.change(f"{prefix}-added", None, spot.new(ir.Lit(value)))
+    if not gone and not come:
+        yield spot.change("type-equivalent", spot.old(before), spot.new(after))
+
+
+def _known(side: View, type_: ir.TypeExpr) -> list[ir.Literal]:
+    values = [side.schema.literal(m) for m in side.schema.members(type_)]
+    return [v for v in values if v is not None]
+
+
+# -- alternatives ----------------------------------------------------------------------------------------------
+
+
+def _alternatives(
+    spot: Spot, before: ir.TypeExpr, after: ir.TypeExpr, old: list[ir.TypeExpr], new: list[ir.TypeExpr]
+) -> Iterator[Change]:
+    context = spot.context
+    gone = [m for m in old if not any(context.same(m, n) for n in new)]
+    come = [n for n in new if not any(context.same(m, n) for m in old)]
+    for member in list(gone):
+        twin = next((n for n in come if _respelled(context, member, n)), None)
+        if twin is not None:
+            gone.remove(member)
+            come.remove(twin)
+    if not gone and not come:
+        yield from _reordered(spot, before, after, new)
+    elif all(_scalar(context.old, m) for m in gone) and all(_scalar(context.new, m) for m in come):
+        yield _whole(spot, before, after)
+    else:
+        for member in gone:
+            covered = Shapes(context.old, context.new).accepts(member, after)
+            yield spot.change("union-member-removed", spot.old(member), None, "covered" if covered else "any")
+        for member in come:
+            covered = Shapes(context.new, context.old).accepts(member, before)
+            yield spot.change("union-member-added", None, spot.new(member), "covered" if covered else "any")
+
+
+def _respelled(context: Context, before: ir.TypeExpr, after: ir.TypeExpr) -> bool:
+    """Whether two alternatives, not both of them named objects, accept the same values."""
+    if _named_object(context.old, before) and _named_object(context.new, after):
+        return False
+    return relation(context.old, context.new, before, after) is Effect.EQUAL
+
+
+def _named_object(side: View, type_: ir.TypeExpr) -> bool:
+    followed = side.schema.follow(type_)
+    return isinstance(followed, ir.Ref) and not side.is_inline(followed.name)
+
+
+def _scalar(side: View, type_: ir.TypeExpr) -> bool:
+    return isinstance(side.schema.follow(type_), ir.Prim | ir.Lit | ir.ConstRef)
+
+
+def _reordered(
+    spot: Spot, before: ir.TypeExpr, after: ir.TypeExpr, new: list[ir.TypeExpr]
+) -> Iterator[Change]:
+    """The same alternatives: written otherwise, or in an order that a reader of overlapping ones may notice."""
+    context = spot.context
+    written = list(before.members) if isinstance(before, ir.Union) else [before]
+    if sorted(map(repr, map(context.renamed, written))) != sorted(map(repr, new)):
+        yield spot.change("type-equivalent", spot.old(before), spot.new(after))
+    elif context.new.schema.discriminator(after) is None:
+        yield spot.change("union-member-reordered", spot.old(before), spot.new(after))

@@ -1,0 +1,179 @@
+"""One side of a comparison: a revision's hoisted schema, with the way back to what its author wrote.
+
+Comparisons run on the schema as declared, without the overlay, so that they agree with upstream's own
+schema.json; what the overlay knows only softens a verdict or names an old shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from mcprev_codegen import ir
+from mcprev_codegen.diff.model import Place
+from mcprev_codegen.hoist import hoist
+from mcprev_codegen.printer import print_inline
+from mcprev_codegen.resolve import FlatField, Schema
+from mcprev_codegen.sources import Revision
+
+ENVELOPE: Final = frozenset({"jsonrpc", "id"})
+
+
+@dataclass(frozen=True)
+class View:
+    """A revision as the comparison sees it."""
+
+    revision: Revision
+    schema: Schema
+    """Hoisted: every object has a name."""
+
+    @cached_property
+    def _owners(self) -> Mapping[str, tuple[str, str]]:
+        """Where each inline object stands: its owner's name and the member, `*` for an index signature."""
+        found: dict[str, tuple[str, str]] = {}
+        for name, decl in self.schema.types.items():
+            parts: list[tuple[str, ir.Node]] = []
+            if isinstance(decl, ir.Interface):
+                parts += [(f.name, f.type) for f in decl.fields]
+                parts += [("*", decl.index)] if decl.index else []
+            else:
+                parts.append(("*", decl.type))
+            for member, node in parts:
+                found |= {ref: (name, member) for ref in ir.references(node) if self.is_inline(ref)}
+        return found
+
+    def is_inline(self, name: str) -> bool:
+        """Whether the object has no name of its own in the source."""
+        return name in self.schema.types and not self.declares(name)
+
+    def declares(self, name: str) -> bool:
+        """Whether the source itself gives a type this name."""
+        return name in self.revision.declared.types
+
+    def path(self, name: str) -> str:
+        """The name of a declared type; the path of an inline object, such as `Tool.inputSchema`."""
+        if not self.is_inline(name):
+            return name
+        owner, member = self._owners[name]
+        return f"{self.path(owner)}.{member}"
+
+    def heirs(self, name: str) -> tuple[str, ...]:
+        """The declared types that inherit the member an inline object stands in."""
+        if not self.is_inline(name):
+            return ()
+        owner, member = self._owners[name]
+        if self.is_inline(owner):
+            return self.heirs(owner)
+        found = (n for n in self.revision.declared.types if n != owner and self.is_object(n))
+        return tuple(n for n in found if any(_is(f, owner, member) for f in self.schema.flat(n).fields))
+
+    def is_object(self, name: str) -> bool:
+        """Whether a type is declared as an object, not as an alias."""
+        return isinstance(self.schema.types.get(name), ir.Interface)
+
+    def text(self, type_: ir.TypeExpr) -> str:
+        """A type as it stands in the source: inline objects inline, on one line."""
+        return print_inline(self.inlined(type_))
+
+    def stable(self, type_: ir.TypeExpr) -> str:
+        """The same with the members of unions and objects in a fixed order."""
+        return print_inline(ir.map_nodes(self.inlined(type_), _sorted))
+
+    def inlined(self, type_: ir.TypeExpr) -> ir.TypeExpr:
+        """A type with every inline object back in its place."""
+
+        def expand(node: ir.Node) -> ir.Node:
+            if isinstance(node, ir.Ref) and self.is_inline(node.name):
+                decl = self.schema.types[node.name]
+                if isinstance(decl, ir.Interface):
+                    inline = ir.Obj(tuple(self._bare(f) for f in decl.fields), decl.index)
+                    return ir.Intersection((*decl.bases, inline)) if decl.bases else inline
+            return node
+
+        return ir.map_nodes(type_, expand)
+
+    def _bare(self, member: ir.Field) -> ir.Field:
+        return ir.Field(member.name, self.inlined(member.type), member.optional)
+
+    def member(self, member: ir.Field, path: str) -> Place:
+        """A member as one side of a change: `name?: Type`."""
+        sign = "?" if member.optional else ""
+        text, stable = self.text(member.type), self.stable(member.type)
+        return Place(path, f"{member.name}{sign}: {text}", f"{sign}: {stable}", member.span)
+
+    def type_place(self, type_: ir.TypeExpr, path: str, span: ir.Span | None) -> Place:
+        """A type as one side of a change."""
+        return Place(path, self.text(type_), self.stable(type_), span)
+
+    def decl_place(self, name: str, text: str) -> Place:
+        """A whole declaration as one side of a change."""
+        return Place(self.path(name), text, text, self.schema.types[name].span)
+
+    def effective(self, member: ir.Field) -> ir.TypeExpr:
+        """A member's type as its tags make it."""
+        type_ = ir.Prim(member.tags.tjs_type) if member.tags.tjs_type else member.type
+        null = ir.Prim("null")
+        if member.tags.nullable and null not in [self.schema.follow(m) for m in self.schema.members(type_)]:
+            return ir.Union((*self.schema.members(type_), null))
+        return type_
+
+    @cached_property
+    def message_types(self) -> Mapping[str, str]:
+        """The message type of each method, with its transport."""
+        return {m.type: m.transport for m in self.revision.methods.values()}
+
+    def is_message_base(self, name: str) -> bool:
+        """Whether a type is what messages are built on: it has a `method`, but no particular one."""
+        if not self.is_object(name) or name in self.message_types:
+            return False
+        method = self.schema.flat(name).get("method")
+        return method is not None and method.type == ir.Prim("string")
+
+    def transport(self, name: str) -> str | None:
+        """How a message travels; None for a type that is no message."""
+        return "jsonrpc" if self.is_message_base(name) else self.message_types.get(name)
+
+    @cached_property
+    def _reached(self) -> Mapping[str, frozenset[str]]:
+        found: dict[str, set[str]] = {name: set() for name in self.schema.types}
+        for method in self.revision.methods.values():
+            pending = [method.type, *method.results]
+            seen: set[str] = set()
+            while pending:
+                name = pending.pop()
+                if name not in seen and name in found:
+                    seen.add(name)
+                    found[name].add(method.method)
+                    pending += ir.references(self.schema.types[name])
+        return {name: frozenset(methods) for name, methods in found.items()}
+
+    def reached_by(self, names: Iterable[str]) -> frozenset[str]:
+        """The methods whose messages or results carry any of these types."""
+        return frozenset[str]().union(*(self._reached.get(name, frozenset()) for name in names))
+
+    def senders(self, name: str) -> frozenset[str]:
+        """Who sends values of a type."""
+        return self.revision.senders.get(name, frozenset())
+
+
+def view(revision: Revision) -> View:
+    """The side of a comparison that a revision makes."""
+    return View(revision, hoist(revision.declared))
+
+
+def _is(member: FlatField, owner: str, name: str) -> bool:
+    return member.declared_in == owner and member.name == name
+
+
+def _sorted(node: ir.Node) -> ir.Node:
+    match node:
+        case ir.Union(members):
+            return ir.Union(tuple(sorted(members, key=repr)))
+        case ir.Intersection(members):
+            return ir.Intersection(tuple(sorted(members, key=repr)))
+        case ir.Obj(fields, index):
+            return ir.Obj(tuple(sorted(fields, key=lambda f: f.name)), index)
+        case _:
+            return node

@@ -1,0 +1,101 @@
+"""Sentences and groups that all renderings share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from mcprev_codegen.diff.model import Change, Names, Report, Verdict
+
+NO_NEGOTIATION: Final = (
+    "Verdicts hold for peers that mix both revisions without negotiating one; peers that negotiate do not meet them."
+)
+SECTIONS: Final = ("Methods", "Types", "Constants")
+FEW: Final = 3
+"""How many names of a list are shown before the rest is counted."""
+
+
+def counts(numbers: Mapping[Verdict, int]) -> str:
+    """`3 breaking, 1 dangerous, 20 ok`."""
+    return ", ".join(f"{number} {verdict}" for verdict, number in numbers.items())
+
+
+def balance(report: Report) -> str:
+    """`requests +2 −9, notifications +1 −4, types +42 −32 (1 renamed)`; `no change` of the names otherwise."""
+    renamed = f" ({len(report.renamed)} renamed)" if report.renamed else ""
+    parts = [
+        f"{label} {_signed(names)}{suffix}"
+        for label, names, suffix in (
+            ("requests", report.requests, ""),
+            ("notifications", report.notifications, ""),
+            ("types", report.types, renamed),
+        )
+        if names.added or names.removed
+    ]
+    return ", ".join(parts) or "same methods and types"
+
+
+def _signed(names: Names) -> str:
+    signs = [(sign, len(group)) for sign, group in (("+", names.added), ("−", names.removed)) if group]
+    return " ".join(f"{sign}{number}" for sign, number in signs)
+
+
+def pairings(report: Report) -> str:
+    """What each mix of an old and a new peer meets."""
+    old_client = counts(_bad(report.pairing(client_is_old=True)))
+    new_client = counts(_bad(report.pairing(client_is_old=False)))
+    return f"old client with new server: {old_client}; new client with old server: {new_client}"
+
+
+def _bad(numbers: Mapping[Verdict, int]) -> dict[Verdict, int]:
+    return {verdict: number for verdict, number in numbers.items() if verdict is not Verdict.OK}
+
+
+def hidden(report: Report) -> str:
+    """How many changes are not shown; empty when all are."""
+    return (
+        f"{report.hidden} more not shown (see --level, --docs and the other filters)" if report.hidden else ""
+    )
+
+
+def sections(report: Report) -> Iterator[tuple[str, list[Change]]]:
+    """The changes by section, in order; sections without changes are left out."""
+    groups: dict[str, list[Change]] = {name: [] for name in SECTIONS}
+    for change in report.changes:
+        groups[section(change)].append(change)
+    yield from ((name, group) for name, group in groups.items() if group)
+
+
+def section(change: Change) -> str:
+    """Where a change belongs."""
+    if change.method:
+        return "Methods"
+    return "Constants" if change.kind == "constant" else "Types"
+
+
+def where(change: Change) -> str:
+    """The place of a change: the method's name or the path."""
+    return change.method or change.path
+
+
+def reasons(change: Change) -> list[str]:
+    """Why it is not ok, each reason once; for a harmless change nothing, but for a note."""
+    told = [j.reason for j in (change.old_to_new, change.new_to_old) if j.verdict is not Verdict.OK]
+    return [*dict.fromkeys(told), *([change.note] if change.note else [])]
+
+
+def few(names: tuple[str, ...]) -> str:
+    """Some names, the rest counted."""
+    rest = f" and {len(names) - FEW} more" if len(names) > FEW else ""
+    return ", ".join(names[:FEW]) + rest
+
+
+def senders(change: Change) -> str:
+    """Who sends the data, in words."""
+    return " and ".join(change.senders) or "nobody"
+
+
+def lines(change: Change) -> str:
+    """Where the two sides stand in their sources: `old:120 new:133`."""
+    sides = (("old", change.old), ("new", change.new))
+    return " ".join(f"{label}:{p.span.line}" for label, p in sides if p and p.span and p.span.line)

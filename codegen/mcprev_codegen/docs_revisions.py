@@ -1,0 +1,87 @@
+"""The pages of `docs/revisions/`: what each revision changed, and which method exists in which.
+
+Written by `make generate` and checked by CI; nothing in them is written by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from mcprev_codegen.diff import Level, Report, Selection, compare_sides, select, wording
+from mcprev_codegen.diff.render_markdown import code, report_markdown
+from mcprev_codegen.methods import CLIENT_TO_SERVER, SERVER_TO_CLIENT, Method
+from mcprev_codegen.sources import Revision, dated, load
+
+INDEX: Final = "README.md"
+MATRIX: Final = "matrix.md"
+_NOTE: Final = "<!-- Written by `make generate`; not edited by hand. -->\n"
+_ARROWS: Final = {CLIENT_TO_SERVER: "→", SERVER_TO_CLIENT: "←"}
+_ABOUT: Final = (
+    "Every page is what `mcprev diff OLD NEW --format markdown` prints. "
+    f"{wording.NO_NEGOTIATION} The methods of all revisions side by side are in the [matrix]({MATRIX})."
+)
+_LEGEND: Final = (
+    "→ the client sends it, ← the server sends it, ↔ both do; *in results*: not a message of its own, but "
+    "inside a result; *deprecated*: to go."
+)
+
+
+def render(folder: Path) -> dict[str, str]:
+    """Every page by its file name: one for each pair of neighbours, the matrix of methods, and an index.
+
+    Raises `CodegenError` when a revision cannot be loaded.
+    """
+    revisions = [load(folder, name) for name in dated(folder)]
+    reports = [compare_sides(folder, old, new) for old, new in pairwise(revisions)]
+    pages = {_page(report): _pair(report) for report in reports}
+    return {INDEX: _index(reports), MATRIX: _matrix(revisions), **pages}
+
+
+def _page(report: Report) -> str:
+    return f"{report.old.name}_{report.new.name}.md"
+
+
+def _pair(report: Report) -> str:
+    shown = select(report, Selection(Level.NOMINAL))
+    return f"{_NOTE}\n{report_markdown(shown, heading='#')}"
+
+
+def _index(reports: Sequence[Report]) -> str:
+    lines = [_NOTE, "# What each revision changed", "", _ABOUT, ""]
+    lines += ["| from | to | methods and types | verdicts |", "| --- | --- | --- | --- |"]
+    for report in reports:
+        counts = wording.counts(select(report, Selection(Level.NOMINAL)).counts())
+        link = f"[{report.new.name}]({_page(report)})"
+        lines.append(f"| {report.old.name} | {link} | {wording.balance(report)} | {counts} |")
+    return "\n".join(lines) + "\n"
+
+
+def _matrix(revisions: Sequence[Revision]) -> str:
+    """Methods by revisions: the way each goes, and whether it travels inside a result or is deprecated."""
+    methods: dict[str, str] = {m.method: m.kind for r in revisions for m in r.methods.values()}
+    lines = [_NOTE, "# Methods and revisions", "", _LEGEND]
+    for kind in ("request", "notification"):
+        names = sorted(name for name, own in methods.items() if own == kind)
+        lines += ["", f"## {kind.capitalize()}s", ""]
+        lines += _grid(names, {r.name: r.methods for r in revisions})
+    return "\n".join(lines) + "\n"
+
+
+def _grid(names: Sequence[str], revisions: Mapping[str, Mapping[str, Method]]) -> list[str]:
+    lines = [f"| method | {' | '.join(revisions)} |", f"| --- |{' :---: |' * len(revisions)}"]
+    for name in names:
+        cells = [_cell(methods.get(name)) for methods in revisions.values()]
+        lines.append(f"| {code(name)} | {' | '.join(cells)} |")
+    return lines
+
+
+def _cell(method: Method | None) -> str:
+    if method is None:
+        return ""
+    arrow = "↔" if len(method.directions) > 1 else "".join(_ARROWS[d] for d in method.directions)
+    notes = ["*in results*"] if method.transport != "jsonrpc" else []
+    notes += ["*deprecated*"] if method.deprecated else []
+    return " ".join([arrow, *notes])
