@@ -30,10 +30,10 @@ _SUPPORT: Final = ("_base.py", "_lazy.py", "_spec.py")
 _MODULES: Final = ("constants", "deltas", "dispatch", "methods", "models")
 _IMPORTS: Final[tuple[Mapping[str, tuple[str, ...]], ...]] = (
     {"typing": ("Annotated", "Any", "Literal", "Optional", "TypeAlias", "Union")},
-    {"pydantic": ("MISSING", "Discriminator", "Field", "Tag"), "typing_extensions": ("TypeAliasType",)},
+    {"pydantic": ("MISSING", "Field", "Tag"), "typing_extensions": ("TypeAliasType",)},
     {
         ".._base": (
-            "UNKNOWN", "IntegralFloat", "Model", "Opt", "UnknownContent", "constant", "fallback", "open_tag", "wire",
+            "UNKNOWN", "IntegralFloat", "Model", "Opt", "UnknownContent", "constant", "fallback", "open_union", "wire",
         )
     },
 )  # fmt: skip

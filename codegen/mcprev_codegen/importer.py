@@ -40,6 +40,8 @@ def import_schema(
         module = ir.contract(typescript.parse(data.decode("utf-8"), source))
     except UnicodeDecodeError as error:
         raise InputError(f"{source}: not UTF-8: {error}") from None
+    if not module.types:
+        raise InputError(f"{source}: no type is declared here; this is no schema")
     pin = _pin(folder, source, revision, digest(data), commit, location)
     header = (
         f"The contract of {pin.location}, without its prose.\nWritten by `mcprev import`; not edited by hand."
@@ -78,6 +80,9 @@ def _read(source: str) -> bytes:
         with urllib.request.urlopen(source, timeout=_TIMEOUT) as response:  # noqa: S310 - http(s) only
             body: bytes = response.read()
             return body
+    except urllib.error.HTTPError as error:
+        error.close()  # it is the response, and holds the connection
+        raise InputError(f"{source}: cannot be fetched: {error}") from None
     except (urllib.error.URLError, TimeoutError) as error:
         raise InputError(f"{source}: cannot be fetched: {error}") from None
 

@@ -7,6 +7,7 @@ match its pin has been edited by hand, and is refused: change it upstream, or ov
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -139,7 +140,8 @@ def save_pin(folder: Path, pin: Pin) -> None:
     blocks = [_HEADER]
     for entry in ordered:
         lines = [f'["{entry.revision}"]']
-        lines += [f'{name} = "{getattr(entry, name)}"' for name in _VALUES]
+        # A JSON string is a TOML string, too.
+        lines += [f"{name} = {json.dumps(getattr(entry, name), ensure_ascii=False)}" for name in _VALUES]
         blocks.append("\n".join(lines) + "\n")
     (folder / PINS).write_text("\n".join(blocks), encoding="utf-8")
 

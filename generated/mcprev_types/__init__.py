@@ -31,23 +31,24 @@ if TYPE_CHECKING:
         LATEST as LATEST,
         REVISIONS as REVISIONS,
     )
-
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "_base": ("Model", "UnknownContent"),
-        "_spec": (
-            "Binding",
-            "Child",
-            "Direction",
-            "Kind",
-            "MethodNotHandled",
-            "MethodSpec",
-            "RevisionInfo",
-            "Sender",
-            "Transport",
-            "TypeDelta",
-        ),
-        "index": ("LATEST", "REVISIONS"),
-    },
-)
+else:
+    # Out of a type checker's sight, which would otherwise take any name for one of the package's.
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            "_base": ("Model", "UnknownContent"),
+            "_spec": (
+                "Binding",
+                "Child",
+                "Direction",
+                "Kind",
+                "MethodNotHandled",
+                "MethodSpec",
+                "RevisionInfo",
+                "Sender",
+                "Transport",
+                "TypeDelta",
+            ),
+            "index": ("LATEST", "REVISIONS"),
+        },
+    )

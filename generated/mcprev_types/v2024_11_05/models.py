@@ -5,9 +5,9 @@
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import MISSING, Discriminator, Field, Tag
+from pydantic import MISSING, Field, Tag
 
-from .._base import UNKNOWN, IntegralFloat, Model, Opt, UnknownContent, constant, open_tag
+from .._base import UNKNOWN, IntegralFloat, Model, Opt, UnknownContent, constant, open_union
 
 
 class NotificationParams(Model):
@@ -1303,7 +1303,7 @@ PromptMessageContent: TypeAlias = Annotated[
     | Annotated[ImageContent, Tag("image")]
     | Annotated[EmbeddedResource, Tag("resource")]
     | Annotated[UnknownContent, Tag(UNKNOWN)],
-    Discriminator(open_tag("type", "text", "image", "resource")),
+    open_union("type", "text", "image", "resource"),
 ]
 """"""
 
@@ -1313,7 +1313,7 @@ CallToolResultContent: TypeAlias = Annotated[
     | Annotated[ImageContent, Tag("image")]
     | Annotated[EmbeddedResource, Tag("resource")]
     | Annotated[UnknownContent, Tag(UNKNOWN)],
-    Discriminator(open_tag("type", "text", "image", "resource")),
+    open_union("type", "text", "image", "resource"),
 ]
 """"""
 
@@ -1322,7 +1322,7 @@ SamplingMessageContent: TypeAlias = Annotated[
     Annotated[TextContent, Tag("text")]
     | Annotated[ImageContent, Tag("image")]
     | Annotated[UnknownContent, Tag(UNKNOWN)],
-    Discriminator(open_tag("type", "text", "image")),
+    open_union("type", "text", "image"),
 ]
 """"""
 

@@ -5,9 +5,9 @@
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import MISSING, Discriminator, Field, Tag
+from pydantic import MISSING, Field, Tag
 
-from .._base import UNKNOWN, IntegralFloat, Model, Opt, UnknownContent, constant, open_tag
+from .._base import UNKNOWN, IntegralFloat, Model, Opt, UnknownContent, constant, open_union
 
 
 class NotificationParams(Model):
@@ -1178,7 +1178,7 @@ SamplingMessageContent: TypeAlias = Annotated[
     | Annotated[ImageContent, Tag("image")]
     | Annotated[AudioContent, Tag("audio")]
     | Annotated[UnknownContent, Tag(UNKNOWN)],
-    Discriminator(open_tag("type", "text", "image", "audio")),
+    open_union("type", "text", "image", "audio"),
 ]
 """"""
 
@@ -1396,7 +1396,7 @@ PromptMessageContent: TypeAlias = Annotated[
     | Annotated[AudioContent, Tag("audio")]
     | Annotated[EmbeddedResource, Tag("resource")]
     | Annotated[UnknownContent, Tag(UNKNOWN)],
-    Discriminator(open_tag("type", "text", "image", "audio", "resource")),
+    open_union("type", "text", "image", "audio", "resource"),
 ]
 """"""
 
@@ -1407,7 +1407,7 @@ CallToolResultContent: TypeAlias = Annotated[
     | Annotated[AudioContent, Tag("audio")]
     | Annotated[EmbeddedResource, Tag("resource")]
     | Annotated[UnknownContent, Tag(UNKNOWN)],
-    Discriminator(open_tag("type", "text", "image", "audio", "resource")),
+    open_union("type", "text", "image", "audio", "resource"),
 ]
 """"""
 

@@ -5,9 +5,9 @@
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import MISSING, Discriminator, Field, Tag
+from pydantic import MISSING, Field, Tag
 
-from .._base import UNKNOWN, IntegralFloat, Model, Opt, UnknownContent, constant, open_tag
+from .._base import UNKNOWN, IntegralFloat, Model, Opt, UnknownContent, constant, open_union
 
 
 class NotificationParams(Model):
@@ -1353,7 +1353,7 @@ SamplingMessageContent: TypeAlias = Annotated[
     | Annotated[ImageContent, Tag("image")]
     | Annotated[AudioContent, Tag("audio")]
     | Annotated[UnknownContent, Tag(UNKNOWN)],
-    Discriminator(open_tag("type", "text", "image", "audio")),
+    open_union("type", "text", "image", "audio"),
 ]
 """"""
 
@@ -1616,7 +1616,7 @@ ContentBlock: TypeAlias = Annotated[
     | Annotated[ResourceLink, Tag("resource_link")]
     | Annotated[EmbeddedResource, Tag("resource")]
     | Annotated[UnknownContent, Tag(UNKNOWN)],
-    Discriminator(open_tag("type", "text", "image", "audio", "resource_link", "resource")),
+    open_union("type", "text", "image", "audio", "resource_link", "resource"),
 ]
 """Any block of content in a prompt message or in the output of a tool.
 

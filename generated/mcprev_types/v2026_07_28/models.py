@@ -5,10 +5,10 @@
 
 from typing import Annotated, Any, Literal, Optional, TypeAlias, Union
 
-from pydantic import MISSING, Discriminator, Field, Tag
+from pydantic import MISSING, Field, Tag
 from typing_extensions import TypeAliasType
 
-from .._base import UNKNOWN, IntegralFloat, Model, Opt, UnknownContent, constant, fallback, open_tag, wire
+from .._base import UNKNOWN, IntegralFloat, Model, Opt, UnknownContent, constant, fallback, open_union, wire
 
 
 class Request(Model):
@@ -1715,7 +1715,7 @@ ContentBlock: TypeAlias = Annotated[
     | Annotated[ResourceLink, Tag("resource_link")]
     | Annotated[EmbeddedResource, Tag("resource")]
     | Annotated[UnknownContent, Tag(UNKNOWN)],
-    Discriminator(open_tag("type", "text", "image", "audio", "resource_link", "resource")),
+    open_union("type", "text", "image", "audio", "resource_link", "resource"),
 ]
 """Any block of content in a prompt message or in the output of a tool.
 
@@ -1884,7 +1884,7 @@ SamplingMessageContentBlock: TypeAlias = Annotated[
     | Annotated[ToolUseContent, Tag("tool_use")]
     | Annotated[ToolResultContent, Tag("tool_result")]
     | Annotated[UnknownContent, Tag(UNKNOWN)],
-    Discriminator(open_tag("type", "text", "image", "audio", "tool_use", "tool_result")),
+    open_union("type", "text", "image", "audio", "tool_use", "tool_result"),
 ]
 """Any block of content in a sampling message, including tool calls and their outcomes.
 

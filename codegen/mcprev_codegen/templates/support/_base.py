@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field
 from pydantic.fields import FieldInfo
 
 T = TypeVar("T")
@@ -65,8 +65,8 @@ def _marked(field: FieldInfo, value: object) -> FieldInfo:
     return field
 
 
-def open_tag(member: str, *tags: str) -> Callable[[object], str | None]:
-    """A discriminator for an open union: it picks by a member, and `UNKNOWN` for tags it is not told of."""
+def open_union(member: str, *tags: str) -> Discriminator:
+    """Tells the members of an open union apart by a tag; `UNKNOWN` is picked for tags it is not told of."""
     known = frozenset(tags)
 
     def pick(value: object) -> str | None:
@@ -78,7 +78,11 @@ def open_tag(member: str, *tags: str) -> Callable[[object], str | None]:
             return None
         return tag if tag in known else UNKNOWN
 
-    return pick
+    return Discriminator(
+        pick,
+        custom_error_type="missing_tag",
+        custom_error_message=f"The member '{member}' should be there and be a string",
+    )
 
 
 class Model(BaseModel):
@@ -90,6 +94,7 @@ class Model(BaseModel):
         defer_build=True,
         alias_generator=wire_name,
         serialize_by_alias=True,
+        polymorphic_serialization=True,
         allow_inf_nan=False,
     )
 

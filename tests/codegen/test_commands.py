@@ -1,0 +1,303 @@
+"""`mcprev generate` and `mcprev import` from the outside: what they write, what they say, how they exit.
+
+0 done, 1 out of date (--check), 2 usage, 3 an input that is not in order; an error is shown without a
+traceback, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from typing_extensions import override
+
+from mcprev.cli import main
+from mcprev_codegen import ir, typescript
+from mcprev_codegen.importer import import_schema
+from mcprev_codegen.revisions import load_pins
+from mini import COMMIT, REVISION, SOURCE, snapshot, write_folder, write_source
+from support import FIFTH, SCHEMA, needs_upstream, parse, upstream_path
+
+
+def invoke(schema: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments, env={"MCPREV_SCHEMA": str(schema)}, catch_exceptions=False)
+
+
+# -- generate --------------------------------------------------------------------------------------------
+
+
+def test_generate_writes_and_is_then_up_to_date(tmp_path: Path) -> None:
+    schema, out = write_folder(tmp_path), tmp_path / "types"
+    first = invoke(schema, "generate", "--out", str(out))
+    assert first.exit_code == 0
+    assert "files written" in first.output
+    second = invoke(schema, "generate", "--out", str(out))
+    assert second.exit_code == 0
+    assert "up to date" in second.output
+    check = invoke(schema, "generate", "--out", str(out), "--check")
+    assert check.exit_code == 0
+
+
+def test_check_exits_with_1_and_writes_nothing(tmp_path: Path) -> None:
+    schema, out = write_folder(tmp_path), tmp_path / "types"
+    missing = invoke(schema, "generate", "--out", str(out), "--check")
+    assert missing.exit_code == 1
+    assert not out.exists()
+    invoke(schema, "generate", "--out", str(out))
+    (out / "v2099_01_01" / "models.py").write_text("edited\n", encoding="utf-8")
+    before = snapshot(out)
+    stale = invoke(schema, "generate", "--out", str(out), "--check")
+    assert stale.exit_code == 1
+    assert "v2099_01_01/models.py" in stale.output
+    assert snapshot(out) == before
+
+
+def test_without_out_the_packages_go_beside_the_schema_folder(tmp_path: Path) -> None:
+    schema = write_folder(tmp_path)
+    assert invoke(schema, "generate").exit_code == 0
+    assert (tmp_path / "generated" / "mcprev_types" / "index.py").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["generate", "--schema", "x.ts", REVISION], "--schema needs --out"),
+        (["generate", "--colour"], "No such option"),
+        (["import"], "Missing argument"),
+        (["import", "x.ts"], "--revision"),
+        (["frobnicate"], "No such command"),
+        (["list", "x"], "unexpected extra argument"),
+    ],
+)
+def test_wrong_usage_exits_with_2(tmp_path: Path, arguments: list[str], words: str) -> None:
+    result = invoke(write_folder(tmp_path), *arguments)
+    assert result.exit_code == 2
+    assert words in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["generate", "2000-01-01"], "no pinned revision '2000-01-01'"),
+        (["generate", "--schema", "gone.ts", "--out", "out", REVISION], "gone.ts: cannot be read"),
+        (["generate", "--schema", "gone.ts", "--out", "out"], "exactly one revision"),
+        (["import", "gone.ts", "--revision", REVISION], "gone.ts: cannot be read"),
+        (["import", "gone.ts", "--revision", "Not A Name"], "is no name for a revision"),
+    ],
+)
+def test_an_input_that_is_not_in_order_exits_with_3(tmp_path: Path, arguments: list[str], words: str) -> None:
+    schema = write_folder(tmp_path)
+    before = snapshot(tmp_path)
+    result = invoke(schema, *arguments)
+    assert result.exit_code == 3
+    assert words in result.stderr
+    assert "Traceback" not in result.output
+    assert snapshot(tmp_path) == before
+
+
+def test_a_place_in_a_file_is_shown_with_line_and_caret(tmp_path: Path) -> None:
+    schema = write_folder(tmp_path)
+    path = write_source(tmp_path, SOURCE + "export enum E { A }\n")
+    result = invoke(schema, "generate", "--schema", str(path), "--out", str(tmp_path / "out"), REVISION)
+    assert result.exit_code == 3
+    line = SOURCE.count("\n") + 1
+    assert result.stderr.startswith(f"{path}:{line}:8: an enum is not supported")
+    assert result.stderr.split("\n")[1:3] == ["    export enum E { A }", "           ^"]
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_without_pins_says_what_to_do(tmp_path: Path) -> None:
+    result = invoke(tmp_path, "generate", "--out", str(tmp_path / "out"))
+    assert result.exit_code == 3
+    assert "mcprev import" in result.stderr
+
+
+# -- import ----------------------------------------------------------------------------------------------
+
+
+def test_import_writes_the_canonical_contract_and_its_pin(tmp_path: Path) -> None:
+    schema = write_folder(tmp_path)
+    path = write_source(tmp_path, SOURCE.replace("2099-01-01", "2099-02-02"))
+    result = invoke(schema, "import", str(path), "--revision", "2099-02-02", "--commit", "e" * 40)
+    assert result.exit_code == 0, result.output
+    contract = (schema / "2099-02-02" / "schema.ts").read_text(encoding="utf-8")
+    assert parse(contract) == ir.contract(parse(path.read_text(encoding="utf-8")))
+    assert "Upstream's words" not in contract
+    assert "behind the member" not in contract
+    pin = load_pins(schema)["2099-02-02"]
+    assert pin.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert pin.contract == hashlib.sha256(contract.encode()).hexdigest()
+    assert (pin.commit, pin.status) == ("e" * 40, "final")
+    assert pin.location.endswith(f"/blob/{'e' * 40}/schema/2099-02-02/schema.ts")
+    assert list(load_pins(schema)) == ["2099-01-01", "2099-02-02"]
+
+
+def test_importing_again_changes_nothing(tmp_path: Path) -> None:
+    schema = write_folder(tmp_path)
+    before = snapshot(schema)
+    again = invoke(schema, "import", str(write_source(tmp_path)), "--revision", REVISION)
+    assert again.exit_code == 0, "the commit of the present pin holds for an unchanged file"
+    assert snapshot(schema) == before
+
+
+def test_a_changed_file_needs_its_commit_said(tmp_path: Path) -> None:
+    schema = write_folder(tmp_path)
+    before = snapshot(schema)
+    path = write_source(tmp_path, SOURCE + "export type More = string;\n")
+    result = invoke(schema, "import", str(path), "--revision", REVISION)
+    assert result.exit_code == 3
+    assert "--commit" in result.stderr
+    assert snapshot(schema) == before
+    assert invoke(schema, "import", str(path), "--revision", REVISION, "--commit", "a" * 40).exit_code == 0
+    assert load_pins(schema)[REVISION].commit == "a" * 40
+
+
+def test_dated_revisions_stand_in_order_and_drafts_last(tmp_path: Path) -> None:
+    schema = write_folder(tmp_path)
+    path = write_source(tmp_path)
+    for name in ("draft", "2098-01-01", "2099-06-06"):
+        assert invoke(schema, "import", str(path), "--revision", name, "--commit", COMMIT).exit_code == 0
+    assert list(load_pins(schema)) == ["2098-01-01", "2099-01-01", "2099-06-06", "draft"]
+    assert load_pins(schema)["draft"].status == "draft"
+
+
+def test_a_location_is_kept_for_the_next_import(tmp_path: Path) -> None:
+    schema = write_folder(tmp_path)
+    path, where = write_source(tmp_path), "https://example.org/schema.ts"
+    assert invoke(schema, "import", str(path), "--revision", REVISION, "--location", where).exit_code == 0
+    assert invoke(schema, "import", str(path), "--revision", REVISION).exit_code == 0
+    assert load_pins(schema)[REVISION].location == where
+
+
+@pytest.mark.parametrize("where", ['https://example.org/"quoted"', "C:\\files\\schema.ts", "a\nb"])
+def test_what_is_written_can_be_read_again(tmp_path: Path, where: str) -> None:
+    schema = write_folder(tmp_path)
+    path = write_source(tmp_path)
+    invoke(schema, "import", str(path), "--revision", REVISION, "--location", where)
+    assert REVISION in load_pins(schema)
+    assert invoke(schema, "generate", "--out", str(tmp_path / "out")).exit_code == 0
+
+
+GARBAGE: dict[str, bytes] = {
+    "no TypeScript": b"%%% this is not TypeScript",
+    "HTML": b"<!doctype html><html><body>404</body></html>",
+    "not UTF-8": b"\xff\xfe\x00e\x00x",
+    "an unsupported construct": b"export enum E { A }",
+    "a dangling name": b"export type A = Missing;",
+    "an unknown tag": b"/** @since 1 */\nexport type A = string;",
+    "a missing brace": b"export interface A { a: string;",
+    "nothing": b"",
+    "only comments": b"// nothing here\n",
+}
+
+
+@pytest.mark.parametrize("data", GARBAGE.values(), ids=GARBAGE.keys())
+def test_garbage_is_refused_and_nothing_is_written(tmp_path: Path, data: bytes) -> None:
+    schema = write_folder(tmp_path)
+    path = tmp_path / "upstream" / "schema.ts"
+    path.write_bytes(data)
+    before = snapshot(schema)
+    for name in (REVISION, "2099-09-09"):
+        result = invoke(schema, "import", str(path), "--revision", name, "--commit", COMMIT)
+        assert result.exit_code == 3, result.output
+        assert str(path) in result.stderr
+        assert "Traceback" not in result.output
+        assert snapshot(schema) == before
+        assert not (schema / "2099-09-09").exists()
+
+
+def git(folder: Path, *arguments: str) -> str:
+    settings = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+    done = subprocess.run(
+        ["git", *settings, *arguments], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def test_the_commit_is_found_in_a_git_checkout(tmp_path: Path) -> None:
+    schema = write_folder(tmp_path)
+    folder = tmp_path / "clone"
+    path = write_source(folder, SOURCE + "export type More = string;\n")
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", "one")
+    commit = git(folder, "rev-parse", "HEAD")
+    (folder / "other").write_text("", encoding="utf-8")
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", "two")
+    assert (
+        import_schema(schema, str(path), "2099-03-03").commit == commit
+    ), "the last one that touched the file"
+    path.write_text(SOURCE, encoding="utf-8")
+    result = invoke(schema, "import", str(path), "--revision", "2099-04-04")
+    assert result.exit_code == 3, "a file with changes of its own is at no commit"
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    @override
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = False  # closing waits for what is still being answered
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """A folder that is served, and its address."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    with _Server(("127.0.0.1", 0), partial(_Quiet, directory=str(folder))) as httpd:
+        thread = threading.Thread(target=httpd.serve_forever, args=(0.01,))
+        thread.start()
+        yield folder, f"http://127.0.0.1:{httpd.server_address[1]}"
+        httpd.shutdown()
+        thread.join()
+
+
+def test_a_url_is_fetched_and_its_commit_taken_from_it(tmp_path: Path, site: tuple[Path, str]) -> None:
+    schema = write_folder(tmp_path)
+    commit, (folder, address) = "b" * 40, site
+    path = write_source(folder / commit, SOURCE + "export type More = string;\n")
+    url = f"{address}/{commit}/upstream/schema.ts"
+    result = invoke(schema, "import", url, "--revision", "2099-03-03")
+    assert result.exit_code == 0, result.output
+    gone = invoke(schema, "import", f"{address}/{commit}/gone.ts", "--revision", "2099-04-04")
+    assert load_pins(schema)["2099-03-03"].commit == commit
+    assert load_pins(schema)["2099-03-03"].sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert gone.exit_code == 3
+    assert "404" in gone.stderr
+    assert "2099-04-04" not in load_pins(schema)
+
+
+def test_a_server_that_is_not_there_exits_with_3(tmp_path: Path) -> None:
+    schema = write_folder(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    result = invoke(schema, "import", f"{address}/schema.ts", "--revision", "2099-04-04")
+    assert result.exit_code == 3
+    assert "cannot be fetched" in result.stderr
+
+
+@needs_upstream
+def test_importing_upstreams_file_gives_the_repos_contract(tmp_path: Path) -> None:
+    schema = write_folder(tmp_path)
+    pin = load_pins(SCHEMA)[FIFTH]
+    result = invoke(schema, "import", str(upstream_path(FIFTH)), "--revision", FIFTH, "--commit", pin.commit)
+    assert result.exit_code == 0
+    assert load_pins(schema)[FIFTH] == pin
+    name = f"{FIFTH}/schema.ts"
+    assert (schema / name).read_bytes() == (SCHEMA / name).read_bytes()
+
+
+def test_the_small_schema_of_these_tests_is_in_order() -> None:
+    assert typescript.parse(SOURCE, "mini").types.keys() >= {"Thing", "ClientRequest"}

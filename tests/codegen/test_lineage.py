@@ -1,0 +1,327 @@
+"""When types came and changed, and what an object needs so that a neighbouring revision knows it.
+
+The deltas are tested by use: a valid object with the delta applied is valid next door, unless the delta itself
+says on the way that something cannot be derived (`missing`, `retyped`).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any, Final, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpus import Corpus, Judge
+from mcprev_codegen import ir, lineage
+from mcprev_codegen.ir import Json
+from mcprev_codegen.lineage import TypeDelta
+from support import DATED, DRAFT, FIFTH, FIRST, FOURTH, SECOND, THIRD, each_dated, load, package
+
+STEPS: Final = (*pairwise(DATED), *((newer, older) for older, newer in pairwise(DATED)))
+each_step = pytest.mark.parametrize(("here", "there"), STEPS)
+
+
+@cache
+def deltas(here: str, there: str) -> dict[str, TypeDelta]:
+    older, newer = sorted((here, there))
+    names = lineage.pairing(load(older), load(newer))
+    if here == older:
+        names = {old: new for new, old in names.items()}
+    return lineage.deltas(load(here), load(there), names)
+
+
+# -- names -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "renamed"),
+    [
+        (FIRST, SECOND, {"Annotations": "AnnotatedAnnotations"}),
+        (SECOND, THIRD, {"ResourceTemplateReference": "ResourceReference"}),
+        (
+            THIRD,
+            FOURTH,
+            {
+                "JSONRPCResultResponse": "JSONRPCResponse",
+                "JSONRPCErrorResponse": "JSONRPCError",
+                "Error": "JSONRPCErrorError",
+                "LegacyTitledEnumSchema": "EnumSchema",
+                "ElicitRequestFormParams": "ElicitRequestParams",
+                "ElicitRequestFormParamsRequestedSchema": "ElicitRequestParamsRequestedSchema",
+            },
+        ),
+        (FOURTH, FIFTH, {"RequestMetaObject": "RequestParamsMeta"}),
+        (FIFTH, DRAFT, {}),
+    ],
+)
+def test_which_names_changed(older: str, newer: str, renamed: dict[str, str]) -> None:
+    found = lineage.pairing(load(older), load(newer))
+    assert {new: old for new, old in found.items() if new != old} == renamed
+
+
+@pytest.mark.parametrize("name", ["JSONRPCResponse", "EnumSchema", "ElicitRequestParams"])
+def test_a_name_that_changed_its_meaning_is_paired_with_nothing(name: str) -> None:
+    assert name in load(THIRD).schema.types
+    assert name in load(FOURTH).schema.types
+    assert name not in lineage.pairing(load(THIRD), load(FOURTH))
+
+
+def test_the_pairing_is_one_to_one() -> None:
+    for older, newer in pairwise((*DATED, DRAFT)):
+        found = lineage.pairing(load(older), load(newer))
+        assert len(set(found.values())) == len(found)
+
+
+# -- lives -----------------------------------------------------------------------------------------------
+
+
+def lives(revision: str) -> Mapping[str, lineage.Life]:
+    chain = [load(name) for name in DATED[: DATED.index(revision) + 1]]
+    return lineage.lives(chain)
+
+
+@pytest.mark.parametrize(
+    ("name", "since", "changed"),
+    [
+        ("TextContent", FIRST, (THIRD,)),
+        ("AudioContent", SECOND, (THIRD,)),
+        ("Cursor", FIRST, ()),
+        ("Role", FIRST, ()),
+        ("ResourceLink", THIRD, None),
+        ("ResourceTemplateReference", FIRST, ()),
+        ("DiscoverResult", FIFTH, ()),
+        ("Annotations", FIRST, (THIRD,)),
+        ("ToolUseContent", FOURTH, None),
+        ("LoggingLevel", FIRST, ()),
+    ],
+)
+def test_the_life_of_a_type(name: str, since: str, changed: tuple[str, ...] | None) -> None:
+    life = {**lives(FOURTH), **lives(FIFTH)}[name]
+    assert life.since == since
+    if changed is not None:
+        assert life.changed == changed
+
+
+@each_dated
+def test_every_type_has_a_life_within_the_chain(revision: str) -> None:
+    known = DATED[: DATED.index(revision) + 1]
+    found = lives(revision)
+    assert found.keys() == load(revision).schema.types.keys()
+    for life in found.values():
+        assert [life.since, *life.changed] == sorted({life.since, *life.changed})
+        assert {life.since, *life.changed} <= set(known)
+
+
+# -- deltas ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "name", "expected"),
+    [
+        (SECOND, FIRST, "Tool", TypeDelta("Tool", drop=("annotations",))),
+        (
+            SECOND,
+            FIRST,
+            "ProgressNotificationParams",
+            TypeDelta("ProgressNotificationParams", drop=("message",)),
+        ),
+        (THIRD, SECOND, "PromptReference", TypeDelta("PromptReference", drop=("title",))),
+        (FOURTH, FIFTH, "CompleteResult", None),
+        (FIFTH, FOURTH, "EmptyResult", None),
+    ],
+)
+def test_a_delta(here: str, there: str, name: str, expected: TypeDelta | None) -> None:
+    found = deltas(here, there)[name]
+    if expected is not None:
+        assert found == expected
+
+
+def test_results_are_completed_for_the_newest_revision() -> None:
+    forward = deltas(FOURTH, FIFTH)
+    assert forward["CallToolResult"].fill == (("resultType", "complete"),)
+    assert dict(forward["ListToolsResult"].fill) == {
+        "resultType": "complete",
+        "ttlMs": 0,
+        "cacheScope": "private",
+    }
+    back = deltas(FIFTH, FOURTH)
+    assert set(back["ListToolsResult"].drop) == {"resultType", "ttlMs", "cacheScope"}
+
+
+def test_what_has_no_value_is_named_as_missing() -> None:
+    assert deltas(FOURTH, FIFTH)["RequestParams"].missing == ("_meta",)
+    assert deltas(FOURTH, THIRD)["CancelledNotificationParams"].missing == ("requestId",)
+
+
+def test_members_that_an_index_signature_took_over_are_not_dropped() -> None:
+    """The newest revision spells a tool's schemas as objects of any members; their content is still content."""
+    for name in ("ToolInputSchema", "ToolOutputSchema"):
+        delta = deltas(FOURTH, FIFTH).get(name)
+        assert delta is None or delta.drop == ()
+
+
+def test_a_tightened_limit_is_named_as_retyped() -> None:
+    """A list of completions may be of any length in one revision and has at most 100 items in the next."""
+    delta = deltas(FOURTH, FIFTH).get("CompleteResultCompletion")
+    assert delta is not None
+    assert delta.retyped == ("values",)
+
+
+@each_step
+def test_a_delta_speaks_of_members_that_exist(here: str, there: str) -> None:
+    for name, delta in deltas(here, there).items():
+        mine, theirs = load(here).schema.flat(name), load(there).schema.flat(delta.name_there)
+        own, other = {f.name for f in mine.fields}, {f.name for f in theirs.fields}
+        assert set(delta.drop) <= own - other
+        assert {key for key, _ in delta.fill} | set(delta.missing) <= other
+        assert set(delta.retyped) <= own & other
+        assert {child.member for child in delta.children} <= own
+        for child in delta.children:
+            assert {type_ for _, type_ in child.types} <= deltas(here, there).keys()
+
+
+@each_step
+def test_a_type_without_a_delta_is_the_same_next_door(here: str, there: str) -> None:
+    older, newer = sorted((here, there))
+    names = lineage.pairing(load(older), load(newer))
+    if here == older:
+        names = {old: new for new, old in names.items()}
+    for name, other in names.items():
+        schema, schema_there = load(here).schema, load(there).schema
+        objects_ = schema.is_object(ir.Ref(name)) and schema_there.is_object(ir.Ref(other))
+        if objects_ and name not in deltas(here, there):
+            assert required(there, other) <= required(here, name), name
+
+
+def required(revision: str, name: str) -> set[str]:
+    flat = load(revision).schema.flat(name)
+    message = flat.get("method") is not None
+    return {
+        f.name for f in flat.fields if not f.field.optional and not (message and f.name in ("jsonrpc", "id"))
+    }
+
+
+@dataclass
+class Applied:
+    """A value with the deltas of its type applied all the way down, and whether they vouch for it."""
+
+    here: str
+    there: str
+    sure: bool = True
+
+    def convert(self, name: str, value: Json) -> Json:
+        delta = deltas(self.here, self.there).get(name)
+        if delta is None or not isinstance(value, dict):
+            return value
+        if delta.missing or any(member in value for member in delta.retyped):
+            self.sure = False
+        result = {key: item for key, item in value.items() if key not in delta.drop}
+        for key, filled in delta.fill:
+            result.setdefault(key, filled)
+        for child in delta.children:
+            if child.member in result:
+                result[child.member] = self._inside(child, child.through, result[child.member])
+        return result
+
+    def _inside(self, child: lineage.Child, through: tuple[str, ...], value: Json) -> Json:
+        if through and through[0] == "[]":
+            if not isinstance(value, list):
+                return value
+            return [self._inside(child, through[1:], item) for item in value]
+        if through:
+            if not isinstance(value, dict):
+                return value
+            return {key: self._inside(child, through[1:], item) for key, item in value.items()}
+        if not isinstance(value, dict):
+            return value
+        tag = str(value.get(child.tag, "")) if child.tag else ""
+        chosen = dict(child.types).get(tag)
+        return self.convert(chosen, value) if chosen else value
+
+
+@st.composite
+def objects(draw: st.DrawFn, here: str, there: str) -> tuple[str, Json]:
+    name = draw(st.sampled_from(list(deltas(here, there))))
+    return name, draw(corpora(here).values(name))
+
+
+@cache
+def corpora(revision: str) -> Corpus:
+    return Corpus(load(revision))
+
+
+@each_step
+def test_an_object_with_its_delta_applied_is_valid_next_door(here: str, there: str) -> None:
+    judge = Judge(load(there), lenient=False)
+    vouched = 0
+
+    @settings(max_examples=150)
+    @given(objects(here, there))
+    def check(case: tuple[str, Json]) -> None:
+        nonlocal vouched
+        name, value = case
+        applied = Applied(here, there)
+        other = deltas(here, there)[name].name_there
+        result = applied.convert(name, copy.deepcopy(value))
+        if not applied.sure:
+            return
+        vouched += 1
+        envelope: dict[str, Json] = {}
+        if load(there).schema.flat(other).get("method") is not None:
+            envelope = {"jsonrpc": "2.0", "id": 1}
+        assert isinstance(result, dict)
+        assert judge.accepts(ir.Ref(other), {**envelope, **result})
+
+    check()
+    assert vouched > 5
+
+
+@each_step
+def test_a_dropped_member_is_gone_all_the_way_down(here: str, there: str) -> None:
+    for name, delta in deltas(here, there).items():
+        value = corpora(here).sample(ir.Ref(name), full=True)
+        result = Applied(here, there).convert(name, copy.deepcopy(value))
+        assert isinstance(result, dict)
+        assert not result.keys() & set(delta.drop)
+
+
+# -- the generated tables --------------------------------------------------------------------------------
+
+
+def as_tuple(delta: Any) -> tuple[Any, ...]:
+    children = tuple((c.member, c.through, c.types, c.tag) for c in delta.children)
+    return delta.drop, delta.fill, delta.missing, delta.retyped, children
+
+
+def neighbours() -> Iterator[tuple[str, str, str | None]]:
+    for number, revision in enumerate(DATED):
+        yield revision, "PREVIOUS", DATED[number - 1] if number else None
+        yield revision, "NEXT", DATED[number + 1] if number + 1 < len(DATED) else None
+    yield DRAFT, "PREVIOUS", DATED[-1]
+    yield DRAFT, "NEXT", None
+
+
+@pytest.mark.parametrize(("revision", "side", "other"), list(neighbours()))
+def test_the_packages_have_these_tables(revision: str, side: str, other: str | None) -> None:
+    module = package(revision, "deltas")
+    assert getattr(module, side) == other
+    table = getattr(module, f"TO_{side}")
+    if other is None:
+        assert not table
+        assert getattr(module, f"NOT_IN_{side}") == frozenset()
+        return
+    if revision == DRAFT:
+        expected = lineage.deltas(load(DRAFT), load(other), lineage.pairing(load(other), load(DRAFT)))
+    else:
+        expected = deltas(revision, other)
+    assert {name: (d.there, as_tuple(d)) for name, d in table.items()} == {
+        name: (d.name_there, as_tuple(d)) for name, d in expected.items()
+    }
+    gone = load(revision).methods.keys() - load(other).methods.keys()
+    assert cast("frozenset[str]", getattr(module, f"NOT_IN_{side}")) == gone

@@ -1,0 +1,342 @@
+"""The method table of every revision: who may send what, with which params, gated by what, answered by what.
+
+The expected rows are written out here by hand from the specification. `>` is client to server, `<` server to
+client, `=` either way; `?` behind the params means that a message may come without them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from mcprev_codegen import ir
+from mcprev_codegen.errors import SchemaError
+from mcprev_codegen.hoist import hoist
+from mcprev_codegen.methods import Method, method_table
+from mcprev_codegen.overlay import Facts
+from support import (
+    DATED,
+    DRAFT,
+    FIFTH,
+    FIRST,
+    FOURTH,
+    REVISIONS,
+    SECOND,
+    THIRD,
+    each_revision,
+    load,
+    schema_of,
+)
+
+Row = tuple[str, str, str, str]
+"""Direction, params, results, capability."""
+
+FIRST_TABLE: Final[dict[str, Row]] = {
+    "initialize": (">", "InitializeRequestParams", "InitializeResult", ""),
+    "ping": ("=", "RequestParams?", "EmptyResult", ""),
+    "resources/list": (">", "PaginatedRequestParams?", "ListResourcesResult", "resources"),
+    "resources/templates/list": (">", "PaginatedRequestParams?", "ListResourceTemplatesResult", "resources"),
+    "resources/read": (">", "ReadResourceRequestParams", "ReadResourceResult", "resources"),
+    "resources/subscribe": (">", "SubscribeRequestParams", "EmptyResult", "resources.subscribe"),
+    "resources/unsubscribe": (">", "UnsubscribeRequestParams", "EmptyResult", "resources.subscribe"),
+    "prompts/list": (">", "PaginatedRequestParams?", "ListPromptsResult", "prompts"),
+    "prompts/get": (">", "GetPromptRequestParams", "GetPromptResult", "prompts"),
+    "tools/list": (">", "PaginatedRequestParams?", "ListToolsResult", "tools"),
+    "tools/call": (">", "CallToolRequestParams", "CallToolResult", "tools"),
+    "logging/setLevel": (">", "SetLevelRequestParams", "EmptyResult", "logging"),
+    "completion/complete": (">", "CompleteRequestParams", "CompleteResult", ""),
+    "sampling/createMessage": ("<", "CreateMessageRequestParams", "CreateMessageResult", "sampling"),
+    "roots/list": ("<", "RequestParams?", "ListRootsResult", "roots"),
+    "notifications/cancelled": ("=", "CancelledNotificationParams", "", ""),
+    "notifications/progress": ("=", "ProgressNotificationParams", "", ""),
+    "notifications/initialized": (">", "NotificationParams?", "", ""),
+    "notifications/roots/list_changed": (">", "NotificationParams?", "", "roots.listChanged"),
+    "notifications/message": ("<", "LoggingMessageNotificationParams", "", "logging"),
+    "notifications/resources/updated": ("<", "ResourceUpdatedNotificationParams", "", "resources.subscribe"),
+    "notifications/resources/list_changed": ("<", "NotificationParams?", "", "resources.listChanged"),
+    "notifications/tools/list_changed": ("<", "NotificationParams?", "", "tools.listChanged"),
+    "notifications/prompts/list_changed": ("<", "NotificationParams?", "", "prompts.listChanged"),
+}
+SECOND_TABLE: Final = FIRST_TABLE | {
+    "completion/complete": (">", "CompleteRequestParams", "CompleteResult", "completions"),
+}
+THIRD_TABLE: Final = SECOND_TABLE | {
+    "elicitation/create": ("<", "ElicitRequestParams", "ElicitResult", "elicitation"),
+}
+FOURTH_TABLE: Final = THIRD_TABLE | {
+    "tools/call": (">", "CallToolRequestParams", "CallToolResult | CreateTaskResult", "tools"),
+    "sampling/createMessage": (
+        "<", "CreateMessageRequestParams", "CreateMessageResult | CreateTaskResult", "sampling",
+    ),
+    "elicitation/create": ("<", "ElicitRequestParams", "ElicitResult | CreateTaskResult", "elicitation"),
+    "tasks/get": ("=", "GetTaskRequestParams", "GetTaskResult", "tasks"),
+    "tasks/result": ("=", "GetTaskPayloadRequestParams", "GetTaskPayloadResult", "tasks"),
+    "tasks/cancel": ("=", "CancelTaskRequestParams", "CancelTaskResult", "tasks.cancel"),
+    "tasks/list": ("=", "PaginatedRequestParams?", "ListTasksResult", "tasks.list"),
+    "notifications/tasks/status": ("=", "TaskStatusNotificationParams", "", "tasks"),
+    "notifications/elicitation/complete": ("<", "ElicitationCompleteNotificationParams", "", ""),
+}  # fmt: skip
+FIFTH_TABLE: Final[dict[str, Row]] = {
+    "server/discover": (">", "RequestParams", "DiscoverResult", ""),
+    "subscriptions/listen": (">", "SubscriptionsListenRequestParams", "SubscriptionsListenResult", ""),
+    "resources/list": (">", "PaginatedRequestParams", "ListResourcesResult", "resources"),
+    "resources/templates/list": (">", "PaginatedRequestParams", "ListResourceTemplatesResult", "resources"),
+    "resources/read": (
+        ">",
+        "ReadResourceRequestParams",
+        "ReadResourceResult | InputRequiredResult",
+        "resources",
+    ),
+    "prompts/list": (">", "PaginatedRequestParams", "ListPromptsResult", "prompts"),
+    "prompts/get": (">", "GetPromptRequestParams", "GetPromptResult | InputRequiredResult", "prompts"),
+    "tools/list": (">", "PaginatedRequestParams", "ListToolsResult", "tools"),
+    "tools/call": (">", "CallToolRequestParams", "CallToolResult | InputRequiredResult", "tools"),
+    "completion/complete": (">", "CompleteRequestParams", "CompleteResult", "completions"),
+    "sampling/createMessage": ("<", "CreateMessageRequestParams", "CreateMessageResult", "sampling"),
+    "roots/list": ("<", "ListRootsRequestParams?", "ListRootsResult", "roots"),
+    "elicitation/create": ("<", "ElicitRequestParams", "ElicitResult", "elicitation"),
+    "notifications/cancelled": ("=", "CancelledNotificationParams", "", ""),
+    "notifications/progress": ("<", "ProgressNotificationParams", "", ""),
+    "notifications/message": ("<", "LoggingMessageNotificationParams", "", "logging"),
+    "notifications/subscriptions/acknowledged": ("<", "SubscriptionsAcknowledgedNotificationParams", "", ""),
+    "notifications/resources/updated": ("<", "ResourceUpdatedNotificationParams", "", "resources.subscribe"),
+    "notifications/resources/list_changed": ("<", "NotificationParams?", "", "resources.listChanged"),
+    "notifications/tools/list_changed": ("<", "NotificationParams?", "", "tools.listChanged"),
+    "notifications/prompts/list_changed": ("<", "NotificationParams?", "", "prompts.listChanged"),
+}
+TABLES: Final = {
+    FIRST: FIRST_TABLE, SECOND: SECOND_TABLE, THIRD: THIRD_TABLE, FOURTH: FOURTH_TABLE, FIFTH: FIFTH_TABLE,
+    DRAFT: FIFTH_TABLE,
+}  # fmt: skip
+ARROWS: Final[dict[tuple[str, ...], str]] = {
+    ("client_to_server",): ">",
+    ("server_to_client",): "<",
+    ("client_to_server", "server_to_client"): "=",
+}
+
+
+def row(m: Method) -> Row:
+    params = (m.params or "") + ("?" if m.params_optional else "")
+    return ARROWS[m.directions], params, " | ".join(m.results), m.capability or ""
+
+
+@pytest.mark.parametrize(("revision", "table"), TABLES.items())
+def test_the_method_table(revision: str, table: dict[str, Row]) -> None:
+    assert {name: row(m) for name, m in load(revision).methods.items()} == table
+
+
+@each_revision
+def test_only_requests_have_results_and_only_their_names_say_otherwise(revision: str) -> None:
+    for name, m in load(revision).methods.items():
+        assert m.method == name
+        assert m.kind == ("notification" if name.startswith("notifications/") else "request")
+        assert bool(m.results) == (m.kind == "request")
+
+
+@each_revision
+def test_which_requests_travel_inside_results(revision: str) -> None:
+    embedded = {name for name, m in load(revision).methods.items() if m.transport == "embedded"}
+    inside = {"sampling/createMessage", "roots/list", "elicitation/create"}
+    assert embedded == (inside if "InputRequest" in load(revision).schema.types else set())
+
+
+SOURCES: Final = {
+    FIRST: (0, 11, 4), SECOND: (0, 11, 4), THIRD: (0, 12, 4), FOURTH: (0, 16, 4), FIFTH: (10, 3, 0),
+    DRAFT: (10, 3, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("revision", "expected"), SOURCES.items())
+def test_where_results_are_found(revision: str, expected: tuple[int, int, int]) -> None:
+    found = [m.result_source for m in load(revision).methods.values()]
+    assert tuple(found.count(source) for source in ("response", "naming", "empty")) == expected
+
+
+@pytest.mark.parametrize("revision", DATED[:4])
+def test_only_four_requests_have_an_empty_result(revision: str) -> None:
+    empty = {name for name, m in load(revision).methods.items() if m.result_source == "empty"}
+    assert empty == {"ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
+
+
+@each_revision
+def test_a_result_is_in_the_result_union_of_its_direction(revision: str) -> None:
+    """All but the alternate that the overlay adds, which upstream names in no union."""
+    current = load(revision)
+    for m in current.methods.values():
+        if m.kind == "notification":
+            continue
+        if m.transport == "embedded":
+            unions = ["InputResponse"]
+        else:
+            unions = [
+                {"client_to_server": "ServerResult", "server_to_client": "ClientResult"}[d]
+                for d in m.directions
+            ]
+        for union in unions:
+            decl = current.declared.types[union]
+            names = set(ir.references(decl))
+            assert names >= {r for r in m.results if r != "CreateTaskResult"}, (m.method, union)
+
+
+FLAGS: Final = {
+    "paginated": ("resources/list", "resources/templates/list", "prompts/list", "tools/list", "tasks/list"),
+    "task_augmented": ("tools/call", "sampling/createMessage", "elicitation/create"),
+    "cacheable": (
+        "server/discover", "resources/list", "resources/templates/list", "resources/read", "prompts/list", "tools/list",
+    ),
+    "input_responses": ("resources/read", "prompts/get", "tools/call"),
+    "deprecated": ("notifications/message", "sampling/createMessage", "roots/list"),
+}  # fmt: skip
+IN: Final = {
+    "paginated": REVISIONS,
+    "task_augmented": (FOURTH,),
+    "cacheable": (FIFTH, DRAFT),
+    "input_responses": (FIFTH, DRAFT),
+    "deprecated": (FIFTH, DRAFT),
+}
+
+
+@each_revision
+@pytest.mark.parametrize("flag", FLAGS)
+def test_what_else_is_known_of_a_method(revision: str, flag: str) -> None:
+    methods = load(revision).methods
+    expected = {name for name in FLAGS[flag] if name in methods} if revision in IN[flag] else set[str]()
+    assert {name for name, m in methods.items() if getattr(m, flag)} == expected
+
+
+def test_which_parameter_a_header_repeats() -> None:
+    for revision in REVISIONS:
+        found = {name: m.name_param for name, m in load(revision).methods.items() if m.name_param}
+        expected = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+        assert found == (expected if revision in (FIFTH, DRAFT) else {})
+
+
+@each_revision
+def test_stubs_are_unique_in_each_direction_and_follow_from_the_message(revision: str) -> None:
+    for direction in ("client_to_server", "server_to_client"):
+        stubs = [m.stub for m in load(revision).methods.values() if direction in m.directions]
+        assert len(set(stubs)) == len(stubs)
+        assert all(stub.isidentifier() and stub == stub.lower() for stub in stubs)
+
+
+@each_revision
+def test_a_method_that_starts_a_session_makes_the_handshake_era(revision: str) -> None:
+    assert load(revision).era == ("stateless" if revision in (FIFTH, DRAFT) else "handshake")
+
+
+def test_the_draft_says_the_revision_it_grew_from() -> None:
+    assert [load(revision).protocol_version for revision in REVISIONS] == [*DATED, FIFTH]
+
+
+SENDERS: Final = {
+    (FIRST, "CallToolResult"): {"server"},
+    (FIRST, "CallToolRequestParams"): {"client"},
+    (FIRST, "CreateMessageResult"): {"client"},
+    (FIRST, "Tool"): {"server"},
+    (FIRST, "Root"): {"client"},
+    (FIRST, "TextContent"): {"client", "server"},
+    (FIRST, "Implementation"): {"client", "server"},
+    (FIRST, "ServerCapabilities"): {"server"},
+    (FIRST, "ClientCapabilities"): {"client"},
+    (FIRST, "JSONRPCRequest"): {"client", "server"},
+    (FOURTH, "CreateTaskResult"): {"client", "server"},
+    (FOURTH, "RelatedTaskMetadata"): set[str](),
+    (FIFTH, "JSONRPCRequest"): {"client"},
+    (FIFTH, "InputRequiredResult"): {"server"},
+    (FIFTH, "CreateMessageRequest"): {"server"},
+    (FIFTH, "CreateMessageResult"): {"client"},
+    (FIFTH, "ElicitResult"): {"client"},
+    (FIFTH, "ProgressNotification"): {"server"},
+    (FIFTH, "RequestMetaObject"): {"client"},
+}
+
+
+@pytest.mark.parametrize(("place", "senders"), SENDERS.items())
+def test_who_sends_a_type(place: tuple[str, str], senders: set[str]) -> None:
+    assert load(place[0]).senders[place[1]] == senders
+
+
+@each_revision
+def test_everything_has_a_known_sender_set(revision: str) -> None:
+    current = load(revision)
+    assert current.senders.keys() == current.schema.types.keys()
+    for m in current.methods.values():
+        senders = {"client_to_server": "client", "server_to_client": "server"}
+        expected = {senders[d] for d in m.directions}
+        assert current.senders[m.type] >= expected
+        back = {"client": "server", "server": "client"}
+        for result in m.results:
+            assert current.senders[result] >= {back[s] for s in expected}
+
+
+# -- tables that do not add up ---------------------------------------------------------------------------
+
+BASE: Final = """\
+export type ClientRequest = GetRequest;
+export interface GetRequest { method: "things/get"; params: { name: string } }
+export interface GetResult { a: string }
+export type ServerResult = GetResult | EmptyResult;
+export interface EmptyResult { b?: string }
+export interface ServerCapabilities { things?: { sub?: object } }
+"""
+
+
+def table(source: str, facts: Facts | None = None) -> dict[str, Method]:
+    return method_table(hoist(schema_of(source)), facts or Facts())
+
+
+def test_a_small_table() -> None:
+    (m,) = table(BASE).values()
+    assert row(m) == (">", "GetRequestParams", "GetResult", "")
+    assert (m.stub, m.result_source) == ("get", "naming")
+
+
+def test_a_response_type_decides_the_results() -> None:
+    response = "export interface GetResultResponse { result: EmptyResult | GetResult }\n"
+    (m,) = table(response + BASE).values()
+    assert (m.results, m.result_source) == (("EmptyResult", "GetResult"), "response")
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (BASE.replace('method: "things/get"', "method: string"), "no single literal"),
+        (BASE.replace('method: "things/get"', 'method: "a" | "b"'), "no single literal"),
+        (BASE.replace("ServerResult = GetResult | EmptyResult", "ServerResult = EmptyResult"), "not in ServerResult"),
+        (BASE.replace("params: { name: string }", "params: string[]"), "not one named object"),
+        (
+            BASE.replace("ClientRequest = GetRequest", "ClientRequest = GetRequest | GetNotification")
+            + 'export interface GetNotification { method: "x"; params: { y: string } }\n',
+            "share the stub 'get'|not in ServerResult",
+        ),
+    ],
+)  # fmt: skip
+def test_a_table_that_does_not_add_up_is_an_error_with_its_place(source: str, words: str) -> None:
+    with pytest.raises(SchemaError, match=words) as caught:
+        table(source)
+    assert caught.value.line > 0
+    assert caught.value.source_line
+
+
+def test_two_messages_with_one_method_are_an_error() -> None:
+    source = BASE.replace("ClientRequest = GetRequest", "ClientRequest = GetRequest | OtherRequest")
+    source += 'export interface OtherRequest { method: "things/get"; params: { z: string } }\n'
+    with pytest.raises(SchemaError):
+        table(source)
+
+
+@pytest.mark.parametrize("path", ["nothing", "things.nothing", "things.sub.more"])
+def test_a_capability_that_does_not_exist_is_an_error(path: str) -> None:
+    with pytest.raises(SchemaError, match="not in this revision"):
+        table(BASE, Facts(capability={"things/get": path}))
+
+
+def test_a_capability_that_exists_is_taken() -> None:
+    (m,) = table(BASE, Facts(capability={"things/get": "things.sub"})).values()
+    assert m.capability == "things.sub"
+
+
+def test_a_header_parameter_that_does_not_exist_is_an_error() -> None:
+    with pytest.raises(SchemaError, match="no parameter 'uri'"):
+        table(BASE, Facts(name_param={"things/get": "uri"}))

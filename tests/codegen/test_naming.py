@@ -1,0 +1,222 @@
+"""Wire names and Python names: one rule for each kind of name, no two names alike, and a way back.
+
+A name that Python or the generated base class has other plans for is refused where it is declared, never
+bent silently: a member that is lost is a meaning that is lost.
+"""
+
+from __future__ import annotations
+
+import keyword
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcprev_codegen import emit, ir, naming, sources
+from mcprev_codegen.errors import CodegenError, SchemaError
+from mcprev_codegen.models import Planner
+from mcprev_types._base import wire_name
+from support import SCHEMA, each_revision, load
+
+
+@pytest.mark.parametrize(
+    ("wire", "attribute"),
+    [
+        ("name", "name"),
+        ("nextCursor", "next_cursor"),
+        ("mimeType", "mime_type"),
+        ("_meta", "meta"),
+        ("$schema", "schema_uri"),
+        ("ttlMs", "ttl_ms"),
+        ("oneOf", "one_of"),
+        ("const", "const"),
+        ("enum", "enum"),
+        ("class", "class_"),
+        ("from", "from_"),
+        ("websiteUrl", "website_url"),
+        ("io.modelcontextprotocol/protocolVersion", "protocol_version"),
+        ("com.example/some-key", "com_example_some_key"),
+        ("URLParams", "url_params"),
+        ("id", "id"),
+        ("list", "list"),
+    ],
+)
+def test_the_attribute_of_a_member(wire: str, attribute: str) -> None:
+    assert naming.attribute(wire) == attribute
+
+
+@pytest.mark.parametrize(
+    ("type_", "stub"),
+    [
+        ("CallToolRequest", "call_tool"),
+        ("ListToolsRequest", "list_tools"),
+        ("CancelledNotification", "cancelled"),
+        ("PingRequest", "ping"),
+        ("GetTaskPayloadRequest", "get_task_payload"),
+        ("SubscriptionsListenRequest", "subscriptions_listen"),
+        ("SetLevelRequest", "set_level"),
+    ],
+)
+def test_the_stub_of_a_message(type_: str, stub: str) -> None:
+    assert naming.stub(type_) == stub
+
+
+@pytest.mark.parametrize(
+    ("member", "part"),
+    [
+        ("params", "Params"),
+        ("oneOf", "OneOf"),
+        ("_meta", "Meta"),
+        ("$schema", "Schema"),
+        ("a/bC", "BC"),
+        ("listChanged", "ListChanged"),
+    ],
+)
+def test_what_a_member_adds_to_a_class_name(member: str, part: str) -> None:
+    assert naming.pascal_case(member) == part
+
+
+@pytest.mark.parametrize(
+    ("revision", "module"), [("2025-11-25", "v2025_11_25"), ("draft", "draft"), ("draft-two", "draft_two")]
+)
+def test_the_module_of_a_revision(revision: str, module: str) -> None:
+    assert naming.module_name(revision) == module
+
+
+@each_revision
+def test_no_two_members_of_a_type_share_an_attribute(revision: str) -> None:
+    schema = load(revision).schema
+    for name in schema.types:
+        if schema.is_object(ir.Ref(name)):
+            members = [f.name for f in schema.flat(name).fields]
+            attributes = [naming.attribute(member) for member in members]
+            assert len(set(attributes)) == len(members), name
+            assert all(a.isidentifier() and not keyword.iskeyword(a) for a in attributes)
+
+
+@each_revision
+def test_the_base_class_and_the_generator_derive_the_same_wire_names(revision: str) -> None:
+    """Where the base class derives another name, the generated member says its own."""
+    planner = Planner(load(revision))
+    data = planner.template_data()
+    for name, plan in planner.classes.items():
+        for member in plan.members:
+            written = data[naming.class_name(name)]["attributes"][member.name]
+            assert (written.alias or wire_name(written.name)) == member.name
+
+
+@given(st.from_regex(r"[a-z][a-z0-9]*([A-Z][a-z0-9]+)*", fullmatch=True))
+def test_camel_case_comes_back(member: str) -> None:
+    attribute = naming.snake_case(member)
+    assert attribute == attribute.lower()
+    assert naming.snake_case(naming.camel_case(attribute)) == attribute
+    assert naming.camel_case(attribute) == wire_name(attribute) or attribute in ("meta", "schema_uri")
+
+
+# -- names that cannot be --------------------------------------------------------------------------------
+
+MESSAGE = """\
+export type ClientRequest = GetRequest;
+export interface GetRequest { method: "things/get"; params: GetParams }
+export interface GetParams { a: string }
+export interface GetResult { b: string }
+export type ServerResult = GetResult;
+"""
+
+
+def package(path: Path) -> dict[str, str]:
+    revision = sources.load_file(SCHEMA, path, "2099-01-01", lenient=True)
+    return emit.package_files(revision, emit.Neighbours([revision], None, None))
+
+
+def generated(folder: Path, source: str) -> str:
+    path = folder / "schema.ts"
+    path.write_text(MESSAGE + source, encoding="utf-8")
+    return package(path)["models.py"]
+
+
+def test_a_plain_schema_is_generated(tmp_path: Path) -> None:
+    assert "class Thing(Model):" in generated(
+        tmp_path, "export interface Thing { name: string; class?: string }"
+    )
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        '"a-b": string; a_b: string',
+        '"a-b": string; aB: string',
+        "aB: string; a_b?: string",
+        "_meta?: object; meta?: string",
+        '"io.modelcontextprotocol/name": string; name: string',
+    ],
+)
+def test_two_members_with_one_attribute_are_refused(tmp_path: Path, members: str) -> None:
+    with pytest.raises(SchemaError) as caught:
+        generated(tmp_path, f"export interface Thing {{ {members} }}")
+    assert caught.value.source_line.startswith("export interface Thing")
+
+
+def test_an_inherited_member_with_the_same_attribute_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError):
+        generated(
+            tmp_path, 'export interface A { aB: string }\nexport interface Thing extends A { "a-b": string }'
+        )
+
+
+@pytest.mark.parametrize("member", ['""', '"0a"', '"é"', '"-"'])
+def test_a_member_without_a_python_name_is_refused(tmp_path: Path, member: str) -> None:
+    with pytest.raises(SchemaError):
+        generated(tmp_path, f"export interface Thing {{ {member}: string }}")
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        "model_config",
+        "model_dump",
+        "model_fields",
+        "copy",
+        "json",
+        "dict",
+        "to_wire",
+        "from_wire",
+        "toWire",
+        "to_json",
+    ],
+)
+def test_a_member_that_would_hide_the_base_class_is_refused(tmp_path: Path, member: str) -> None:
+    with pytest.raises(SchemaError):
+        generated(tmp_path, f"export interface Thing {{ {member}?: string }}")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "int",
+        "dict",
+        "lower",
+        "_Private",
+        "$Dollar",
+        "Model",
+        "Opt",
+        "Literal",
+        "Field",
+        "UnknownContent",
+        "Any",
+        "MISSING",
+    ],
+)
+def test_a_type_whose_name_the_module_needs_or_cannot_write_is_refused(tmp_path: Path, name: str) -> None:
+    source = f'export interface {name} {{ name?: "a" | "b"; more?: {name}[]; any?: unknown }}'
+    with pytest.raises(SchemaError):
+        generated(tmp_path, source)
+
+
+@pytest.mark.parametrize("source", ["", "export const X = 1;"])
+def test_a_schema_without_types_is_refused(tmp_path: Path, source: str) -> None:
+    path = tmp_path / "schema.ts"
+    path.write_text(source, encoding="utf-8")
+    with pytest.raises(CodegenError):
+        package(path)

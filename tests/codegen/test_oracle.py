@@ -1,0 +1,285 @@
+"""Our reading of every schema.ts against upstream's own schema.json, definition by definition.
+
+The *compat* rendering repeats upstream's generator with its losses and has to mean the same everywhere. The
+*faithful* one, which packages ship, differs on exactly the definitions in `faithful_differences.toml`, each
+with the loss that explains it; that the loss explains it is computed here and not taken on trust. What
+`normal_form` levels before comparing is said there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import combinations
+from typing import Any, Final, cast
+
+import pytest
+
+import normal_form
+from mcprev_codegen import ir, jsonschema
+from mcprev_codegen.hoist import hoist
+from mcprev_codegen.resolve import Schema
+from support import (
+    DATED,
+    DRAFT,
+    FIFTH,
+    FIRST,
+    FOURTH,
+    SECOND,
+    THIRD,
+    check_metaschema,
+    each_revision,
+    faithful_definitions,
+    load,
+    lossy_definitions,
+    needs_upstream,
+    shipped_document,
+    upstream_definitions,
+    upstream_module,
+)
+
+SIZES: Final = {FIRST: 79, SECOND: 83, THIRD: 91, FOURTH: 145, FIFTH: 155, DRAFT: 155}
+LOSSES: Final = {FIRST: 14, SECOND: 14, THIRD: 17, FOURTH: 55, FIFTH: 65, DRAFT: 65}
+
+
+# -- upstream's losses, one switch each ------------------------------------------------------------------
+
+
+def lose_number(node: ir.Node) -> ir.Node:
+    """`number` without a @TJS-type tag becomes integer (the tag's type replaces the whole member)."""
+    return ir.Prim("integer") if node == ir.Prim("number") else node
+
+
+def union_of(members: list[ir.TypeExpr]) -> ir.TypeExpr:
+    return ir.Union(tuple(members)) if len(members) > 1 else members[0]
+
+
+def lose_null(node: ir.Node) -> ir.Node:
+    """`null` leaves every union, and is back only where a @nullable tag says so."""
+    if isinstance(node, ir.Union):
+        return union_of([m for m in node.members if m != ir.Prim("null")])
+    if isinstance(node, ir.Field) and node.tags.nullable:
+        tags = replace(node.tags, nullable=False)
+        return replace(node, type=ir.Union((node.type, ir.Prim("null"))), tags=tags)
+    return node
+
+
+def lose_open(node: ir.Node) -> ir.Node:
+    """A union that allows every string forgets the strings it names."""
+    if isinstance(node, ir.Union) and ir.Prim("string") in node.members:
+        return union_of([m for m in node.members if not isinstance(m, ir.Lit)])
+    return node
+
+
+SWITCHES: Final[Mapping[str, Callable[[ir.Node], ir.Node]]] = {
+    "number": lose_number,
+    "null": lose_null,
+    "open": lose_open,
+}
+CODES: Final = tuple(
+    "+".join(names) for size in range(1, len(SWITCHES) + 1) for names in combinations(SWITCHES, size)
+)
+
+
+@cache
+def faithful_with(revision: str, code: str) -> dict[str, Any]:
+    """The faithful rendering after losing exactly what a reason code names."""
+    declared = load(revision).declared
+    module = declared.module
+    for name in code.split("+"):
+        module = ir.map_nodes(module, SWITCHES[name])
+    lossy = Schema(module, declared.path, declared.lines)
+    return cast("dict[str, Any]", jsonschema.Renderer(lossy).definitions())
+
+
+def differing(revision: str, ours: Mapping[str, Any]) -> set[str]:
+    """The definitions in which a rendering of ours does not mean what upstream's means."""
+    theirs = upstream_definitions(revision)
+    return {n for n in theirs if normal_form.definition(n, ours) != normal_form.definition(n, theirs)}
+
+
+# -- the oracle ------------------------------------------------------------------------------------------
+
+
+@needs_upstream
+@each_revision
+def test_the_same_definitions_are_rendered(revision: str) -> None:
+    rendered = jsonschema.compat_definitions(load(revision).declared)
+    assert rendered.keys() == upstream_definitions(revision).keys()
+    assert len(rendered) == SIZES[revision]
+
+
+@needs_upstream
+@each_revision
+def test_every_compat_definition_means_what_upstreams_means(revision: str) -> None:
+    assert differing(revision, jsonschema.compat_definitions(load(revision).declared)) == set()
+
+
+@needs_upstream
+@each_revision
+def test_every_compat_definition_of_upstreams_own_file_means_the_same_too(revision: str) -> None:
+    assert differing(revision, jsonschema.compat_definitions(Schema(upstream_module(revision)))) == set()
+
+
+def test_the_dated_revisions_have_553_definitions() -> None:
+    assert sum(len(load(revision).declared.types) for revision in DATED) == 553
+
+
+@needs_upstream
+@each_revision
+def test_the_faithful_rendering_differs_exactly_where_listed(revision: str) -> None:
+    listed = lossy_definitions()[revision]
+    assert differing(revision, faithful_definitions(revision)) == listed.keys()
+    assert len(listed) == LOSSES[revision]
+
+
+@needs_upstream
+@each_revision
+def test_each_listed_reason_explains_its_difference_and_no_smaller_one_does(revision: str) -> None:
+    theirs = upstream_definitions(revision)
+    for name, code in lossy_definitions()[revision].items():
+        explaining = [
+            other
+            for other in CODES
+            if normal_form.definition(name, faithful_with(revision, other))
+            == normal_form.definition(name, theirs)
+        ]
+        assert explaining, f"{name}: nothing explains the difference"
+        assert explaining[0] == code, f"{name}: {explaining[0]} is enough"
+
+
+def test_the_reasons_add_up_over_the_dated_revisions() -> None:
+    counts = Counter(code for revision in DATED for code in lossy_definitions()[revision].values())
+    assert counts == {"number": 137, "open": 14, "number+open": 8, "number+null": 6}
+
+
+# -- what the packages ship ------------------------------------------------------------------------------
+
+
+@each_revision
+def test_the_shipped_schema_is_valid_json_schema_2020_12(revision: str) -> None:
+    document = shipped_document(revision)
+    assert document["$schema"] == jsonschema.DIALECT
+    check_metaschema(document)
+
+
+@each_revision
+def test_every_reference_of_the_shipped_schema_leads_somewhere(revision: str) -> None:
+    definitions = shipped_document(revision)["$defs"]
+    for name in definitions:
+        normal_form.definition(name, definitions)
+
+
+@each_revision
+def test_without_the_overlay_the_shipped_schema_only_names_inline_objects(revision: str) -> None:
+    """Hoisting changes no definition: opened again, each is the faithful one."""
+    declared = load(revision).declared
+    hoisted = hoist(declared)
+    definitions = cast("dict[str, Any]", jsonschema.Renderer(hoisted).definitions())
+    added = {name for name in definitions if name not in declared.types}
+    faithful = faithful_definitions(revision)
+    for name in declared.types:
+        mine = normal_form.definition(name, opened(definitions, added))
+        theirs = normal_form.definition(name, merged(declared, faithful))
+        assert mine == theirs, name
+
+
+@each_revision
+def test_the_shipped_schema_differs_from_the_faithful_one_only_where_the_overlay_says_so(
+    revision: str,
+) -> None:
+    """The definitions that differ are those an overlay entry patches, and those that take them over."""
+    current = load(revision)
+    declared, schema = current.declared, current.schema
+    shipped = shipped_document(revision)["$defs"]
+    assert shipped == jsonschema.Renderer(schema).definitions()
+    added = {name for name in shipped if name not in declared.types}
+    mine = opened(shipped, added)
+    theirs = merged(declared, faithful_definitions(revision))
+    differ = {
+        n for n in declared.types if normal_form.definition(n, mine) != normal_form.definition(n, theirs)
+    }
+    touched = {place.partition(".")[0] for place in current.facts.patched}
+    assert differ == {name for name in declared.types if takes_over(schema, name, touched, added)}
+
+
+def opened(definitions: Mapping[str, Any], added: set[str]) -> dict[str, Any]:
+    """Definitions with references to hoisted objects replaced by what they refer to."""
+
+    def open_(node: Any) -> Any:
+        if isinstance(node, list):
+            return [open_(item) for item in cast("Sequence[Any]", node)]
+        if not isinstance(node, dict):
+            return node
+        found = cast("dict[str, Any]", node)
+        if "$ref" in found and (name := found["$ref"].rpartition("/")[2]) in added:
+            return open_(definitions[name])
+        return {key: open_(value) for key, value in found.items()}
+
+    return {name: open_(node) for name, node in definitions.items()}
+
+
+def merged(schema: Schema, definitions: Mapping[str, Any]) -> dict[str, Any]:
+    """Definitions with each intersection written as the one object it amounts to.
+
+    Rendering an intersection as `allOf` and flattening it are two ways to say the same; hoisting flattens.
+    """
+
+    def merge(node: ir.Node) -> ir.Node:
+        if isinstance(node, ir.Intersection):
+            flat = schema.flatten(node)
+            return ir.Obj(tuple(f.field for f in flat.fields), flat.index)
+        return node
+
+    module = ir.map_nodes(schema.module, merge)
+    return {**definitions, **jsonschema.Renderer(Schema(module)).definitions()}
+
+
+def takes_over(schema: Schema, name: str, touched: set[str], added: set[str]) -> bool:
+    """Whether a definition shows a patched type: itself, a base, an alias or an inline object of it."""
+    pending, seen = [name], set[str]()
+    while pending:
+        here = pending.pop()
+        if here in touched:
+            return True
+        if here in seen:
+            continue
+        seen.add(here)
+        decl = schema.types[here]
+        if schema.is_object(ir.Ref(here)):
+            pending += schema.supertypes(here)
+            inside = [m for f in schema.flat(here).fields for m in ir.references(f.field.type)]
+        else:
+            inside = list(ir.references(decl))
+        pending += [m for m in inside if m in added or not schema.is_object(ir.Ref(m))]
+    return False
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "equal"),
+    [
+        ({"const": "a", "type": "string"}, {"enum": ["a"]}, True),
+        ({"type": ["string", "integer"]}, {"anyOf": [{"type": "integer"}, {"type": "string"}]}, True),
+        ({"type": "object", "additionalProperties": {}}, {"type": "object"}, True),
+        ({"type": "object", "properties": {}, "required": []}, {"type": "object"}, True),
+        ({"type": "object", "required": ["a", "b"]}, {"type": "object", "required": ["b", "a"]}, True),
+        ({"$ref": "#/$defs/Alias"}, {"type": "string"}, True),
+        ({"$ref": "#/$defs/Thing"}, {"type": "object", "properties": {"a": {}}}, False),
+        ({"type": "integer"}, {"type": "number"}, False),
+        ({"anyOf": [{"const": "a", "type": "string"}, {"type": "string"}]}, {"type": "string"}, False),
+        ({"const": 1, "type": "integer"}, {"const": True, "type": "boolean"}, False),
+        ({"type": "string", "format": "uri"}, {"type": "string"}, False),
+        ({"type": "array"}, {"type": "array", "items": {"type": "string"}}, False),
+        ({"type": "object", "additionalProperties": {"type": "string"}}, {"type": "object"}, False),
+    ],
+)
+def test_the_normal_form_levels_spelling_and_nothing_else(
+    left: dict[str, Any], right: dict[str, Any], *, equal: bool
+) -> None:
+    definitions: dict[str, Any] = {
+        "Alias": {"type": "string"},
+        "Thing": {"type": "object", "properties": {"a": {}}},
+    }
+    assert (normal_form.schema(left, definitions) == normal_form.schema(right, definitions)) is equal

@@ -1,0 +1,347 @@
+"""From schema/ to packages: the same bytes every time, all of them or none, and never a half-written folder."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+import pytest
+from typing_extensions import override
+
+from mcprev_codegen import pipeline
+from mcprev_codegen.errors import CodegenError, InputError, SchemaError
+from mcprev_codegen.importer import import_schema
+from mcprev_codegen.revisions import contract_path, load_pins, save_pin, with_contract
+from mini import REVISION, SOURCE, snapshot, write_folder, write_source
+from support import FIRST, FOURTH, GENERATED, REVISIONS, SCHEMA, each_revision, needs_upstream, upstream_path
+
+FILES = {
+    "__init__.py", "constants.py", "deltas.py", "dispatch.py", "meta.json", "methods.py", "models.py", "schema.json",
+}  # fmt: skip
+SHARED = {"__init__.py", "_base.py", "_lazy.py", "_spec.py", "index.py", "latest.py", "py.typed"}
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """Everything generated anew, beside the repo."""
+    target = tmp_path_factory.mktemp("all") / "mcprev_types"
+    pipeline.generate(SCHEMA, target)
+    return snapshot(target)
+
+
+def test_the_repos_packages_are_what_is_generated_byte_for_byte(fresh: dict[str, bytes]) -> None:
+    present = snapshot(GENERATED)
+    assert present.keys() == fresh.keys()
+    assert [name for name in fresh if present[name] != fresh[name]] == []
+
+
+def test_the_files_of_all_packages(fresh: dict[str, bytes]) -> None:
+    packages = ["draft" if name == "draft" else "v" + name.replace("-", "_") for name in REVISIONS]
+    assert fresh.keys() == SHARED | {f"{package}/{name}" for package in packages for name in FILES}
+
+
+def test_generated_text_is_plain(fresh: dict[str, bytes]) -> None:
+    for name, data in fresh.items():
+        text = data.decode("utf-8")
+        assert "\r" not in text, name
+        assert "\t" not in text, name
+        assert text == "" or (text.endswith("\n") and not text.endswith("\n\n")), name
+        assert not any(line != line.rstrip() for line in text.split("\n")), name
+
+
+def test_generating_twice_gives_identical_bytes_whatever_the_hash_seed(tmp_path: Path) -> None:
+    results: list[dict[str, bytes]] = []
+    for seed in ("1", "2"):
+        out = tmp_path / seed / "types"
+        command = [
+            sys.executable,
+            "-c",
+            "from mcprev.cli import main; main()",
+            "generate",
+            FIRST,
+            "--out",
+            str(out),
+        ]
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        subprocess.run(command, check=True, env=environment, capture_output=True, cwd=tmp_path)
+        results.append(snapshot(out))
+    assert results[0] == results[1]
+    package = "v" + FIRST.replace("-", "_")
+    mine = {name: data for name, data in snapshot(GENERATED).items() if name.startswith(package)}
+    assert {name: data for name, data in results[0].items() if name.startswith(package)} == mine
+
+
+def names(paths: Iterable[Path], target: Path) -> list[str]:
+    """Paths below the target, as a result gives them, in the form of a snapshot's."""
+    return sorted(path.relative_to(target).as_posix() for path in paths)
+
+
+# -- a small folder --------------------------------------------------------------------------------------
+
+
+def test_a_first_run_writes_everything_and_a_second_nothing(tmp_path: Path) -> None:
+    schema, target = write_folder(tmp_path), tmp_path / "out"
+    first = pipeline.generate(schema, target)
+    assert set(first.changed) == set(first.files)
+    assert names(first.files, target) == sorted(snapshot(target))
+    before = {path: path.stat().st_mtime_ns for path in target.rglob("*")}
+    assert pipeline.generate(schema, target).changed == ()
+    assert {path: path.stat().st_mtime_ns for path in target.rglob("*")} == before
+
+
+def test_a_dry_run_says_what_would_change_and_writes_nothing(tmp_path: Path) -> None:
+    schema, target = write_folder(tmp_path), tmp_path / "out"
+    assert pipeline.generate(schema, target, write=False).changed
+    assert not target.exists()
+    pipeline.generate(schema, target)
+    (target / "v2099_01_01" / "models.py").write_text("edited by hand\n", encoding="utf-8")
+    (target / "stray.py").write_text("", encoding="utf-8")
+    (target / "index.py").unlink()
+    before = snapshot(target)
+    assert names(pipeline.generate(schema, target, write=False).changed, target) == [
+        "index.py",
+        "stray.py",
+        "v2099_01_01/models.py",
+    ]
+    assert snapshot(target) == before
+
+
+def test_a_run_over_everything_puts_back_edits_and_removes_strays(tmp_path: Path) -> None:
+    schema, target = write_folder(tmp_path), tmp_path / "out"
+    pipeline.generate(schema, target)
+    good = snapshot(target)
+    (target / "v2099_01_01" / "models.py").write_text("edited by hand\n", encoding="utf-8")
+    (target / "old").mkdir()
+    (target / "old" / "models.py").write_text("", encoding="utf-8")
+    pipeline.generate(schema, target)
+    assert snapshot(target) == good
+
+
+def test_a_run_over_one_revision_leaves_the_others_alone(tmp_path: Path) -> None:
+    schema, target = write_folder(tmp_path), tmp_path / "out"
+    pipeline.generate(schema, target)
+    (target / "other").mkdir()
+    (target / "other" / "models.py").write_text("mine\n", encoding="utf-8")
+    (target / "v2099_01_01" / "models.py").write_text("edited by hand\n", encoding="utf-8")
+    assert names(pipeline.generate(schema, target, [REVISION]).changed, target) == ["v2099_01_01/models.py"]
+    assert (target / "other" / "models.py").read_text(encoding="utf-8") == "mine\n"
+    assert "class Thing(" in (target / "v2099_01_01" / "models.py").read_text(encoding="utf-8")
+
+
+def test_nothing_else_is_left_beside_the_target(tmp_path: Path) -> None:
+    schema, target = write_folder(tmp_path), tmp_path / "place" / "out"
+    pipeline.generate(schema, target)
+    pipeline.generate(schema, target, [REVISION])
+    assert [path.name for path in target.parent.iterdir()] == ["out"]
+
+
+def test_progress_is_reported_once_for_each_revision(tmp_path: Path) -> None:
+    schema = write_folder(tmp_path)
+    seen: list[tuple[str, int, int]] = []
+
+    def report(name: str, done: int, total: int) -> None:
+        seen.append((name, done, total))
+
+    pipeline.generate(schema, tmp_path / "out", report=report)
+    assert seen == [(REVISION, 1, 1)]
+
+
+# -- failures leave the target as it was -----------------------------------------------------------------
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def unsupported(schema: Path) -> None:
+    """A construct nobody knows, in a contract whose pin says it is right."""
+    path = contract_path(schema, REVISION)
+    text = path.read_text(encoding="utf-8") + "\nexport enum E { A }\n"
+    path.write_text(text, encoding="utf-8")
+    save_pin(schema, with_contract(load_pins(schema)[REVISION], text))
+
+
+def bad_overlay(schema: Path) -> None:
+    entry = (
+        '[[entry]]\npointer = "Thing.name"\nexpected = "name: number;"\nnew = "name: string;"\nwhy = "w"\n'
+    )
+    (schema / "overlay.toml").write_text(entry, encoding="utf-8")
+
+
+def edited(name: str, old: str, new: str) -> Callable[[Path], None]:
+    return lambda schema: edit(schema / name, old, new)
+
+
+def gone(name: str) -> Callable[[Path], None]:
+    return lambda schema: (schema / name).unlink()
+
+
+CONTRACT: Final = f"{REVISION}/schema.ts"
+BREAKAGES: Final[dict[str, tuple[Callable[[Path], None], type[CodegenError], str]]] = {
+    "an unsupported construct": (unsupported, SchemaError, "an enum is not supported"),
+    "a contract edited by hand": (edited(CONTRACT, "size?:", "size:"), InputError, "not edited by hand"),
+    "a contract that is gone": (gone(CONTRACT), InputError, "missing"),
+    "an outdated overlay entry": (bad_overlay, SchemaError, "no longer matches"),
+    "an overlay that is gone": (gone("overlay.toml"), InputError, "overlay.toml"),
+    "descriptions that are gone": (gone("descriptions.toml"), InputError, "descriptions"),
+    "a pin without a digest": (edited("revisions.toml", "sha256 =", "sha255 ="), SchemaError, "lacks sha256"),
+    "a pin without a commit": (edited("revisions.toml", "commit =", "comit ="), SchemaError, "lacks commit"),
+    "pins that are no TOML": (edited("revisions.toml", "[", "]"), InputError, "revisions.toml"),
+    "no pins": (gone("revisions.toml"), InputError, "nothing is pinned"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", BREAKAGES)
+def test_a_failure_leaves_the_target_untouched(tmp_path: Path, how: str) -> None:
+    schema, target = write_folder(tmp_path), tmp_path / "out"
+    pipeline.generate(schema, target)
+    before = snapshot(target)
+    damage, kind, words = BREAKAGES[how]
+    damage(schema)
+    for only in ([], [REVISION]):
+        with pytest.raises(CodegenError) as caught:
+            pipeline.generate(schema, target, only)
+        if not only:
+            assert isinstance(caught.value, kind)
+            assert words in str(caught.value)
+    assert snapshot(target) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "schema", "upstream"]
+
+
+def test_a_failure_while_writing_leaves_the_target_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema, target = write_folder(tmp_path), tmp_path / "out"
+    pipeline.generate(schema, target)
+    good = snapshot(target)
+    (target / "v2099_01_01" / "models.py").write_text("edited by hand\n", encoding="utf-8")
+    before = snapshot(target)
+    rename = Path.rename
+
+    def refuse(self: Path, other: Path) -> Path:
+        if self.name == "new":
+            raise OSError("the disk is full")
+        return rename(self, other)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(OSError, match="disk is full"):
+        pipeline.generate(schema, target)
+    assert snapshot(target) == before
+    monkeypatch.undo()
+    pipeline.generate(schema, target)
+    assert snapshot(target) == good
+
+
+def test_one_broken_revision_stops_all(tmp_path: Path) -> None:
+    schema, target = write_folder(tmp_path), tmp_path / "out"
+    newer = write_source(tmp_path, SOURCE.replace("2099-01-01", "2099-02-02"))
+    import_schema(schema, str(newer), "2099-02-02", commit="f" * 40)
+    unsupported(schema)
+    with pytest.raises(SchemaError, match="an enum"):
+        pipeline.generate(schema, target)
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("only", "words"),
+    [(["2000-01-01"], "no pinned revision '2000-01-01'; known: 2099-01-01"), ([""], "no pinned")],
+)
+def test_a_revision_that_is_not_pinned_is_an_error(tmp_path: Path, only: list[str], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        pipeline.generate(write_folder(tmp_path), tmp_path / "out", only)
+
+
+# -- from a file that is not pinned ----------------------------------------------------------------------
+
+
+def run(code: str, folder: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_file_brings_its_own_words(tmp_path: Path) -> None:
+    schema, path = write_folder(tmp_path), write_source(tmp_path)
+    pipeline.generate(schema, tmp_path / "types", [REVISION], schema_file=path)
+    code = (
+        "from types_.v2099_01_01 import models, constants, dispatch, METHODS, deltas, Thing\n"
+        "thing = Thing(name='a')\n"
+        "print(thing.to_json().decode())\n"
+        "print(Thing.__doc__)\n"
+        "print(METHODS['things/get'].params, constants.NOT_THERE)\n"
+    )
+    (tmp_path / "types").rename(tmp_path / "types_")
+    out = run(code, tmp_path)
+    assert '{"kind":"thing","name":"a"}' in out
+    assert 'Upstream\'s words, with "quotes", a back\\slash and a link.' in out
+    assert "GetThingRequestParams -32001" in out
+    text = (tmp_path / "types_" / "v2099_01_01" / "models.py").read_text(encoding="utf-8")
+    assert 'Says "what".' in text
+    assert 'Ends in a "quote"' in text
+    assert "behind the member" in text
+
+
+@needs_upstream
+@each_revision
+def test_upstreams_own_file_is_generated_and_imports(tmp_path: Path, revision: str) -> None:
+    result = pipeline.generate(SCHEMA, tmp_path / "types_", [revision], schema_file=upstream_path(revision))
+    (package,) = {path.parent.name for path in result.files if path.name == "models.py"}
+    code = (
+        f"from types_.{package} import models, methods, dispatch, constants, deltas, CallToolResult, TextContent\n"
+        "print(CallToolResult(content=[TextContent(text='hi')]).to_json().decode())\n"
+        "print(len(models.Tool.__doc__) > 50)\n"
+    )
+    out = run(code, tmp_path)
+    assert '"content":[{"type":"text","text":"hi"}]' in out
+
+
+class WithoutDocs(ast.NodeTransformer):
+    """Takes out docstrings, those of attributes included."""
+
+    @override
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        return None if isinstance(node.value, ast.Constant) else node
+
+
+def bare(text: str) -> str:
+    return ast.unparse(WithoutDocs().visit(ast.parse(text)))
+
+
+@needs_upstream
+def test_upstreams_own_file_makes_the_same_models_but_for_the_words(tmp_path: Path) -> None:
+    result = pipeline.generate(
+        SCHEMA, tmp_path / "types_", [FOURTH], schema_file=upstream_path(FOURTH), write=False
+    )
+
+    package = "v" + FOURTH.replace("-", "_")
+    for name in ("models.py", "methods.py", "constants.py", "dispatch.py"):
+        mine = (GENERATED / package / name).read_text(encoding="utf-8")
+        assert bare(result.files[tmp_path / "types_" / package / name]) == bare(mine), name
+
+
+def test_a_file_needs_exactly_one_name(tmp_path: Path) -> None:
+    path = write_source(tmp_path)
+    for only in ([], [REVISION, "2099-02-02"]):
+        with pytest.raises(InputError, match="exactly one"):
+            pipeline.generate(
+                write_folder(tmp_path / str(len(only))), tmp_path / "out", only, schema_file=path
+            )
+
+
+@pytest.mark.parametrize("data", [None, b"\xff\xfe", b"export enum E { A }"])
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path, data: bytes | None) -> None:
+    path = tmp_path / "schema.ts"
+    if data is not None:
+        path.write_bytes(data)
+    with pytest.raises(CodegenError, match=r"schema\.ts"):
+        pipeline.generate(write_folder(tmp_path), tmp_path / "out", ["2099-05-05"], schema_file=path)
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,447 @@
+"""What a schema.ts means: inheritance, narrowing, aliases, unions, openness, names for inline objects.
+
+The counts are those of the construct inventory that the generator was designed after; members and their
+optionality are compared with upstream's own schema.json, path by path.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from mcprev_codegen import ir, sources
+from mcprev_codegen.errors import CodegenError, SchemaError
+from mcprev_codegen.hoist import hoist
+from mcprev_codegen.printer import print_inline
+from mcprev_codegen.resolve import Discriminator, Schema
+from support import (
+    DRAFT,
+    FIFTH,
+    FIRST,
+    FOURTH,
+    SCHEMA,
+    SECOND,
+    THIRD,
+    each_revision,
+    load,
+    needs_upstream,
+    schema_of,
+    upstream_definitions,
+)
+
+by_revision: Final = (FIRST, SECOND, THIRD, FOURTH, FIFTH, DRAFT)
+
+
+def counts(*values: int) -> list[tuple[str, int]]:
+    """One expected number for each revision; the draft has that of the last."""
+    return list(zip(by_revision, (*values, values[-1]), strict=True))
+
+
+def interfaces(schema: Schema) -> list[ir.Interface]:
+    return [d for d in schema.module.decls if isinstance(d, ir.Interface)]
+
+
+# -- the inventory ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("revision", "number"), counts(66, 68, 76, 120, 128))
+def test_the_number_of_interfaces(revision: str, number: int) -> None:
+    assert len(interfaces(load(revision).declared)) == number
+
+
+@pytest.mark.parametrize(("revision", "number"), counts(13, 15, 15, 25, 27))
+def test_the_number_of_aliases(revision: str, number: int) -> None:
+    assert sum(isinstance(d, ir.Alias) for d in load(revision).declared.module.decls) == number
+
+
+@pytest.mark.parametrize(("revision", "number"), counts(7, 7, 7, 8, 10))
+def test_the_number_of_constants(revision: str, number: int) -> None:
+    assert len(load(revision).declared.consts) == number
+
+
+@pytest.mark.parametrize(("revision", "number"), counts(46, 41, 51, 79, 80))
+def test_the_number_of_interfaces_that_extend(revision: str, number: int) -> None:
+    assert sum(bool(d.bases) for d in interfaces(load(revision).declared)) == number
+
+
+@pytest.mark.parametrize(("revision", "number"), counts(1, 1, 1, 6, 10))
+def test_the_number_of_interfaces_with_several_bases(revision: str, number: int) -> None:
+    assert sum(len(d.bases) > 1 for d in interfaces(load(revision).declared)) == number
+
+
+@pytest.mark.parametrize(("revision", "number"), counts(0, 0, 0, 1, 3))
+def test_the_number_of_interfaces_that_extend_omit(revision: str, number: int) -> None:
+    assert sum(isinstance(b, ir.Omit) for d in interfaces(load(revision).declared) for b in d.bases) == number
+
+
+@pytest.mark.parametrize(("revision", "number"), counts(38, 38, 40, 58, 49))
+def test_the_number_of_inherited_members_that_are_narrowed(revision: str, number: int) -> None:
+    schema = load(revision).declared
+    found = [f for d in interfaces(schema) for f in schema.flat(d.name).fields if f.declared_in == d.name]
+    assert sum(f.overrides is not None for f in found) == number
+
+
+def test_which_members_are_narrowed_in_the_newest_revision() -> None:
+    schema = load(FIFTH).declared
+    found = [(d.name, f) for d in interfaces(schema) for f in schema.flat(d.name).fields]
+    names = Counter(f.name for owner, f in found if f.overrides and f.declared_in == owner)
+    assert names == {"method": 18, "params": 15, "result": 10, "code": 5, "_meta": 1}
+
+
+ALIAS_KINDS: Final = {
+    (FIRST, "Cursor"): "primitive",
+    (FIRST, "EmptyResult"): "alias",
+    (FIRST, "Role"): "enum",
+    (FIRST, "LoggingLevel"): "enum",
+    (FIRST, "RequestId"): "union",
+    (FIRST, "ClientRequest"): "union",
+    (FIRST, "Tool"): "interface",
+    (SECOND, "JSONRPCBatchRequest"): "array",
+    (THIRD, "JSONRPCResponse"): "interface",
+    (THIRD, "EnumSchema"): "interface",
+    (FOURTH, "JSONRPCResponse"): "union",
+    (FOURTH, "EnumSchema"): "union",
+    (FOURTH, "GetTaskResult"): "intersection",
+    (FOURTH, "TaskStatus"): "enum",
+    (FIFTH, "ResultType"): "open_enum",
+    (FIFTH, "MetaObject"): "map",
+    (FIFTH, "JSONObject"): "map",
+    (FIFTH, "JSONArray"): "array",
+    (FIFTH, "JSONValue"): "union",
+    (FIFTH, "ClientNotification"): "alias",
+    (FIFTH, "ClientResult"): "alias",
+}
+
+
+@pytest.mark.parametrize(("place", "kind"), ALIAS_KINDS.items())
+def test_the_kind_of_a_type(place: tuple[str, str], kind: str) -> None:
+    assert load(place[0]).declared.alias_kind(place[1]) == kind
+
+
+def test_the_order_of_an_enum_is_kept() -> None:
+    schema = load(FIRST).declared
+    levels = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+    assert schema.literals(ir.Ref("LoggingLevel")) == levels
+
+
+# -- members against upstream's schema.json --------------------------------------------------------------
+
+Paths = dict[str, bool]
+"""Dotted paths of members, through inline objects, and whether each is required."""
+
+
+def declared_paths(schema: Schema, type_: ir.TypeExpr, prefix: str) -> Iterator[tuple[str, bool]]:
+    match type_:
+        case ir.Array(item):
+            yield from declared_paths(schema, item, prefix)
+        case ir.Union(members):
+            for member in members:
+                yield from declared_paths(schema, member, prefix)
+        case ir.Intersection(members):
+            for member in members:
+                yield from declared_paths(schema, member, prefix)
+        case ir.Obj():
+            for f in schema.flatten(type_).fields:
+                yield f"{prefix}.{f.name}", not f.field.optional
+                yield from declared_paths(schema, f.field.type, f"{prefix}.{f.name}")
+        case _:
+            pass
+
+
+def paths_of(schema: Schema, name: str) -> Paths:
+    found: Paths = {}
+    for f in schema.flat(name).fields:
+        found[f"{name}.{f.name}"] = not f.field.optional
+        found.update(declared_paths(schema, f.field.type, f"{name}.{f.name}"))
+    return found
+
+
+def upstream_paths(node: dict[str, Any], prefix: str) -> Iterator[tuple[str, bool]]:
+    for name, member in node.get("properties", {}).items():
+        yield f"{prefix}.{name}", name in node.get("required", ())
+        yield from upstream_paths(member, f"{prefix}.{name}")
+    for branch in [*node.get("anyOf", ()), *node.get("allOf", ()), *filter(None, [node.get("items")])]:
+        yield from upstream_paths(branch, prefix)
+
+
+@needs_upstream
+@each_revision
+def test_members_and_their_optionality_are_those_of_upstreams_schema(revision: str) -> None:
+    schema = load(revision).declared
+    definitions = upstream_definitions(revision)
+    for decl in interfaces(schema):
+        assert paths_of(schema, decl.name) == dict(upstream_paths(definitions[decl.name], decl.name))
+
+
+@pytest.mark.parametrize(("revision", "number"), counts(246, 247, 316, 518, 514))
+def test_the_number_of_flattened_member_paths(revision: str, number: int) -> None:
+    schema = load(revision).declared
+    assert sum(len(paths_of(schema, d.name)) for d in interfaces(schema)) == number
+
+
+# -- rules -----------------------------------------------------------------------------------------------
+
+
+def shown(schema: Schema, name: str) -> str:
+    """A type flattened, as one line of TypeScript."""
+    flat = schema.flat(name)
+    return print_inline(ir.Obj(tuple(f.field for f in flat.fields), flat.index))
+
+
+FLATTENED: Final = {
+    "own members follow inherited ones": (
+        "export interface A { a: string }\nexport interface Z extends A { z: string }",
+        "{ a: string; z: string }",
+    ),
+    "a redeclared member replaces the inherited one, in its place": (
+        ("export interface A { p?: { m?: string; n: string }; b: string }\n"
+        "export interface Z extends A { z: string; p: { x: number } }"),
+        "{ p: { x: number }; b: string; z: string }",
+    ),
+    "the first of several bases counts": (
+        ("export interface A { a: string; m?: string }\nexport interface B { m?: string; b: string }\n"
+        "export interface Z extends A, B {}"),
+        "{ a: string; m?: string; b: string }",
+    ),
+    "a base may come later in the file": (
+        ("export interface Z extends A { z: string }\nexport interface A extends B { a: string }\n"
+        "export interface B { b: string }"),
+        "{ b: string; a: string; z: string }",
+    ),
+    "Omit leaves members out": (
+        'export interface A { a: string; b: string; c: string }\nexport interface Z extends Omit<A, "a" | "c"> {}',
+        "{ b: string }",
+    ),
+    "Omit and declare again": (
+        'export interface A { a: string; b?: string }\nexport interface Z extends Omit<A, "b"> { b: number }',
+        "{ a: string; b: number }",
+    ),
+    "an index signature is inherited": (
+        "export interface A { [key: string]: unknown }\nexport interface Z extends A { z: string }",
+        "{ z: string; [key: string]: unknown }",
+    ),
+    "an alias of a map is a base": (
+        "export type M = Record<string, unknown>;\nexport interface Z extends M { z?: string }",
+        "{ z?: string; [key: string]: unknown }",
+    ),
+    "an intersection joins members": (
+        "export interface A { a: string }\nexport interface B { b?: string }\nexport type Z = A & B;",
+        "{ a: string; b?: string }",
+    ),
+    "an intersection narrows a shared member and makes it required": (
+        ("export interface A { code: number; data?: unknown; m: string }\n"
+        "export type Z = A & { code: 5; data: { x: string } };"),
+        "{ code: 5; data: { x: string }; m: string }",
+    ),
+    "a member that is required on one side of an intersection is required": (
+        "export interface A { a: string }\nexport type Z = A & { a?: string };",
+        "{ a: string }",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "expected"), FLATTENED.values(), ids=FLATTENED.keys())
+def test_flattening(source: str, expected: str) -> None:
+    assert shown(schema_of(source), "Z") == expected
+
+
+def test_an_overriding_member_without_a_comment_keeps_the_inherited_one() -> None:
+    schema = schema_of(
+        "export interface A { /** Text. */ a: string }\nexport interface Z extends A { a: 'x' }"
+    )
+    member = schema.flat("Z").get("a")
+    assert member is not None
+    assert member.doc.text == "Text."
+
+
+@pytest.mark.parametrize(
+    ("revision", "name", "expected"),
+    [
+        (FIRST, "PingRequest", '{ method: "ping"; params?: { _meta?: { progressToken?: ProgressToken }; [key: string]: unknown } }'),
+        (FIRST, "SubscribeRequest", '{ method: "resources/subscribe"; params: { uri: string } }'),
+        (FOURTH, "CancelTaskResult", None),
+        (FIFTH, "InputRequests", "{ [key: string]: InputRequest }"),
+    ],
+)  # fmt: skip
+def test_a_real_type_flattened(revision: str, name: str, expected: str | None) -> None:
+    schema = load(revision).declared
+    if expected is None:
+        both = {f.name for base in ("Result", "Task") for f in schema.flat(base).fields}
+        assert {f.name for f in schema.flat(name).fields} == both
+        assert schema.flat(name).index is not None
+    else:
+        assert shown(schema, name) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("export interface A extends B {}\nexport interface B extends A {}", "extends itself: A -> B -> A"),
+        ("export interface A extends A {}", "extends itself: A -> A"),
+        ("export interface A extends B {}\nexport type B = string;", "not an object"),
+        ("export interface A extends B {}\nexport type B = string[];", "not an object"),
+    ],
+)
+def test_what_cannot_be_flattened_is_an_error_with_its_place(source: str, words: str) -> None:
+    with pytest.raises(SchemaError, match=words) as caught:
+        schema_of(source).flat("A")
+    assert caught.value.line in (1, 2)
+    assert caught.value.source_line == source.split("\n")[caught.value.line - 1]
+
+
+@pytest.fixture
+def five_seconds() -> Iterator[None]:
+    """Fail instead of hanging."""
+
+    def give_up(_signal: int, _frame: object) -> None:
+        raise TimeoutError("not done within five seconds")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, 5)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "export type A = A;",
+        "export type A = B;\nexport type B = A;",
+        "export type A = string | A;",
+        "export type A = string | B;\nexport type B = number | A;",
+        "export type A = A & { a: string };",
+    ],
+)
+@pytest.mark.usefixtures("five_seconds")
+def test_an_alias_that_only_names_itself_is_an_error_with_its_place(tmp_path: Path, source: str) -> None:
+    path = tmp_path / "schema.ts"
+    path.write_text(source, encoding="utf-8")
+    with pytest.raises(SchemaError):
+        sources.load_file(SCHEMA, path, "2099-01-01", lenient=True)
+
+
+@pytest.mark.parametrize(
+    "source", ["export type A = A[];", "export type A = { [k: string]: A };", "export interface A { a?: A }"]
+)
+def test_a_type_may_contain_itself(source: str) -> None:
+    schema = hoist(schema_of(source))
+    assert list(schema.types) == ["A"]
+
+
+# -- discriminators --------------------------------------------------------------------------------------
+
+
+def discriminator_of(revision: str, name: str) -> Discriminator | None:
+    return load(revision).declared.discriminator(ir.Ref(name))
+
+
+@pytest.mark.parametrize(
+    ("revision", "name", "property_"),
+    [
+        (FIRST, "ClientRequest", "method"),
+        (FIRST, "ServerNotification", "method"),
+        (THIRD, "ContentBlock", "type"),
+        (FOURTH, "SamplingMessageContentBlock", "type"),
+        (FIFTH, "InputRequest", "method"),
+        (FIRST, "JSONRPCMessage", None),
+        (FIRST, "ServerResult", None),
+        (FOURTH, "ElicitRequestParams", None),
+        (FOURTH, "EnumSchema", None),
+        (FOURTH, "PrimitiveSchemaDefinition", None),
+        (FIRST, "RequestId", None),
+        (FIRST, "Role", None),
+    ],
+)
+def test_what_tells_the_members_of_a_union_apart(revision: str, name: str, property_: str | None) -> None:
+    found = discriminator_of(revision, name)
+    assert (found.property if found else None) == property_
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ('export type U = { t: "a" } | { t: "b" };', ("t", (("a",), ("b",)))),
+        ('export type U = { t: "a" | "b" } | { t: "c" };', ("t", (("a", "b"), ("c",)))),
+        ('export type U = { x: string; t: "a" } | { t: "b"; x: string };', ("t", (("a",), ("b",)))),
+        ('export type U = { t?: "a" } | { t: "b" };', None),
+        ('export type U = { t: "a" } | { t: "a" };', None),
+        ('export type U = { t: "a" | "b" } | { t: "b" };', None),
+        ('export type U = { t: "a" } | { t: string };', None),
+        ('export type U = { t: "a" } | string;', None),
+        ('export type U = { t: "a" } | { u: "b" };', None),
+        ('export type U = { t: "a" };', None),
+    ],
+)
+def test_a_discriminator_is_required_closed_and_disjoint(
+    source: str, expected: tuple[str, Any] | None
+) -> None:
+    found = schema_of(source).discriminator(ir.Ref("U"))
+    assert ((found.property, found.values) if found else None) == expected
+
+
+# -- hoisting --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("revision", "number"), counts(26, 25, 29, 30, 21))
+def test_the_number_of_inline_objects_that_get_a_name(revision: str, number: int) -> None:
+    current = load(revision)
+    assert len(current.schema.types) - len(current.declared.types) == number
+
+
+@each_revision
+def test_after_hoisting_no_inline_object_with_members_is_left(revision: str) -> None:
+    def check(node: ir.Node) -> ir.Node:
+        assert not isinstance(node, ir.Intersection)
+        assert not isinstance(node, ir.Obj) or not node.fields
+        return node
+
+    ir.map_nodes(load(revision).schema.module, check)
+
+
+def test_inline_objects_are_named_after_their_path() -> None:
+    source = (
+        "export interface A { params: { a: { b: string }[]; c?: { d: { e: string } } };"
+        ' oneOf?: { const: string }[]; map: { [k: string]: { v: string } }; "x/y": { z: string } }'
+    )
+    hoisted = hoist(schema_of(source))
+    assert list(hoisted.types) == [
+        "AParams", "AParamsA", "AParamsC", "AParamsCD", "AOneOf", "AMap", "AY", "A",
+    ]  # fmt: skip
+
+
+def test_a_name_that_is_taken_is_an_error_with_its_place() -> None:
+    source = "export interface AParams { x: string }\nexport interface A { params: { y: string } }"
+    with pytest.raises(SchemaError, match="'AParams', a name already taken") as caught:
+        hoist(schema_of(source))
+    assert caught.value.line == 2
+
+
+def test_two_inline_objects_with_one_path_are_an_error() -> None:
+    with pytest.raises(SchemaError, match="already taken"):
+        hoist(schema_of("export interface A { p: { x: string } | { y: string } }"))
+
+
+def test_an_intersection_becomes_an_interface() -> None:
+    hoisted = hoist(
+        schema_of(
+            "export interface E { c: number }\nexport interface A { e: E & { c: 5; d: { x: string } } }"
+        )
+    )
+    decl = hoisted.types["AE"]
+    assert isinstance(decl, ir.Interface)
+    assert decl.bases == (ir.Ref("E"),)
+    assert [f.name for f in decl.fields] == ["c", "d"]
+    assert "AED" in hoisted.types
+
+
+def test_an_intersection_with_a_value_is_an_error() -> None:
+    with pytest.raises(CodegenError, match="not an object"):
+        hoist(schema_of("export type A = string & number;"))

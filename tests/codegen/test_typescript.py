@@ -1,0 +1,474 @@
+"""The parser reads the TypeScript that schema.ts is written in, and refuses everything else with its place.
+
+Each refused construct has a fixture in which `§` stands right before what the error has to point at; the
+mark is taken out before parsing. The error carries line, column, source line and a caret beneath.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from mcprev_codegen import ir, typescript
+from mcprev_codegen.errors import EXIT_CODE, CodegenError, SchemaError
+from support import needs_upstream, parse, upstream_text
+
+MARK: Final = "§"
+
+REFUSED: Final = {
+    # -- declarations
+    "an enum": "export §enum E { A, B }",
+    "a const enum": "export §const enum E { A }",
+    "an unexported enum": "§enum E { A }",
+    "a namespace": "export §namespace N { }",
+    "a module": 'export §module "m" { }',
+    "a class": "export §class C { a: string = '' }",
+    "an abstract class": "export §abstract class C { }",
+    "a function": "export §function f(): void { }",
+    "an ambient constant": "export §declare const C: string;",
+    "an import": '§import { X } from "./x";',
+    "a type import": '§import type { X } from "./x";',
+    "a re-export": '§export * from "./x";',
+    "a named re-export": '§export { X } from "./x";',
+    "an export list": "§export { X };",
+    "a default export": '§export default "x";',
+    "an unexported interface": "§interface A { a: string }",
+    "an unexported alias": "§type A = string;",
+    "an unexported constant": '§const A = "a";',
+    "a let": 'export §let A = "a";',
+    "a var": 'export §var A = "a";',
+    "a statement": "§console.log(1);",
+    "a generic interface": "export interface A§<T> { a: T }",
+    "a generic alias": "export type A§<T> = T[];",
+    # -- constants
+    "several constants in one statement": 'export const A = "a", §B = "b";',
+    "a computed constant": "export const A = §1 + 2;",
+    "an object constant": "export const A = §{ a: 1 };",
+    "an array constant": "export const A = §[1];",
+    "an asserted constant": 'export const A = §"a" as const;',
+    "a template constant": "export const A = §`a`;",
+    "a typed constant": 'export const A§: string = "a";',
+    "a constant from another": "export const A = 1;\nexport const B = §A;",
+    "a hexadecimal constant": "export const A = §0x10;",
+    "an exponent": "export const A = §1e3;",
+    "a big integer": "export const A = §10n;",
+    "a number with separators": "export const A = §1_000;",
+    "a positive sign": "export const A = §+1;",
+    "null as a constant": "export const A = §null;",
+    # -- types
+    "a tuple": "export type A = §[string, number];",
+    "a template literal type": "export type A = §`a-${string}`;",
+    "a mapped type": "export type A = { [§K in string]: number };",
+    "a mapped type with modifiers": "export type A = { readonly [§K in keyof B]?: B[K] };",
+    "a conditional type": "export type A = §string extends number ? string : number;",
+    "an infer type": "export type A = §string extends (infer U)[] ? U : string;",
+    "a keyof type": "export interface B { a: string }\nexport type A = §keyof B;",
+    "an indexed access type": 'export interface B { a: string }\nexport type A = §B["a"];',
+    "a function type": "export type A = §(a: string) => string;",
+    "a constructor type": "export type A = §new (a: string) => string;",
+    "a readonly array": "export type A = §readonly string[];",
+    "a type predicate's this": "export type A = §this;",
+    "a qualified name": "export type A = §B.C;",
+    "a qualified typeof": "export type A = §typeof B.c;",
+    "an import type": 'export type A = §import("./x").X;',
+    "a unique symbol": "export interface B { a: §unique symbol }",
+    "void": "export type A = §void;",
+    "never": "export type A = §never;",
+    "symbol": "export type A = §symbol;",
+    "bigint": "export type A = §bigint;",
+    "undefined": "export type A = string | §undefined;",
+    "Partial": "export interface B { a: string }\nexport type A = §Partial<B>;",
+    "Pick": 'export interface B { a: string }\nexport type A = §Pick<B, "a">;',
+    "Omit outside extends": 'export interface B { a: string }\nexport type A = §Omit<B, "a">;',
+    "an unknown generic": "export type A = §Map<string, string>;",
+    "Array of two": "export type A = §Array<string, string>;",
+    "a record with other keys": "export type A = §Record<number, string>;",
+    "a record with literal keys": 'export type A = §Record<"a" | "b", string>;',
+    # -- members
+    "a method": "export interface A { §f(): string }",
+    "an optional method": "export interface A { §f?(): string }",
+    "a call signature": "export interface A { §(a: string): string }",
+    "a construct signature": "export interface A { §new (a: string): A }",
+    "a readonly member": "export interface A { §readonly a: string }",
+    "a computed key": "export interface A { §[K]: string }",
+    "a numeric key": "export interface A { §1: string }",
+    "a member without a type": "export interface A { §a }",
+    "a getter": "export interface A { §get a(): string }",
+    "a duplicate member": "export interface A {\n  a: string;\n  §a: number;\n}",
+    "a duplicate member under quotes": 'export interface A { a: string; §"a": string }',
+    "a numeric index": "export interface A { [k: §number]: string }",
+    "a symbol index": "export interface A { [k: §symbol]: string }",
+    "a literal index": "export interface A { [§k: Key]: string }\nexport type Key = string;",
+    "a readonly index": "export interface A { §readonly [k: string]: string }",
+    "two index signatures": "export interface A { [k: string]: string; §[l: string]: string }",
+    # -- bases
+    "a generic base": "export interface B { a: string }\nexport interface A extends §Partial<B> { }",
+    "Omit with a computed key": "export interface B { a: string }\nexport interface A extends Omit<B, §keyof B> { }",
+    "Omit without a key": "export interface B { a: string }\nexport interface A extends §Omit<B> { }",
+    "Omit of an inline object": 'export interface A extends §Omit<{ a: string }, "a"> { }',
+    "a qualified base": "export interface A extends §B.C { }",
+    # -- names
+    "a duplicate type": "export interface A { a: string }\n§export interface A { b: string }",
+    "a duplicate alias": "export type A = string;\n§export type A = number;",
+    "a constant with a type's name": "export type A = string;\n§export const A = 1;",
+    "a dangling type": "export type A = string | §Missing;",
+    "a dangling member type": "export interface A {\n  a?: §Missing[];\n}",
+    "a dangling base": "export interface A extends §Missing { }",
+    "a dangling Omit": 'export interface A extends Omit<§Missing, "a"> { }',
+    "a dangling constant": "export interface A { a: §typeof MISSING }",
+    "typeof a type": "export type B = string;\nexport interface A { a: §typeof B }",
+    "a constant as a type": "export const B = 1;\nexport type A = §B;",
+    # -- comments
+    "an unknown tag": "/**\n * Text.\n *\n * §@since 2025\n */\nexport type A = string;",
+    "an unknown tag on one line": "§/** @since 2025 */\nexport type A = string;",
+    "an unknown tag on a member": "export interface A {\n  /**\n   * §@default 1\n   */\n  a: number;\n}",
+    "a minimum that is no number": "export interface A {\n  §/** @minimum low */\n  a: number;\n}",
+    # -- syntax
+    "garbage": "§%%% garbage",
+    "a missing brace": "export interface A {\n  a: string;§\n",
+    "a missing name": "§export interface { a: string }",
+    "a missing type": "export type A =§ ;",
+    "a stray bracket": "export type A = string§[;",
+}  # fmt: skip
+
+
+def mark(fixture: str) -> tuple[str, int, int]:
+    """The source of a fixture and the line and column of its mark."""
+    before, found, _ = fixture.partition(MARK)
+    assert found
+    return fixture.replace(MARK, ""), before.count("\n") + 1, len(before.rpartition("\n")[2]) + 1
+
+
+def refusal(source: str) -> SchemaError:
+    with pytest.raises(SchemaError) as caught:
+        parse(source)
+    return caught.value
+
+
+@pytest.mark.parametrize("fixture", REFUSED.values(), ids=REFUSED.keys())
+def test_an_unsupported_construct_is_refused_with_its_place(fixture: str) -> None:
+    source, line, column = mark(fixture)
+    error = refusal(source)
+    assert (error.line, error.column) == (line, column), str(error)
+    shown = source.split("\n")[line - 1]
+    first, second, third = str(error).split("\n")
+    assert first.startswith(f"schema.ts:{line}:{column}: ")
+    assert second == "    " + shown
+    assert third == "    " + " " * (column - 1) + "^"
+
+
+@pytest.mark.parametrize(
+    ("fixture", "word"),
+    [
+        (REFUSED["an enum"], "an enum"),
+        (REFUSED["a tuple"], "a tuple type"),
+        (REFUSED["a template literal type"], "a template literal type"),
+        (REFUSED["a mapped type"], "a mapped type"),
+        (REFUSED["a namespace"], "a namespace"),
+        (REFUSED["a generic interface"], "a generic declaration"),
+        (REFUSED["a conditional type"], "a conditional type"),
+        (REFUSED["a keyof type"], "a keyof type"),
+        (REFUSED["an indexed access type"], "an indexed access type"),
+        (REFUSED["a function type"], "a function type"),
+        (REFUSED["a method"], "a method signature"),
+        (REFUSED["an import"], "an import"),
+        (REFUSED["a class"], "a class"),
+        (REFUSED["a function"], "a function"),
+        (REFUSED["a computed constant"], "a computed constant"),
+        (REFUSED["Partial"], "'Partial'"),
+        (REFUSED["never"], "'never'"),
+        (REFUSED["a duplicate type"], "first on line 1"),
+        (REFUSED["a dangling type"], "'Missing' is not declared"),
+        (REFUSED["a dangling constant"], "the constant 'MISSING'"),
+        (REFUSED["an unknown tag"], "'@since'"),
+        (REFUSED["a missing brace"], "'}' is missing"),
+    ],
+)
+def test_the_message_names_the_construct(fixture: str, word: str) -> None:
+    assert word in refusal(mark(fixture)[0]).message
+
+
+def test_the_error_is_one_that_the_command_turns_into_exit_code_3() -> None:
+    assert isinstance(refusal("export enum E { A }"), CodegenError)
+    assert EXIT_CODE == 3
+
+
+def test_the_column_counts_characters_and_not_bytes() -> None:
+    error = refusal('export type A = "żółć — 🐍" | never;')
+    assert error.column == len('export type A = "żółć — 🐍" | ') + 1
+    assert error.source_line.startswith('export type A = "żółć')
+
+
+def test_the_caret_stands_under_the_column_behind_tabs() -> None:
+    error = refusal("export interface A {\n\t\ta: never;\n}")
+    assert (error.line, error.column) == (2, 6)
+    _, shown, caret = str(error).split("\n")
+    assert shown.index("never") == caret.index("^")
+
+
+def test_a_carriage_return_is_no_part_of_the_shown_line() -> None:
+    error = refusal("export type A = string;\r\nexport type B = never;\r\n")
+    assert (error.line, error.column) == (2, 17)
+    assert error.source_line == "export type B = never;"
+
+
+def test_a_byte_order_mark_is_passed_over_and_not_counted() -> None:
+    assert parse("\ufeffexport type A = string;") == parse("export type A = string;")
+    assert refusal("\ufeffexport type A = never;").column == 17
+
+
+def test_windows_line_ends_make_no_difference() -> None:
+    source = "/**\n * Two\n * lines.\n *\n * @category C\n */\nexport interface A {\n  /** Text. */\n  a: string; // note\n}\n"
+    assert parse(source.replace("\n", "\r\n")) == parse(source)
+
+
+@needs_upstream
+def test_windows_line_ends_make_no_difference_to_a_whole_file() -> None:
+    from support import FOURTH, upstream_module
+
+    crlf = upstream_text(FOURTH).replace("\n", "\r\n")
+    assert ir.contract(parse(crlf)) == ir.contract(upstream_module(FOURTH))
+
+
+# -- what is read ----------------------------------------------------------------------------------------
+
+
+def alias(type_text: str, before: str = "") -> ir.TypeExpr:
+    decl = parse(f"{before}\nexport type T = {type_text};").types["T"]
+    assert isinstance(decl, ir.Alias)
+    return decl.type
+
+
+STRING, NUMBER, NULL = ir.Prim("string"), ir.Prim("number"), ir.Prim("null")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("string", STRING),
+        ("unknown", ir.Prim("unknown")),
+        ("any", ir.Prim("any")),
+        ("object", ir.Prim("object")),
+        ("null", NULL),
+        ("(string)", STRING),
+        ("string[]", ir.Array(STRING)),
+        ("string[][]", ir.Array(ir.Array(STRING))),
+        ("Array<string>", ir.Array(STRING)),
+        ("Array<string | null>", ir.Array(ir.Union((STRING, NULL)))),
+        ("(string | number)[]", ir.Array(ir.Union((STRING, NUMBER)))),
+        ("Record<string, number>", ir.Record(NUMBER)),
+        ("{}", ir.Obj()),
+        ("{ [key: string]: unknown }", ir.Obj((), ir.IndexSig("key", ir.Prim("unknown")))),
+        ("string | number | null", ir.Union((STRING, NUMBER, NULL))),
+        ("| string | number", ir.Union((STRING, NUMBER))),
+        ("string | (number | null)", ir.Union((STRING, NUMBER, NULL))),
+        ("(string | number) | null", ir.Union((STRING, NUMBER, NULL))),
+        ("(string | (number | (null)))", ir.Union((STRING, NUMBER, NULL))),
+        ("A & { a: string }", ir.Intersection((ir.Ref("A"), ir.Obj((ir.Field("a", STRING),))))),
+        ("A & (A & A)", ir.Intersection((ir.Ref("A"),) * 3)),
+        ("A & A | null", ir.Union((ir.Intersection((ir.Ref("A"), ir.Ref("A"))), NULL))),
+        ("(A | null) & A", ir.Intersection((ir.Union((ir.Ref("A"), NULL)), ir.Ref("A")))),
+        ("typeof C", ir.ConstRef("C")),
+        ('"text"', ir.Lit("text")),
+        ("'text'", ir.Lit("text")),
+        ('""', ir.Lit("")),
+        ("5", ir.Lit(5)),
+        ("-5", ir.Lit(-5)),
+        ("1.5", ir.Lit(1.5)),
+        ("true", ir.Lit(True)),
+        ("false", ir.Lit(False)),
+        (r'"a\nb\t\"\\\u0041\x42\u{1F40D}\0"', ir.Lit('a\nb\t"\\AB🐍\0')),
+        (r"'it\'s'", ir.Lit("it's")),
+        ('"żółć — 🐍"', ir.Lit("żółć — 🐍")),
+        ("string /* a */ | /* b */ number // c", ir.Union((STRING, NUMBER))),
+        ("/* a */ string[]", ir.Array(STRING)),
+        ("Array</* a */ string>", ir.Array(STRING)),
+        ("(/* a */ string)", STRING),
+    ],
+)
+def test_a_type_is_read(text: str, expected: ir.TypeExpr) -> None:
+    found = alias(text.replace("// c", "// c\n"), "export const C = 1;\nexport interface A { a: string }")
+    assert found == expected
+    assert not isinstance(found, ir.Lit) or repr(found) == repr(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [('"2.0"', "2.0"), ("-32700", -32700), ("0", 0), ("1.0", 1.0), ("-0.5", -0.5), ("true", True)],
+)
+def test_a_constant_is_read(text: str, value: ir.Literal) -> None:
+    found = parse(f"export const C = {text};").consts["C"].value
+    assert repr(found) == repr(value)
+
+
+def test_an_interface_is_read() -> None:
+    source = """\
+export interface Base { [key: string]: unknown }
+export interface Wide { a: string; b: string }
+export interface Thing extends Base, Omit<Wide, "a" | "b"> {
+  name: string;
+  "quoted-name/x"?: number,
+  'single': true
+  inline: { a?: string; [rest: string]: unknown };
+  [key: string]: unknown;
+}
+"""
+    thing = parse(source).types["Thing"]
+    assert isinstance(thing, ir.Interface)
+    assert thing.bases == (ir.Ref("Base"), ir.Omit("Wide", ("a", "b")))
+    assert thing.index == ir.IndexSig("key", ir.Prim("unknown"))
+    inline = ir.Obj((ir.Field("a", STRING, optional=True),), ir.IndexSig("rest", ir.Prim("unknown")))
+    assert thing.fields == (
+        ir.Field("name", STRING),
+        ir.Field("quoted-name/x", NUMBER, optional=True),
+        ir.Field("single", ir.Lit(True)),
+        ir.Field("inline", inline),
+    )
+
+
+def test_source_order_and_lines_are_kept() -> None:
+    module = parse(
+        '\n// c\nexport const B = 1;\n\nexport type A =\n  | "a"\n  | "b";\nexport interface Z {}\n'
+    )
+    assert [d.name for d in module.decls] == ["B", "A", "Z"]
+    assert [(d.span.line, d.span.end_line) for d in module.decls] == [(3, 3), (5, 7), (8, 8)]
+
+
+def test_a_forward_reference_is_fine() -> None:
+    assert list(parse("export type A = B;\nexport type B = string;").types) == ["A", "B"]
+
+
+def test_an_empty_file_declares_nothing() -> None:
+    assert parse("") == parse("// only a comment\n") == ir.Module(())
+
+
+# -- comments --------------------------------------------------------------------------------------------
+
+
+def doc_of(source: str, name: str = "A") -> ir.Doc:
+    return next(d.doc for d in parse(source).decls if d.name == name)
+
+
+def member_doc(body: str, name: str = "a") -> ir.Doc:
+    decl = parse(f"export interface A {{\n{body}\n}}").types["A"]
+    assert isinstance(decl, ir.Interface)
+    return next(f.doc for f in decl.fields if f.name == name)
+
+
+def test_jsdoc_loses_its_stars_and_keeps_its_lines() -> None:
+    found = doc_of("/**\n * One.\n *\n * - two\n *   three\n */\nexport type A = string;")
+    assert found.text == "One.\n\n- two\n  three"
+
+
+def test_jsdoc_behind_a_line_comment_still_counts() -> None:
+    found = doc_of("/** Text.\n * @category C */\n// a line in between\nexport type A = string;")
+    assert found.text == "Text."
+    tagged = parse("/** @category C */\n// a line\nexport type A = string;").types["A"]
+    assert tagged.tags.category == "C"
+
+
+def test_the_last_jsdoc_comment_counts() -> None:
+    assert doc_of("/** First. */\n/** Second. */\nexport type A = string;").text == "Second."
+
+
+def test_a_line_comment_is_no_documentation() -> None:
+    assert doc_of("// eslint-disable-next-line\nexport type A = string;") == ir.NO_DOC
+    assert member_doc("// eslint-disable-next-line\na: string;") == ir.NO_DOC
+
+
+def test_a_one_line_block_comment_is_a_heading_for_all_that_follows() -> None:
+    source = "/* Tools */\n/** Text. */\nexport type A = string;\nexport type B = string;\n/* Other */\nexport type C = string;"
+    assert [d.doc.section for d in parse(source).decls] == ["Tools", "Tools", "Other"]
+    assert doc_of(source).text == "Text."
+
+
+def test_a_heading_cuts_off_the_comments_above_it() -> None:
+    found = doc_of("/** Stray. */\n\n/* Tools */\nexport type A = string;")
+    assert (found.text, found.section) == (None, "Tools")
+
+
+def test_a_block_comment_of_several_lines_is_a_note_and_no_heading() -> None:
+    found = doc_of("/* Policy\n * in two lines.\n */\nexport type A = string;")
+    assert (found.text, found.notes, found.section) == (None, "Policy\nin two lines.", None)
+    assert member_doc("/*\n * A note.\n */\na: string;").notes == "A note."
+
+
+def test_a_comment_behind_a_member_belongs_to_it_and_not_to_the_next() -> None:
+    body = "a: string; // about a\n/** About b. */\nb: string; // ignored\nc: string;"
+    assert member_doc(body).notes == "about a"
+    assert (member_doc(body, "b").text, member_doc(body, "b").notes) == ("About b.", None)
+    assert member_doc(body, "c") == ir.NO_DOC
+
+
+def test_comments_behind_enum_literals_are_kept_by_member() -> None:
+    found = doc_of(
+        'export type A =\n  | "a" // first\n  | "b"\n  | "c" // third\n  | "d"; // last\n\n/** B. */\nexport type B = string;'
+    )
+    assert found.members == ((0, "first"), (2, "third"), (3, "last"))
+
+
+def test_the_comment_behind_the_last_literal_is_not_the_next_declarations() -> None:
+    source = 'export type A = \n  | "a"\n  | "b"; // last\nexport interface B { a: string }'
+    assert doc_of(source).members == ((1, "last"),)
+    assert doc_of(source, "B") == ir.NO_DOC
+
+
+def test_the_text_of_a_tag_runs_to_the_next_tag() -> None:
+    source = "/**\n * Text.\n *\n * @deprecated Use\n * something else.\n * @see {@link B}\n * @internal\n */\nexport type A = string;"
+    decl = parse(source).types["A"]
+    assert decl.doc.text == "Text."
+    assert decl.doc.tags == (("deprecated", "Use\nsomething else."), ("see", "{@link B}"))
+    assert decl.tags == ir.Tags(deprecated=True, internal=True)
+
+
+def test_every_tag_that_machines_act_on_is_read() -> None:
+    source = """\
+export interface A {
+  /**
+   * @format uri-template
+   * @TJS-type number
+   * @minimum 0
+   * @maximum 1.5
+   * @maxItems 100
+   * @nullable
+   * @category C D
+   */
+  a: number;
+}
+"""
+    decl = parse(source).types["A"]
+    assert isinstance(decl, ir.Interface)
+    assert decl.fields[0].tags == ir.Tags(
+        format="uri-template", minimum=0, maximum=1.5, max_items=100, tjs_type="number", nullable=True, category="C D"
+    )  # fmt: skip
+
+
+def test_an_at_sign_inside_a_line_is_no_tag() -> None:
+    assert (
+        doc_of("/** Mail a@b.c or {@link A}. */\nexport type A = string;").text == "Mail a@b.c or {@link A}."
+    )
+
+
+def test_an_empty_block_comment_is_nothing() -> None:
+    assert doc_of("/**/\nexport type A = string;").text is None
+
+
+# -- fragments -------------------------------------------------------------------------------------------
+
+
+def test_a_fragment_is_one_member_whose_names_are_not_looked_up() -> None:
+    found = typescript.parse_fragment("a?: Missing | integer;", "overlay.toml")
+    assert found == ir.Field("a", ir.Union((ir.Ref("Missing"), ir.Ref("integer"))), optional=True)
+
+
+@pytest.mark.parametrize("text", ["a: ;", "never", "a(): string", "}", "a: never"])
+def test_a_fragment_that_is_no_member_is_refused(text: str) -> None:
+    with pytest.raises(SchemaError):
+        typescript.parse_fragment(text, "overlay.toml")
+
+
+@pytest.mark.parametrize("text", ["", "a: string; b: string;"])
+def test_a_fragment_that_is_not_one_member_is_refused(text: str) -> None:
+    with pytest.raises(SchemaError):
+        typescript.parse_fragment(text, "overlay.toml")

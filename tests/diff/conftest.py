@@ -1,0 +1,20 @@
+"""The pinned revisions are read once for all diff tests: reading them is other tests' business."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcprev_codegen.sources import Revision
+from support import load
+
+
+def _once(_folder: Path, revision: str) -> Revision:
+    return load(revision)
+
+
+@pytest.fixture(autouse=True)
+def read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("sides", "comparison", "histories"):
+        monkeypatch.setattr(f"mcprev_codegen.diff.{module}.load", _once)

@@ -1,0 +1,48 @@
+"""Helpers of the diff tests: reports between pinned revisions, and revisions made of a text or a module."""
+
+from __future__ import annotations
+
+import tempfile
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from mcprev_codegen import ir
+from mcprev_codegen.diff import Change, Report, compare_sides
+from mcprev_codegen.printer import print_module
+from mcprev_codegen.sources import Revision, load_file
+from support import DATED, SCHEMA, load
+
+PAIRS: Final = tuple(pairwise(DATED))
+
+
+@cache
+def report(old: str, new: str) -> Report:
+    """The report between two pinned revisions."""
+    return compare_sides(SCHEMA, load(old), load(new))
+
+
+@cache
+def revision_of(text: str, name: str | None = None) -> Revision:
+    """A revision that is not pinned, from the text of its schema.ts."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "schema.ts"
+        path.write_text(text, encoding="utf-8")
+        return load_file(SCHEMA, path, name, lenient=True)
+
+
+def revision_from(module: ir.Module, name: str) -> Revision:
+    """A revision that is not pinned, from its declarations."""
+    return revision_of(print_module(module), name)
+
+
+def expanded(change: Change) -> list[str]:
+    """The paths a change is about: its own, and the same member of every type that inherits it."""
+    rest = change.path.partition(".")[2]
+    return [change.path, *(f"{heir}.{rest}" for heir in change.affects)]
+
+
+def found(told: Report, path: str, rule: str) -> list[Change]:
+    """The changes of one rule at one path."""
+    return [change for change in told.changes if change.path == path and change.id == rule]

@@ -1,0 +1,145 @@
+"""Known mutations are found, exactly they, with the right verdicts; messages of one side prove them on the other."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpus import Corpus
+from diff.diffing import revision_from
+from diff.mutations import Mutation, Object, Told, mutations
+from mcprev_codegen import ir
+from mcprev_codegen.diff import Change, Level, Report, compare
+from mcprev_codegen.diff.view import View, view
+from mcprev_codegen.jsonschema import Renderer
+from mcprev_codegen.sources import Revision
+from support import DATED, complaints, load, validator
+
+
+@cache
+def _base(name: str) -> View:
+    """A pinned revision without its prose and without its pin."""
+    return view(revision_from(load(name).declared.module, name))
+
+
+@cache
+def _mutations(name: str) -> list[Mutation]:
+    return mutations(_base(name))
+
+
+@st.composite
+def _some(draw: st.DrawFn) -> tuple[str, list[Mutation]]:
+    name = draw(st.sampled_from(DATED))
+    kinds = sorted({m.name for m in _mutations(name)})
+    chosen: list[Mutation] = []
+    for kind in draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=4, unique=True)):
+        mutation = draw(st.sampled_from([m for m in _mutations(name) if m.name == kind]))
+        if all(_apart(mutation, other) for other in chosen):
+            chosen.append(mutation)
+    return name, chosen
+
+
+def _apart(one: Mutation, other: Mutation) -> bool:
+    """Whether two mutations are about different things; a rename moves every path below it."""
+    tables = {t.path for t in one.told} & {t.path for t in other.told}
+    return one.type != other.type and not tables
+
+
+@given(_some())
+@settings(max_examples=30)
+def test_random_known_mutations_are_found_and_nothing_else(case: tuple[str, list[Mutation]]) -> None:
+    name, chosen = case
+    old, new = _mutated(name, chosen)
+    expected = sorted((t for mutation in chosen for t in mutation.told), key=repr)
+    assert _told(compare(old.revision, new.revision)) == expected
+
+
+@given(_some())
+@settings(max_examples=10)
+def test_the_way_back_from_random_mutations_has_the_mirrors(case: tuple[str, list[Mutation]]) -> None:
+    name, chosen = case
+    old, new = _mutated(name, chosen)
+    back = compare(new.revision, old.revision)
+    harmed = {
+        (c.new.path if c.new else c.old.path if c.old else "")
+        for c in compare(old.revision, new.revision).changes
+        if c.worst != "ok"
+    }
+    assert {c.old.path if c.old else c.path for c in back.changes if c.worst != "ok"} >= harmed - _codes(back)
+
+
+def _codes(told: Report) -> set[str]:
+    """Constants: to get one back is no harm."""
+    return {c.path for c in told.changes if c.kind == "constant"}
+
+
+def _mutated(name: str, chosen: list[Mutation]) -> tuple[View, View]:
+    module: ir.Module = load(name).declared.module
+    for mutation in sorted(chosen, key=lambda m: m.name == "rename"):
+        module = mutation.apply(module)
+    return _base(name), view(revision_from(module, name))
+
+
+def _told(report: Report) -> list[Told]:
+    changes = [c for c in report.changes if c.level is not Level.DOC]
+    return sorted(
+        (Told(c.id, c.path, c.old_to_new.verdict.value, c.new_to_old.verdict.value) for c in changes),
+        key=repr,
+    )
+
+
+KINDS = sorted({mutation.name for name in DATED for mutation in _mutations(name)})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_mutation_in_every_revision_that_has_it(kind: str) -> None:
+    for name in DATED:
+        own = [m for m in _mutations(name) if m.name == kind]
+        for mutation in own[len(own) // 3 : len(own) // 3 + 1]:
+            old, new = _mutated(name, [mutation])
+            told = compare(old.revision, new.revision)
+            assert _told(told) == sorted(mutation.told, key=repr), (name, mutation.type)
+            _prove(old, new, mutation, [c for c in told.changes if c.level is Level.WIRE])
+
+
+# -- proof by decoding ---------------------------------------------------------------------------------------------
+
+
+def _prove(old: View, new: View, mutation: Mutation, changes: list[Change]) -> None:
+    """Samples of one side against the schema of the other: what is ok decodes, what is not has a witness."""
+    if mutation.type not in old.schema.types or mutation.type not in new.schema.types:
+        return
+    for sender, receiver, verdicts, witness in (
+        (old, new, {c.old_to_new.verdict.value for c in changes}, mutation.old_witness),
+        (new, old, {c.new_to_old.verdict.value for c in changes}, mutation.new_witness),
+    ):
+        for sample in _samples(sender, mutation.type):
+            refused = complaints(_checker(receiver, mutation.type), sample)
+            assert not refused or verdicts - {"ok"}, (mutation.name, mutation.type, refused)
+        if witness is not None:
+            value = witness(_smallest(sender, mutation.type))
+            assert complaints(_checker(sender, mutation.type), value) == []
+            assert complaints(_checker(receiver, mutation.type), value) != []
+            assert verdicts - {"ok"}
+
+
+def _samples(side: View, name: str) -> list[Any]:
+    return list(Corpus(_plain(side)).samples(name))
+
+
+def _smallest(side: View, name: str) -> Object:
+    return cast("Object", Corpus(_plain(side)).sample(ir.Ref(name), full=False))
+
+
+def _plain(side: View) -> Revision:
+    """The revision as the comparison sees it: without the overlay."""
+    own = side.revision
+    return Revision(own.name, None, own.declared, side.schema, own.facts, own.methods, own.senders)
+
+
+def _checker(side: View, name: str) -> Any:
+    return validator(Renderer(side.schema).definitions(), name)

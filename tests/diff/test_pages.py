@@ -1,0 +1,170 @@
+"""The HTML page in a real browser, and the pages of `docs/revisions/`."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from typing_extensions import override
+
+from diff.diffing import PAIRS, report
+from mcprev_codegen.diff import Change, Level, Report, Selection, select
+from mcprev_codegen.diff.render_html import report_html
+from mcprev_codegen.docs_revisions import INDEX, MATRIX, render
+from support import DATED, FIFTH, FOURTH, SCHEMA, load
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync", "--no-first-run", "--hide-scrollbars", "--host-resolver-rules=MAP * ~NOTFOUND",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(report_html(_shown()), encoding="utf-8")
+    return path
+
+
+def _shown() -> Report:
+    return select(report(FOURTH, FIFTH), Selection(Level.NOMINAL))
+
+
+def _browse(page: Path, folder: Path, fragment: str, *flags: str) -> str:
+    """What the browser makes of the page, as its DOM."""
+    assert CHROMIUM is not None
+    url = page.as_uri() + (f"#{fragment}" if fragment else "")
+    done = subprocess.run(
+        [CHROMIUM, *FLAGS, f"--user-data-dir={folder}", *flags, url],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    return done.stdout
+
+
+class _Items(HTMLParser):
+    """The changes of a page that are not hidden, by fingerprint."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown: set[str] = set()
+        self.hidden: set[str] = set()
+
+    @override
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if tag == "li" and values.get("id"):
+            (self.hidden if "hidden" in values else self.shown).add(str(values["id"]))
+
+
+def _items(dom: str) -> _Items:
+    items = _Items()
+    items.feed(dom)
+    return items
+
+
+def _wanted(fragment: str) -> set[str]:
+    chosen = dict(part.split("=") for part in fragment.split("&") if part)
+
+    def fits(change: Change) -> bool:
+        return (
+            chosen.get("verdict", change.worst.value) == change.worst.value
+            and ("direction" not in chosen or chosen["direction"] in change.senders)
+            and ("method" not in chosen or chosen["method"] in change.methods)
+        )
+
+    return {c.fingerprint for c in _shown().changes if fits(c)}
+
+
+@needs_browser
+@pytest.mark.parametrize(
+    "fragment",
+    [
+        "",
+        "verdict=breaking",
+        "verdict=breaking&direction=client",
+        "direction=server&method=tools/call",
+        "verdict=nonsense",
+    ],
+)
+def test_the_page_filters_by_verdict_direction_and_method(page: Path, tmp_path: Path, fragment: str) -> None:
+    dom = _browse(page, tmp_path, fragment, "--dump-dom")
+    items = _items(dom)
+    wanted = _wanted("" if "nonsense" in fragment else fragment)
+    assert items.shown == wanted
+    assert items.shown | items.hidden == {c.fingerprint for c in _shown().changes}
+    assert f"{len(wanted)} of {len(_shown().changes)} changes" in dom
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_of_the_page_is_wider_than_the_window(page: Path, tmp_path: Path, width: int) -> None:
+    """A frame of that width: headless windows have a least width of their own."""
+    probe = tmp_path / "probe.html"
+    probe.write_text(
+        f'<iframe id="f" src="{page.as_uri()}" width="{width}" height="800"></iframe><script>'
+        'window.onload = function () { var d = document.getElementById("f").contentDocument.documentElement;'
+        'document.title = d.scrollWidth + " in " + d.clientWidth; };</script>',
+        encoding="utf-8",
+    )
+    dom = _browse(probe, tmp_path / "profile", "", "--allow-file-access-from-files", "--dump-dom")
+    measured = re.search(r"<title>(\d+) in (\d+)</title>", dom)
+    assert measured is not None
+    assert int(measured[1]) <= int(measured[2]) <= width
+
+
+def test_the_page_needs_no_network_and_holds_every_change(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r"""(?:src|href|action|url)\s*[=(]\s*["']?(?!#)[^"')\s>]+""", text) == []
+    assert "import " not in text.partition("<script>")[2]
+    items = _items(text)
+    assert items.shown == {c.fingerprint for c in _shown().changes}
+    assert items.hidden == set()
+
+
+def test_a_page_about_nothing_says_so() -> None:
+    assert "Nothing changed." in report_html(report(FIFTH, FIFTH))
+
+
+def test_texts_of_a_schema_are_escaped_on_the_page() -> None:
+    assert "<script>alert" not in report_html(report(FOURTH, FIFTH)).replace("<script>\n", "")
+
+
+# -- docs/revisions ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, str]:
+    return render(SCHEMA)
+
+
+def test_there_is_a_page_for_each_pair_a_matrix_and_an_index(pages: dict[str, str]) -> None:
+    assert set(pages) == {INDEX, MATRIX, *(f"{old}_{new}.md" for old, new in PAIRS)}
+    assert all(f"({name})" in pages[INDEX] for name in pages if name != INDEX)
+    assert all(text.endswith("\n") and not text.endswith("\n\n") for text in pages.values())
+
+
+def test_the_pages_are_the_same_every_time(pages: dict[str, str]) -> None:
+    assert render(SCHEMA) == pages
+
+
+def test_the_matrix_has_every_method_of_every_revision_with_its_direction(pages: dict[str, str]) -> None:
+    arrows: dict[tuple[str, ...], str] = {
+        ("client_to_server",): "→",
+        ("server_to_client",): "←",
+        ("client_to_server", "server_to_client"): "↔",
+    }
+    rows = {
+        cells[1].strip().strip("`"): [cell.strip() for cell in cells[2:-1]]
+        for cells in (line.split("|") for line in pages[MATRIX].splitlines() if line.startswith("| `"))
+    }
+    for column, revision in enumerate(DATED):
+        methods = load(revision).methods
+        for name, cells in rows.items():
+            assert cells[column][:1] == (arrows[methods[name].directions] if name in methods else "")
+        assert set(methods) <= set(rows)

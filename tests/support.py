@@ -1,0 +1,161 @@
+"""Helpers that the tests share: upstream's files, the repo's own inputs, JSON Schema, strict equality.
+
+Upstream's schema.ts, schema.json and examples are not part of the repo. They stand in `../shared/schema`
+beside the checkout or in the folder that `MCPREV_UPSTREAM_SCHEMA` names; tests that compare with them are
+marked with `needs_upstream` and skipped where there are none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, cast
+
+import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+
+from mcprev_codegen import ir, jsonschema, sources, typescript
+from mcprev_codegen.naming import module_name
+from mcprev_codegen.resolve import Schema
+from mcprev_codegen.revisions import load_pins
+from mcprev_codegen.sources import Revision
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+SCHEMA: Final = ROOT / "schema"
+GENERATED: Final = ROOT / "generated" / "mcprev_types"
+UPSTREAM: Final = Path(os.environ.get("MCPREV_UPSTREAM_SCHEMA") or ROOT.parent / "shared" / "schema")
+
+REVISIONS: Final = tuple(load_pins(SCHEMA))
+DATED: Final = tuple(name for name in REVISIONS if name[0].isdigit())
+FIRST, SECOND, THIRD, FOURTH, FIFTH = DATED[:5]
+DRAFT: Final = "draft"
+
+needs_upstream: Final = pytest.mark.skipif(
+    not (UPSTREAM / FIFTH / "schema.ts").is_file(),
+    reason=f"upstream's schema files are not in {UPSTREAM}; set MCPREV_UPSTREAM_SCHEMA to where they are",
+)
+each_revision: Final = pytest.mark.parametrize("revision", REVISIONS)
+each_dated: Final = pytest.mark.parametrize("revision", DATED)
+
+
+# -- inputs ----------------------------------------------------------------------------------------------
+
+
+@cache
+def load(revision: str) -> Revision:
+    """A pinned revision of the repo, understood; shared, so it must not be changed."""
+    return sources.load(SCHEMA, revision)
+
+
+def upstream_path(revision: str) -> Path:
+    """Upstream's schema.ts of a revision."""
+    return UPSTREAM / revision / "schema.ts"
+
+
+@cache
+def upstream_text(revision: str) -> str:
+    """The text of upstream's schema.ts."""
+    return upstream_path(revision).read_text(encoding="utf-8")
+
+
+@cache
+def upstream_module(revision: str) -> ir.Module:
+    """Upstream's schema.ts, parsed, prose included."""
+    return typescript.parse(upstream_text(revision), str(upstream_path(revision)))
+
+
+@cache
+def upstream_definitions(revision: str) -> dict[str, Any]:
+    """The definitions of upstream's schema.json, with references spelled `#/$defs/...`."""
+    text = (UPSTREAM / revision / "schema.json").read_text(encoding="utf-8")
+    document: dict[str, Any] = json.loads(text.replace("#/definitions/", "#/$defs/"))
+    return cast("dict[str, Any]", document.get("$defs") or document["definitions"])
+
+
+@cache
+def faithful_definitions(revision: str) -> dict[str, Any]:
+    """The faithful rendering of what a revision declares, before hoisting and without the overlay."""
+    return cast("dict[str, Any]", jsonschema.Renderer(load(revision).declared).definitions())
+
+
+@cache
+def shipped_document(revision: str) -> dict[str, Any]:
+    """The schema.json in the revision's package."""
+    text = (GENERATED / module_name(revision) / "schema.json").read_text(encoding="utf-8")
+    return cast("dict[str, Any]", json.loads(text))
+
+
+def package(revision: str, module: str) -> ModuleType:
+    """A module of a revision's generated package, such as `models`."""
+    return import_module(f"mcprev_types.{module_name(revision)}.{module}")
+
+
+def parse(source: str) -> ir.Module:
+    """A piece of TypeScript, parsed."""
+    return typescript.parse(source, "schema.ts")
+
+
+def schema_of(source: str) -> Schema:
+    """A piece of TypeScript, parsed and ready to be asked."""
+    return Schema(parse(source), "schema.ts", source.split("\n"))
+
+
+# -- JSON ------------------------------------------------------------------------------------------------
+
+
+def same(left: object, right: object) -> bool:
+    """Whether two JSON values are the same in value *and* kind: 1, 1.0 and true are three things.
+
+    The order of an object's members does not count; the sign of a zero does.
+    """
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict):
+        mine, theirs = cast("dict[str, object]", left), cast("dict[str, object]", right)
+        return mine.keys() == theirs.keys() and all(same(mine[key], theirs[key]) for key in mine)
+    if isinstance(left, list):
+        ours, others = cast("list[object]", left), cast("list[object]", right)
+        return len(ours) == len(others) and all(map(same, ours, others))
+    return repr(left) == repr(right)
+
+
+def validator(definitions: Mapping[str, Any], name: str) -> Draft202012Validator:
+    """A JSON Schema validator for one of some definitions."""
+    return Draft202012Validator(
+        {"$schema": jsonschema.DIALECT, "$ref": f"#/$defs/{name}", "$defs": definitions}
+    )
+
+
+def check_metaschema(document: Mapping[str, Any]) -> None:
+    """Raise when a document is no JSON Schema 2020-12."""
+    Draft202012Validator.check_schema(document)
+
+
+def complaints(checker: Draft202012Validator, value: Any) -> list[str]:
+    """What a validator has against a value."""
+    found: Any = checker
+    return [f"{error.json_path}: {error.message}" for error in found.iter_errors(value)]
+
+
+def walk(value: object) -> Iterator[object]:
+    """A JSON value and everything inside it."""
+    yield value
+    if isinstance(value, dict):
+        for item in cast("dict[str, object]", value).values():
+            yield from walk(item)
+    elif isinstance(value, list):
+        for item in cast("list[object]", value):
+            yield from walk(item)
+
+
+@cache
+def lossy_definitions() -> dict[str, dict[str, str]]:
+    """By revision, the definitions in which upstream's schema.json loses something, with the reason code."""
+    path = ROOT / "tests" / "codegen" / "faithful_differences.toml"
+    return cast("dict[str, dict[str, str]]", tomllib.loads(path.read_text(encoding="utf-8")))
