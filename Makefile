@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-PACKAGE_CODE := runtime codegen tests benchmarks
+PYTHON_CODE := runtime codegen tests benchmarks examples
 
 .PHONY: setup generate check lint types imports generated test bench clean
 .DEFAULT_GOAL := test
@@ -31,7 +31,7 @@ check: lint types imports generated
 
 lint: setup
 	$(BIN)/ruff check .
-	$(BIN)/black --quiet --check $(PACKAGE_CODE)
+	$(BIN)/black --quiet --check $(PYTHON_CODE)
 
 types: setup
 	$(BIN)/mypy

@@ -25,7 +25,7 @@ def main() -> None:
             result = generate(folder, Path(scratch) / "mcprev_types")
             seconds.append(time.perf_counter() - started)
             lines = sum(text.count("\n") for path, text in result.files.items() if path.suffix == ".py")
-    print(  # noqa: T201
+    print(
         f"generate, all revisions: median {statistics.median(seconds):.1f} s "
         f"(min {min(seconds):.1f}, max {max(seconds):.1f}); {lines} lines of Python"
     )

@@ -37,15 +37,15 @@ def main() -> None:
             if run:
                 times[name].append(seconds * 1000)
         if sys.stderr.isatty():
-            print(f"\r\x1b[Krun {run} of {RUNS}", end="", file=sys.stderr, flush=True)  # noqa: T201
+            print(f"\r\x1b[Krun {run} of {RUNS}", end="", file=sys.stderr, flush=True)
     if sys.stderr.isatty():
-        print("\r\x1b[K", end="", file=sys.stderr)  # noqa: T201
+        print("\r\x1b[K", end="", file=sys.stderr)
     floor = statistics.median(times["pydantic"])
-    print(f"{'import':<22} {'median ms':>9} {'min':>7} {'max':>7} {'over pydantic':>14}")  # noqa: T201
+    print(f"{'import':<22} {'median ms':>9} {'min':>7} {'max':>7} {'over pydantic':>14}")
     for name, values in times.items():
         median = statistics.median(values)
         line = f"{name:<22} {median:>9.1f} {min(values):>7.1f} {max(values):>7.1f} {median - floor:>14.1f}"
-        print(line)  # noqa: T201
+        print(line)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ _TEMPLATES: Final = Path(__file__).with_name("templates")
 _SUPPORT: Final = ("_base.py", "_lazy.py", "_spec.py")
 _MODULES: Final = ("constants", "deltas", "dispatch", "methods", "models")
 _IMPORTS: Final[tuple[Mapping[str, tuple[str, ...]], ...]] = (
-    {"typing": ("Annotated", "Any", "Literal", "Optional", "TypeAlias", "Union")},
+    {"typing": ("TYPE_CHECKING", "Annotated", "Any", "Literal", "Optional", "TypeAlias", "Union")},
     {"pydantic": ("MISSING", "Field", "Tag"), "typing_extensions": ("TypeAliasType",)},
     {
         ".._base": (
@@ -43,7 +43,7 @@ _IMPORTS: Final[tuple[Mapping[str, tuple[str, ...]], ...]] = (
 _DISPATCH: Final = ("ClientCalls", "ClientHandler", "ServerCalls", "ServerHandler")
 _TAKEN: Final = frozenset(
     [name for group in _IMPORTS for names in group.values() for name in names]
-    + ["ERROR_CODES", "METHODS", "REVISION", "TYPE_CHECKING", *_DISPATCH]
+    + ["ERROR_CODES", "METHODS", "REVISION", *_DISPATCH]
 )
 """What a type must not be called, because the modules or the package use the name."""
 
@@ -228,7 +228,7 @@ def shared_files(revisions: Sequence[Revision], latest: Revision, latest_models:
 
 def _exports(revision: Revision, models_text: str) -> dict[str, list[str]]:
     """The public names of a package by the module they live in; submodules stand under the empty name."""
-    declared = r"^(?:class )?([A-Za-z0-9]+)(?:\(|: TypeAlias = | = TypeAliasType)"
+    declared = r"^(?:class (?=\w+\()|(?:    )?(?=\w+: TypeAlias = ))(\w+)"
     return {
         "": list(_MODULES),
         "constants": sorted(["REVISION", "ERROR_CODES", *revision.schema.consts]),

@@ -166,33 +166,64 @@ class Planner:
         if isinstance(decl, ir.Interface):
             assert decl.index is not None
             return {"type": "object", "additionalProperties": self._type(decl.index.value)}
-        return self._type(decl.type)
+        return self._type(decl.type, self._cycle(name) - {name} if self._is_knot(name) else frozenset())
 
-    def _type(self, type_: ir.TypeExpr) -> Node:
+    def _type(self, type_: ir.TypeExpr, inline: frozenset[str] = frozenset()) -> Node:
+        """A type as JSON Schema; the aliases to `inline` are written out instead of named."""
         match type_:
             case ir.Prim(name):
                 return _PRIMITIVES[name]
             case ir.Lit() | ir.ConstRef():
                 return {"enum": [self.schema.literal(type_)]}
+            case ir.Ref(name) if name in inline:
+                decl = self.schema.types[name]
+                return self._type(decl.type, inline) if isinstance(decl, ir.Alias) else self._alias(name)
             case ir.Ref(name):
                 return {"$ref": f"#/$defs/{class_name(name)}"}
             case ir.Array(item):
-                return {"type": "array", "items": self._type(item)}
+                return {"type": "array", "items": self._type(item, inline)}
             case ir.Record(value):
-                return {"type": "object", "additionalProperties": self._type(value)}
+                return {"type": "object", "additionalProperties": self._type(value, inline)}
             case ir.Obj((), index):
-                return {"type": "object", "additionalProperties": self._type(index.value) if index else True}
+                values = self._type(index.value, inline) if index else True
+                return {"type": "object", "additionalProperties": values}
             case ir.Union(members):
-                return self._union(members)
+                return self._union(members, inline)
             case _:
                 raise AssertionError(f"hoisting leaves no {type(type_).__name__}")
 
-    def _union(self, members: tuple[ir.TypeExpr, ...]) -> Node:
+    def _union(self, members: tuple[ir.TypeExpr, ...], inline: frozenset[str]) -> Node:
         values = [self.schema.literal(m) for m in members]
         literals = [v for v in values if v is not None]
-        rest = [self._type(m) for m, v in zip(members, values, strict=True) if v is None]
+        rest = [self._type(m, inline) for m, v in zip(members, values, strict=True) if v is None]
         branches = [*([{"enum": literals}] if literals else []), *rest]
         return branches[0] if len(branches) == 1 else {"anyOf": branches}
+
+    def _is_knot(self, name: str) -> bool:
+        """Whether an alias is the first of a cycle: it refers to itself alone, and the others to it.
+
+        Type checkers follow one alias that names itself, but lose their way in several that name each other.
+        """
+        cycle = self._cycle(name)
+        return bool(cycle) and next(n for n in self.schema.types if n in cycle) == name
+
+    def _cycle(self, name: str) -> frozenset[str]:
+        """The aliases on a way from an alias back to itself; none when there is no such way."""
+        reached = self._aliases_from(name)
+        return (
+            frozenset(n for n in reached if name in self._aliases_from(n)) if name in reached else frozenset()
+        )
+
+    def _aliases_from(self, name: str) -> set[str]:
+        """The aliases that an alias mentions, directly or through others."""
+        seen: set[str] = set()
+        pending = [*ir.references(self.schema.types[name])]
+        while pending:
+            reached = pending.pop()
+            if reached not in seen and reached not in self.classes:
+                seen.add(reached)
+                pending += ir.references(self.schema.types[reached])
+        return seen
 
     # -- what only the template can say -------------------------------------------------------------------
 
@@ -211,21 +242,9 @@ class Planner:
                     "docstring": self.docs.get(name, ""),
                     "union": self._open(name),
                     "discriminator": attribute(found.property) if found else None,
-                    "recursive": self._recursive(name),
+                    "recursive": self._is_knot(name),
                 }
         return data
-
-    def _recursive(self, name: str) -> bool:
-        """Whether an alias leads back to itself through other aliases."""
-        schema = self.schema
-        seen: set[str] = set()
-        pending = [*ir.references(schema.types[name])]
-        while pending:
-            reached = pending.pop()
-            if reached not in seen and reached not in self.classes:
-                seen.add(reached)
-                pending += ir.references(schema.types[reached])
-        return name in seen
 
     def _attribute(self, owner: str, member: FlatField) -> Attribute:
         f = member.field
@@ -353,5 +372,9 @@ def _body(text: str) -> str:
     Rebuilding is left out: it would build every schema on import, which the first use does on its own.
     """
     lines = [line for line in text.split("\n") if not re.fullmatch(r"\w+\.model_rebuild\(\)", line)]
-    first = next(n for n, line in enumerate(lines) if re.match(r"class |[A-Za-z0-9]+(: TypeAlias)? = ", line))
+    first = next(
+        n
+        for n, line in enumerate(lines)
+        if re.match(r"class |if TYPE_CHECKING:|[A-Za-z0-9]+(: TypeAlias)? = ", line)
+    )
     return "\n".join(lines[first:])

@@ -3,7 +3,7 @@
 # Its sha256 is b2d3a00d4094e413a48628560fec60652169a3d2b427e8c629238e13f987723f.
 """The messages of MCP draft and everything they are made of, as pydantic models."""
 
-from typing import Annotated, Any, Literal, Optional, TypeAlias, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, TypeAlias, Union
 
 from pydantic import MISSING, Field, Tag
 from typing_extensions import TypeAliasType
@@ -672,6 +672,39 @@ class ElicitResult(Model):
     """Values entered, by field name; there only for a form that was accepted."""
 
 
+if TYPE_CHECKING:
+    JSONValue: TypeAlias = Optional[Union[str, int, float, bool, "dict[str, JSONValue]", "list[JSONValue]"]]
+else:
+    # A name at run time, too, for whoever follows the alias into itself.
+    JSONValue = TypeAliasType(
+        "JSONValue", Optional[Union[str, int, float, bool, "dict[str, JSONValue]", "list[JSONValue]"]]
+    )
+"""Any JSON value, null included.
+
+Sent by either side. Since 2026-07-28.
+
+See https://modelcontextprotocol.io/specification/draft/schema#jsonvalue
+"""
+
+
+JSONObject: TypeAlias = dict[str, JSONValue]
+"""JSON object: string keys with JSON values.
+
+Sent by either side. Since 2026-07-28.
+
+See https://modelcontextprotocol.io/specification/draft/schema#jsonobject
+"""
+
+
+JSONArray: TypeAlias = list[JSONValue]
+"""JSON array: a list of JSON values.
+
+Sent by either side. Since 2026-07-28.
+
+See https://modelcontextprotocol.io/specification/draft/schema#jsonarray
+"""
+
+
 MetaObject: TypeAlias = dict[str, Any]
 """Free-form metadata of a message or object; key prefixes that name MCP are reserved.
 
@@ -937,6 +970,79 @@ class CacheableResult(Result):
     """How long the result stays fresh after its arrival, in milliseconds; 0 if not at all."""
     cache_scope: Literal["public", "private"] = fallback("private")
     """`public` if a cached copy may serve anybody, `private` if only the same authorization context."""
+
+
+class ClientCapabilitiesSampling(Model):
+    """The client can answer `sampling/createMessage` with the help of a model.
+
+    Sent by either side. Since 2025-11-25.
+
+    See https://modelcontextprotocol.io/specification/draft/schema
+    """
+
+    context: Opt[JSONObject] = None
+    """The client honours `includeContext` values other than `none`."""
+    tools: Opt[JSONObject] = None
+    """The client accepts `tools` and `toolChoice` when sampling."""
+
+
+class ClientCapabilitiesElicitation(Model):
+    """The client can put questions to its user (`elicitation/create`); an empty object means forms only.
+
+    Sent by either side. Since 2025-11-25.
+
+    See https://modelcontextprotocol.io/specification/draft/schema
+    """
+
+    form: Opt[JSONObject] = None
+    """The client can show forms."""
+    url: Opt[JSONObject] = None
+    """The client can send the user to a URL."""
+
+
+class ClientCapabilities(Model):
+    """Optional features a client offers, declared with every request; unlisted ones may be added.
+
+    Sent by either side. Since 2024-11-05, changed in 2025-06-18, 2025-11-25, 2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#clientcapabilities
+    """
+
+    experimental: Opt[dict[str, JSONObject]] = None
+    """Features outside the standard, by name, each with its settings."""
+    roots: Opt[dict[str, Any]] = None
+    """The client can answer `roots/list`."""
+    sampling: Opt[ClientCapabilitiesSampling] = None
+    """The client can answer `sampling/createMessage` with the help of a model."""
+    elicitation: Opt[ClientCapabilitiesElicitation] = None
+    """The client can put questions to its user (`elicitation/create`); an empty object means forms only."""
+    extensions: Opt[dict[str, JSONObject]] = None
+    """Extensions the client understands: prefixed identifier to settings, which may be empty."""
+
+
+class ServerCapabilities(Model):
+    """Optional features a server offers, declared in its answer to `server/discover`; unlisted ones may be
+    added.
+
+    Sent by the server. Since 2024-11-05, changed in 2025-03-26, 2025-11-25, 2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#servercapabilities
+    """
+
+    experimental: Opt[dict[str, JSONObject]] = None
+    """Features outside the standard, by name, each with its settings."""
+    logging: Opt[JSONObject] = None
+    """The server can pass on what it logs (`notifications/message`)."""
+    completions: Opt[JSONObject] = None
+    """The server answers `completion/complete`."""
+    prompts: Opt[ServerCapabilitiesPrompts] = None
+    """The server has prompts."""
+    resources: Opt[ServerCapabilitiesResources] = None
+    """The server has resources."""
+    tools: Opt[ServerCapabilitiesTools] = None
+    """The server has tools."""
+    extensions: Opt[dict[str, JSONObject]] = None
+    """Extensions the server understands: prefixed identifier to settings, which may be empty."""
 
 
 class ProgressNotificationParams(NotificationParams):
@@ -1543,6 +1649,178 @@ See https://modelcontextprotocol.io/specification/draft/schema
 """
 
 
+class RequestMetaObject(Model):
+    """Metadata of a request, in which the client states its protocol version and capabilities each time.
+
+    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#requestmetaobject
+    """
+
+    progress_token: Opt[ProgressToken] = None
+    """Asks the receiver to report progress under this token; it may still send none."""
+    protocol_version: Annotated[str, wire("io.modelcontextprotocol/protocolVersion")]
+    """Protocol revision of this request; over HTTP the `MCP-Protocol-Version` header has to agree."""
+    client_info: Annotated[Opt[Implementation], wire("io.modelcontextprotocol/clientInfo")] = None
+    """Name and version of the client program; unverified, so good for logs and display only."""
+    client_capabilities: Annotated[ClientCapabilities, wire("io.modelcontextprotocol/clientCapabilities")]
+    """What the client can do during this request; nothing carries over to the next."""
+    log_level: Annotated[Opt[LoggingLevel], wire("io.modelcontextprotocol/logLevel")] = None
+    """Lowest severity of log messages wanted during this request; none are sent when absent."""
+
+
+class RequestParams(Model):
+    """Base of all request parameters.
+
+    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#requestparams
+    """
+
+    meta: RequestMetaObject
+    """Protocol version, client capabilities and other metadata of this request."""
+
+
+class MissingRequiredClientCapabilityErrorErrorData(Model):
+    """What is lacking.
+
+    Sent by the server. Since 2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema
+    """
+
+    required_capabilities: ClientCapabilities
+    """Capabilities the client would have to declare."""
+
+
+class DiscoverRequest(Model):
+    """The client may ask which protocol versions and features the server supports (`server/discover`).
+
+    Sent by the client. Since 2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#discoverrequest
+    """
+
+    method: Literal["server/discover"] = constant("server/discover")
+    """Wire name of the request or notification."""
+    params: RequestParams
+    """Arguments of the request or notification, by name."""
+    jsonrpc: Literal["2.0"] = constant("2.0")
+    """JSON-RPC version, always `2.0`."""
+    id: RequestId
+    """Identifier chosen by the requester and repeated in the response."""
+
+
+class DiscoverResult(CacheableResult):
+    """Protocol versions, capabilities and advice of the server, in answer to `server/discover`.
+
+    Sent by the server. Since 2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#discoverresult
+    """
+
+    supported_versions: list[str]
+    """Protocol revisions the server speaks, for the client to pick from."""
+    capabilities: ServerCapabilities
+    """What the server can do."""
+    instructions: Opt[str] = None
+    """Advice on using the server well, suited to the model's system prompt."""
+
+
+class DiscoverResultResponse(Model):
+    """Complete response message from the server around a `DiscoverResult`.
+
+    Sent by the server. Since 2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#discoverresultresponse
+    """
+
+    jsonrpc: Literal["2.0"] = constant("2.0")
+    """JSON-RPC version, always `2.0`."""
+    id: RequestId
+    """Identifier of the request answered."""
+    result: DiscoverResult
+    """Outcome of the request."""
+
+
+class PaginatedRequestParams(RequestParams):
+    """Base of the parameters of requests that fetch a list page by page.
+
+    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#paginatedrequestparams
+    """
+
+    cursor: Opt[Cursor] = None
+    """Page to continue from, taken from an earlier `nextCursor`; the first page when absent."""
+
+
+class PaginatedRequest(Model):
+    """Base of all requests that fetch a list page by page.
+
+    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema
+    """
+
+    method: str
+    """Wire name of the request or notification."""
+    params: PaginatedRequestParams
+    """Arguments of the request or notification, by name."""
+    jsonrpc: Literal["2.0"] = constant("2.0")
+    """JSON-RPC version, always `2.0`."""
+    id: RequestId
+    """Identifier chosen by the requester and repeated in the response."""
+
+
+class ListResourcesRequest(Model):
+    """The client asks for one page of the resources on offer (`resources/list`).
+
+    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#listresourcesrequest
+    """
+
+    method: Literal["resources/list"] = constant("resources/list")
+    """Wire name of the request or notification."""
+    params: PaginatedRequestParams
+    """Arguments of the request or notification, by name."""
+    jsonrpc: Literal["2.0"] = constant("2.0")
+    """JSON-RPC version, always `2.0`."""
+    id: RequestId
+    """Identifier chosen by the requester and repeated in the response."""
+
+
+class ListResourceTemplatesRequest(Model):
+    """The client asks for one page of the resource templates on offer (`resources/templates/list`).
+
+    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#listresourcetemplatesrequest
+    """
+
+    method: Literal["resources/templates/list"] = constant("resources/templates/list")
+    """Wire name of the request or notification."""
+    params: PaginatedRequestParams
+    """Arguments of the request or notification, by name."""
+    jsonrpc: Literal["2.0"] = constant("2.0")
+    """JSON-RPC version, always `2.0`."""
+    id: RequestId
+    """Identifier chosen by the requester and repeated in the response."""
+
+
+class ResourceRequestParams(RequestParams):
+    """Base of the parameters of requests that concern one resource.
+
+    Sent by the client. Since 2025-11-25, changed in 2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema
+    """
+
+    uri: str
+    """URI of the resource meant, in any scheme the server understands."""
+
+
 class ReadResourceResult(CacheableResult):
     """What the server found in a resource, in answer to `resources/read`.
 
@@ -1553,6 +1831,36 @@ class ReadResourceResult(CacheableResult):
 
     contents: list[TextResourceContents | BlobResourceContents]
     """The resource, or each of its parts, as text or as base64 data."""
+
+
+class SubscriptionsListenRequestParams(RequestParams):
+    """Payload of `subscriptions/listen`: the notifications wanted.
+
+    Sent by the client. Since 2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#subscriptionslistenrequestparams
+    """
+
+    notifications: SubscriptionFilter
+    """What the stream should carry."""
+
+
+class SubscriptionsListenRequest(Model):
+    """The client opens a long-lived stream of notifications it chooses (`subscriptions/listen`).
+
+    Sent by the client. Since 2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#subscriptionslistenrequest
+    """
+
+    method: Literal["subscriptions/listen"] = constant("subscriptions/listen")
+    """Wire name of the request or notification."""
+    params: SubscriptionsListenRequestParams
+    """Arguments of the request or notification, by name."""
+    jsonrpc: Literal["2.0"] = constant("2.0")
+    """JSON-RPC version, always `2.0`."""
+    id: RequestId
+    """Identifier chosen by the requester and repeated in the response."""
 
 
 class Resource(BaseMetadata, Icons):
@@ -1595,6 +1903,24 @@ class ResourceTemplate(BaseMetadata, Icons):
     """Hints on the audience and importance of the object."""
     meta: Opt[MetaObject] = None
     """Extra metadata by key, for the protocol itself and for extensions."""
+
+
+class ListPromptsRequest(Model):
+    """The client asks for one page of the prompts on offer (`prompts/list`).
+
+    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#listpromptsrequest
+    """
+
+    method: Literal["prompts/list"] = constant("prompts/list")
+    """Wire name of the request or notification."""
+    params: PaginatedRequestParams
+    """Arguments of the request or notification, by name."""
+    jsonrpc: Literal["2.0"] = constant("2.0")
+    """JSON-RPC version, always `2.0`."""
+    id: RequestId
+    """Identifier chosen by the requester and repeated in the response."""
 
 
 class ListPromptsResult(PaginatedResult, CacheableResult):
@@ -1655,6 +1981,24 @@ class EmbeddedResource(Model):
     """Extra metadata by key, for the protocol itself and for extensions."""
 
 
+class ListToolsRequest(Model):
+    """The client asks for one page of the tools on offer (`tools/list`).
+
+    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#listtoolsrequest
+    """
+
+    method: Literal["tools/list"] = constant("tools/list")
+    """Wire name of the request or notification."""
+    params: PaginatedRequestParams
+    """Arguments of the request or notification, by name."""
+    jsonrpc: Literal["2.0"] = constant("2.0")
+    """JSON-RPC version, always `2.0`."""
+    id: RequestId
+    """Identifier chosen by the requester and repeated in the response."""
+
+
 class ListToolsResult(PaginatedResult, CacheableResult):
     """One page of the tools on offer at the server, in answer to `tools/list`.
 
@@ -1681,6 +2025,41 @@ class ListToolsResultResponse(Model):
     """Identifier of the request answered."""
     result: ListToolsResult
     """Outcome of the request."""
+
+
+class CompleteRequestParams(RequestParams):
+    """Payload of `completion/complete`: what is being typed, and where it belongs.
+
+    Sent by the client. Since 2024-11-05, changed in 2025-06-18, 2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#completerequestparams
+    """
+
+    ref: PromptReference | ResourceTemplateReference
+    """Prompt or resource template that the argument belongs to."""
+    argument: CompleteRequestParamsArgument
+    """What is being typed."""
+    context: Opt[CompleteRequestParamsContext] = None
+    """What is known apart from the argument itself."""
+
+
+class CompleteRequest(Model):
+    """The client asks for ways to complete a prompt argument or URI variable being typed
+    (`completion/complete`).
+
+    Sent by the client. Since 2024-11-05.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#completerequest
+    """
+
+    method: Literal["completion/complete"] = constant("completion/complete")
+    """Wire name of the request or notification."""
+    params: CompleteRequestParams
+    """Arguments of the request or notification, by name."""
+    jsonrpc: Literal["2.0"] = constant("2.0")
+    """JSON-RPC version, always `2.0`."""
+    id: RequestId
+    """Identifier chosen by the requester and repeated in the response."""
 
 
 class ListRootsResult(Model):
@@ -1728,6 +2107,38 @@ Sent by the server. Since 2025-06-18, changed in 2025-11-25.
 
 See https://modelcontextprotocol.io/specification/draft/schema#primitiveschemadefinition
 """
+
+
+class MissingRequiredClientCapabilityErrorError(Model):
+    """What went wrong.
+
+    Sent by the server. Since 2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema
+    """
+
+    code: Literal[-32021] = constant(-32021)
+    """Always `MISSING_REQUIRED_CLIENT_CAPABILITY` (-32021)."""
+    message: str
+    """Summary of the failure, ideally one brief sentence."""
+    data: MissingRequiredClientCapabilityErrorErrorData
+    """What is lacking."""
+
+
+class MissingRequiredClientCapabilityError(Model):
+    """The server rejects a request that needs a capability the client has not declared; HTTP status 400.
+
+    Sent by the server. Since 2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#missingrequiredclientcapabilityerror
+    """
+
+    jsonrpc: Literal["2.0"] = constant("2.0")
+    """JSON-RPC version, always `2.0`."""
+    id: Opt[RequestId] = None
+    """Identifier of the failed request; absent if it could not be determined."""
+    error: MissingRequiredClientCapabilityErrorError
+    """What went wrong."""
 
 
 class ListResourcesResult(PaginatedResult, CacheableResult):
@@ -1976,278 +2387,27 @@ See https://modelcontextprotocol.io/specification/draft/schema#inputresponses
 """
 
 
-class RequestMetaObject(Model):
-    """Metadata of a request, in which the client states its protocol version and capabilities each time.
-
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
-
-    See https://modelcontextprotocol.io/specification/draft/schema#requestmetaobject
-    """
-
-    progress_token: Opt[ProgressToken] = None
-    """Asks the receiver to report progress under this token; it may still send none."""
-    protocol_version: Annotated[str, wire("io.modelcontextprotocol/protocolVersion")]
-    """Protocol revision of this request; over HTTP the `MCP-Protocol-Version` header has to agree."""
-    client_info: Annotated[Opt[Implementation], wire("io.modelcontextprotocol/clientInfo")] = None
-    """Name and version of the client program; unverified, so good for logs and display only."""
-    client_capabilities: Annotated["ClientCapabilities", wire("io.modelcontextprotocol/clientCapabilities")]
-    """What the client can do during this request; nothing carries over to the next."""
-    log_level: Annotated[Opt[LoggingLevel], wire("io.modelcontextprotocol/logLevel")] = None
-    """Lowest severity of log messages wanted during this request; none are sent when absent."""
-
-
-class RequestParams(Model):
-    """Base of all request parameters.
-
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
-
-    See https://modelcontextprotocol.io/specification/draft/schema#requestparams
-    """
-
-    meta: RequestMetaObject
-    """Protocol version, client capabilities and other metadata of this request."""
-
-
-class MissingRequiredClientCapabilityErrorError(Model):
-    """What went wrong.
-
-    Sent by the server. Since 2026-07-28.
-
-    See https://modelcontextprotocol.io/specification/draft/schema
-    """
-
-    code: Literal[-32021] = constant(-32021)
-    """Always `MISSING_REQUIRED_CLIENT_CAPABILITY` (-32021)."""
-    message: str
-    """Summary of the failure, ideally one brief sentence."""
-    data: "MissingRequiredClientCapabilityErrorErrorData"
-    """What is lacking."""
-
-
-class MissingRequiredClientCapabilityErrorErrorData(Model):
-    """What is lacking.
-
-    Sent by the server. Since 2026-07-28.
-
-    See https://modelcontextprotocol.io/specification/draft/schema
-    """
-
-    required_capabilities: "ClientCapabilities"
-    """Capabilities the client would have to declare."""
-
-
-class MissingRequiredClientCapabilityError(Model):
-    """The server rejects a request that needs a capability the client has not declared; HTTP status 400.
-
-    Sent by the server. Since 2026-07-28.
-
-    See https://modelcontextprotocol.io/specification/draft/schema#missingrequiredclientcapabilityerror
-    """
-
-    jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
-    id: Opt[RequestId] = None
-    """Identifier of the failed request; absent if it could not be determined."""
-    error: MissingRequiredClientCapabilityErrorError
-    """What went wrong."""
-
-
-class InputRequiredResult(Model):
-    """The server cannot finish yet; the client should send the request again with the answers, the state
-    or both.
-
-    Sent by the server. Since 2026-07-28.
-
-    See https://modelcontextprotocol.io/specification/draft/schema#inputrequiredresult
-    """
-
-    meta: Opt[ResultMetaObject] = None
-    """Metadata about the result."""
-    result_type: Literal["input_required"] = constant("input_required")
-    """`complete` for a final result, `input_required` if the server needs more; read a missing one as
-    `complete`.
-"""
-    input_requests: Opt["InputRequests"] = None
-    """Questions to answer first; optional if there is `requestState`."""
-    request_state: Opt[str] = None
-    """Opaque text to return unchanged; optional if there are `inputRequests`."""
-
-
-class DiscoverRequest(Model):
-    """The client may ask which protocol versions and features the server supports (`server/discover`).
+class InputResponseRequestParams(RequestParams):
+    """Base of the parameters of requests that a server may answer with an `InputRequiredResult`.
 
     Sent by the client. Since 2026-07-28.
 
-    See https://modelcontextprotocol.io/specification/draft/schema#discoverrequest
+    See https://modelcontextprotocol.io/specification/draft/schema#inputresponserequestparams
     """
 
-    method: Literal["server/discover"] = constant("server/discover")
-    """Wire name of the request or notification."""
-    params: RequestParams
-    """Arguments of the request or notification, by name."""
-    jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
-    id: RequestId
-    """Identifier chosen by the requester and repeated in the response."""
+    input_responses: Opt[InputResponses] = None
+    """Answers to the server's `inputRequests`, under the same keys."""
+    request_state: Opt[str] = None
+    """Unchanged `requestState` of the `InputRequiredResult` being answered."""
 
 
-class DiscoverResult(CacheableResult):
-    """Protocol versions, capabilities and advice of the server, in answer to `server/discover`.
-
-    Sent by the server. Since 2026-07-28.
-
-    See https://modelcontextprotocol.io/specification/draft/schema#discoverresult
-    """
-
-    supported_versions: list[str]
-    """Protocol revisions the server speaks, for the client to pick from."""
-    capabilities: "ServerCapabilities"
-    """What the server can do."""
-    instructions: Opt[str] = None
-    """Advice on using the server well, suited to the model's system prompt."""
-
-
-class DiscoverResultResponse(Model):
-    """Complete response message from the server around a `DiscoverResult`.
-
-    Sent by the server. Since 2026-07-28.
-
-    See https://modelcontextprotocol.io/specification/draft/schema#discoverresultresponse
-    """
-
-    jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
-    id: RequestId
-    """Identifier of the request answered."""
-    result: DiscoverResult
-    """Outcome of the request."""
-
-
-class ClientCapabilitiesSampling(Model):
-    """The client can answer `sampling/createMessage` with the help of a model.
-
-    Sent by either side. Since 2025-11-25.
-
-    See https://modelcontextprotocol.io/specification/draft/schema
-    """
-
-    context: Opt["JSONObject"] = None
-    """The client honours `includeContext` values other than `none`."""
-    tools: Opt["JSONObject"] = None
-    """The client accepts `tools` and `toolChoice` when sampling."""
-
-
-class ClientCapabilitiesElicitation(Model):
-    """The client can put questions to its user (`elicitation/create`); an empty object means forms only.
-
-    Sent by either side. Since 2025-11-25.
-
-    See https://modelcontextprotocol.io/specification/draft/schema
-    """
-
-    form: Opt["JSONObject"] = None
-    """The client can show forms."""
-    url: Opt["JSONObject"] = None
-    """The client can send the user to a URL."""
-
-
-class ClientCapabilities(Model):
-    """Optional features a client offers, declared with every request; unlisted ones may be added.
-
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18, 2025-11-25, 2026-07-28.
-
-    See https://modelcontextprotocol.io/specification/draft/schema#clientcapabilities
-    """
-
-    experimental: Opt[dict[str, "JSONObject"]] = None
-    """Features outside the standard, by name, each with its settings."""
-    roots: Opt[dict[str, Any]] = None
-    """The client can answer `roots/list`."""
-    sampling: Opt[ClientCapabilitiesSampling] = None
-    """The client can answer `sampling/createMessage` with the help of a model."""
-    elicitation: Opt[ClientCapabilitiesElicitation] = None
-    """The client can put questions to its user (`elicitation/create`); an empty object means forms only."""
-    extensions: Opt[dict[str, "JSONObject"]] = None
-    """Extensions the client understands: prefixed identifier to settings, which may be empty."""
-
-
-class ServerCapabilities(Model):
-    """Optional features a server offers, declared in its answer to `server/discover`; unlisted ones may be
-    added.
-
-    Sent by the server. Since 2024-11-05, changed in 2025-03-26, 2025-11-25, 2026-07-28.
-
-    See https://modelcontextprotocol.io/specification/draft/schema#servercapabilities
-    """
-
-    experimental: Opt[dict[str, "JSONObject"]] = None
-    """Features outside the standard, by name, each with its settings."""
-    logging: Opt["JSONObject"] = None
-    """The server can pass on what it logs (`notifications/message`)."""
-    completions: Opt["JSONObject"] = None
-    """The server answers `completion/complete`."""
-    prompts: Opt[ServerCapabilitiesPrompts] = None
-    """The server has prompts."""
-    resources: Opt[ServerCapabilitiesResources] = None
-    """The server has resources."""
-    tools: Opt[ServerCapabilitiesTools] = None
-    """The server has tools."""
-    extensions: Opt[dict[str, "JSONObject"]] = None
-    """Extensions the server understands: prefixed identifier to settings, which may be empty."""
-
-
-class PaginatedRequest(Model):
-    """Base of all requests that fetch a list page by page.
+class ReadResourceRequestParams(ResourceRequestParams, InputResponseRequestParams):
+    """Payload of `resources/read`: which resource to read.
 
     Sent by the client. Since 2024-11-05, changed in 2026-07-28.
 
-    See https://modelcontextprotocol.io/specification/draft/schema
+    See https://modelcontextprotocol.io/specification/draft/schema#readresourcerequestparams
     """
-
-    method: str
-    """Wire name of the request or notification."""
-    params: "PaginatedRequestParams"
-    """Arguments of the request or notification, by name."""
-    jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
-    id: RequestId
-    """Identifier chosen by the requester and repeated in the response."""
-
-
-class ListResourcesRequest(Model):
-    """The client asks for one page of the resources on offer (`resources/list`).
-
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
-
-    See https://modelcontextprotocol.io/specification/draft/schema#listresourcesrequest
-    """
-
-    method: Literal["resources/list"] = constant("resources/list")
-    """Wire name of the request or notification."""
-    params: "PaginatedRequestParams"
-    """Arguments of the request or notification, by name."""
-    jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
-    id: RequestId
-    """Identifier chosen by the requester and repeated in the response."""
-
-
-class ListResourceTemplatesRequest(Model):
-    """The client asks for one page of the resource templates on offer (`resources/templates/list`).
-
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
-
-    See https://modelcontextprotocol.io/specification/draft/schema#listresourcetemplatesrequest
-    """
-
-    method: Literal["resources/templates/list"] = constant("resources/templates/list")
-    """Wire name of the request or notification."""
-    params: "PaginatedRequestParams"
-    """Arguments of the request or notification, by name."""
-    jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
-    id: RequestId
-    """Identifier chosen by the requester and repeated in the response."""
 
 
 class ReadResourceRequest(Model):
@@ -2260,7 +2420,7 @@ class ReadResourceRequest(Model):
 
     method: Literal["resources/read"] = constant("resources/read")
     """Wire name of the request or notification."""
-    params: "ReadResourceRequestParams"
+    params: ReadResourceRequestParams
     """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     """JSON-RPC version, always `2.0`."""
@@ -2268,56 +2428,18 @@ class ReadResourceRequest(Model):
     """Identifier chosen by the requester and repeated in the response."""
 
 
-class ReadResourceResultResponse(Model):
-    """Complete response message from the server around a `ReadResourceResult` or `InputRequiredResult`.
-
-    Sent by the server. Since 2026-07-28.
-
-    See https://modelcontextprotocol.io/specification/draft/schema#readresourceresultresponse
-    """
-
-    jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
-    id: RequestId
-    """Identifier of the request answered."""
-    result: ReadResourceResult | InputRequiredResult
-    """Outcome of the request."""
-
-
-class SubscriptionsListenRequest(Model):
-    """The client opens a long-lived stream of notifications it chooses (`subscriptions/listen`).
-
-    Sent by the client. Since 2026-07-28.
-
-    See https://modelcontextprotocol.io/specification/draft/schema#subscriptionslistenrequest
-    """
-
-    method: Literal["subscriptions/listen"] = constant("subscriptions/listen")
-    """Wire name of the request or notification."""
-    params: "SubscriptionsListenRequestParams"
-    """Arguments of the request or notification, by name."""
-    jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
-    id: RequestId
-    """Identifier chosen by the requester and repeated in the response."""
-
-
-class ListPromptsRequest(Model):
-    """The client asks for one page of the prompts on offer (`prompts/list`).
+class GetPromptRequestParams(InputResponseRequestParams):
+    """Payload of `prompts/get`: the prompt's name and the values to fill in.
 
     Sent by the client. Since 2024-11-05, changed in 2026-07-28.
 
-    See https://modelcontextprotocol.io/specification/draft/schema#listpromptsrequest
+    See https://modelcontextprotocol.io/specification/draft/schema#getpromptrequestparams
     """
 
-    method: Literal["prompts/list"] = constant("prompts/list")
-    """Wire name of the request or notification."""
-    params: "PaginatedRequestParams"
-    """Arguments of the request or notification, by name."""
-    jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
-    id: RequestId
-    """Identifier chosen by the requester and repeated in the response."""
+    name: str
+    """Which prompt to fetch."""
+    arguments: Opt[dict[str, str]] = None
+    """Values to fill in, by argument name."""
 
 
 class GetPromptRequest(Model):
@@ -2330,7 +2452,7 @@ class GetPromptRequest(Model):
 
     method: Literal["prompts/get"] = constant("prompts/get")
     """Wire name of the request or notification."""
-    params: "GetPromptRequestParams"
+    params: GetPromptRequestParams
     """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     """JSON-RPC version, always `2.0`."""
@@ -2338,54 +2460,18 @@ class GetPromptRequest(Model):
     """Identifier chosen by the requester and repeated in the response."""
 
 
-class GetPromptResultResponse(Model):
-    """Complete response message from the server around a `GetPromptResult` or `InputRequiredResult`.
+class CallToolRequestParams(InputResponseRequestParams):
+    """Payload of `tools/call`: the tool's name and its arguments.
 
-    Sent by the server. Since 2026-07-28.
+    Sent by the client. Since 2024-11-05, changed in 2025-11-25, 2026-07-28.
 
-    See https://modelcontextprotocol.io/specification/draft/schema#getpromptresultresponse
+    See https://modelcontextprotocol.io/specification/draft/schema#calltoolrequestparams
     """
 
-    jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
-    id: RequestId
-    """Identifier of the request answered."""
-    result: GetPromptResult | InputRequiredResult
-    """Outcome of the request."""
-
-
-class ListToolsRequest(Model):
-    """The client asks for one page of the tools on offer (`tools/list`).
-
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
-
-    See https://modelcontextprotocol.io/specification/draft/schema#listtoolsrequest
-    """
-
-    method: Literal["tools/list"] = constant("tools/list")
-    """Wire name of the request or notification."""
-    params: "PaginatedRequestParams"
-    """Arguments of the request or notification, by name."""
-    jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
-    id: RequestId
-    """Identifier chosen by the requester and repeated in the response."""
-
-
-class CallToolResultResponse(Model):
-    """Complete response message from the server around a `CallToolResult` or `InputRequiredResult`.
-
-    Sent by the server. Since 2026-07-28.
-
-    See https://modelcontextprotocol.io/specification/draft/schema#calltoolresultresponse
-    """
-
-    jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
-    id: RequestId
-    """Identifier of the request answered."""
-    result: CallToolResult | InputRequiredResult
-    """Outcome of the request."""
+    name: str
+    """Which tool to run."""
+    arguments: Opt[dict[str, Any]] = None
+    """Arguments by name, valid under the tool's `inputSchema`."""
 
 
 class CallToolRequest(Model):
@@ -2398,7 +2484,7 @@ class CallToolRequest(Model):
 
     method: Literal["tools/call"] = constant("tools/call")
     """Wire name of the request or notification."""
-    params: "CallToolRequestParams"
+    params: CallToolRequestParams
     """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
     """JSON-RPC version, always `2.0`."""
@@ -2430,7 +2516,7 @@ class CreateMessageRequestParams(Model):
     """Upper limit on the tokens generated."""
     stop_sequences: Opt[list[str]] = None
     """Strings at which generation ends."""
-    metadata: Opt["JSONObject"] = None
+    metadata: Opt[JSONObject] = None
     """Extra settings for the model provider, in its own format."""
     tools: Opt[list[Tool]] = None
     """Tools offered to the model; needs the capability `sampling.tools`."""
@@ -2451,52 +2537,6 @@ class CreateMessageRequest(Model):
     """Wire name of the request or notification."""
     params: CreateMessageRequestParams
     """Arguments of the request or notification, by name."""
-
-
-class CompleteRequest(Model):
-    """The client asks for ways to complete a prompt argument or URI variable being typed
-    (`completion/complete`).
-
-    Sent by the client. Since 2024-11-05.
-
-    See https://modelcontextprotocol.io/specification/draft/schema#completerequest
-    """
-
-    method: Literal["completion/complete"] = constant("completion/complete")
-    """Wire name of the request or notification."""
-    params: "CompleteRequestParams"
-    """Arguments of the request or notification, by name."""
-    jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
-    id: RequestId
-    """Identifier chosen by the requester and repeated in the response."""
-
-
-JSONValue = TypeAliasType("JSONValue", Optional[Union[str, int, float, bool, "JSONObject", "JSONArray"]])
-"""Any JSON value, null included.
-
-Sent by either side. Since 2026-07-28.
-
-See https://modelcontextprotocol.io/specification/draft/schema#jsonvalue
-"""
-
-
-JSONObject = TypeAliasType("JSONObject", dict[str, JSONValue])
-"""JSON object: string keys with JSON values.
-
-Sent by either side. Since 2026-07-28.
-
-See https://modelcontextprotocol.io/specification/draft/schema#jsonobject
-"""
-
-
-JSONArray = TypeAliasType("JSONArray", list[JSONValue])
-"""JSON array: a list of JSON values.
-
-Sent by either side. Since 2026-07-28.
-
-See https://modelcontextprotocol.io/specification/draft/schema#jsonarray
-"""
 
 
 InputRequest: TypeAlias = Annotated[
@@ -2540,6 +2580,75 @@ See https://modelcontextprotocol.io/specification/draft/schema
 """
 
 
+class InputRequiredResult(Model):
+    """The server cannot finish yet; the client should send the request again with the answers, the state
+    or both.
+
+    Sent by the server. Since 2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#inputrequiredresult
+    """
+
+    meta: Opt[ResultMetaObject] = None
+    """Metadata about the result."""
+    result_type: Literal["input_required"] = constant("input_required")
+    """`complete` for a final result, `input_required` if the server needs more; read a missing one as
+    `complete`.
+"""
+    input_requests: Opt[InputRequests] = None
+    """Questions to answer first; optional if there is `requestState`."""
+    request_state: Opt[str] = None
+    """Opaque text to return unchanged; optional if there are `inputRequests`."""
+
+
+class ReadResourceResultResponse(Model):
+    """Complete response message from the server around a `ReadResourceResult` or `InputRequiredResult`.
+
+    Sent by the server. Since 2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#readresourceresultresponse
+    """
+
+    jsonrpc: Literal["2.0"] = constant("2.0")
+    """JSON-RPC version, always `2.0`."""
+    id: RequestId
+    """Identifier of the request answered."""
+    result: ReadResourceResult | InputRequiredResult
+    """Outcome of the request."""
+
+
+class GetPromptResultResponse(Model):
+    """Complete response message from the server around a `GetPromptResult` or `InputRequiredResult`.
+
+    Sent by the server. Since 2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#getpromptresultresponse
+    """
+
+    jsonrpc: Literal["2.0"] = constant("2.0")
+    """JSON-RPC version, always `2.0`."""
+    id: RequestId
+    """Identifier of the request answered."""
+    result: GetPromptResult | InputRequiredResult
+    """Outcome of the request."""
+
+
+class CallToolResultResponse(Model):
+    """Complete response message from the server around a `CallToolResult` or `InputRequiredResult`.
+
+    Sent by the server. Since 2026-07-28.
+
+    See https://modelcontextprotocol.io/specification/draft/schema#calltoolresultresponse
+    """
+
+    jsonrpc: Literal["2.0"] = constant("2.0")
+    """JSON-RPC version, always `2.0`."""
+    id: RequestId
+    """Identifier of the request answered."""
+    result: CallToolResult | InputRequiredResult
+    """Outcome of the request."""
+
+
 ServerResult: TypeAlias = (
     EmptyResult
     | DiscoverResult
@@ -2560,106 +2669,3 @@ Sent by the server. Since 2024-11-05, changed in 2025-11-25, 2026-07-28.
 
 See https://modelcontextprotocol.io/specification/draft/schema
 """
-
-
-class InputResponseRequestParams(RequestParams):
-    """Base of the parameters of requests that a server may answer with an `InputRequiredResult`.
-
-    Sent by the client. Since 2026-07-28.
-
-    See https://modelcontextprotocol.io/specification/draft/schema#inputresponserequestparams
-    """
-
-    input_responses: Opt[InputResponses] = None
-    """Answers to the server's `inputRequests`, under the same keys."""
-    request_state: Opt[str] = None
-    """Unchanged `requestState` of the `InputRequiredResult` being answered."""
-
-
-class PaginatedRequestParams(RequestParams):
-    """Base of the parameters of requests that fetch a list page by page.
-
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
-
-    See https://modelcontextprotocol.io/specification/draft/schema#paginatedrequestparams
-    """
-
-    cursor: Opt[Cursor] = None
-    """Page to continue from, taken from an earlier `nextCursor`; the first page when absent."""
-
-
-class ResourceRequestParams(RequestParams):
-    """Base of the parameters of requests that concern one resource.
-
-    Sent by the client. Since 2025-11-25, changed in 2026-07-28.
-
-    See https://modelcontextprotocol.io/specification/draft/schema
-    """
-
-    uri: str
-    """URI of the resource meant, in any scheme the server understands."""
-
-
-class SubscriptionsListenRequestParams(RequestParams):
-    """Payload of `subscriptions/listen`: the notifications wanted.
-
-    Sent by the client. Since 2026-07-28.
-
-    See https://modelcontextprotocol.io/specification/draft/schema#subscriptionslistenrequestparams
-    """
-
-    notifications: SubscriptionFilter
-    """What the stream should carry."""
-
-
-class CompleteRequestParams(RequestParams):
-    """Payload of `completion/complete`: what is being typed, and where it belongs.
-
-    Sent by the client. Since 2024-11-05, changed in 2025-06-18, 2026-07-28.
-
-    See https://modelcontextprotocol.io/specification/draft/schema#completerequestparams
-    """
-
-    ref: PromptReference | ResourceTemplateReference
-    """Prompt or resource template that the argument belongs to."""
-    argument: CompleteRequestParamsArgument
-    """What is being typed."""
-    context: Opt[CompleteRequestParamsContext] = None
-    """What is known apart from the argument itself."""
-
-
-class GetPromptRequestParams(InputResponseRequestParams):
-    """Payload of `prompts/get`: the prompt's name and the values to fill in.
-
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
-
-    See https://modelcontextprotocol.io/specification/draft/schema#getpromptrequestparams
-    """
-
-    name: str
-    """Which prompt to fetch."""
-    arguments: Opt[dict[str, str]] = None
-    """Values to fill in, by argument name."""
-
-
-class CallToolRequestParams(InputResponseRequestParams):
-    """Payload of `tools/call`: the tool's name and its arguments.
-
-    Sent by the client. Since 2024-11-05, changed in 2025-11-25, 2026-07-28.
-
-    See https://modelcontextprotocol.io/specification/draft/schema#calltoolrequestparams
-    """
-
-    name: str
-    """Which tool to run."""
-    arguments: Opt[dict[str, Any]] = None
-    """Arguments by name, valid under the tool's `inputSchema`."""
-
-
-class ReadResourceRequestParams(ResourceRequestParams, InputResponseRequestParams):
-    """Payload of `resources/read`: which resource to read.
-
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
-
-    See https://modelcontextprotocol.io/specification/draft/schema#readresourcerequestparams
-    """

@@ -4,8 +4,6 @@ For each revision: handlers with a context of the user's own, answers narrowed b
 return what the method returns.
 """
 
-# ruff: noqa: ARG002 - a stub has the arguments that it has
-
 from __future__ import annotations
 
 import asyncio
