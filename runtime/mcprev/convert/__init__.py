@@ -1,0 +1,53 @@
+"""The conversion ladder: what a payload of one revision says, said at another (CONV-1..44).
+
+`convert` is all a gateway needs; a `converter` is kept by those who convert much. The other functions are the
+parts of bridging the two eras that need no connection. `rules` says what the step modules are made of.
+"""
+
+from mcprev.convert.inputs import (
+    Answer,
+    ServerRequest,
+    argument_failure,
+    input_required_from,
+    request_for,
+    requests_for,
+    unmet_input,
+    url_error,
+)
+from mcprev.convert.ladder import Converter, Kind, convert, converter, make_context
+from mcprev.convert.rules import Context, OnDowngrade, Reason
+from mcprev.convert.sessions import (
+    discover_to_initialize,
+    initialize_params,
+    initialize_to_discover,
+    level_change,
+    listens_to,
+    request_meta,
+    subscribed_resources,
+)
+
+__all__ = [
+    "Answer",
+    "Context",
+    "Converter",
+    "Kind",
+    "OnDowngrade",
+    "Reason",
+    "ServerRequest",
+    "argument_failure",
+    "convert",
+    "converter",
+    "discover_to_initialize",
+    "initialize_params",
+    "initialize_to_discover",
+    "input_required_from",
+    "level_change",
+    "listens_to",
+    "make_context",
+    "request_for",
+    "request_meta",
+    "requests_for",
+    "subscribed_resources",
+    "unmet_input",
+    "url_error",
+]

@@ -1,0 +1,142 @@
+"""Input that a server needs to finish, and failures that are results in one revision and errors in another.
+
+Where results cannot ask for input, a server sends requests of its own. `requests_for` says which, at the peer's
+revision; sending them, checking that the client declared the capability, and calling again with the answers
+(`convert` takes each of them up as the result of its method) is the engines' (CONV-17, MRTR-11). What the peer
+cannot be asked becomes a failure that names it: `unmet_input`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, cast
+
+from mcprev.convert.ladder import Kind, converter, failure, make_context
+from mcprev.convert.rules import Inexpressible, Json, JsonObject, OnDowngrade, without
+from mcprev.errors import INVALID_PARAMS, URL_ELICITATION_REQUIRED
+from mcprev.revisions import LATEST, revision
+
+_TOOL_CALL: Final = "tools/call"
+_ELICIT: Final = "elicitation/create"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRequest:
+    """A request that a server sends to its client."""
+
+    method: str
+    params: JsonObject | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What answers a request: a result or an error object, as `kind` says."""
+
+    kind: Kind
+    payload: JsonObject
+
+
+def requests_for(
+    result: Mapping[str, Json],
+    *,
+    to: str,
+    on_downgrade: OnDowngrade | None = None,
+    mint: Callable[[], str] | None = None,
+) -> dict[str, ServerRequest]:
+    """The requests that ask for what an InputRequiredResult of the latest revision asks for, by its keys.
+
+    Raises `ConversionError` for one that the revision cannot ask; its path starts at the result.
+    """
+    asked = cast("Mapping[str, JsonObject]", result.get("inputRequests") or {})
+    found: dict[str, ServerRequest] = {}
+    for key, request in asked.items():
+        try:
+            found[key] = _request(request, to, on_downgrade, mint)
+        except Inexpressible as error:
+            raise failure(error.inside("inputRequests", key), to) from None
+    return found
+
+
+def request_for(
+    request: Mapping[str, Json],
+    *,
+    to: str,
+    on_downgrade: OnDowngrade | None = None,
+    mint: Callable[[], str] | None = None,
+) -> ServerRequest:
+    """One such request: elicitation, sampling or roots. Raises `ConversionError` when it cannot be asked."""
+    try:
+        return _request(request, to, on_downgrade, mint)
+    except Inexpressible as error:
+        raise failure(error, to) from None
+
+
+def _request(
+    request: Mapping[str, Json], to: str, on_downgrade: OnDowngrade | None, mint: Callable[[], str] | None
+) -> ServerRequest:
+    method = str(request.get("method"))
+    if method not in revision(to).methods:
+        raise Inexpressible(
+            f"the peer cannot be sent '{method}': do without, or say so in a result", "method"
+        )
+    context = make_context(to, on_downgrade=on_downgrade, meta=None, mint=mint)
+    way = converter(method, Kind.PARAMS, from_=LATEST, to=to)
+    try:
+        return ServerRequest(method, way.run(request.get("params"), context, validate=True))
+    except Inexpressible as error:
+        raise error.inside("params") from None
+
+
+def unmet_input(method: str, request: Mapping[str, Json]) -> Answer:
+    """What answers `method` when the client cannot be asked an embedded request: a failed tool, else an error.
+
+    It says what was asked, with the URL where there is one, so that a user can see to it (CONV-17).
+    """
+    params = cast("JsonObject", request.get("params") or {})
+    said = [str(params[name]) for name in ("message", "url") if name in params]
+    need = "elicitation" if request.get("method") == _ELICIT else f"'{request.get('method')}'"
+    text = ": ".join([f"This needs {need}, which the client does not offer", *said])
+    return _failed(method, text, as_result=True)
+
+
+def argument_failure(message: str, *, at: str) -> Answer:
+    """What answers a tool call whose arguments are not valid, at a revision (CONV-35, TOOL-2)."""
+    return _failed(_TOOL_CALL, message, as_result=revision(at).tool_argument_errors_are_results)
+
+
+def _failed(method: str, text: str, *, as_result: bool) -> Answer:
+    if method == _TOOL_CALL and as_result:
+        return Answer(Kind.RESULT, {"content": [{"type": "text", "text": text}], "isError": True})
+    return Answer(Kind.ERROR, {"code": INVALID_PARAMS, "message": text})
+
+
+def url_error(result: Mapping[str, Json], *, to: str, mint: Callable[[], str] | None = None) -> JsonObject:
+    """The error that sends the client to the URLs of an InputRequiredResult, where there is such a code.
+
+    Raises `ConversionError` for a revision without URLs and for anything asked for but URLs (ERR-3).
+    """
+    requests = requests_for(result, to=to, mint=mint)
+    for key, request in requests.items():
+        if (request.params or {}).get("mode") != "url":
+            error = Inexpressible("an error can send the client to URLs only", "inputRequests", key)
+            raise failure(error, to)
+    asked = [request.params for request in requests.values()]
+    message = "The user has to visit a URL first"
+    return {"code": URL_ELICITATION_REQUIRED, "message": message, "data": {"elicitations": asked}}
+
+
+def input_required_from(error: Mapping[str, Json]) -> JsonObject:
+    """The InputRequiredResult of the latest revision that sends the client where such an error sends it."""
+    data = cast("JsonObject", error.get("data") or {})
+    asked = cast("list[JsonObject]", data.get("elicitations") or [])
+    return {
+        "resultType": "input_required",
+        "inputRequests": {
+            str(params.get("elicitationId")): {
+                "method": _ELICIT,
+                "params": without(params, "_meta", "task", "elicitationId"),
+            }
+            for params in asked
+        },
+    }

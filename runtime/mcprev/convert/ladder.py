@@ -1,0 +1,319 @@
+"""Convert payloads between any two revisions, step by step from one neighbour to the next (CONV-*, SEAM-4, 5, 10).
+
+A payload is the params or the result of a method, the error that answers it, or one of a few objects that stand
+in messages of either era. Steps change only what the neighbour cannot have; the generated deltas say most of
+it, the step modules the rest. The end of the way is judged by the model of its revision.
+
+A `Converter` is made once for each (payload, way) and kept: it holds the compiled functions of the steps that
+have something to do, often one, often none.
+
+What a value alone cannot decide is not done here. `inputs` and `sessions` have the pure parts of it; when to
+send what, whether the peer declared a capability, which errors become results, and tasks are the engines'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from mcprev.convert.rules import (
+    OBJECT,
+    Context,
+    ErrorRule,
+    Inexpressible,
+    Json,
+    OnDowngrade,
+    Rules,
+    as_list,
+    as_object,
+)
+from mcprev.convert.walk import Convert, Step
+from mcprev.errors import ConversionError
+from mcprev.revisions import ALL, Revision, load, revision
+
+if TYPE_CHECKING:
+    from mcprev_types import MethodSpec, Model
+
+
+class Kind(StrEnum):
+    """What a payload is."""
+
+    PARAMS = "params"
+    RESULT = "result"
+    ERROR = "error"
+    """The `error` member of the response to a method."""
+    CLIENT_CAPABILITIES = "client_capabilities"
+    SERVER_CAPABILITIES = "server_capabilities"
+    IMPLEMENTATION = "implementation"
+
+
+_TYPES: Final[Mapping[Kind, str]] = {
+    Kind.CLIENT_CAPABILITIES: "ClientCapabilities",
+    Kind.SERVER_CAPABILITIES: "ServerCapabilities",
+    Kind.IMPLEMENTATION: "Implementation",
+}
+"""Kinds that are no part of a method but stand in several; they are converted for any method."""
+_ERROR_TYPES: Final = ("Error", "JSONRPCErrorError")
+"""How the schemas name the error object."""
+_SESSION: Final = "initialize"
+
+
+@dataclass(frozen=True, slots=True)
+class Converter:
+    """The way of one kind of payload from one revision to another."""
+
+    method: str
+    kind: Kind
+    source: Revision
+    target: Revision
+    steps: tuple[Convert, ...]
+    """Those that have something to do."""
+    check: Callable[[Json], object]
+    """Raises `pydantic.ValidationError` for what the target does not take."""
+    context: Context
+    takes_nothing: bool
+    """Whether the message may come without a payload at the target."""
+
+    def __call__(self, payload: Json, context: Context | None = None, *, validate: bool = True) -> Json:
+        """The payload at the target: the same object when nothing in it changes. Raises `ConversionError`."""
+        try:
+            return self.run(payload, context or self.context, validate=validate)
+        except Inexpressible as error:
+            raise failure(error, self.target.name) from None
+
+    def run(self, payload: Json, context: Context, *, validate: bool) -> Json:
+        """The same for a payload that is part of something else. Raises `Inexpressible`."""
+        value: Json = payload
+        if value is None and self.kind is Kind.PARAMS:
+            if self.takes_nothing:
+                return None
+            if not self.steps:
+                raise Inexpressible(f"'{self.method}' needs params")
+            value = {}
+        for step in self.steps:
+            value = step(value, context)
+        if validate:
+            self.validate(value)
+        return value
+
+    def validate(self, value: Json) -> None:
+        """Raise `Inexpressible` when the target's model does not take a value."""
+        from pydantic import ValidationError
+
+        try:
+            self.check(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False)[0]
+            place = _within(value, first["loc"])
+            raise Inexpressible(f"the payload is not valid: {first['msg']}", *place) from None
+
+
+def convert(
+    payload: Json,
+    method: str,
+    kind: str,
+    *,
+    from_: str | Revision,
+    to: str | Revision,
+    validate: bool = True,
+    on_downgrade: OnDowngrade | None = None,
+    meta: Mapping[str, Json] | None = None,
+    mint: Callable[[], str] | None = None,
+) -> Json:
+    """Say at one revision what a payload says at another; the payload itself is never changed.
+
+    `kind` is a `Kind`. `meta` holds what requests carry in `_meta` where there are no sessions (see
+    `request_meta`), `mint` makes ids that have to be unique, `on_downgrade` may replace what would lose
+    something. `validate=False` leaves the judgement of the outcome to the caller. Raises `ConversionError` for
+    what cannot be said, with the JSON path, and `ValueError` for an unknown revision or kind.
+    """
+    source = from_ if isinstance(from_, str) else from_.name
+    target = to if isinstance(to, str) else to.name
+    found = _converter(method, kind, source, target)
+    context = None
+    if on_downgrade is not None or meta is not None or mint is not None:
+        context = make_context(target, on_downgrade=on_downgrade, meta=meta, mint=mint)
+    return found(payload, context, validate=validate)
+
+
+def converter(method: str, kind: str, *, from_: str | Revision, to: str | Revision) -> Converter:
+    """The way of a payload, to keep and call many times. Raises as `convert` does."""
+    source = from_ if isinstance(from_, str) else from_.name
+    return _converter(method, kind, source, to if isinstance(to, str) else to.name)
+
+
+def make_context(
+    to: str,
+    *,
+    on_downgrade: OnDowngrade | None = None,
+    meta: Mapping[str, Json] | None = None,
+    mint: Callable[[], str] | None = None,
+) -> Context:
+    """What a `Converter` is told about one conversion, or about all of a connection."""
+    plain = Context(to)
+    return Context(to, on_downgrade, meta or plain.stamp, mint or plain.mint)
+
+
+@cache
+def _converter(method: str, kind_name: str, source_name: str, target_name: str) -> Converter:
+    source, target = revision(source_name), revision(target_name)
+    try:
+        kind = Kind(kind_name)
+    except ValueError:
+        raise ValueError(f"unknown kind '{kind_name}'; known are {', '.join(Kind)}") from None
+    way = _way(source, target)
+    if kind not in _TYPES:
+        specs = [_spec(row, method, target) for row in way]
+        if kind is not Kind.PARAMS and specs[0].result is None:
+            raise ConversionError(f"'{method}' is not answered", path="$", revision=target.name)
+    steps = [_step(here, there, method, kind) for here, there in pairwise(way)]
+    if method == _SESSION and kind in {Kind.PARAMS, Kind.RESULT} and source.version != target.version:
+        steps.append(_renamed(source.version, target.version))
+    return Converter(
+        method,
+        kind,
+        source,
+        target,
+        tuple(step for step in steps if step is not None),
+        _checker(target, method, kind),
+        Context(target.name),
+        kind is Kind.PARAMS and _spec(target, method, target).params_optional,
+    )
+
+
+def _way(source: Revision, target: Revision) -> tuple[Revision, ...]:
+    start, end = ALL.index(source), ALL.index(target)
+    return ALL[start : end + 1] if start <= end else ALL[end : start + 1][::-1]
+
+
+def _spec(row: Revision, method: str, target: Revision) -> MethodSpec:
+    spec = row.methods.get(method)
+    if spec is None:
+        raise ConversionError(
+            f"{row.name} has no method '{method}': there is nothing to convert it to or from",
+            path="$",
+            revision=target.name,
+        )
+    return spec
+
+
+def _step(here: Revision, there: Revision, method: str, kind: Kind) -> Convert | None:
+    step = neighbours(here, there)
+    if kind is Kind.ERROR:
+        return _error(step.rules.errors, method) if step.rules.errors else None
+    if kind in _TYPES:
+        compiled = step.compiled(_TYPES[kind])
+        return compiled.convert if compiled else None
+    spec = here.methods[method]
+    root = step.rules.roots.get((method, kind.value), spec.params if kind is Kind.PARAMS else spec.result)
+    found = step.compiled(root) if root is not None else None
+    return found.convert if found else None
+
+
+def _error(rule: ErrorRule, method: str) -> Convert:
+    def convert_error(value: Json, context: Context) -> Json:
+        return rule(value, method, context) if isinstance(value, OBJECT) else value
+
+    return convert_error
+
+
+@cache
+def neighbours(here: Revision, there: Revision) -> Step:
+    """The step between two neighbours: the rules stand in the module of the younger one."""
+    down = ALL.index(here) > ALL.index(there)
+    younger = here if down else there
+    name = f"mcprev.convert.step_{younger.name.replace('-', '_')}"
+    # A draft that only adds needs no module; that a dated revision has one is tested.
+    module: Any = import_module(name) if find_spec(name) else None
+    rules = cast("Rules", module.DOWN if down else module.UP) if module else Rules()
+    tables = load(here, "deltas")
+    if down:
+        return Step(tables.TO_PREVIOUS if there.name == tables.PREVIOUS else {}, rules)
+    return Step(tables.TO_NEXT if there.name == tables.NEXT else {}, rules)
+
+
+def _renamed(old: str, new: str) -> Convert:
+    """The messages of the handshake name the revision they are written in."""
+
+    def convert_version(value: Json, _: Context) -> Json:
+        given = as_object(value)
+        return {**given, "protocolVersion": new} if given.get("protocolVersion") == old else value
+
+    return convert_version
+
+
+# -- judging ---------------------------------------------------------------------------------------------
+
+
+def _checker(row: Revision, method: str, kind: Kind) -> Callable[[Json], object]:
+    """What judges a payload at a revision; its models are imported on first use."""
+    alternates: tuple[str, ...] = ()
+    if kind is Kind.ERROR:
+        names: tuple[str | None, ...] = _ERROR_TYPES
+    elif kind in _TYPES:
+        names = (_TYPES[kind],)
+    else:
+        spec = row.methods[method]
+        names = (spec.params if kind is Kind.PARAMS else spec.result,)
+        alternates = spec.alternate_results if kind is Kind.RESULT else ()
+
+    def check(value: Json) -> object:
+        judge = _judge(row, names)
+        for name in alternates:
+            other = _judge(row, (name,))
+            if _is_alternate(value, name):
+                judge = other
+        return judge(value)
+
+    return check
+
+
+def _is_alternate(value: Json, name: str) -> bool:
+    given = as_object(value)
+    if "resultType" in given:
+        return given["resultType"] == "input_required" and name == "InputRequiredResult"
+    return name == "CreateTaskResult" and "task" in given and not given.keys() & {"content", "action"}
+
+
+@cache
+def _judge(row: Revision, names: tuple[str | None, ...]) -> Callable[[Json], object]:
+    from pydantic import TypeAdapter
+
+    models = row.models
+    found: Any = next(getattr(models, name) for name in names if name and hasattr(models, name))
+    model = cast("type[Model] | None", found if isinstance(found, type) else None)
+    return model.from_wire if model else TypeAdapter[Any](found).validate_python
+
+
+def _within(value: Json, location: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """The JSON path in a location of pydantic's, which also names the members of unions that it tried."""
+    path: list[str | int] = []
+    for part in location:
+        items = as_list(value)
+        if part in as_object(value):
+            value = as_object(value)[part]
+        elif items is not None and isinstance(part, int) and part < len(items):
+            value = items[part]
+        elif part is not location[-1] or not isinstance(value, dict):
+            continue
+        path.append(part)
+    return tuple(path)
+
+
+def failure(error: Inexpressible, target: str) -> ConversionError:
+    """What the caller of a conversion is told."""
+    return ConversionError(error.message, path=json_path(error.path), revision=target)
+
+
+def json_path(path: tuple[str | int, ...]) -> str:
+    """A path as text: `$.content[0].text`."""
+    return "$" + "".join(
+        f"[{part}]" if isinstance(part, int) else f".{part}" if part.isidentifier() else f"[{part!r}]"
+        for part in path
+    )

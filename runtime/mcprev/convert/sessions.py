@@ -1,0 +1,147 @@
+"""What sessions say once and stateless requests say each time, each in terms of the other (CONV-36, 38, 39).
+
+The pure half of bridging the two eras: discovery and initialization, the client's side of the handshake and the
+`_meta` of requests, a listen filter and subscriptions, a log level with each request and one for the session.
+Which of these to send, and when, is the engines' to know. That a cancellation is a message of its own in one
+era and a closed stream in the other (CONV-40) is the transports'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, cast
+
+from mcprev.convert.ladder import Kind, convert
+from mcprev.convert.rules import Json, JsonObject, without
+from mcprev.convert.step_2026_07_28 import (
+    CLIENT_CAPABILITIES,
+    CLIENT_INFO,
+    LOG_LEVEL,
+    PROTOCOL_VERSION,
+    SERVER_INFO,
+)
+from mcprev.errors import ConversionError
+from mcprev.revisions import LATEST, revision
+
+_DISCOVERY: Final = ("supportedVersions", "resultType", "ttlMs", "cacheScope")
+_LIST_CHANGES: Final[Mapping[str, str]] = {
+    "notifications/tools/list_changed": "toolsListChanged",
+    "notifications/prompts/list_changed": "promptsListChanged",
+    "notifications/resources/list_changed": "resourcesListChanged",
+}
+_UPDATED: Final = "notifications/resources/updated"
+
+
+def discover_to_initialize(
+    result: Mapping[str, Json], *, to: str, server_info: Mapping[str, Json] | None = None
+) -> JsonObject:
+    """The InitializeResult of a revision that says what a DiscoverResult of the latest one says.
+
+    A server need not name itself in discovery; `server_info` is what to say then. Raises `ConversionError`.
+    """
+    given = dict(result)
+    meta = given.get("_meta")
+    named: JsonObject = cast("JsonObject", meta) if isinstance(meta, dict) else {}
+    who = named.get(SERVER_INFO) or server_info
+    if who is None:
+        raise ConversionError(
+            "the server has not named itself: give server_info", path="$._meta", revision=to
+        )
+    out = without(given, *_DISCOVERY, "_meta")
+    out["protocolVersion"] = revision(to).version
+    out["capabilities"] = _to(given.get("capabilities", {}), Kind.SERVER_CAPABILITIES, to)
+    out["serverInfo"] = _to(who, Kind.IMPLEMENTATION, to)
+    if rest := without(named, SERVER_INFO):
+        out["_meta"] = rest
+    checked: JsonObject = convert(out, "initialize", Kind.RESULT, from_=to, to=to)
+    return checked
+
+
+def initialize_to_discover(
+    result: Mapping[str, Json], *, from_: str, supported: Iterable[str] | None = None
+) -> JsonObject:
+    """The DiscoverResult of the latest revision that says what an InitializeResult says.
+
+    `supported` are the versions to name; left out, the one that the server chose. Raises `ConversionError`.
+    """
+    out = without(dict(result), "protocolVersion", "serverInfo")
+    versions = [result.get("protocolVersion")] if supported is None else list(supported)
+    meta = cast("JsonObject", result.get("_meta") or {})
+    out |= {
+        "supportedVersions": versions,
+        "capabilities": _from(result.get("capabilities", {}), Kind.SERVER_CAPABILITIES, from_),
+        "resultType": "complete",
+        "ttlMs": 0,
+        "cacheScope": "private",
+        "_meta": {**meta, SERVER_INFO: _from(result.get("serverInfo"), Kind.IMPLEMENTATION, from_)},
+    }
+    checked: JsonObject = convert(out, "server/discover", Kind.RESULT, from_=LATEST, to=LATEST)
+    return checked
+
+
+def request_meta(params: Mapping[str, Json], *, from_: str, log_level: str | None = None) -> JsonObject:
+    """What a client that sent these InitializeRequestParams would put into `_meta` of each request.
+
+    It is the `meta` of `convert`. Raises `ConversionError`.
+    """
+    meta: JsonObject = {
+        PROTOCOL_VERSION: LATEST.version,
+        CLIENT_INFO: _from(params.get("clientInfo"), Kind.IMPLEMENTATION, from_),
+        CLIENT_CAPABILITIES: _from(params.get("capabilities", {}), Kind.CLIENT_CAPABILITIES, from_),
+    }
+    return meta if log_level is None else {**meta, LOG_LEVEL: log_level}
+
+
+def initialize_params(
+    meta: Mapping[str, Json], *, to: str, client_info: Mapping[str, Json] | None = None
+) -> JsonObject:
+    """The InitializeRequestParams of a revision for a client whose requests carry this `_meta`.
+
+    A client need not name itself with its requests; `client_info` is what to say then. Raises `ConversionError`.
+    """
+    who = meta.get(CLIENT_INFO) or client_info
+    if who is None:
+        raise ConversionError(
+            "the client has not named itself: give client_info", path="$._meta", revision=to
+        )
+    params: JsonObject = {
+        "protocolVersion": revision(to).version,
+        "capabilities": _to(meta.get(CLIENT_CAPABILITIES, {}), Kind.CLIENT_CAPABILITIES, to),
+        "clientInfo": _to(who, Kind.IMPLEMENTATION, to),
+    }
+    checked: JsonObject = convert(params, "initialize", Kind.PARAMS, from_=to, to=to)
+    return checked
+
+
+def subscribed_resources(listen: Mapping[str, Json]) -> tuple[str, ...]:
+    """The URIs to send `resources/subscribe` for, from the params of `subscriptions/listen` (CONV-38)."""
+    return tuple(_filter(listen).get("resourceSubscriptions") or ())
+
+
+def listens_to(listen: Mapping[str, Json], method: str, params: Mapping[str, Json] | None) -> bool:
+    """Whether the params of `subscriptions/listen` ask for a notification that a session received (CONV-38)."""
+    wanted = _filter(listen)
+    if method == _UPDATED:
+        return (params or {}).get("uri") in (wanted.get("resourceSubscriptions") or ())
+    return wanted.get(_LIST_CHANGES.get(method, "")) is True
+
+
+def level_change(meta: Mapping[str, Json], current: str | None) -> JsonObject | None:
+    """The params of `logging/setLevel` to send before a request with this `_meta` (CONV-39).
+
+    None when the level of the session is the one that the request names, or the request names none.
+    """
+    level = meta.get(LOG_LEVEL)
+    return {"level": level} if level is not None and level != current else None
+
+
+def _filter(listen: Mapping[str, Json]) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", listen.get("notifications") or {})
+
+
+def _to(value: Json, kind: Kind, to: str) -> Json:
+    return convert(value, "", kind, from_=LATEST, to=to, validate=False)
+
+
+def _from(value: Json, kind: Kind, from_: str) -> Json:
+    return convert(value, "", kind, from_=from_, to=LATEST)

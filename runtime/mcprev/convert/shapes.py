@@ -1,0 +1,48 @@
+"""What the rules of several steps have in common, so that a step can be deleted without its neighbours."""
+
+from __future__ import annotations
+
+import json
+
+from mcprev.convert.rules import Context, Inexpressible, Json, JsonObject, as_list, as_object, tag_of
+
+
+def structured_as_text(result: JsonObject) -> JsonObject:
+    """The result without structured content, which a text block says as JSON (CONV-3, CONV-4, TOOL-5)."""
+    structured = result["structuredContent"]
+    out = {name: item for name, item in result.items() if name != "structuredContent"}
+    content = as_list(out.get("content"))
+    if content is not None and not any(_says(block, structured) for block in content):
+        text = json.dumps(structured, ensure_ascii=False, separators=(",", ":"))
+        out["content"] = [*content, {"type": "text", "text": text}]
+    return out
+
+
+def _says(block: Json, structured: Json) -> bool:
+    """Whether a block is the JSON text of a value."""
+    text = as_object(block).get("text") if tag_of(block) == "text" else None
+    if not isinstance(text, str):
+        return False
+    try:
+        return bool(json.loads(text) == structured)
+    except (ValueError, RecursionError):
+        return False
+
+
+def no_task(result: JsonObject, _: Context) -> JsonObject:
+    """Refuse a task in the place of a result: it is a handle of the session that made it (TASKX-6)."""
+    if isinstance(result.get("task"), dict) and not result.keys() & {"content", "action"}:
+        raise Inexpressible("a task is no result elsewhere: wait for what it yields and convert that")
+    return result
+
+
+def no_request_id(params: JsonObject, _: Context) -> JsonObject:
+    """Refuse a cancellation of nothing, which one revision allows because tasks have no request (CANC-4, CANC-5)."""
+    if "requestId" not in params:
+        raise Inexpressible("a cancellation has to name its request; a task is ended by tasks/cancel")
+    return params
+
+
+def elicitation_params(params: JsonObject) -> str:
+    """Which of the two a request for input is; no mode means a form (ELIC-8)."""
+    return "ElicitRequestURLParams" if params.get("mode") == "url" else "ElicitRequestFormParams"

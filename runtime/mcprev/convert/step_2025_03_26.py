@@ -1,0 +1,51 @@
+"""Between 2024-11-05 and 2025-03-26: audio content (CONV-1).
+
+Tool annotations (CONV-9), progress messages (CONV-28) and the completions capability (CONV-30) are dropped by
+the generated tables. Upwards nothing is needed: the older types are a subset.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import quote
+
+from mcprev.convert.rules import Context, Inexpressible, JsonObject, Reason, Rules, replacement
+from mcprev_types import Child
+
+_TOOL_CONTENT: Final = frozenset({"text", "image", "resource"})
+_SAMPLING_CONTENT: Final = frozenset({"text", "image"})
+
+
+def _audio_to_resource(block: JsonObject, context: Context) -> JsonObject:
+    """Audio as an embedded resource, which is named by a URI that holds the data: nothing else identifies it."""
+    found = replacement(block, Reason.AUDIO, context, _TOOL_CONTENT)
+    if found is not None:
+        return found
+    rest = {name: item for name, item in block.items() if name not in {"type", "data", "mimeType"}}
+    mime, data = block.get("mimeType"), block.get("data")
+    uri = f"data:{quote(str(mime), safe='/;=+.-')};base64,{data}"
+    return {"type": "resource", "resource": {"uri": uri, "mimeType": mime, "blob": data}, **rest}
+
+
+def _sampled_audio(block: JsonObject, context: Context) -> JsonObject:
+    found = replacement(block, Reason.AUDIO, context, _SAMPLING_CONTENT)
+    if found is None:
+        raise Inexpressible(
+            "sampling with audio is not possible: send text or an image, or give on_downgrade a transcript"
+        )
+    return found
+
+
+_AUDIO: Final = (("audio", "AudioContent"),)
+_SAMPLED: Final = (("audio", "SampledAudio"),)
+
+DOWN: Final = Rules(
+    substitutes={"AudioContent": _audio_to_resource, "SampledAudio": _sampled_audio},
+    children={
+        "CallToolResult": (Child("content", ("[]",), _AUDIO, "type"),),
+        "PromptMessage": (Child("content", (), _AUDIO, "type"),),
+        "SamplingMessage": (Child("content", (), _SAMPLED, "type"),),
+        "CreateMessageResult": (Child("content", (), _SAMPLED, "type"),),
+    },
+)
+UP: Final = Rules()

@@ -1,0 +1,66 @@
+"""Between 2025-03-26 and 2025-06-18: resource links, structured content, titles (CONV-2, 3, 10, 12, 37).
+
+Titles elsewhere, `_meta`, output schemas, `lastModified` and the context of completions are dropped by the
+generated tables; contents of resources are an untagged union, which they do not follow, so that is here.
+Upwards nothing is needed: the older types are a subset, and a title in the annotations stays valid there.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mcprev.convert.rules import (
+    Context,
+    JsonObject,
+    Reason,
+    Rules,
+    as_object,
+    replacement,
+)
+from mcprev.convert.shapes import structured_as_text
+from mcprev_types import Child
+
+_CONTENT: Final = frozenset({"text", "image", "audio", "resource"})
+
+
+def _link_to_text(block: JsonObject, context: Context) -> JsonObject:
+    found = replacement(block, Reason.RESOURCE_LINK, context, _CONTENT)
+    if found is not None:
+        return found
+    text: JsonObject = {
+        "type": "text",
+        "text": f"{block.get('title') or block.get('name') or ''}: {block.get('uri')}",
+    }
+    if "annotations" in block:
+        text["annotations"] = block["annotations"]
+    return text
+
+
+def _without_structure(result: JsonObject, _: Context) -> JsonObject:
+    # Null is the same as absent at this revision.
+    return structured_as_text(result) if result.get("structuredContent") is not None else result
+
+
+def _title_to_annotations(tool: JsonObject, _: Context) -> JsonObject:
+    """The one title that a tool could have before it had one of its own."""
+    title, annotations = tool.get("title"), tool.get("annotations", {})
+    if not isinstance(title, str) or not isinstance(annotations, dict):
+        return tool
+    known = as_object(annotations)
+    return tool if known.get("title") is not None else {**tool, "annotations": {**known, "title": title}}
+
+
+_LINK: Final = (("resource_link", "ResourceLink"),)
+_CONTENTS: Final = (("", "ResourceContents"),)
+
+DOWN: Final = Rules(
+    before={"CallToolResult": _without_structure, "Tool": _title_to_annotations},
+    substitutes={"ResourceLink": _link_to_text},
+    children={
+        "CallToolResult": (Child("content", ("[]",), _LINK, "type"),),
+        "PromptMessage": (Child("content", (), _LINK, "type"),),
+        "ReadResourceResult": (Child("contents", ("[]",), _CONTENTS, ""),),
+        "EmbeddedResource": (Child("resource", (), _CONTENTS, ""),),
+    },
+)
+UP: Final = Rules()

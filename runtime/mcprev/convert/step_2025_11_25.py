@@ -1,0 +1,150 @@
+"""Between 2025-06-18 and 2025-11-25: sampling with tools and lists, forms, modes (CONV-18..26, 32).
+
+Icons, descriptions and websites of implementations, `execution` and the task capabilities are dropped by the
+generated tables. What they drop from the JSON Schemas of tools is kept: those are the author's (CONV-5, 7).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mcprev.convert.rules import (
+    Context,
+    Inexpressible,
+    Json,
+    JsonObject,
+    Reason,
+    Rules,
+    as_list,
+    as_object,
+    tag_of,
+    without,
+)
+from mcprev.convert.shapes import elicitation_params, no_request_id, no_task
+from mcprev.errors import URL_ELICITATION_REQUIRED
+
+_TOOL_BLOCKS: Final = frozenset({"tool_use", "tool_result"})
+_NO_SAMPLING_TOOLS: Final = "the peer has no sampling with tools: ask for it without, or not at all"
+_MODES: Final = {"sampling": ("context", "tools"), "elicitation": ("form", "url")}
+
+
+# -- sampling --------------------------------------------------------------------------------------------
+
+
+def _sampling_request(params: JsonObject, _: Context) -> JsonObject:
+    if params.get("tools"):
+        raise Inexpressible(_NO_SAMPLING_TOOLS, "tools")
+    if as_object(params.get("toolChoice")).get("mode") == "required":
+        raise Inexpressible(_NO_SAMPLING_TOOLS, "toolChoice")
+    messages = as_list(params.get("messages")) or []
+    split = [
+        part for i, item in enumerate(messages) for part in _split(item, i)
+    ]  # fmt: skip
+    return params if split == messages else {**params, "messages": split}
+
+
+def _split(message: Json, index: int) -> list[Json]:
+    """A message with several blocks as that many messages of the same role (CONV-25, CONV-26)."""
+    content = as_object(message).get("content")
+    blocks = as_list(content)
+    for at, block in enumerate(blocks or [content]):
+        if tag_of(block) in _TOOL_BLOCKS:
+            steps = ("messages", index, "content") if blocks is None else ("messages", index, "content", at)
+            raise Inexpressible(_NO_SAMPLING_TOOLS, *steps)
+    return [message] if blocks is None else [{**message, "content": block} for block in blocks]
+
+
+def _sampling_result(result: JsonObject, context: Context) -> JsonObject:
+    no_task(result, context)
+    blocks = as_list(result.get("content"))
+    if blocks is not None:
+        if len(blocks) > 1:
+            raise Inexpressible("the peer takes one block of content: answer with one", "content")
+        result = {**result, "content": blocks[0] if blocks else {"type": "text", "text": ""}}
+    if tag_of(result.get("content")) in _TOOL_BLOCKS:
+        raise Inexpressible("the peer has no sampling with tools: answer with text", "content")
+    return result
+
+
+# -- elicitation -----------------------------------------------------------------------------------------
+
+
+def _no_url(_params: JsonObject, _: Context) -> JsonObject:
+    raise Inexpressible("the peer cannot be sent to a URL: say it in a result or an error", "mode")
+
+
+def _form(schema: JsonObject, context: Context) -> JsonObject:
+    properties = as_object(schema.get("properties"))
+    fields = {name: _field(name, item, context) for name, item in properties.items()}
+    return schema if fields == properties else {**schema, "properties": fields}
+
+
+def _field(name: str, field: Json, context: Context) -> Json:
+    schema = as_object(field)
+    if schema is not field:
+        return field
+    if schema.get("type") == "array":
+        found = context.downgrade(schema, Reason.MULTI_SELECT)
+        if found is None or found.get("type") == "array":
+            raise Inexpressible(
+                "the peer has no field for several choices: ask for one, or for text (on_downgrade)",
+                *("properties", name),
+            )
+        schema = found
+    options = as_list(schema.get("oneOf"))
+    if options is not None:
+        choices = [as_object(option) for option in options]
+        schema = {
+            **without(schema, "oneOf"),
+            "enum": [choice.get("const") for choice in choices],
+            "enumNames": [choice.get("title") for choice in choices],
+        }
+    return schema if schema.get("type") == "boolean" else without(schema, "default")
+
+
+# -- capabilities, errors --------------------------------------------------------------------------------
+
+
+def _modes_down(capabilities: JsonObject, context: Context) -> JsonObject:
+    """Elicitation without a mode means forms, so a client that has only URLs has none (ELIC-1)."""
+    elicitation = as_object(capabilities.get("elicitation"))
+    if "url" in elicitation and "form" not in elicitation:
+        capabilities = without(capabilities, "elicitation")
+    return _modes_up(capabilities, context)
+
+
+def _modes_up(capabilities: JsonObject, _: Context) -> JsonObject:
+    """The two capabilities without modes: the older revision does not give them a meaning."""
+    for name, modes in _MODES.items():
+        value = as_object(capabilities.get(name))
+        plain = without(value, *modes)
+        capabilities = capabilities if plain is value else {**capabilities, name: plain}
+    return capabilities
+
+
+def _url_error(error: JsonObject, _method: str, _: Context) -> JsonObject:
+    """The peer does not know the code, so that the text has to say where to go (CONV-17, ERR-3)."""
+    if error.get("code") != URL_ELICITATION_REQUIRED:
+        return error
+    asked = as_list(as_object(error.get("data")).get("elicitations")) or []
+    urls = [str(as_object(item).get("url")) for item in asked]
+    message = str(error.get("message"))
+    return {**error, "message": " ".join([message, *(url for url in urls if url not in message)])}
+
+
+DOWN: Final = Rules(
+    before={
+        "CallToolResult": no_task,
+        "ElicitResult": no_task,
+        "CreateMessageResult": _sampling_result,
+        "CreateMessageRequestParams": _sampling_request,
+        "ElicitRequestURLParams": _no_url,
+        "ElicitRequestFormParamsRequestedSchema": _form,
+        "ClientCapabilities": _modes_down,
+    },
+    deltas={"ToolInputSchema": None, "ToolOutputSchema": None},
+    missing={"requestId": no_request_id},
+    choose={"ElicitRequestParams": elicitation_params},
+    errors=_url_error,
+)
+UP: Final = Rules(before={"ClientCapabilities": _modes_up})

@@ -1,0 +1,242 @@
+"""Between 2025-11-25 and 2026-07-28: metadata of the stateless era, open schemas (CONV-4..7, 12, 15..18, 33, 34).
+
+Result types, cache hints and members of embedded requests are dropped and filled in by the generated tables,
+`_meta` of requests is stamped here. The JSON Schemas of tools are the author's and stay whole, but for boolean
+subschemas, which the older revisions do not take, and for output schemas of anything but objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from mcprev.convert.rules import (
+    Context,
+    Inexpressible,
+    JsonObject,
+    Reason,
+    Rules,
+    as_list,
+    as_object,
+    without,
+)
+from mcprev.convert.shapes import elicitation_params, no_request_id, no_task, structured_as_text
+from mcprev.errors import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    MISSING_CLIENT_CAPABILITY,
+    RESOURCE_NOT_FOUND,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    URL_ELICITATION_REQUIRED,
+)
+from mcprev_types import Child, TypeDelta
+
+PREFIX: Final = "io.modelcontextprotocol/"
+PROTOCOL_VERSION: Final = PREFIX + "protocolVersion"
+CLIENT_INFO: Final = PREFIX + "clientInfo"
+CLIENT_CAPABILITIES: Final = PREFIX + "clientCapabilities"
+LOG_LEVEL: Final = PREFIX + "logLevel"
+SERVER_INFO: Final = PREFIX + "serverInfo"
+SUBSCRIPTION_ID: Final = PREFIX + "subscriptionId"
+_KEYS: Final = frozenset(
+    {PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL, SERVER_INFO, SUBSCRIPTION_ID}
+)
+_VERSION: Final = "2026-07-28"
+_MOST_VALUES: Final = 100
+"""As many completions as a result may have (COMP-1)."""
+_NEW_CODES: Final[Mapping[int, int]] = {
+    HEADER_MISMATCH: INVALID_REQUEST,
+    MISSING_CLIENT_CAPABILITY: INVALID_PARAMS,
+    UNSUPPORTED_PROTOCOL_VERSION: INVALID_PARAMS,
+}
+
+
+# -- results ---------------------------------------------------------------------------------------------
+
+
+def _complete(result: JsonObject, context: Context) -> JsonObject:
+    """Only a complete result is one elsewhere; the author may give one in the place of a question (CONV-17)."""
+    kind = result.get("resultType", "complete")
+    if kind == "input_required":
+        found = context.downgrade(result, Reason.INPUT_REQUIRED)
+        if found is not None and found.get("resultType", "complete") == "complete":
+            return found
+        raise Inexpressible(
+            "the peer is asked for input by requests of its own: send those of requests_for, then call again",
+            "resultType",
+        )
+    if kind != "complete":
+        raise Inexpressible(f"a result of type {kind!r} is none elsewhere: complete it first", "resultType")
+    return result
+
+
+def _tool_result_down(result: JsonObject, context: Context) -> JsonObject:
+    if result.get("resultType", "complete") != "complete":
+        result = _complete(result, context)
+    return _objects_only(result, context)
+
+
+def _objects_only(result: JsonObject, _: Context) -> JsonObject:
+    """Structured content that is no object becomes text (CONV-4); the same for results that a model is told."""
+    if "structuredContent" not in result or isinstance(result["structuredContent"], dict):
+        return result
+    return structured_as_text(result)
+
+
+def _tool_result_up(result: JsonObject, context: Context) -> JsonObject:
+    """Null is a value here and was the same as absent before."""
+    if "task" in result:
+        result = no_task(result, context)
+    return without(result, "structuredContent") if result.get("structuredContent", 0) is None else result
+
+
+def _block_up(block: JsonObject, _: Context) -> JsonObject:
+    return without(block, "structuredContent") if block.get("structuredContent", 0) is None else block
+
+
+def _completion(result: JsonObject, _: Context) -> JsonObject:
+    """Older schemas do not say that there may be no more than a hundred values."""
+    values = as_list(result.get("values")) or []
+    if len(values) <= _MOST_VALUES:
+        return result
+    return {**result, "values": values[:_MOST_VALUES], "hasMore": True}
+
+
+# -- tools -----------------------------------------------------------------------------------------------
+
+
+def _tool(tool: JsonObject, _: Context) -> JsonObject:
+    output = tool.get("outputSchema")
+    wrong = isinstance(output, dict) and as_object(output).get("type") != "object"
+    return without(tool, "outputSchema") if wrong else tool
+
+
+def _schema(schema: JsonObject, _: Context) -> JsonObject:
+    """Boolean subschemas as the objects that say the same."""
+    known = as_object(schema.get("properties"))
+    if not any(item is True or item is False for item in known.values()):
+        return schema
+    spelled: Mapping[bool, JsonObject] = {True: {}, False: {"not": {}}}
+    fields = {name: spelled[item] if isinstance(item, bool) else item for name, item in known.items()}
+    return {**schema, "properties": fields}
+
+
+# -- requests --------------------------------------------------------------------------------------------
+
+
+def _stamp(params: JsonObject, context: Context) -> JsonObject:
+    """Who asks, and how, as the caller of `convert` knows it: never what the peer put there (MOD-1, META-9)."""
+    given = params.get("_meta")
+    meta: JsonObject = {PROTOCOL_VERSION: _VERSION, CLIENT_CAPABILITIES: {}, **context.stamp}
+    return {**params, "_meta": {**as_object(given), **meta}} if isinstance(given, dict | None) else params
+
+
+def _elicitation_id(params: JsonObject, context: Context) -> JsonObject:
+    return params if "elicitationId" in params else {**params, "elicitationId": context.mint()}
+
+
+def _roots(capabilities: JsonObject, _: Context) -> JsonObject:
+    """Changes of roots are announced in the handshake era only."""
+    roots = as_object(capabilities.get("roots"))
+    if "listChanged" not in roots:
+        return capabilities
+    return {**capabilities, "roots": without(roots, "listChanged")}
+
+
+# -- errors ----------------------------------------------------------------------------------------------
+
+
+def _error_down(error: JsonObject, method: str, _: Context) -> JsonObject:
+    code = error.get("code")
+    if method == "resources/read" and code == INVALID_PARAMS and "uri" in as_object(error.get("data")):
+        return {**error, "code": RESOURCE_NOT_FOUND}
+    if isinstance(code, int) and code in _NEW_CODES:
+        return {**error, "code": _NEW_CODES[code]}
+    return error
+
+
+def _error_up(error: JsonObject, _method: str, _: Context) -> JsonObject:
+    code = error.get("code")
+    if code == URL_ELICITATION_REQUIRED:
+        raise Inexpressible("the client is asked in a result: give it that of input_required_from", "code")
+    return {**error, "code": INVALID_PARAMS} if code == RESOURCE_NOT_FOUND else error
+
+
+# -- tables ----------------------------------------------------------------------------------------------
+
+_BLOCKS: Final = (
+    *((tag, "Block") for tag in ("text", "image", "audio", "resource_link", "tool_use")),
+    ("resource", "EmbeddedResource"),
+)
+_BLOCK: Final = Child("content", (), _BLOCKS, "type")
+_BLOCK_LIST: Final = Child("content", ("[]",), _BLOCKS, "type")
+
+
+def _list_of(member: str, type_name: str) -> tuple[Child, ...]:
+    return (Child(member, ("[]",), (("", type_name),), ""),)
+
+
+DOWN: Final = Rules(
+    before={
+        **dict.fromkeys(
+            (
+                "Result", "EmptyResult", "ListResourcesResult", "ListResourceTemplatesResult", "ListPromptsResult",
+                "ListToolsResult", "ReadResourceResult", "GetPromptResult", "CompleteResult",
+            ),
+            _complete,
+        ),
+        "CallToolResult": _tool_result_down,
+        "ToolResultContent": _objects_only,
+        "Tool": _tool,
+        "ToolInputSchema": _schema,
+        "ToolOutputSchema": _schema,
+        "ClientCapabilities": _roots,
+    },
+    # Keys of this era are stripped from `_meta` wherever there is one, vendors' keys are kept (CONV-12, 42, 43).
+    children={
+        "CallToolResult": (_BLOCK_LIST,),
+        "ToolResultContent": (_BLOCK_LIST,),
+        "PromptMessage": (_BLOCK,),
+        "SamplingMessage": (_BLOCK, _BLOCK_LIST),
+        "CreateMessageResult": (_BLOCK, _BLOCK_LIST),
+        "EmbeddedResource": (Child("resource", (), (("", "Block"),), ""),),
+        "GetPromptResult": _list_of("messages", "PromptMessage"),
+        "ListPromptsResult": _list_of("prompts", "Block"),
+        "ListResourcesResult": _list_of("resources", "Block"),
+        "ListResourceTemplatesResult": _list_of("resourceTemplates", "Block"),
+        "ReadResourceResult": _list_of("contents", "Block"),
+        "ListRootsResult": _list_of("roots", "Block"),
+        "Tool": (Child("inputSchema", (), (("", "ToolInputSchema"),), ""),),
+    },
+    deltas={
+        "Block": TypeDelta("Block"),
+        "EmbeddedResource": TypeDelta("EmbeddedResource"),
+        "ListRootsRequestParams": TypeDelta("RequestParams"),
+        "RequestMetaObject": None,
+    },
+    missing={"elicitationId": _elicitation_id},
+    choose={"ElicitRequestParams": elicitation_params},
+    strip_meta=_KEYS,
+    errors=_error_down,
+)  # fmt: skip
+UP: Final = Rules(
+    before={
+        "CallToolResult": _tool_result_up,
+        "CreateMessageResult": no_task,
+        "ElicitResult": no_task,
+        "ToolResultContent": _block_up,
+        "CompleteResultCompletion": _completion,
+        "ClientCapabilities": _roots,
+    },
+    children={
+        "CompleteResult": (Child("completion", (), (("", "CompleteResultCompletion"),), ""),),
+    },
+    deltas={"RequestParamsMeta": None},
+    missing={"_meta": _stamp, "requestId": no_request_id},
+    choose={"ElicitRequestParams": elicitation_params},
+    roots={("roots/list", "params"): None},
+    fresh=frozenset({"resultType", "ttlMs", "cacheScope"}),
+    strip_meta=_KEYS,
+    errors=_error_up,
+)

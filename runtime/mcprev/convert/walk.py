@@ -1,0 +1,228 @@
+"""Compile a step into functions: one for each type that needs work, none for what cannot change (CONV-7 ff.).
+
+A compiled function takes a JSON value and returns the same object when nothing in it changes, else a copy in
+which only the changed paths are new. Values of another shape than the type has are returned as they are:
+judging them is the validation's business. Compilation follows the delta tables and the rules once per type and
+step; converting then costs one call for each object that may change and none for the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from mcprev.convert.rules import LIST, OBJECT, Context, Inexpressible, Json, JsonObject, Rule, Rules
+
+if TYPE_CHECKING:
+    from mcprev_types import Child, TypeDelta
+
+Convert: TypeAlias = Callable[[Json, Context], Json]
+
+_ABSENT: Final = object()
+_LIST: Final = "[]"
+
+
+class Compiled(NamedTuple):
+    """What converts values of one type."""
+
+    convert: Convert
+    touches: frozenset[str] | None
+    """An object with none of these members passes as it is; None when that depends on more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One direction between two neighbours: its tables, its rules, and what was compiled of them."""
+
+    deltas: Mapping[str, TypeDelta]
+    rules: Rules
+    _compiled: dict[str, Compiled | None] = field(default_factory=dict[str, "Compiled | None"], repr=False)
+
+    def compiled(self, type_name: str) -> Compiled | None:
+        """What converts values of a type; None when they pass as they are."""
+        if type_name not in self._compiled:
+            self._compiled[type_name] = self._compile(type_name)
+        return self._compiled[type_name]
+
+    def _compile(self, name: str) -> Compiled | None:
+        choose = self.rules.choose.get(name)
+        if choose is not None:
+            return Compiled(_choice(choose, self.compiled), None)
+        delta = self.rules.deltas[name] if name in self.rules.deltas else self.deltas.get(name)
+        mechanical = self._mechanical(name, delta)
+        before = self.rules.before.get(name)
+        after = [self.rules.missing[member] for member in delta.missing] if delta else []
+        if before is None and not after:
+            return mechanical
+        middle = mechanical.convert if mechanical else None
+        return Compiled(_sequence([rule for rule in (before, middle, *after) if rule is not None]), None)
+
+    def _mechanical(self, name: str, delta: TypeDelta | None) -> Compiled | None:
+        children = self._children((*(delta.children if delta else ()), *self.rules.children.get(name, ())))
+        strip = self.rules.strip_meta if delta else frozenset[str]()
+        fill: dict[str, Json] = dict(delta.fill) if delta else {}
+        drop = frozenset(delta.drop) | (fill.keys() & self.rules.fresh) if delta else frozenset[str]()
+        touches = drop | {member for member, _ in children} | frozenset(("_meta",) if strip else ())
+        if not touches and not fill:
+            return None
+        return Compiled(_object(drop, fill, children, strip), None if fill else touches)
+
+    def _children(self, places: tuple[Child, ...]) -> tuple[tuple[str, Convert], ...]:
+        merged: dict[tuple[str, tuple[str, ...], str], dict[str, str]] = {}
+        for place in places:
+            merged.setdefault((place.member, place.through, place.tag), {}).update(place.types)
+        found: list[tuple[str, Convert]] = []
+        for (member, through, tag), types in merged.items():
+            table = self._table(tag, types)
+            if table:
+                found.append((member, _through(through, tag, table)))
+        return tuple(found)
+
+    def _table(self, tag: str, types: Mapping[str, str]) -> dict[str, Compiled]:
+        plain = {value: found for value, name in types.items() if (found := self.compiled(name))}
+        table = dict(plain)
+        for value, name in types.items():
+            substitute = self.rules.substitutes.get(name)
+            if substitute is not None:
+                table[value] = Compiled(_substitute(substitute, tag, plain), None)
+        return table
+
+
+def _through(containers: tuple[str, ...], tag: str, table: Mapping[str, Compiled]) -> Convert:
+    """What converts the values inside some lists and maps, innermost last."""
+    if not containers:
+        return _by_tag(tag, table) if tag else table[""].convert
+    if containers == (_LIST,):
+        return _each_item(tag, table)
+    inner = _through(containers[1:], tag, table)
+    return _each_item("", {"": Compiled(inner, None)}) if containers[0] == _LIST else _each_value(inner)
+
+
+def _sequence(rules: list[Rule]) -> Convert:
+    def convert(value: Json, context: Context) -> Json:
+        if not isinstance(value, OBJECT):
+            return value
+        for rule in rules:
+            value = rule(value, context)
+        return value
+
+    return convert
+
+
+def _choice(choose: Callable[[JsonObject], str], compiled: Callable[[str], Compiled | None]) -> Convert:
+    def convert(value: Json, context: Context) -> Json:
+        if not isinstance(value, OBJECT):
+            return value
+        found = compiled(choose(value))
+        return found.convert(value, context) if found else value
+
+    return convert
+
+
+def _object(
+    drop: frozenset[str], fill: JsonObject, children: tuple[tuple[str, Convert], ...], strip: frozenset[str]
+) -> Convert:
+    def convert(value: Json, context: Context) -> Json:
+        if not isinstance(value, OBJECT):
+            return value
+        out: JsonObject = value
+        if drop and not drop.isdisjoint(value):
+            out = {name: item for name, item in out.items() if name not in drop}
+        if fill:
+            out = {**fill, **out}
+        if strip and "_meta" in out:
+            meta = out["_meta"]
+            if isinstance(meta, OBJECT) and not strip.isdisjoint(meta):
+                out = _without_keys(out, meta, strip)
+        for member, child in children:
+            item = out.get(member, _ABSENT)
+            if item is _ABSENT:
+                continue
+            try:
+                new = child(item, context)
+            except Inexpressible as error:
+                raise error.inside(member) from None
+            if new is not item:
+                if out is value:
+                    out = out.copy()
+                out[member] = new
+        return out
+
+    return convert
+
+
+def _without_keys(value: JsonObject, meta: JsonObject, keys: frozenset[str]) -> JsonObject:
+    """The object with less in its `_meta`, and with none when nothing is left."""
+    kept = {key: item for key, item in meta.items() if key not in keys}
+    out = {**value, "_meta": kept}
+    if not kept:
+        del out["_meta"]
+    return out
+
+
+def _each_item(tag: str, table: Mapping[str, Compiled]) -> Convert:
+    always = table.get("") if not tag else None
+
+    def convert(value: Json, context: Context) -> Json:
+        if not isinstance(value, LIST):
+            return value
+        out: list[Json] = value
+        for index, item in enumerate(out):
+            found = always
+            if tag and isinstance(item, OBJECT):
+                name = item.get(tag)
+                found = table.get(name) if isinstance(name, str) else None
+            if found is None:
+                continue
+            run, touches = found
+            if touches is not None and isinstance(item, OBJECT) and touches.isdisjoint(item):
+                continue
+            try:
+                new = run(item, context)
+            except Inexpressible as error:
+                raise error.inside(index) from None
+            if new is not item:
+                if out is value:
+                    out = out.copy()
+                out[index] = new
+        return out
+
+    return convert
+
+
+def _each_value(convert_item: Convert) -> Convert:
+    def convert(value: Json, context: Context) -> Json:
+        if not isinstance(value, OBJECT):
+            return value
+        out: JsonObject = value
+        for key, item in value.items():
+            try:
+                new = convert_item(item, context)
+            except Inexpressible as error:
+                raise error.inside(key) from None
+            if new is not item:
+                if out is value:
+                    out = out.copy()
+                out[key] = new
+        return out
+
+    return convert
+
+
+def _by_tag(tag: str, table: Mapping[str, Compiled]) -> Convert:
+    def convert(value: Json, context: Context) -> Json:
+        name = value.get(tag) if isinstance(value, OBJECT) else None
+        found = table.get(name) if isinstance(name, str) else None
+        return found.convert(value, context) if found else value
+
+    return convert
+
+
+def _substitute(substitute: Rule, tag: str, plain: Mapping[str, Compiled]) -> Convert:
+    def convert(value: Json, context: Context) -> Json:
+        new = substitute(value, context)
+        then = plain.get(new[tag])
+        return then.convert(new, context) if then else new
+
+    return convert

@@ -1,0 +1,343 @@
+"""The ladder itself: ways, refusals, paths, copies, what it costs, and that no table entry was overlooked."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convert.peers import A, B, C, D, E, Json, down, go, instead
+from mcprev.convert import Context, Converter, Kind, convert, converter, make_context
+from mcprev.convert.ladder import json_path, neighbours
+from mcprev.errors import ConversionError
+from mcprev.revisions import ALL, revision
+from support import DATED, DRAFT, ROOT, same
+
+PAIRS: Final = [(a.name, b.name) for a in ALL for b in ALL if a is not b]
+STAMP: Final[Json] = {
+    "io.modelcontextprotocol/protocolVersion": E,
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+CALL: Final = {"name": "t", "arguments": {"text": "hi"}}
+RESULT: Final = {"content": [{"type": "text", "text": "hi"}]}
+
+
+# -- ways ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("row", [r.name for r in ALL])
+def test_nothing_happens_between_a_revision_and_itself(row: str) -> None:
+    for method, spec in revision(row).methods.items():
+        way = converter(method, Kind.PARAMS, from_=row, to=row)
+        assert way.steps == ()
+        assert way.takes_nothing == spec.params_optional
+    value = {"content": [{"type": "audio"}], "x": object()}
+    assert convert(value, "tools/call", "result", from_=row, to=row, validate=False) is value
+
+
+def test_the_draft_is_the_revision_it_grew_from() -> None:
+    value = {**RESULT, "resultType": "complete"}
+    assert convert(value, "tools/call", "result", from_=E, to=DRAFT) is value
+    assert convert(value, "tools/call", "result", from_=DRAFT, to=E) is value
+    for row in DATED[:4]:
+        assert convert(value, "tools/call", "result", from_=DRAFT, to=row) == RESULT
+        assert same(convert(RESULT, "tools/call", "result", from_=row, to=DRAFT), value)
+
+
+def test_rows_may_be_given_for_names() -> None:
+    found = convert({**RESULT, "resultType": "complete"}, "tools/call", "result", from_=ALL[4], to=ALL[0])
+    assert found == RESULT
+    assert converter("tools/call", "result", from_=ALL[4], to=A) is converter(
+        "tools/call", "result", from_=E, to=A
+    )
+
+
+@pytest.mark.parametrize(("from_", "to"), PAIRS)
+def test_every_way_of_every_payload_compiles(from_: str, to: str) -> None:
+    """No entry of a generated table asks for a value that no rule gives."""
+    shared = revision(from_).methods.keys() & revision(to).methods.keys()
+    for method in shared:
+        for kind in (Kind.PARAMS, Kind.RESULT, Kind.ERROR):
+            if kind is Kind.PARAMS or revision(from_).methods[method].result:
+                converter(method, kind, from_=from_, to=to)
+    for kind in (Kind.CLIENT_CAPABILITIES, Kind.SERVER_CAPABILITIES, Kind.IMPLEMENTATION):
+        converter("", kind, from_=from_, to=to)
+
+
+@pytest.mark.parametrize(("older", "younger"), list(pairwise(DATED)))
+def test_rules_are_for_types_and_members_that_exist(older: str, younger: str) -> None:
+    assert find_spec(
+        f"mcprev.convert.step_{younger.replace('-', '_')}"
+    ), "each dated revision has a step module"
+    for here, there in ((revision(younger), revision(older)), (revision(older), revision(younger))):
+        rules = neighbours(here, there).rules
+        made_up = {"Block", "SampledAudio"}
+        for name in (*rules.before, *rules.children, *rules.deltas, *rules.choose, *rules.substitutes):
+            assert name in made_up or hasattr(here.models, name), name
+        for name, delta in neighbours(here, there).deltas.items():
+            if name.endswith(("Request", "Notification", "Response")):
+                continue  # whole messages are nobody's payload
+            for member in delta.missing:
+                replaced = name in rules.deltas
+                assert replaced or member in rules.missing, f"{name}.{member}"
+
+
+RETYPED: Final = {
+    # Each kind of member that changes its type between neighbours, and what takes care of it.
+    "content": "substitutes of audio and links, sampling rules; wider upwards",
+    "params": "elicitation_params chooses; the roots of a step; else whole messages",
+    "sampling": "modes of capabilities", "elicitation": "modes of capabilities", "roots": "_roots",
+    "stopReason": "an open enum, which any text belongs to",
+    "properties": "_form", "structuredContent": "_objects_only, structured_as_text",
+    "_meta": "strip_meta", "values": "_completion",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("here", "there"), [*pairwise(DATED), *pairwise(DATED[::-1])])
+def test_every_retyped_member_was_considered(here: str, there: str) -> None:
+    for name, delta in neighbours(revision(here), revision(there)).deltas.items():
+        assert set(delta.retyped) <= RETYPED.keys(), name
+
+
+def test_only_step_modules_name_revisions() -> None:
+    folder = ROOT / "runtime" / "mcprev" / "convert"
+    for file in folder.glob("*.py"):
+        if not file.name.startswith("step_"):
+            assert not re.search(r"20\d\d[-_]\d\d[-_]\d\d", re.sub(r"import.*", "", _code(file))), file.name
+
+
+def _code(file: Path) -> str:
+    return "\n".join(line for line in file.read_text().splitlines() if "step_20" not in line)
+
+
+# -- refusals --------------------------------------------------------------------------------------------
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(ValueError, match="unknown revision '2024-11-06'; known are 2024-11-05"):
+        convert({}, "tools/call", "result", from_="2024-11-06", to=A)
+    with pytest.raises(ValueError, match="unknown revision"):
+        convert({}, "tools/call", "result", from_=A, to="")
+    with pytest.raises(ValueError, match="unknown kind 'reply'; known are params, result"):
+        convert({}, "tools/call", "reply", from_=E, to=A)
+    with pytest.raises(ConversionError, match="has no method 'tools/cal'") as caught:
+        convert({}, "tools/cal", "result", from_=E, to=A)
+    assert (caught.value.path, caught.value.revision) == ("$", A)
+    with pytest.raises(ConversionError, match="is not answered"):
+        convert({}, "notifications/progress", "result", from_=E, to=A)
+
+
+@pytest.mark.parametrize(
+    "method", ["ping", "logging/setLevel", "resources/subscribe", "tasks/get", "initialize"]
+)
+def test_methods_of_one_era_have_no_form_in_the_other(method: str) -> None:
+    with pytest.raises(ConversionError, match=f"{E} has no method '{method}'"):
+        convert({}, method, "params", from_=D, to=E)
+    assert converter(method, "params", from_=D, to=D).steps == ()
+
+
+@pytest.mark.parametrize(
+    ("payload", "method", "kind", "path"),
+    [
+        ({"content": [{"type": "text", "text": 5}]}, "tools/call", "result", "$.content[0].text"),
+        ({"content": [{"type": "text"}]}, "tools/call", "result", "$.content[0].text"),
+        ({"content": "x"}, "tools/call", "result", "$.content"),
+        ({"contents": [{"uri": "x:y", "text": 1}]}, "resources/read", "result", "$.contents[0].text"),
+        (
+            {"tools": [{"name": "t", "inputSchema": {"type": "x"}}]},
+            "tools/list",
+            "result",
+            "$.tools[0].inputSchema.type",
+        ),
+        ({"name": 1, "_meta": {**STAMP}}, "tools/call", "params", "$.name"),
+        ([], "tools/call", "params", "$"),
+        ("x", "tools/call", "result", "$"),
+        (None, "tools/call", "result", "$"),
+        ({"code": "x", "message": ""}, "tools/call", "error", "$.code"),
+    ],
+)
+@pytest.mark.parametrize("from_", [A, C, D, E])
+@pytest.mark.parametrize("to", [A, B, D, E])
+def test_what_is_invalid_is_refused_with_its_path(
+    from_: str, to: str, payload: Json, method: str, kind: str, path: str
+) -> None:
+    with pytest.raises(ConversionError) as caught:
+        go(payload, method, kind, from_, to)
+    assert caught.value.revision == to
+    assert caught.value.path == path
+    assert f"(at {caught.value.path}, for {to})" in str(caught.value)
+
+
+def test_paths() -> None:
+    assert json_path(()) == "$"
+    assert json_path(("a", 0, "b-c", "d'e")) == "$.a[0]['b-c'][\"d'e\"]"
+
+
+def test_params_that_are_missing() -> None:
+    for from_, to in ((E, A), (A, A), (A, E), (D, E)):
+        with pytest.raises(ConversionError) as caught:
+            convert(None, "tools/call", "params", from_=from_, to=to)
+        assert caught.value.path in {"$", "$.name"}
+
+
+def test_params_may_be_absent_where_the_revision_says_so() -> None:
+    for to in (A, B, C, D):
+        assert convert(None, "notifications/tools/list_changed", "params", from_=E, to=to) is None
+        assert convert(None, "tools/list", "params", from_=to, to=E) == {"_meta": STAMP}
+        assert convert(None, "roots/list", "params", from_=E, to=to) is None
+        assert convert(None, "roots/list", "params", from_=to, to=E) is None
+
+
+def test_validation_can_be_left_to_the_caller() -> None:
+    broken = {"content": [{"type": "text", "text": 5}], "resultType": "complete"}
+    found = convert(broken, "tools/call", "result", from_=E, to=A, validate=False)
+    assert found == {"content": [{"type": "text", "text": 5}]}
+
+
+def test_a_task_is_no_result_elsewhere() -> None:
+    task = {"task": {"taskId": "1", "status": "working", "createdAt": "", "lastUpdatedAt": "", "ttl": None}}
+    assert convert(task, "tools/call", "result", from_=D, to=D) is task
+    for method in ("tools/call", "sampling/createMessage", "elicitation/create"):
+        for to in (C, E):
+            with pytest.raises(ConversionError, match="a task is no result"):
+                convert(task, method, "result", from_=D, to=to)
+
+
+def test_hooks_give_content_that_the_peer_has() -> None:
+    audio = {"content": [{"type": "audio", "data": "", "mimeType": "x"}], "resultType": "complete"}
+    for given_ in (
+        {"type": "audio", "data": "", "mimeType": "x"},
+        {"type": "resource_link"},
+        {},
+        {"type": 5},
+    ):
+        with pytest.raises(ConversionError, match="on_downgrade gave content of type") as caught:
+            down(audio, "tools/call", "result", A, on_downgrade=instead(given_))
+        assert caught.value.path == "$.content[0]"
+    link = {"content": [{"type": "resource_link", "uri": "x:y", "name": "n"}], "resultType": "complete"}
+    heard = {"type": "audio", "data": "", "mimeType": "x"}
+    found = down(
+        link,
+        "tools/call",
+        "result",
+        A,
+        on_downgrade=instead(heard, of="resource_link"),
+    )
+    assert found["content"][0]["type"] == "resource"
+
+
+# -- copies ----------------------------------------------------------------------------------------------
+
+
+def test_only_changed_paths_are_copied() -> None:
+    untouched = {"type": "text", "text": "a", "x": [1]}
+    changed = {"type": "text", "text": "b", "annotations": {"lastModified": "2026", "priority": 1}}
+    value: Json = {"content": [untouched, changed], "isError": False}
+    found = go(value, "tools/call", "result", C, A)
+    assert found["content"][0] is untouched
+    assert found["content"][1] == {"type": "text", "text": "b", "annotations": {"priority": 1}}
+    same_value: Json = {"content": [untouched]}
+    for to in (A, B, C, D):
+        assert go(same_value, "tools/call", "result", D, to) is same_value
+
+
+JSON: Final = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.text(max_size=3)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(
+            st.sampled_from([
+                "content", "type", "messages", "tools", "inputSchema", "outputSchema", "properties", "_meta",
+                "structuredContent", "contents", "role", "resource", "annotations", "resultType", "oneOf", "task",
+                "requestedSchema", "mode", "capabilities", "elicitation", "roots", "name", "values", "completion",
+            ]),
+            st.one_of(inner, st.sampled_from(["audio", "resource_link", "tool_result", "object", "url", "array"])),
+            max_size=4,
+        ),
+    ),
+    max_leaves=12,
+)  # fmt: skip
+EVERYTHING: Final = [
+    (method, kind, from_, to)
+    for from_, to in ((E, A), (E, D), (D, A), (D, E), (A, E))
+    for method in sorted(revision(from_).methods.keys() & revision(to).methods.keys())
+    for kind in (Kind.PARAMS, Kind.RESULT, Kind.ERROR)
+    if kind is Kind.PARAMS or revision(from_).methods[method].result
+]
+
+
+@settings(max_examples=400)
+@given(value=JSON, what=st.sampled_from(EVERYTHING))
+def test_whatever_comes_is_converted_or_refused_and_left_alone(
+    value: Json, what: tuple[str, str, str, str]
+) -> None:
+    method, kind, from_, to = what
+    before = copy.deepcopy(value)
+    for validate in (True, False):
+        with contextlib.suppress(ConversionError):
+            convert(value, method, kind, from_=from_, to=to, validate=validate)
+        assert same(value, before)
+
+
+# -- cost ------------------------------------------------------------------------------------------------
+
+
+def python_calls(way: Converter, payload: Json) -> int:
+    """How many Python functions one conversion without validation calls."""
+    way(payload, validate=False)  # what is made on first use is made now
+    seen: list[str] = []
+
+    def watch(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            seen.append(frame.f_code.co_name)
+
+    before = sys.getprofile()
+    sys.setprofile(watch)
+    try:
+        way(payload, validate=False)
+    finally:
+        sys.setprofile(before)
+    return len(seen)
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "from_", "to", "most"),
+    [
+        ("params", {**CALL, "_meta": STAMP}, E, D, 5),
+        ("params", CALL, D, E, 6),
+        ("result", {**RESULT, "resultType": "complete"}, E, D, 8),
+        ("result", RESULT, D, E, 5),
+        # The number of blocks does not count when none of them changes.
+        ("result", {"content": RESULT["content"] * 100, "resultType": "complete"}, E, D, 8),
+        ("result", {"content": RESULT["content"] * 100, "resultType": "complete"}, E, A, 18),
+    ],
+)
+def test_python_calls(kind: str, payload: Json, from_: str, to: str, most: int) -> None:
+    assert python_calls(converter("tools/call", kind, from_=from_, to=to), payload) <= most
+
+
+def test_a_context_is_made_once_for_a_connection() -> None:
+    context = make_context(E, meta={**STAMP, "io.modelcontextprotocol/logLevel": "info"})
+    assert isinstance(context, Context)
+    way = converter("tools/call", "params", from_=D, to=E)
+    assert way(CALL, context)["_meta"] == context.stamp
+    assert way(CALL)["_meta"] == STAMP
+
+
+def test_importing_the_ladder_imports_no_models() -> None:
+    script = "import sys, mcprev.convert; print(*[m for m in sys.modules if m.startswith(('pydantic', 'mcprev_types.v'))])"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert done.stdout.strip() == ""

@@ -1,0 +1,231 @@
+"""The conversion table, the rest: capabilities, errors, discovery and the handshake."""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+import pytest
+
+from convert.peers import OLDER, A, B, C, D, E, Json, down, go, objections, up
+from mcprev.convert import (
+    Kind,
+    argument_failure,
+    discover_to_initialize,
+    initialize_params,
+    initialize_to_discover,
+    request_meta,
+)
+from mcprev.errors import ConversionError
+from support import same
+
+CLIENT, SERVER, ERROR = Kind.CLIENT_CAPABILITIES, Kind.SERVER_CAPABILITIES, Kind.ERROR
+each_older = pytest.mark.parametrize("to", OLDER)
+PREFIX: Final = "io.modelcontextprotocol/"
+WHO: Final = {"name": "n", "version": "1", "title": "N", "icons": [{"src": "https://x.test/i.png"}]}
+
+
+def who_at(row: str) -> dict[str, Json]:
+    kept = {A: ("name", "version"), B: ("name", "version"), C: ("name", "version", "title")}.get(
+        row, tuple(WHO)
+    )
+    return {name: WHO[name] for name in kept}
+
+
+# -- capabilities ----------------------------------------------------------------------------------------
+
+
+@each_older
+def test_conv_30_completions(to: str) -> None:
+    plain: Json = {"tools": {"listChanged": True}, "logging": {}, "experimental": {"x": {}}}
+    assert down({**plain, "completions": {}}, "", SERVER, to) == (
+        plain if to == A else {**plain, "completions": {}}
+    )
+
+
+@each_older
+def test_conv_31_extensions(to: str) -> None:
+    extensions: Json = {"extensions": {"vendor.example/x": {}}, "x-own": {"kept": None}}
+    assert down({"tools": {}, **extensions}, "", SERVER, to) == {"tools": {}, "x-own": {"kept": None}}
+    assert down({"roots": {}, **extensions}, "", CLIENT, to) == {"roots": {}, "x-own": {"kept": None}}
+
+
+@pytest.mark.parametrize("to", [A, B, C, E])
+def test_conv_32_tasks(to: str) -> None:
+    tasks: Json = {"tasks": {"list": {}, "cancel": {}}}
+    assert go({"tools": {}, **tasks}, "", SERVER, D, to) == {"tools": {}}
+    assert go({"roots": {}, **tasks}, "", CLIENT, D, to) == {"roots": {}}
+    assert go(tasks, "", SERVER, D, D) is tasks
+
+
+@each_older
+@pytest.mark.parametrize(
+    ("elicitation", "at_c"),
+    [
+        ({}, {}),
+        ({"form": {}}, {}),
+        ({"form": {}, "url": {}}, {}),
+        ({"url": {}}, None),
+        ({"x": {}}, {"x": {}}),
+    ],
+)
+def test_modes_of_capabilities(to: str, elicitation: Json, at_c: Json) -> None:
+    """ELIC-1: no mode means forms, so that a client with URLs only has nothing to offer an older server."""
+    wanted = {A: None, B: None, C: at_c, D: elicitation}[to]
+    found = down({"elicitation": elicitation, "sampling": {"tools": {}, "context": {}}}, "", CLIENT, to)
+    assert found.get("elicitation") == wanted
+    assert found["sampling"] == ({"tools": {}, "context": {}} if to == D else {})
+    assert "url" not in up({"elicitation": {"url": {}}}, "", CLIENT, C)["elicitation"]
+
+
+@each_older
+def test_roots_announce_changes_in_sessions_only(to: str) -> None:
+    assert up({"roots": {"listChanged": True}}, "", CLIENT, to) == {"roots": {}}
+    assert down({"roots": {"listChanged": True}}, "", CLIENT, to) == {"roots": {}}
+
+
+# -- errors ----------------------------------------------------------------------------------------------
+
+
+@each_older
+def test_conv_33_resource_not_found(to: str) -> None:
+    missing = {"code": -32602, "message": "no such resource", "data": {"uri": "x:y"}}
+    older = {**missing, "code": -32002}
+    assert down(missing, "resources/read", ERROR, to) == older
+    assert up(older, "resources/read", ERROR, to) == missing
+    for other in ({**missing, "data": None}, {"code": -32602, "message": "cursor"}):
+        assert down(other, "resources/read", ERROR, to) is other
+    assert down(missing, "tools/call", ERROR, to) is missing
+
+
+@each_older
+def test_conv_34_missing_capability(to: str) -> None:
+    missing: Json = {
+        "code": -32021,
+        "message": "needs sampling",
+        "data": {"requiredCapabilities": {"sampling": {}}},
+    }
+    assert down(missing, "tools/call", ERROR, to) == {**missing, "code": -32602}
+
+
+@each_older
+def test_codes_of_the_stateless_era(to: str) -> None:
+    version = {"code": -32022, "message": "version", "data": {"supported": [E], "requested": "x"}}
+    assert down(version, "tools/call", ERROR, to) == {**version, "code": -32602}
+    assert down({"code": -32020, "message": "header"}, "tools/call", ERROR, to)["code"] == -32600
+    own = {"code": -32001, "message": "own"}
+    assert down(own, "tools/call", ERROR, to) is own
+    assert up(own, "tools/call", ERROR, to) is own
+
+
+@pytest.mark.parametrize("to", [A, B, C])
+def test_url_errors_say_where_to_go(to: str) -> None:
+    asked = [{"mode": "url", "message": "m", "url": "https://x.test", "elicitationId": "1"}]
+    error = {"code": -32042, "message": "log in", "data": {"elicitations": asked}}
+    assert go(error, "tools/call", ERROR, D, to) == {**error, "message": "log in https://x.test"}
+    bare = {"code": -32042, "message": "log in"}
+    assert go(bare, "tools/call", ERROR, D, to) == bare
+    with pytest.raises(ConversionError, match="input_required_from"):
+        go(error, "tools/call", ERROR, D, E)
+
+
+@pytest.mark.parametrize("at", [*OLDER, E])
+def test_conv_35_invalid_arguments(at: str) -> None:
+    answer = argument_failure("a is missing", at=at)
+    if at in {A, B, C}:
+        assert (answer.kind, answer.payload) == (ERROR, {"code": -32602, "message": "a is missing"})
+    else:
+        assert answer.kind is Kind.RESULT
+        assert answer.payload == {"content": [{"type": "text", "text": "a is missing"}], "isError": True}
+    full = answer.payload | ({"resultType": "complete"} if at == E and answer.kind is Kind.RESULT else {})
+    assert not objections(full, "tools/call", answer.kind, at)
+
+
+# -- discovery and the handshake -------------------------------------------------------------------------
+
+DISCOVERED: Final[Json] = {
+    "supportedVersions": [E, D],
+    "capabilities": {"tools": {}, "completions": {}, "extensions": {"vendor.example/x": {}}},
+    "instructions": "be kind",
+    "resultType": "complete",
+    "ttlMs": 5,
+    "cacheScope": "public",
+    "_meta": {PREFIX + "serverInfo": WHO},
+}
+
+
+@each_older
+def test_conv_36_discover_and_initialize(to: str) -> None:
+    found = discover_to_initialize(DISCOVERED, to=to)
+    assert found == {
+        "protocolVersion": to,
+        "capabilities": {"tools": {}} if to == A else {"tools": {}, "completions": {}},
+        "serverInfo": who_at(to),
+        "instructions": "be kind",
+    }
+    assert not objections(found, "initialize", Kind.RESULT, to)
+    back = initialize_to_discover(found, from_=to)
+    assert not objections(back, "server/discover", Kind.RESULT, E)
+    assert back["supportedVersions"] == [to]
+    assert back["_meta"] == {PREFIX + "serverInfo": who_at(to)}
+    assert (back["resultType"], back["ttlMs"], back["cacheScope"]) == ("complete", 0, "private")
+    assert same(discover_to_initialize(back, to=to), found)
+    assert initialize_to_discover(found, from_=to, supported=[E])["supportedVersions"] == [E]
+
+
+@each_older
+def test_conv_36_servers_and_clients_without_a_name(to: str) -> None:
+    nameless: Json = {**DISCOVERED, "_meta": {"vendor.example/x": 1}}
+    with pytest.raises(ConversionError, match="server_info") as caught:
+        discover_to_initialize(nameless, to=to)
+    assert (caught.value.path, caught.value.revision) == ("$._meta", to)
+    found = discover_to_initialize(nameless, to=to, server_info=WHO)
+    assert found["serverInfo"] == who_at(to)
+    assert found["_meta"] == {"vendor.example/x": 1}
+    with pytest.raises(ConversionError, match="client_info"):
+        initialize_params({}, to=to)
+    assert initialize_params({}, to=to, client_info=WHO)["clientInfo"] == who_at(to)
+
+
+@each_older
+def test_conv_36_client_side(to: str) -> None:
+    declared: Json = {"roots": {}, "elicitation": {"form": {}}, "extensions": {}}
+    meta: Json = {
+        PREFIX + "protocolVersion": E,
+        PREFIX + "clientInfo": WHO,
+        PREFIX + "clientCapabilities": declared,
+    }
+    params = initialize_params(meta, to=to)
+    assert not objections(params, "initialize", Kind.PARAMS, to)
+    offered: Json = cast("Json", {A: None, B: None, C: {}, D: {"form": {}}})[to]
+    assert params == {
+        "protocolVersion": to,
+        "clientInfo": who_at(to),
+        "capabilities": {"roots": {}} if offered is None else {"roots": {}, "elicitation": offered},
+    }
+    stamped = request_meta(params, from_=to, log_level="info")
+    assert stamped.pop(PREFIX + "logLevel") == "info"
+    assert same(initialize_params(stamped, to=to), params)
+    call = up({"name": "t"}, "tools/call", Kind.PARAMS, to, meta=stamped)
+    assert call["_meta"] == stamped
+
+
+@each_older
+def test_conv_36_is_not_a_conversion_of_methods(to: str) -> None:
+    for kind in (Kind.PARAMS, Kind.RESULT):
+        with pytest.raises(ConversionError, match="has no method 'server/discover'"):
+            down({}, "server/discover", kind, to)
+        with pytest.raises(ConversionError, match="has no method 'initialize'"):
+            up({}, "initialize", kind, to)
+
+
+def test_handshakes_between_sessions_name_the_revision() -> None:
+    result: Json = {"protocolVersion": D, "capabilities": {"tasks": {}}, "serverInfo": WHO}
+    assert go(result, "initialize", Kind.RESULT, D, B) == {
+        "protocolVersion": B,
+        "capabilities": {},
+        "serverInfo": who_at(B),
+    }
+    params = {"protocolVersion": A, "capabilities": {}, "clientInfo": who_at(A)}
+    assert go(params, "initialize", Kind.PARAMS, A, D)["protocolVersion"] == D
+    other = {**params, "protocolVersion": "2099-01-01"}
+    assert go(other, "initialize", Kind.PARAMS, A, D) is other

@@ -1,0 +1,307 @@
+"""The conversion table, requests of either side: input, elicitation, sampling,"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from convert.peers import MINTED, OLDER, A, B, C, D, Json, down, objections, unchanged, up
+from mcprev.convert import (
+    Kind,
+    input_required_from,
+    request_for,
+    requests_for,
+    unmet_input,
+    url_error,
+)
+from mcprev.errors import ConversionError
+from support import same
+
+RESULT, PARAMS = Kind.RESULT, Kind.PARAMS
+ELICIT, SAMPLE = "elicitation/create", "sampling/createMessage"
+each_older = pytest.mark.parametrize("to", OLDER)
+with_forms = pytest.mark.parametrize("to", [C, D])
+single = pytest.mark.parametrize("to", [A, B, C])
+
+FORM: Final = {
+    "mode": "form",
+    "message": "Who?",
+    "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+}
+URL: Final = {"mode": "url", "message": "log in", "url": "https://x.test/login"}
+SAMPLING: Final = {"messages": [{"role": "user", "content": {"type": "text", "text": "?"}}], "maxTokens": 9}
+
+
+def text(said: str) -> dict[str, Json]:
+    return {"type": "text", "text": said}
+
+
+def asking(**requests: tuple[str, Json]) -> dict[str, Json]:
+    asked = {
+        key: {"method": method} | ({} if params is None else {"params": params})
+        for key, (method, params) in requests.items()
+    }
+    return {"resultType": "input_required", "inputRequests": asked, "requestState": "s"}
+
+
+# -- input that results ask for --------------------------------------------------------------------------
+
+
+@each_older
+@pytest.mark.parametrize("method", ["tools/call", "prompts/get", "resources/read"])
+def test_conv_17_is_no_result_elsewhere(to: str, method: str) -> None:
+    with pytest.raises(ConversionError, match="requests of its own") as caught:
+        down(asking(name=(ELICIT, FORM)), method, RESULT, to)
+    assert (caught.value.path, caught.value.revision) == ("$.resultType", to)
+    for kind in ("task", "x-future", 5):
+        with pytest.raises(ConversionError, match="complete it first"):
+            down({"resultType": kind, "content": [], "messages": [], "contents": []}, method, RESULT, to)
+
+
+@each_older
+def test_conv_17_the_author_may_answer(to: str) -> None:
+    instead = {"content": [text("ask me by mail")], "isError": True, "resultType": "complete"}
+    reasons: list[str] = []
+
+    def answer(_: Json, reason: str, row: str) -> Json:
+        reasons.append(f"{reason} {row}")
+        return instead
+
+    found = down(asking(name=(ELICIT, FORM)), "tools/call", RESULT, to, on_downgrade=answer)
+    assert found == {"content": [text("ask me by mail")], "isError": True}
+    assert reasons == [f"input_required {to}"]
+    with pytest.raises(ConversionError):
+        down(asking(), "tools/call", RESULT, to, on_downgrade=unchanged)
+
+
+@each_older
+def test_conv_17_requests(to: str) -> None:
+    result = asking(model=(SAMPLE, SAMPLING), roots=("roots/list", None))
+    found = requests_for(result, to=to)
+    assert {key: (request.method, request.params) for key, request in found.items()} == {
+        "model": (SAMPLE, SAMPLING),
+        "roots": ("roots/list", None),
+    }
+    if to in {C, D}:
+        form = requests_for(asking(name=(ELICIT, FORM)), to=to)["name"]
+        assert not objections(form.params, ELICIT, PARAMS, to)
+        assert form.params == (FORM if to == D else {k: v for k, v in FORM.items() if k != "mode"})
+
+
+@pytest.mark.parametrize("to", [A, B])
+def test_conv_17_no_elicitation(to: str) -> None:
+    with pytest.raises(ConversionError, match="cannot be sent 'elicitation/create'") as caught:
+        requests_for(asking(name=(ELICIT, FORM)), to=to)
+    assert (caught.value.path, caught.value.revision) == ("$.inputRequests.name.method", to)
+    answer = unmet_input("tools/call", {"method": ELICIT, "params": FORM})
+    assert answer.kind is RESULT
+    assert not objections(answer.payload, "tools/call", RESULT, to)
+    assert "elicitation" in answer.payload["content"][0]["text"]
+    assert answer.payload["isError"] is True
+    answer = unmet_input("prompts/get", {"method": "roots/list"})
+    assert answer.kind is Kind.ERROR
+    assert not objections(answer.payload, "prompts/get", Kind.ERROR, to)
+
+
+def test_conv_17_url_as_text_or_error() -> None:
+    with pytest.raises(ConversionError, match="cannot be sent to a URL") as caught:
+        requests_for(asking(login=(ELICIT, URL)), to=C)
+    assert caught.value.path == "$.inputRequests.login.params.mode"
+    failed = unmet_input("tools/call", {"method": ELICIT, "params": URL})
+    assert not objections(failed.payload, "tools/call", RESULT, C)
+    assert URL["url"] in failed.payload["content"][0]["text"]
+
+    error = url_error(asking(login=(ELICIT, URL)), to=D, mint=lambda: "1")
+    assert error["code"] == -32042
+    assert error["data"] == {"elicitations": [{**URL, "elicitationId": "1"}]}
+    assert not objections(error, "tools/call", Kind.ERROR, D)
+    assert input_required_from(error)["inputRequests"] == {"1": {"method": ELICIT, "params": URL}}
+    with pytest.raises(ConversionError, match="URLs only"):
+        url_error(asking(login=(ELICIT, URL), name=(ELICIT, FORM)), to=D)
+    for row in (A, B, C):
+        with pytest.raises(ConversionError):
+            url_error(asking(login=(ELICIT, URL)), to=row)
+
+
+# -- elicitation -----------------------------------------------------------------------------------------
+
+
+def test_conv_18_url_mode() -> None:
+    assert down(URL, ELICIT, PARAMS, D) == {**URL, "elicitationId": MINTED}
+    assert up({**URL, "elicitationId": "1", "task": {"ttl": 1}}, ELICIT, PARAMS, D) == URL
+    with pytest.raises(ConversionError, match="cannot be sent to a URL"):
+        down(URL, ELICIT, PARAMS, C)
+    first, second = (request_for({"method": ELICIT, "params": URL}, to=D).params for _ in range(2))
+    assert first is not None
+    assert second is not None
+    assert first["elicitationId"] != second["elicitationId"]
+
+
+@pytest.mark.parametrize("to", [A, B])
+def test_conv_18_no_elicitation_at_all(to: str) -> None:
+    for params in (FORM, URL):
+        with pytest.raises(ConversionError, match="has no method 'elicitation/create'"):
+            down(params, ELICIT, PARAMS, to)
+
+
+def field_at(field: Json, to: str, **options: Any) -> Json:
+    form = {"message": "?", "requestedSchema": {"type": "object", "properties": {"f": field}}}
+    found = down(form, ELICIT, PARAMS, to, **options)
+    assert same(down(up(found, ELICIT, PARAMS, to), ELICIT, PARAMS, to), found)
+    return found["requestedSchema"]["properties"]["f"]
+
+
+@with_forms
+def test_conv_19_defaults(to: str) -> None:
+    for field in (
+        {"type": "string", "minLength": 1, "format": "email", "default": "a@x.test"},
+        {"type": "number", "maximum": 5, "default": 1},
+        {"type": "integer", "default": 1},
+        {"type": "string", "enum": ["a", "b"], "enumNames": ["A", "B"], "default": "a"},
+    ):
+        plain = {name: item for name, item in field.items() if name != "default"}
+        assert field_at(field, to) == (plain if to == C else field)
+    switch = {"type": "boolean", "default": True}
+    assert field_at(switch, to) == switch
+
+
+@with_forms
+def test_conv_20_titled_choice(to: str) -> None:
+    options = [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]
+    field = {"type": "string", "title": "Colour", "oneOf": options, "default": "g"}
+    older = {"type": "string", "title": "Colour", "enum": ["r", "g"], "enumNames": ["Red", "Green"]}
+    assert field_at(field, to) == (older if to == C else field)
+
+
+@with_forms
+def test_conv_21_untitled_choice(to: str) -> None:
+    field = {"type": "string", "enum": ["r", "g"]}
+    assert field_at(field, to) == field
+
+
+@with_forms
+@pytest.mark.parametrize(
+    "items", [{"type": "string", "enum": ["r"]}, {"anyOf": [{"const": "r", "title": "Red"}]}]
+)
+def test_conv_22_several_choices(to: str, items: Json) -> None:
+    field = {"type": "array", "items": items, "default": ["r"]}
+    if to == D:
+        assert field_at(field, to) == field
+        return
+    with pytest.raises(ConversionError, match="several choices") as caught:
+        field_at(field, to)
+    assert caught.value.path == "$.requestedSchema.properties.f"
+
+    def as_text(value: Json, reason: str, row: str) -> Json:
+        assert (value, reason, row) == (field, "multi_select", C)
+        return {"type": "string", "description": "some of: r", "default": "r"}
+
+    assert field_at(field, to, on_downgrade=as_text) == {"type": "string", "description": "some of: r"}
+    with pytest.raises(ConversionError, match="several choices"):
+        field_at(field, to, on_downgrade=unchanged)
+
+
+def test_conv_23_chosen_values() -> None:
+    answer = {"action": "accept", "content": {"several": ["a", "b"], "one": "a", "n": 1, "yes": True}}
+    assert same(up(answer, ELICIT, RESULT, D), answer)
+    plain = {"action": "accept", "content": {"one": "a"}}
+    assert same(up(plain, ELICIT, RESULT, C), plain)
+    assert same(down(answer, ELICIT, RESULT, D), answer)
+    with pytest.raises(ConversionError) as caught:
+        down(answer, ELICIT, RESULT, C)
+    assert caught.value.path == "$.content.several"
+
+
+# -- sampling --------------------------------------------------------------------------------------------
+
+USE: Final[Json] = {"type": "tool_use", "id": "1", "name": "t", "input": {}}
+DONE: Final[Json] = {"type": "tool_result", "toolUseId": "1", "content": [], "structuredContent": {"a": 1}}
+TOOL: Final = {"name": "t", "inputSchema": {"type": "object"}}
+
+
+def sampled(*messages: Json, **more: Json) -> dict[str, Json]:
+    return {"messages": list(messages), "maxTokens": 9, **more}
+
+
+def said(role: str, content: Json, **more: Json) -> dict[str, Json]:
+    return {"role": role, "content": content, **more}
+
+
+@each_older
+@pytest.mark.parametrize(
+    ("params", "path"),
+    [
+        (sampled(tools=[TOOL]), "$.tools"),
+        (sampled(toolChoice={"mode": "required"}), "$.toolChoice"),
+        (sampled(said("user", text("?")), said("assistant", USE)), "$.messages[1].content"),
+        (sampled(said("user", [text("?"), DONE])), "$.messages[0].content[1]"),
+    ],
+)
+def test_conv_24_tools(to: str, params: Json, path: str) -> None:
+    if to == D:
+        assert same(down(params, SAMPLE, PARAMS, D), params)
+        return
+    with pytest.raises(ConversionError, match="no sampling with tools") as caught:
+        down(params, SAMPLE, PARAMS, to)
+    assert (caught.value.path, caught.value.revision) == (path, to)
+
+
+@single
+def test_conv_24_answers_and_what_does_no_harm(to: str) -> None:
+    answer: Json = {"role": "assistant", "content": USE, "model": "m", "stopReason": "toolUse"}
+    assert same(down(answer, SAMPLE, RESULT, D), answer)
+    for content in (USE, [USE]):
+        with pytest.raises(ConversionError, match="no sampling with tools"):
+            down({**answer, "content": content}, SAMPLE, RESULT, to)
+    assert down(sampled(tools=[], toolChoice={"mode": "auto"}), SAMPLE, PARAMS, to) == sampled()
+
+
+def test_conv_24_structured_results_of_tools() -> None:
+    found = down(sampled(said("user", [{**DONE, "structuredContent": [1]}])), SAMPLE, PARAMS, D)
+    block = found["messages"][0]["content"][0]
+    assert block == {"type": "tool_result", "toolUseId": "1", "content": [text("[1]")]}
+    null = sampled(said("user", {**DONE, "structuredContent": None}))
+    assert "structuredContent" not in up(null, SAMPLE, PARAMS, D)["messages"][0]["content"]
+
+
+@each_older
+def test_conv_25_list_of_one(to: str) -> None:
+    params = sampled(said("user", [text("?")]))
+    answer = {"role": "assistant", "content": [text("!")], "model": "m"}
+    if to == D:
+        assert same(down(params, SAMPLE, PARAMS, D), params)
+        assert same(down(answer, SAMPLE, RESULT, D), answer)
+    else:
+        assert down(params, SAMPLE, PARAMS, to) == sampled(said("user", text("?")))
+        assert down(answer, SAMPLE, RESULT, to) == {**answer, "content": text("!")}
+        assert down({**answer, "content": []}, SAMPLE, RESULT, to) == {**answer, "content": text("")}
+
+
+@each_older
+def test_conv_26_several_blocks(to: str) -> None:
+    params = sampled(
+        said("user", [text("a"), text("b")], _meta={"x": 1}), said("assistant", text("c")), said("user", [])
+    )
+    answer = {"role": "assistant", "content": [text("a"), text("b")], "model": "m"}
+    if to == D:
+        assert same(down(params, SAMPLE, PARAMS, D), params)
+        return
+    assert down(params, SAMPLE, PARAMS, to) == sampled(
+        said("user", text("a")), said("user", text("b")), said("assistant", text("c"))
+    )
+    with pytest.raises(ConversionError, match="one block") as caught:
+        down(answer, SAMPLE, RESULT, to)
+    assert caught.value.path == "$.content"
+
+
+@each_older
+def test_conv_27_answers_of_older_clients(to: str) -> None:
+    answer = {
+        "role": "assistant",
+        "content": text("!"),
+        "model": "m",
+        "stopReason": "x-own",
+        "_meta": {"x": 1},
+    }
+    assert same(up(answer, SAMPLE, RESULT, to), answer)
