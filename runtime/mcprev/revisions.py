@@ -52,9 +52,9 @@ class Tasks(StrEnum):
     EXTENSION = "extension"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Revision:
-    """One row of the table."""
+    """One row of the table; there is one object for each, so that a row is equal to itself only."""
 
     name: str
     """The key: the folder of its schema."""

@@ -1,0 +1,112 @@
+"""The requests one side has sent and not yet got answered: ids, deadlines, progress, late answers.
+
+BASE-3, BASE-4, BASE-5, CANC-3, LIFE-18, PROG-1, TIME-1. Time is passed in; nothing here waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+_NEVER: Final = float("inf")
+
+
+class Call:
+    """A request that is waiting for its answer."""
+
+    __slots__ = ("deadline", "handle", "id", "idle", "limit", "method", "sent_at")
+
+    def __init__(
+        self, id_: int, method: str, sent_at: float, idle: float | None, total: float | None
+    ) -> None:
+        self.id = id_
+        """Its JSON-RPC id, and its progress token where it asked for progress."""
+        self.method = method
+        self.sent_at = sent_at
+        self.idle = _NEVER if idle is None else idle
+        """Seconds without a sign of life after which it is given up."""
+        self.limit = _NEVER if total is None else sent_at + total
+        """The time at which it is given up whatever progress it makes."""
+        self.deadline = min(sent_at + self.idle, self.limit)
+        self.handle: object = None
+        """Whatever the driver resolves when the answer comes."""
+
+    def timed_out(self, now: float) -> str:
+        """Which of its bounds a call that is due has reached: `total` or `idle`."""
+        return "total" if now >= self.limit else "idle"
+
+
+class Calls:
+    """The open calls of one side of a connection, by id."""
+
+    __slots__ = ("_earliest", "_next", "_open")
+
+    def __init__(self) -> None:
+        self._next = 0
+        self._open: dict[int, Call] = {}
+        self._earliest = _NEVER
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __contains__(self, call: Call) -> bool:
+        return self._open.get(call.id) is call
+
+    def open(self, method: str, now: float, idle: float | None, total: float | None) -> Call:
+        """A new call under an id that was never used on this connection."""
+        self._next += 1
+        call = Call(self._next, method, now, idle, total)
+        self._open[call.id] = call
+        if call.deadline < self._earliest:
+            self._earliest = call.deadline
+        return call
+
+    def find(self, id_: float | str | None) -> Call | None:
+        """The open call that an id means; a peer that echoes it as a string or a float is understood (BASE-5)."""
+        if type(id_) is int:
+            return self._open.get(id_)
+        number = _as_number(id_)
+        return None if number is None else self._open.get(number)
+
+    def close(self, id_: float | str | None) -> Call | None:
+        """Take the call that an answer is for; None when it is late or for nothing we sent (CANC-3)."""
+        call = self.find(id_)
+        if call is not None:
+            del self._open[call.id]
+        return call
+
+    def progressed(self, token: float | str, now: float) -> Call | None:
+        """The open call that a progress token belongs to, its idle clock set back (LIFE-18)."""
+        call = self.find(token)
+        if call is not None:
+            call.deadline = min(now + call.idle, call.limit)
+        return call
+
+    def due(self, now: float) -> list[Call]:
+        """Take the calls whose time has come."""
+        if now < self._earliest:
+            return []
+        late = [call for call in self._open.values() if call.deadline <= now]
+        for call in late:
+            del self._open[call.id]
+        self._earliest = min((call.deadline for call in self._open.values()), default=_NEVER)
+        return late
+
+    @property
+    def deadline(self) -> float | None:
+        """A time before which no call is due; None when there is nothing to wait for."""
+        return self._earliest if self._open and self._earliest < _NEVER else None
+
+    def drain(self) -> Iterator[Call]:
+        """Take every open call, as a lost connection does."""
+        while self._open:
+            yield self._open.popitem()[1]
+
+
+def _as_number(id_: float | str | None) -> int | None:
+    """The number we sent, as a peer may have written it."""
+    if isinstance(id_, str):
+        return int(id_) if id_.isascii() and id_.isdigit() and len(id_) < 19 else None
+    if isinstance(id_, float) and id_.is_integer():
+        return int(id_)
+    return None

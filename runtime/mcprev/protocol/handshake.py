@@ -1,0 +1,440 @@
+"""The engine of the handshake era, both roles (LIFE-*, PING-1, LOG-2, SUB-1, BATCH-1..7, CANC-*, PROG-*).
+
+A session is in one of the states of `State`; what a message does is looked up by state and kind in the tables
+below, which are all there is to know. Methods come from the revision's generated table and from what this side
+serves. `initialize`, `ping`, `logging/setLevel` and the two for subscriptions are answered here: they change
+the session and nothing else (SEAM-1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum, auto
+from typing import Final, TypeAlias, cast
+
+from typing_extensions import override
+
+from mcprev.errors import InvalidParams, InvalidRequest, Json, LocalProtocolError
+from mcprev.protocol.correlate import Call
+from mcprev.protocol.negotiate import Refusal, answer_initialize
+from mcprev.protocol.peer import (
+    CANCELLED,
+    PROGRESS,
+    Bundle,
+    Channel,
+    Inbound,
+    Kind,
+    Link,
+    Local,
+    Opened,
+    Peer,
+    declares,
+    unknown_method,
+)
+from mcprev.protocol.subscriptions import CHANGES, Changed
+from mcprev.revisions import Revision
+from mcprev.wire import jsonrpc
+from mcprev.wire.jsonrpc import Notification, Request
+
+LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""The severities of log messages, lowest first (LOG-1)."""
+SEVERITY: Final = {level: number for number, level in enumerate(LEVELS)}
+DEFAULT_LEVEL: Final = "warning"
+"""What a session logs before the client has said what it wants (LOG-2)."""
+INITIALIZED: Final = "notifications/initialized"
+
+
+class State(Enum):
+    """How far a session has come."""
+
+    NEW = auto()
+    """Nothing has been agreed on."""
+    OPENING = auto()
+    """Client: `initialize` is sent. Server: it is answered, and the client has yet to confirm."""
+    READY = auto()
+    CLOSED = auto()
+
+
+class Said(Enum):
+    """The kinds of notifications."""
+
+    INITIALIZED = auto()
+    CANCELLED = auto()
+    PROGRESS = auto()
+    OTHER = auto()
+
+
+_SAID: Final = {
+    INITIALIZED: Said.INITIALIZED,
+    CANCELLED: Said.CANCELLED,
+    PROGRESS: Said.PROGRESS,
+}
+
+
+class Handshake(Peer):
+    """What both roles have in common: a state, the revision that was agreed on, and `ping`."""
+
+    def __init__(self, link: Link, local: Local) -> None:
+        super().__init__(link, local)
+        self.state = State.NEW
+        self._row: Revision | None = None
+        self._kinds: Mapping[str, Kind] | None = None
+
+    @property
+    def rows(self) -> tuple[Revision, ...]:
+        """The revisions of this era that configuration allows."""
+        return tuple(row for row in self.local.rows if row.handshake)
+
+    @property
+    def row(self) -> Revision:
+        """The revision of the session. Raises `LocalProtocolError` before there is one."""
+        if self._row is None:
+            raise LocalProtocolError("the session is not open: no revision has been agreed on")
+        return self._row
+
+    def kind(self, method: str) -> Kind:
+        """What a request is here: of the session's revision, or of any that may still be agreed on (LIFE-8)."""
+        kinds = self._kinds
+        if kinds is None:
+            if method in _OPENERS:
+                return _OPENERS[method]
+            kinds = self._kinds = {m: k for row in self.rows for m, k in self.local.kinds(row).items()}
+        return kinds.get(method) or _OPENERS.get(method, Kind.UNKNOWN)
+
+    @property
+    def agreed(self) -> bool:
+        """Whether a revision has been agreed on."""
+        return self._row is not None
+
+    def _agree(self, row: Revision, capabilities: object, state: State) -> None:
+        self._row = row
+        self.link.accepts_batch = row.accepts_batch
+        self._kinds = self.local.kinds(row)
+        self.peer_capabilities = (
+            cast("dict[str, Json]", capabilities) if isinstance(capabilities, dict) else {}
+        )
+        self.state = state
+        self.link.events.append(Opened(row))
+
+    def close(self) -> None:
+        """Nothing that comes from now on has an effect."""
+        self.state = State.CLOSED
+
+    # -- in ------------------------------------------------------------------------------------------------
+
+    def request(self, message: Request, batch: Bundle | None = None) -> None:
+        """Take a request."""
+        raise NotImplementedError
+
+    def pong(self, message: Request, batch: Bundle | None) -> None:
+        """Answered here and now, whatever else goes on (PING-1)."""
+        self.link.reply(None, batch, jsonrpc.encode_result(message.id, {}))
+
+    def serve(self, message: Request, batch: Bundle | None) -> None:
+        """For the handler."""
+        inbound = self.take(self.row, message, batch, self.peer_capabilities or {})
+        if inbound is not None:
+            self.link.events.append(inbound)
+
+    def unknown(self, message: Request, batch: Bundle | None) -> None:
+        """No such method here (BASE-9)."""
+        self.link.refuse(message, unknown_method(message.method), batch)
+
+    def drop(self, message: Request, batch: Bundle | None) -> None:
+        """Nothing is answered after the end."""
+        del batch
+        self.link.note(f"a request after the end: {message.method}")
+
+    def ignore(self, message: Notification, now: float) -> None:
+        """It has no effect in this state."""
+        del now
+        self.link.note(f"a notification out of place: {message.method}")
+
+    def on_cancelled(self, message: Notification, now: float) -> None:
+        """The peer gives up a request (CANC-2)."""
+        del now
+        self.abort(message.params)
+
+    def on_progressed(self, message: Notification, now: float) -> None:
+        """The peer reports on a request of ours."""
+        self.progressed(message.params, now)
+
+    def heard(self, message: Notification, now: float) -> None:
+        """For the handler."""
+        del now
+        self.known(self.row, message)
+
+    # -- out -----------------------------------------------------------------------------------------------
+
+    def call(
+        self,
+        method: str,
+        params: dict[str, Json] | None,
+        now: float,
+        *,
+        idle: float | None,
+        total: float | None,
+        progress: bool = False,
+        channel: Channel = None,
+        unchecked: bool = False,
+    ) -> Call:
+        """Send a request. Raises `LocalProtocolError` where state, revision or capabilities forbid it."""
+        if self.state not in _MAY_CALL and method != "ping":
+            raise LocalProtocolError(f"'{method}' cannot be sent: the session is {self.state.name.lower()}")
+        if self.state is State.CLOSED:
+            raise LocalProtocolError("the session is closed")
+        if not unchecked and method != "ping":
+            self.check_sendable(self.row, method, self.peer_capabilities)
+        return self.send_request(
+            method, params, now, idle=idle, total=total, progress=progress, channel=channel
+        )
+
+
+_MAY_CALL: Final = frozenset({State.OPENING, State.READY})
+
+
+class HandshakeServer(Handshake):
+    """A session as its server sees it."""
+
+    def __init__(self, link: Link, local: Local) -> None:
+        super().__init__(link, local)
+        self.level = DEFAULT_LEVEL
+        self.subscribed: set[str] = set()
+        """The URIs whose changes the client wants to hear of."""
+        self.client_info: dict[str, Json] = {}
+        self.told: object = None
+        """Whatever the handler's side keeps for the session."""
+
+    @override
+    def request(self, message: Request, batch: Bundle | None = None) -> None:
+        """Take a request: look up what its kind means in this state."""
+        _SERVER[self.state][self.kind(message.method)](self, message, batch)
+
+    def notification(self, message: Notification, now: float) -> None:
+        """Take a notification: look up what its kind means in this state."""
+        _SERVER_HEARS[self.state][_SAID.get(message.method, Said.OTHER)](self, message, now)
+
+    def batch(self, messages: tuple[jsonrpc.Message, ...], now: float) -> None:
+        """Take the members of an array, each by itself; their answers go out together (BATCH-1, BATCH-7)."""
+        bundle = Bundle()
+        for message in messages:
+            if isinstance(message, Request):
+                self.request(message, bundle)
+            elif isinstance(message, Notification):
+                self.notification(message, now)
+            elif isinstance(message, jsonrpc.Malformed):
+                answer = message.answer
+                if answer is not None:
+                    # JSON-RPC wants the null here, and so does every revision that has batches (BATCH-5).
+                    bundle.answers.append(jsonrpc.encode_error(answer.id, answer.error, null_id=True))
+            else:
+                self.answered(message)
+        self.link.settle(bundle)
+
+    def on_open(self, message: Request, batch: Bundle | None) -> None:
+        """Agree on the revision that was asked for, or offer the latest of ours (LIFE-3, AMB-2)."""
+        params = message.params or {}
+        asked = params.get("protocolVersion")
+        if batch is not None:
+            self.link.refuse(message, InvalidRequest("initialize cannot be part of a batch"), batch)
+            return
+        if not isinstance(asked, str):
+            self.link.refuse(message, InvalidParams("Invalid params: protocolVersion is missing"), None)
+            return
+        row = answer_initialize(asked, self.rows)
+        if isinstance(row, Refusal):
+            self.link.refuse(message, row.error, None)
+            return
+        info = params.get("clientInfo")
+        self.client_info = cast("dict[str, Json]", info) if isinstance(info, dict) else {}
+        self._agree(row, params.get("capabilities"), State.OPENING)
+        self.link.reply(None, None, jsonrpc.encode_result(message.id, self.local.hello(row)))
+
+    def again(self, message: Request, batch: Bundle | None) -> None:
+        """A session is opened once (LIFE-15)."""
+        self.link.refuse(message, InvalidRequest("the session is initialized already"), batch)
+
+    def too_early(self, message: Request, batch: Bundle | None) -> None:
+        """Requests come after `initialize` (LIFE-8)."""
+        self.link.refuse(message, InvalidRequest(f"initialize first, before '{message.method}'"), batch)
+
+    def set_level(self, message: Request, batch: Bundle | None) -> None:
+        """From now on the session logs from this level up (LOG-2)."""
+        level = (message.params or {}).get("level")
+        if level not in SEVERITY:
+            self.link.refuse(message, InvalidParams(f"Invalid params: no log level: {level!r:.40}"), batch)
+            return
+        self.level = level
+        self.pong(message, batch)
+
+    def subscribe(self, message: Request, batch: Bundle | None) -> None:
+        """Changes of this resource are told from now on (SUB-1)."""
+        self._watch(message, batch, self.subscribed.add)
+
+    def unsubscribe(self, message: Request, batch: Bundle | None) -> None:
+        """Changes of this resource are told no longer."""
+        self._watch(message, batch, self.subscribed.discard)
+
+    def _watch(self, message: Request, batch: Bundle | None, change: Callable[[str], None]) -> None:
+        uri = (message.params or {}).get("uri")
+        if not isinstance(uri, str):
+            self.link.refuse(message, InvalidParams("Invalid params: uri is not a string"), batch)
+            return
+        change(uri)
+        self.pong(message, batch)
+
+    def confirmed(self, message: Notification, now: float) -> None:
+        """The client has seen the answer to `initialize`."""
+        del message, now
+        self.state = State.READY
+
+    @override
+    def allows_log(self, inbound: Inbound | None, level: str) -> bool:
+        """The level is one for the session, and a session begins with `initialize` (LOG-2)."""
+        del inbound
+        return self.state in _MAY_CALL and SEVERITY[level] >= SEVERITY[self.level]
+
+    def changed(self, kind: Changed, uri: str | None) -> None:
+        """Tell the client of a change: of lists if that was declared, of resources it subscribed to (SUB-1)."""
+        change = CHANGES[kind]
+        if self.state is not State.READY or not declares(
+            self.local.capabilities(self.row), change.capability
+        ):
+            return
+        if uri is None:
+            self.send_notification(change.method, None)
+        elif uri in self.subscribed:
+            self.send_notification(change.method, {"uri": uri})
+
+
+class HandshakeClient(Handshake):
+    """A session as its client sees it. What to make of the answer to `initialize` is for `negotiate` to say."""
+
+    @override
+    def request(self, message: Request, batch: Bundle | None = None) -> None:
+        """Take a request: look up what its kind means in this state."""
+        _CLIENT[self.state][self.kind(message.method)](self, message, batch)
+
+    def notification(self, message: Notification, now: float) -> None:
+        """Take a notification: look up what its kind means in this state."""
+        _CLIENT_HEARS[self.state][_SAID.get(message.method, Said.OTHER)](self, message, now)
+
+    def batch(self, messages: tuple[jsonrpc.Message, ...], now: float) -> None:
+        """Take the members of an array, each by itself (BATCH-1)."""
+        bundle = Bundle()
+        for message in messages:
+            if isinstance(message, Request):
+                self.request(message, bundle)
+            elif isinstance(message, Notification):
+                self.notification(message, now)
+            elif not isinstance(message, jsonrpc.Malformed):
+                self.answered(message)
+        self.link.settle(bundle)
+
+    def initialize(self, row: Revision, now: float, *, timeout: float | None) -> Call:
+        """Ask for a session at a revision; also a second time, when the first answer says to (AMB-2)."""
+        if self.state not in _MAY_ASK:
+            raise LocalProtocolError(f"initialize cannot be sent: the session is {self.state.name.lower()}")
+        self.state = State.OPENING
+        return self.send_request("initialize", self.local.hello(row), now, idle=timeout, total=timeout)
+
+    def opened(self, row: Revision, capabilities: object) -> None:
+        """The answer is good: confirm it (LIFE-5)."""
+        self._agree(row, capabilities, State.READY)
+        self.send_notification(INITIALIZED, None)
+
+    def too_early(self, message: Request, batch: Bundle | None) -> None:
+        """Requests come after `initialize` (LIFE-8)."""
+        self.link.refuse(message, InvalidRequest("the session is not open yet"), batch)
+
+    def heard_early(self, message: Notification, now: float) -> None:
+        """Log messages may come before the session is open; there is nobody yet to hear them (LIFE-7)."""
+        self.ignore(message, now)
+
+    @override
+    def allows_log(self, inbound: Inbound | None, level: str) -> bool:
+        """Clients do not send log messages."""
+        del inbound, level
+        return False
+
+
+_MAY_ASK: Final = frozenset({State.NEW, State.OPENING})
+_OPENERS: Final = {"initialize": Kind.INITIALIZE, "ping": Kind.PING}
+
+
+_Act: TypeAlias = Callable[[HandshakeServer, Request, Bundle | None], None]
+_ClientAct: TypeAlias = Callable[[HandshakeClient, Request, Bundle | None], None]
+_Hear: TypeAlias = Callable[[HandshakeServer, Notification, float], None]
+_ClientHear: TypeAlias = Callable[[HandshakeClient, Notification, float], None]
+_S: Final = HandshakeServer
+_C: Final = HandshakeClient
+
+# A server in the state OPENING has answered `initialize`; requests are served from then on, whether or not
+# `initialized` has come, because clients in the wild do not wait for it to be seen (LIFE-8).
+_SERVED: Final[Mapping[Kind, _Act]] = {
+    Kind.INITIALIZE: _S.again,
+    Kind.PING: _S.pong,
+    Kind.SERVED: _S.serve,
+    Kind.SET_LEVEL: _S.set_level,
+    Kind.SUBSCRIBE: _S.subscribe,
+    Kind.UNSUBSCRIBE: _S.unsubscribe,
+    Kind.UNKNOWN: _S.unknown,
+}
+_SERVER: Final[Mapping[State, Mapping[Kind, _Act]]] = {
+    State.NEW: {
+        Kind.INITIALIZE: _S.on_open,
+        Kind.PING: _S.pong,
+        Kind.SERVED: _S.too_early,
+        Kind.SET_LEVEL: _S.too_early,
+        Kind.SUBSCRIBE: _S.too_early,
+        Kind.UNSUBSCRIBE: _S.too_early,
+        Kind.UNKNOWN: _S.unknown,
+    },
+    State.OPENING: _SERVED,
+    State.READY: _SERVED,
+    State.CLOSED: dict.fromkeys(_SERVED, _S.drop),
+}
+_SERVER_HEARS: Final[Mapping[State, Mapping[Said, _Hear]]] = {
+    State.NEW: dict.fromkeys(Said, _S.ignore),
+    State.OPENING: {
+        Said.INITIALIZED: _S.confirmed,
+        Said.CANCELLED: _S.on_cancelled,
+        Said.PROGRESS: _S.on_progressed,
+        Said.OTHER: _S.heard,
+    },
+    State.READY: {
+        Said.INITIALIZED: _S.ignore,
+        Said.CANCELLED: _S.on_cancelled,
+        Said.PROGRESS: _S.on_progressed,
+        Said.OTHER: _S.heard,
+    },
+    State.CLOSED: dict.fromkeys(Said, _S.ignore),
+}
+_WAITING: Final[Mapping[Kind, _ClientAct]] = {
+    Kind.INITIALIZE: _C.unknown,
+    Kind.PING: _C.pong,
+    Kind.SERVED: _C.too_early,
+    Kind.UNKNOWN: _C.unknown,
+}
+_CLIENT: Final[Mapping[State, Mapping[Kind, _ClientAct]]] = {
+    State.NEW: _WAITING,
+    State.OPENING: _WAITING,
+    State.READY: {
+        Kind.INITIALIZE: _C.unknown,
+        Kind.PING: _C.pong,
+        Kind.SERVED: _C.serve,
+        Kind.UNKNOWN: _C.unknown,
+    },
+    State.CLOSED: dict.fromkeys(_WAITING, _C.drop),
+}
+_CLIENT_HEARS: Final[Mapping[State, Mapping[Said, _ClientHear]]] = {
+    State.NEW: dict.fromkeys(Said, _C.ignore),
+    State.OPENING: dict.fromkeys(Said, _C.heard_early),
+    State.READY: {
+        Said.INITIALIZED: _C.ignore,
+        Said.CANCELLED: _C.on_cancelled,
+        Said.PROGRESS: _C.on_progressed,
+        Said.OTHER: _C.heard,
+    },
+    State.CLOSED: dict.fromkeys(Said, _C.ignore),
+}

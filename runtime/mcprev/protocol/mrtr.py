@@ -1,0 +1,150 @@
+"""Input that a request needs before it can be answered, on both sides and in both eras (MRTR-1..12, CONV-17).
+
+A handler asks with `ctx.ask`, or returns an InputRequiredResult. Where results ask for input, asking ends the
+handler with `NeedInput`; the answers come with the retry, those of earlier rounds in a sealed state. Where
+servers send requests of their own, asking is such a request. What is here is the same in every case and does no
+I/O: which capability a question needs, what a round has to answer, what the next one is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from mcprev.errors import InvalidParams, Json, MissingClientCapability
+from mcprev.protocol.request_state import RequestStates
+from mcprev.protocol.stateless import INPUT_REQUIRED, lacking, missing_capability
+
+ROUNDS: Final = 10
+"""How many times one request may ask before it is given up (MRTR-6, MRTR-11)."""
+RESPONSES: Final = "inputResponses"
+STATE: Final = "requestState"
+_ANSWERS: Final = "answers"
+_AUTHOR: Final = "state"
+
+
+class NeedInput(BaseException):
+    """A handler cannot go on before this is answered."""
+
+    def __init__(self, key: str, request: dict[str, Json]) -> None:
+        super().__init__(key)
+        self.key = key
+        self.request = request
+
+
+def needs_of(error: BaseException) -> dict[str, dict[str, Json]] | None:
+    """What a handler asked for when it was ended by asking, several things at once included; None if by anything else."""
+    if isinstance(error, NeedInput):
+        return {error.key: error.request}
+    if not isinstance(error, BaseExceptionGroup):
+        return None
+    found: dict[str, dict[str, Json]] = {}
+    for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions:
+        needs = needs_of(inner)
+        if needs is None:
+            return None
+        found.update(needs)
+    return found
+
+
+def is_input_required(result: Mapping[str, Json]) -> bool:
+    """Whether a result asks for input."""
+    return result.get("resultType") == INPUT_REQUIRED
+
+
+def requests_of(result: Mapping[str, Json]) -> dict[str, dict[str, Json]]:
+    """What a result asks for, by key."""
+    return cast("dict[str, dict[str, Json]]", result.get("inputRequests") or {})
+
+
+def check_askable(
+    request: Mapping[str, Json], capabilities: Mapping[str, Json]
+) -> MissingClientCapability | None:
+    """The error for a question that the client has not said it can answer (MRTR-3, ELIC-1, SAMP-2)."""
+    missing = lacking(capabilities, _needed(request, capabilities))
+    return missing_capability(missing) if missing else None
+
+
+def _needed(request: Mapping[str, Json], capabilities: Mapping[str, Json]) -> dict[str, Json]:
+    """The capabilities that a question needs, in the shape of ClientCapabilities."""
+    params: Mapping[str, Any] = request.get("params") or {}
+    match request.get("method"):
+        case "sampling/createMessage":
+            return {"sampling": {"tools": {}} if "tools" in params or "toolChoice" in params else {}}
+        case "elicitation/create":
+            modes = capabilities.get("elicitation")
+            mode = params.get("mode", "form")
+            # An empty object means forms only, as it did before there were modes (ELIC-1).
+            return {"elicitation": {} if mode == "form" and modes == {} else {mode: {}}}
+        case "roots/list":
+            return {"roots": {}}
+        case other:
+            raise ValueError(f"'{other}' cannot be asked of a client")
+
+
+class Answers:
+    """What is known when a handler is run: the answers so far, and the author's own state."""
+
+    __slots__ = ("given", "state")
+
+    def __init__(self, given: Mapping[str, dict[str, Json]] | None = None, state: str | None = None) -> None:
+        self.given: dict[str, dict[str, Json]] = dict(given or {})
+        self.state = state
+
+    @classmethod
+    def of_retry(cls, method: str, params: Mapping[str, Json], states: RequestStates, now: float) -> Answers:
+        """Read what a retry brings. Raises `InvalidParams` for a state that was not made here (MRTR-4)."""
+        earlier: dict[str, Json] = {}
+        token = params.get(STATE)
+        if token is not None:
+            earlier = states.open(token, method=method, params=params, principal=None, now=now)
+        given = params.get(RESPONSES)
+        if given is None:
+            given = {}
+        if not isinstance(given, dict) or not all(
+            isinstance(v, dict) for v in cast("dict[str, Json]", given).values()
+        ):
+            raise InvalidParams(f"Invalid params: {RESPONSES} is no object of objects")
+        return cls({**earlier.get(_ANSWERS, {}), **cast("dict[str, Any]", given)}, earlier.get(_AUTHOR))
+
+    def seal(
+        self,
+        result: dict[str, Json],
+        method: str,
+        params: Mapping[str, Json],
+        states: RequestStates,
+        now: float,
+    ) -> dict[str, Json]:
+        """The result that asks, with everything the retry has to bring back in its sealed state."""
+        state = result.get(STATE)
+        if state is None and not self.given:
+            return result
+        payload = {_ANSWERS: self.given, _AUTHOR: state}
+        token = states.seal(payload, method=method, params=params, principal=None, now=now)
+        return {**result, STATE: token}
+
+    def into(self, params: dict[str, Json]) -> dict[str, Json]:
+        """The params that the handler sees: all answers, and its own state as it was."""
+        changed = {name: value for name, value in params.items() if name not in (RESPONSES, STATE)}
+        if self.given:
+            changed[RESPONSES] = self.given
+        if self.state is not None:
+            changed[STATE] = self.state
+        return changed
+
+
+def input_required(requests: Mapping[str, dict[str, Json]]) -> dict[str, Json]:
+    """The result that asks for these."""
+    return {"resultType": INPUT_REQUIRED, "inputRequests": dict(requests)}
+
+
+def retry(
+    params: Mapping[str, Json], result: Mapping[str, Json], answers: Mapping[str, Json]
+) -> dict[str, Json]:
+    """The params of a client's next round: the same, the answers, and the state exactly as it came (MRTR-5)."""
+    again = {name: value for name, value in params.items() if name not in (RESPONSES, STATE)}
+    if answers:
+        again[RESPONSES] = dict(answers)
+    if STATE in result:
+        again[STATE] = result[STATE]
+    return again

@@ -1,0 +1,227 @@
+"""One connection as its server or its client sees it: both eras on one pipe (NEG-8, NEG-9, BASE-7, BASE-10).
+
+A request that describes itself goes to the stateless engine, everything else to the handshake session; both
+share one `Link`. These classes are what a driver holds: messages and the time go in, events and sends come out.
+"""
+
+from __future__ import annotations
+
+from typing_extensions import override
+
+from mcprev.errors import ConnectionLost, Json, LocalProtocolError, RemoteProtocolError
+from mcprev.protocol.correlate import Call
+from mcprev.protocol.handshake import Handshake, HandshakeClient, HandshakeServer
+from mcprev.protocol.peer import Channel, Event, Failed, Link, Local, Peer
+from mcprev.protocol.stateless import StatelessClient, StatelessServer, is_modern
+from mcprev.protocol.subscriptions import Changed
+from mcprev.revisions import Revision
+from mcprev.wire import jsonrpc
+from mcprev.wire.jsonrpc import ErrorResponse, Malformed, Message, Notification, Request, Response, Shape
+
+
+class Side:
+    """What both roles have in common."""
+
+    def __init__(self, local: Local, session: Handshake, peer: Peer) -> None:
+        self.local = local
+        self.link = session.link
+        self._session = session
+        self._peer = peer
+        """Whichever engine is used for what both do alike."""
+
+    def receive(self, message: Message | jsonrpc.Batch, now: float) -> None:
+        """Take what `jsonrpc.parse` made of the bytes."""
+        raise NotImplementedError
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a call of this side is open."""
+        return len(self.link.calls) > 0
+
+    @property
+    def deadline(self) -> float | None:
+        """The time of the next `tick`, if there is anything to wait for."""
+        return self.link.calls.deadline
+
+    def tick(self, now: float) -> None:
+        """Give up what has waited too long."""
+        self._peer.tick(now)
+
+    def notify(self, method: str, params: dict[str, Json] | None) -> None:
+        """Send a notification that belongs to no request."""
+        self._peer.send_notification(method, params)
+
+    def cancel(self, call: Call, reason: str) -> None:
+        """Give up a call and tell the peer (CANC-7)."""
+        self._peer.cancel(call, reason)
+
+    def end(self) -> None:
+        """Say goodbye, before the connection is closed; most have nothing to say (LIFE-16)."""
+
+    def events(self) -> list[Event]:
+        """Take what has happened since the last time."""
+        events = self.link.events
+        self.link.events = []
+        return events
+
+    def sends(self) -> list[tuple[Channel, bytes]]:
+        """Take what is to be sent since the last time."""
+        sends = self.link.sends
+        self.link.sends = []
+        return sends
+
+    def lost(self, error: ConnectionLost) -> None:
+        """The connection is gone: every call fails, every request is dropped."""
+        self._session.close()
+        self.link.lost(error)
+
+    def _malformed(self, message: Malformed, *, null_id: bool) -> None:
+        """Answer what is no message; a broken answer to a call of ours fails that call."""
+        answer = message.answer
+        if answer is not None:
+            self.link.sends.append((None, jsonrpc.encode_error(answer.id, answer.error, null_id=null_id)))
+        elif message.shape is Shape.RESPONSE and (call := self.link.calls.close(message.id)) is not None:
+            self.link.events.append(Failed(call, RemoteProtocolError(message.message, raw=message.excerpt)))
+        self.link.note(f"{message.message}: {message.excerpt!r}")
+
+
+class ServerSide(Side):
+    """The server's side of a connection."""
+
+    def __init__(self, local: Local) -> None:
+        link = Link()
+        self.session = HandshakeServer(link, local)
+        self.stateless = StatelessServer(link, local)
+        super().__init__(local, self.session, self.session)
+        self._handshake = any(row.handshake for row in local.rows)
+        self._modern = any(not row.handshake for row in local.rows)
+        self._null_id = self._handshake
+
+    @override
+    def receive(self, message: Message | jsonrpc.Batch, now: float) -> None:
+        """Take what `jsonrpc.parse` made of a line: the opener decides who serves a request (NEG-8)."""
+        kind = message.__class__
+        if kind is Request:
+            if self._modern and (not self._handshake or is_modern(message)):  # type: ignore[arg-type]
+                self._null_id = self.session.agreed and self._null_id
+                self.stateless.request(message)  # type: ignore[arg-type]
+            else:
+                self.session.request(message)  # type: ignore[arg-type]
+        else:
+            self._receive_other(message, now)
+
+    def _receive_other(self, message: Message | jsonrpc.Batch, now: float) -> None:
+        session = self.session
+        match message:
+            case Notification():
+                if self._handshake and session.agreed:
+                    session.notification(message, now)
+                else:
+                    self.stateless.notification(message)
+            case Response() | ErrorResponse():
+                session.answered(message)
+            case Malformed():
+                null_id = session.row.null_id_in_errors if session.agreed else self._null_id
+                self._malformed(message, null_id=null_id)
+            case jsonrpc.Batch():
+                session.batch(message.messages, now)
+            case Request():
+                session.request(message)
+
+    def changed(self, kind: Changed, uri: str | None) -> None:
+        """Tell the peer of a change, in whichever way it has asked to hear of it (SUB-8)."""
+        self.session.changed(kind, uri)
+        self.stateless.changed(kind, uri)
+
+    @override
+    def end(self) -> None:
+        """End the listen streams in good order, before the connection is closed (SUB-4)."""
+        self.stateless.end_streams()
+
+
+class ClientSide(Side):
+    """The client's side of a connection."""
+
+    def __init__(self, local: Local, result_types: frozenset[str] = frozenset()) -> None:
+        link = Link()
+        self.session = HandshakeClient(link, local)
+        self.stateless = StatelessClient(link, local, result_types)
+        super().__init__(local, self.session, self.session)
+        self._modern: Revision | None = None
+
+    @property
+    def agreed(self) -> bool:
+        """Whether it is settled how to speak."""
+        return self._modern is not None or self.session.agreed
+
+    @property
+    def row(self) -> Revision:
+        """The revision that is spoken. Raises `LocalProtocolError` before there is one."""
+        return self.session.row if self._modern is None else self._modern
+
+    @property
+    def peer(self) -> HandshakeClient | StatelessClient:
+        """The engine that speaks the revision."""
+        return self.session if self._modern is None else self.stateless
+
+    def call(
+        self,
+        method: str,
+        params: dict[str, Json] | None,
+        now: float,
+        *,
+        idle: float | None,
+        total: float | None,
+        progress: bool = False,
+        unchecked: bool = False,
+    ) -> Call:
+        """Send a request in the way of the era. Raises `LocalProtocolError` for one that may not be sent."""
+        row = self._modern
+        if row is None:
+            return self.session.call(
+                method, params, now, idle=idle, total=total, progress=progress, unchecked=unchecked
+            )
+        return self.stateless.call(
+            row, method, params, now, idle=idle, total=total, progress=progress, unchecked=unchecked
+        )
+
+    def check(self, method: str) -> None:
+        """Raise `LocalProtocolError` for a request that the revision or the server does not have."""
+        peer = self.peer
+        peer.check_sendable(self.row, method, peer.peer_capabilities)
+
+    def settle(self, row: Revision) -> None:
+        """The server speaks the stateless era, at a revision."""
+        if self.session.agreed:
+            raise LocalProtocolError("a handshake session is open")
+        self._modern = row
+
+    @override
+    def receive(self, message: Message | jsonrpc.Batch, now: float) -> None:
+        """Take what `jsonrpc.parse` made of a line."""
+        session, row = self.session, self._modern
+        match message:
+            case Response() | ErrorResponse():
+                self.peer.answered(message)
+            case Notification():
+                if row is None:
+                    session.notification(message, now)
+                else:
+                    self.stateless.notification(row, message, now)
+            case Request():
+                self.peer.request(message)
+            case Malformed():
+                null_id = session.agreed and session.row.null_id_in_errors
+                # What is no JSON is noise on a pipe: it is logged and skipped, not answered (STDIO-3).
+                if message.shape in (Shape.NOT_JSON, Shape.UNKNOWN) or row is not None:
+                    self.link.note(f"{message.message}: {message.excerpt!r}")
+                else:
+                    self._malformed(message, null_id=null_id)
+            case jsonrpc.Batch():
+                session.batch(message.messages, now)
+
+    @override
+    def lost(self, error: ConnectionLost) -> None:
+        """The connection is gone: every call fails."""
+        self.stateless.close()
+        super().lost(error)

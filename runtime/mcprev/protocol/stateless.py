@@ -1,0 +1,338 @@
+"""The engine of the stateless era, both roles (MOD-*, BASE-4, BASE-11..15, SUB-2..6, LOG-3, CANC-5, AMB-1, AMB-6).
+
+No request knows of another one. The server runs each through the ladder of `_CHECKS`, in the order that AMB-6
+settles; the client says with each request who it is and what it can do. The only thing that lasts is a listen
+stream, which is a request that stays open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, cast
+
+from typing_extensions import override
+
+from mcprev.errors import (
+    ConnectionLost,
+    InvalidParams,
+    Json,
+    LocalProtocolError,
+    MissingClientCapability,
+    RemoteProtocolError,
+    RpcError,
+)
+from mcprev.protocol.correlate import Call
+from mcprev.protocol.handshake import SEVERITY
+from mcprev.protocol.negotiate import VERSION_KEY, Refusal, check_version, versions
+from mcprev.protocol.peer import (
+    CANCELLED,
+    PROGRESS,
+    Failed,
+    Inbound,
+    Kind,
+    Link,
+    Local,
+    Notified,
+    Peer,
+    Streamed,
+    declares,
+    unknown_method,
+)
+from mcprev.protocol.subscriptions import (
+    ACKNOWLEDGED,
+    CHANGES,
+    LISTEN,
+    SUBSCRIPTION_ID,
+    Changed,
+    honoured,
+    wants,
+)
+from mcprev.revisions import Revision
+from mcprev.wire.jsonrpc import Notification, Request
+
+PREFIX: Final = "io.modelcontextprotocol/"
+VERSION: Final = VERSION_KEY
+CLIENT_INFO: Final = PREFIX + "clientInfo"
+CLIENT_CAPABILITIES: Final = PREFIX + "clientCapabilities"
+SERVER_INFO: Final = PREFIX + "serverInfo"
+LOG_LEVEL: Final = PREFIX + "logLevel"
+COMPLETE: Final = "complete"
+INPUT_REQUIRED: Final = "input_required"
+
+
+def is_modern(message: Request) -> bool:
+    """Whether a request describes itself, which decides the engine it is for (NEG-8)."""
+    params = message.params
+    if params is None:
+        return False
+    meta = params.get("_meta")
+    return isinstance(meta, dict) and VERSION in meta
+
+
+class StatelessServer(Peer):
+    """Requests as a server sees them."""
+
+    def __init__(self, link: Link, local: Local) -> None:
+        super().__init__(link, local)
+        self._rows = tuple(row for row in local.rows if not row.handshake)
+        self._by_version = {row.version: row for row in reversed(self._rows)}
+        self.listeners: list[Inbound] = []
+        """The listen streams that are open."""
+
+    # -- in ------------------------------------------------------------------------------------------------
+
+    def request(self, message: Request) -> None:
+        """Take a request: the first step of the ladder that has something to say answers it (AMB-6)."""
+        meta = cast("dict[str, Json]", (message.params or {}).get("_meta"))
+        for check in _CHECKS:
+            error = check(self, message, meta)
+            if error is not None:
+                self.link.refuse(message, error, None)
+                return
+        row = self._by_version[meta[VERSION]]
+        inbound = self.take(row, message, None, meta[CLIENT_CAPABILITIES])
+        if inbound is None:
+            return
+        inbound.client_info = meta.get(CLIENT_INFO)
+        inbound.level = meta.get(LOG_LEVEL)
+        kind = self.local.kinds(row)[message.method]
+        if kind is Kind.SERVED:
+            self.link.events.append(inbound)
+        else:
+            _OWN[kind](self, inbound)
+
+    def notification(self, message: Notification) -> None:
+        """Take a notification; a client has only one to send."""
+        if message.method == CANCELLED:
+            self.abort(message.params)
+        else:
+            self.link.note(f"a notification out of place: {message.method}")
+
+    def check_shape(self, message: Request, meta: dict[str, Json]) -> RpcError | None:
+        """The request describes itself (MOD-3)."""
+        wrong = _misshapen(meta)
+        if wrong is None:
+            return None
+        if message.method == "initialize":
+            # A client of the other era has to learn from this answer how to come back (MOD-15).
+            spoken = versions(self.local.rows)
+            return InvalidParams(
+                f"Invalid params: {wrong}; this server speaks {', '.join(spoken)} without initialize",
+                data={"supported": list(spoken)},
+            )
+        return InvalidParams(f"Invalid params: {wrong}")
+
+    def check_version(self, message: Request, meta: dict[str, Json]) -> RpcError | None:
+        """Its revision is spoken here (MOD-4)."""
+        del message
+        found = check_version(meta[VERSION], self.local.rows)
+        return found.error if isinstance(found, Refusal) else None
+
+    def check_capability(self, message: Request, meta: dict[str, Json]) -> RpcError | None:
+        """The client can do what the method needs (MOD-6)."""
+        needs = lacking(meta[CLIENT_CAPABILITIES], self.local.requirements(message.method))
+        return missing_capability(needs) if needs else None
+
+    def check_method(self, message: Request, meta: dict[str, Json]) -> RpcError | None:
+        """The method is served (MOD-14)."""
+        if message.method in self.local.kinds(self._by_version[meta[VERSION]]):
+            return None
+        return unknown_method(message.method)
+
+    def discover(self, inbound: Inbound) -> None:
+        """Say who this is (MOD-9)."""
+        self.finish(inbound, dict(self.local.hello(inbound.row)))
+
+    def listen(self, inbound: Inbound) -> None:
+        """Open a stream: what it will carry is said first, and said on it (SUB-2)."""
+        asked = (inbound.params or {}).get("notifications")
+        if not isinstance(asked, dict):
+            self.fail(inbound, InvalidParams("Invalid params: notifications is missing"))
+            return
+        capabilities = self.local.capabilities(inbound.row)
+        capable = [kind for kind, change in CHANGES.items() if declares(capabilities, change.capability)]
+        inbound.listen = honoured(cast("dict[str, Json]", asked), capable)
+        self.listeners.append(inbound)
+        self._stream(inbound, ACKNOWLEDGED, {"notifications": inbound.listen})
+
+    def _stream(self, inbound: Inbound, method: str, params: dict[str, Json]) -> None:
+        """Send on a listen stream, by which everything is marked (META-7)."""
+        self.send_notification(method, {**params, "_meta": {SUBSCRIPTION_ID: inbound.id}}, inbound)
+
+    # -- out -----------------------------------------------------------------------------------------------
+
+    @override
+    def finish(self, inbound: Inbound, result: dict[str, Json]) -> None:
+        """Answer a request, stamped with what every result says (BASE-13, MOD-7)."""
+        result.setdefault("resultType", COMPLETE)
+        info = self.local.hello(inbound.row)["_meta"][SERVER_INFO]
+        meta = result.get("_meta")
+        result["_meta"] = {SERVER_INFO: info, **meta} if meta else {SERVER_INFO: info}
+        super().finish(inbound, result)
+
+    @override
+    def allows_log(self, inbound: Inbound | None, level: str) -> bool:
+        """Only what belongs to a request that asked for it, at its level or above (LOG-3)."""
+        if inbound is None or not inbound.open or inbound.level is None:
+            return False
+        return SEVERITY[level] >= SEVERITY[inbound.level]
+
+    def changed(self, kind: Changed, uri: str | None) -> None:
+        """Tell the streams that asked for it of a change (SUB-3, SUB-8)."""
+        self.listeners = [inbound for inbound in self.listeners if inbound.open]
+        for inbound in self.listeners:
+            if wants(inbound.listen or {}, kind, uri):
+                self._stream(inbound, CHANGES[kind].method, {} if uri is None else {"uri": uri})
+
+    def end_streams(self) -> None:
+        """End every listen stream in good order, as before the connection is closed (SUB-4, AMB-1)."""
+        for inbound in self.listeners:
+            self.finish(inbound, {"_meta": {SUBSCRIPTION_ID: inbound.id}})
+        self.listeners = []
+
+
+_CHECKS: Final[tuple[Callable[[StatelessServer, Request, dict[str, Json]], RpcError | None], ...]] = (
+    StatelessServer.check_shape,
+    StatelessServer.check_version,
+    StatelessServer.check_capability,
+    StatelessServer.check_method,
+)
+"""The steps before the params, which the handler's side validates last."""
+_OWN: Final[Mapping[Kind, Callable[[StatelessServer, Inbound], None]]] = {
+    Kind.DISCOVER: StatelessServer.discover,
+    Kind.LISTEN: StatelessServer.listen,
+}
+
+
+def _misshapen(meta: object) -> str | None:
+    """What is wrong with a request's `_meta`, if something is (MOD-3)."""
+    if not isinstance(meta, dict):
+        return "_meta is missing"
+    members = cast("dict[str, Json]", meta)
+    if not isinstance(members.get(VERSION), str):
+        return f"_meta has no {VERSION}"
+    if not isinstance(members.get(CLIENT_CAPABILITIES), dict):
+        return f"_meta has no {CLIENT_CAPABILITIES}"
+    info = members.get(CLIENT_INFO)
+    if info is not None and not (_string_in(info, "name") and _string_in(info, "version")):
+        return f"{CLIENT_INFO} has no name or no version"
+    level = members.get(LOG_LEVEL)
+    if level is not None and not (isinstance(level, str) and level in SEVERITY):
+        return "no such log level"
+    return None
+
+
+def _string_in(value: object, member: str) -> bool:
+    return isinstance(value, dict) and isinstance(cast("dict[str, Json]", value).get(member), str)
+
+
+def _covers(declared: object, needed: object) -> bool:
+    """Whether capabilities are there, and in them every member that is needed."""
+    if not isinstance(declared, dict):
+        return False
+    members = cast("dict[str, Json]", declared)
+    wanted = cast("dict[str, Json]", needed) if isinstance(needed, dict) else {}
+    return all(_covers(members.get(name), value) for name, value in wanted.items())
+
+
+def lacking(capabilities: Mapping[str, Json], needed: Mapping[str, Json]) -> dict[str, Json]:
+    """The members of what is needed that capabilities do not cover."""
+    return {name: value for name, value in needed.items() if not _covers(capabilities.get(name), value)}
+
+
+def missing_capability(needed: Mapping[str, Json]) -> MissingClientCapability:
+    """The error for capabilities that a request needs and its client has not declared (MOD-6)."""
+    names = ", ".join(sorted(needed))
+    return MissingClientCapability(
+        f"this needs the client capability {names}", data={"requiredCapabilities": dict(needed)}
+    )
+
+
+class StatelessClient(Peer):
+    """Requests as a client sees them."""
+
+    def __init__(self, link: Link, local: Local, result_types: frozenset[str] = frozenset()) -> None:
+        super().__init__(link, local)
+        self._result_types = result_types | {COMPLETE, INPUT_REQUIRED}
+        self.closed = False
+
+    def close(self) -> None:
+        """Nothing can be sent from now on."""
+        self.closed = True
+
+    def call(
+        self,
+        row: Revision,
+        method: str,
+        params: dict[str, Json] | None,
+        now: float,
+        *,
+        idle: float | None,
+        total: float | None,
+        progress: bool = False,
+        unchecked: bool = False,
+    ) -> Call:
+        """Send a request that says who sends it (MOD-1, MOD-2).
+
+        Raises `LocalProtocolError` where the revision or the server's capabilities, once known, forbid it.
+        """
+        if self.closed:
+            raise LocalProtocolError("the connection is closed")
+        if not unchecked:
+            self.check_sendable(row, method, self.peer_capabilities)
+        params = dict(params or {})
+        # What the caller set itself goes, except for what describes the connection (META-9).
+        params["_meta"] = {**(params.get("_meta") or {}), **self.local.hello(row)}
+        return self.send_request(method, params, now, idle=idle, total=total, progress=progress)
+
+    def request(self, message: Request) -> None:
+        """A server has nothing to ask here, and is not answered (BASE-11, BASE-12)."""
+        self.link.note(f"a request of a server that may send none: {message.method}")
+
+    def notification(self, row: Revision, message: Notification, now: float) -> None:
+        """Take a notification, of a listen stream or of the connection."""
+        params = message.params or {}
+        if message.method == PROGRESS:
+            self.progressed(params, now)
+        elif message.method == CANCELLED:
+            self._ended(params)
+        else:
+            stream = self._stream_of(params)
+            if stream is not None:
+                self.link.events.append(Streamed(stream, row, message.method, params))
+            if message.method in self.local.notifications(row):
+                self.link.events.append(Notified(row, message.method, message.params))
+
+    def _stream_of(self, params: Mapping[str, Json]) -> Call | None:
+        """The open listen call that a notification belongs to (SUB-5)."""
+        meta = params.get("_meta")
+        id_ = cast("dict[str, Json]", meta).get(SUBSCRIPTION_ID) if isinstance(meta, dict) else None
+        call = self.link.calls.find(id_) if isinstance(id_, str | int | float) else None
+        return call if call is not None and call.method == LISTEN else None
+
+    def _ended(self, params: Mapping[str, Json]) -> None:
+        """The server tears down a listen stream without a result (AMB-1)."""
+        id_ = params.get("requestId")
+        call = self.link.calls.find(id_) if isinstance(id_, str | int | float) else None
+        if call is None or call.method != LISTEN:
+            self.link.note(f"the server cancelled what is no listen stream: {id_!r}")
+            return
+        self.link.calls.close(call.id)
+        error = ConnectionLost("the server ended the stream", in_flight=True, retry_safe=True)
+        self.link.events.append(Failed(call, error))
+
+    @override
+    def accept(self, call: Call, result: dict[str, Json]) -> None:
+        """A result of a type nobody knows is none (BASE-14, BASE-15)."""
+        kind = result.get("resultType", COMPLETE)
+        if isinstance(kind, str) and kind in self._result_types:
+            super().accept(call, result)
+        else:
+            error = RemoteProtocolError(f"a result of unknown type {kind!r:.60}", raw=result)
+            self.link.events.append(Failed(call, error))
+
+    @override
+    def allows_log(self, inbound: Inbound | None, level: str) -> bool:
+        """Clients do not send log messages."""
+        del inbound, level
+        return False

@@ -1,0 +1,165 @@
+"""A side of a connection that says fixed things of itself, and two sides wired back to back without I/O."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mcprev.errors import Json
+from mcprev.protocol.peer import Event, Kind
+from mcprev.protocol.sides import ClientSide, ServerSide, Side
+from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION
+from mcprev.revisions import ALL, DEFAULT, LATEST, Revision, select
+from mcprev.wire import jsonrpc
+
+INFO: Final = {"name": "fake", "version": "1"}
+HANDSHAKE: Final = tuple(row for row in DEFAULT if row.handshake)
+BY_VERSION: Final = {row.version: row for row in reversed(ALL)}
+_SESSION_KINDS: Final = {
+    "logging/setLevel": Kind.SET_LEVEL,
+    "resources/subscribe": Kind.SUBSCRIBE,
+    "resources/unsubscribe": Kind.UNSUBSCRIBE,
+    "server/discover": Kind.DISCOVER,
+    "subscriptions/listen": Kind.LISTEN,
+}
+
+
+class FakeServer:
+    """A server that serves tools and resources."""
+
+    caps: Mapping[str, Json] = {
+        "tools": {"listChanged": True},
+        "resources": {"subscribe": True, "listChanged": True},
+        "logging": {},
+    }
+
+    def __init__(self, *names: str, needs: Mapping[str, Json] | None = None) -> None:
+        self.rows = select(names or None)
+        self.needs = needs or {}
+
+    def kinds(self, row: Revision) -> Mapping[str, Kind]:
+        served = {"tools/call": Kind.SERVED, "resources/read": Kind.SERVED}
+        return served | {m: k for m, k in _SESSION_KINDS.items() if m in row.methods}
+
+    def notifications(self, row: Revision) -> frozenset[str]:
+        return frozenset({"notifications/roots/list_changed"})
+
+    def capabilities(self, row: Revision) -> dict[str, Json]:
+        return dict(self.caps)
+
+    def hello(self, row: Revision) -> dict[str, Json]:
+        if row.handshake:
+            return {"protocolVersion": row.version, "capabilities": self.caps, "serverInfo": INFO}
+        return {
+            "supportedVersions": [r.version for r in self.rows],
+            "capabilities": self.caps,
+            "ttlMs": 0,
+            "cacheScope": "private",
+            "_meta": {SERVER_INFO: INFO},
+        }
+
+    def requirements(self, method: str) -> Mapping[str, Json]:
+        return self.needs if method == "tools/call" else {}
+
+
+class FakeClient:
+    """A client that can sample."""
+
+    caps: Mapping[str, Json] = {"sampling": {}}
+
+    def __init__(self, *names: str) -> None:
+        self.rows = select(names or None)
+
+    def kinds(self, row: Revision) -> Mapping[str, Kind]:
+        return {"sampling/createMessage": Kind.SERVED} if row.handshake else {}
+
+    def notifications(self, row: Revision) -> frozenset[str]:
+        return frozenset({"notifications/message", "notifications/tools/list_changed"})
+
+    def capabilities(self, row: Revision) -> dict[str, Json]:
+        return dict(self.caps)
+
+    def hello(self, row: Revision) -> dict[str, Json]:
+        if row.handshake:
+            return {"protocolVersion": row.version, "capabilities": self.caps, "clientInfo": INFO}
+        return {VERSION: row.version, CLIENT_INFO: INFO, CLIENT_CAPABILITIES: self.caps}
+
+    def requirements(self, method: str) -> Mapping[str, Json]:
+        return {}
+
+
+class Wire:
+    """One side alone: messages in by hand, everything that comes out decoded."""
+
+    def __init__(self, side: Side) -> None:
+        self.side = side
+        self.now = 0.0
+
+    def get(self, *messages: object) -> list[Any]:
+        """Give the side messages (decoded, or bytes) and take what it sends."""
+        for message in messages:
+            data = message if isinstance(message, bytes) else json.dumps(message).encode()
+            self.side.receive(jsonrpc.parse(data, batch=self.side.link.accepts_batch), self.now)
+        return self.sent()
+
+    def sent(self) -> list[Any]:
+        return [json.loads(data) for _, data in self.side.sends()]
+
+    def events(self) -> list[Event]:
+        return self.side.events()
+
+
+def request(method: str, params: object = None, id_: object = 1) -> dict[str, Any]:
+    message: dict[str, Any] = {"jsonrpc": "2.0", "id": id_, "method": method}
+    return message if params is None else {**message, "params": params}
+
+
+def notification(method: str, params: object = None) -> dict[str, Any]:
+    message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+    return message if params is None else {**message, "params": params}
+
+
+def result(id_: object, value: object) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id_, "result": value}
+
+
+def modern(
+    method: str, params: Mapping[str, Json] | None = None, id_: object = 1, **meta: Json
+) -> dict[str, Any]:
+    """A request of the stateless era; `meta` members whose value is None are left out."""
+    stamp: dict[str, Json] = {VERSION: LATEST.version, CLIENT_CAPABILITIES: {}}
+    stamp.update({f"io.modelcontextprotocol/{name}": value for name, value in meta.items()})
+    return request(
+        method, {**(params or {}), "_meta": {k: v for k, v in stamp.items() if v is not None}}, id_
+    )
+
+
+def initialize(row: Revision, id_: object = "init", **capabilities: Json) -> dict[str, Any]:
+    params = {"protocolVersion": row.version, "capabilities": capabilities, "clientInfo": INFO}
+    return request("initialize", params, id_)
+
+
+def open_server(row: Revision, **capabilities: Json) -> tuple[ServerSide, Wire]:
+    """A server in the middle of a session at a revision of the handshake era."""
+    side = ServerSide(FakeServer())
+    wire = Wire(side)
+    wire.get(initialize(row, **capabilities), notification("notifications/initialized"))
+    wire.events()
+    return side, wire
+
+
+def open_client(row: Revision) -> tuple[ClientSide, Wire]:
+    """A client that speaks a revision of either era."""
+    side = ClientSide(FakeClient())
+    wire = Wire(side)
+    if row.handshake:
+        call = side.session.initialize(row, 0, timeout=None)
+        wire.get(result(call.id, {"protocolVersion": row.version}))
+        side.session.opened(row, FakeServer.caps)
+    else:
+        side.settle(row)
+        side.stateless.peer_capabilities = dict(FakeServer.caps)
+    wire.sent()
+    wire.events()
+    return side, wire

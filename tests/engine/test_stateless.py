@@ -1,0 +1,317 @@
+"""The stateless engine, both roles: the ladder of checks, listen streams, what clients stamp and accept."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from engine.fakes import (
+    HANDSHAKE,
+    INFO,
+    FakeClient,
+    FakeServer,
+    Wire,
+    initialize,
+    modern,
+    notification,
+    open_client,
+    request,
+    result,
+)
+from mcprev.errors import ConnectionLost, LocalProtocolError, RemoteProtocolError
+from mcprev.protocol.peer import Aborted, Answered, Failed, Inbound, Noted, Streamed, TimedOut
+from mcprev.protocol.sides import ClientSide, ServerSide
+from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION, lacking
+from mcprev.protocol.subscriptions import ACKNOWLEDGED, SUBSCRIPTION_ID, Changed, honoured, wants
+from mcprev.revisions import LATEST
+
+INFO_KEY = "clientInfo"
+
+
+def server(*names: str, **needs: Any) -> tuple[ServerSide, Wire]:
+    side = ServerSide(FakeServer(*names, needs=needs))
+    return side, Wire(side)
+
+
+def code(message: dict[str, Any]) -> int | None:
+    return cast("int | None", message.get("error", {}).get("code"))
+
+
+@pytest.mark.parametrize(
+    ("message", "wanted"),
+    [
+        (modern("tools/call", clientCapabilities=None, protocolVersion="x"), -32602),
+        (modern("tools/call", protocolVersion=7), -32602),
+        (modern("tools/call", clientCapabilities=[]), -32602),
+        (modern("tools/call", clientInfo={"name": "x"}), -32602),
+        (modern("tools/call", logLevel="loud"), -32602),
+        (modern("no/such", protocolVersion="2099-01-01"), -32022),
+        (modern("tools/call", protocolVersion=HANDSHAKE[0].version), -32022),
+        (modern("tools/call"), -32021),
+        (modern("no/such"), -32601),
+        (modern("ping"), -32601),
+        (modern("initialize"), -32601),
+        (modern("logging/setLevel"), -32601),
+        (modern("resources/subscribe"), -32601),
+        (modern("subscriptions/listen"), -32602),
+    ],
+    ids=[
+        "shape-before-version", "version-no-string", "capabilities-no-object", "info", "log-level",
+        "version-before-method", "version-of-a-session", "capability-before-params", "method", "ping",
+        "initialize", "setLevel", "subscribe", "params",
+    ],
+)  # fmt: skip
+def test_ladder_amb_6(message: dict[str, Any], wanted: int) -> None:
+    """AMB-6, MOD-3, MOD-4, MOD-6, MOD-14: the first step that fails is the answer."""
+    side, wire = server(sampling={})
+    (answer,) = wire.get(message)
+    assert (code(answer), answer["id"]) == (wanted, 1)
+    assert not any(isinstance(event, Inbound) for event in wire.events())
+    if wanted == -32022:
+        assert answer["error"]["data"]["requested"] == message["params"]["_meta"][VERSION]
+        assert set(answer["error"]["data"]["supported"]) == {row.version for row in side.local.rows}
+    if wanted == -32021:
+        assert answer["error"]["data"] == {"requiredCapabilities": {"sampling": {}}}
+
+
+def test_unmarked_request_without_sessions_mod_3() -> None:
+    _, wire = server(LATEST.name)
+    assert code(wire.get(request("tools/call", {"name": "x"}))[0]) == -32602
+    assert code(wire.get(request("tools/call"))[0]) == -32602
+    assert code(wire.get(request("ping", {"_meta": []}))[0]) == -32602
+
+
+def served(wire: Wire, message: dict[str, Any]) -> Inbound:
+    assert wire.get(message) == []
+    return next(event for event in wire.events() if isinstance(event, Inbound))
+
+
+def test_request_describes_itself_mod_5() -> None:
+    side, wire = server()
+    caps: dict[str, Any] = {"sampling": {"tools": {}}}
+    first = served(wire, modern("tools/call", {"name": "x"}, clientCapabilities=caps, clientInfo=INFO))
+    assert (first.capabilities, first.client_info, first.level) == (caps, INFO, None)
+    second = served(wire, modern("tools/call", {"name": "x"}, 2, logLevel="info"))
+    assert (second.capabilities, second.client_info, second.level) == ({}, None, "info")
+    assert second.row is LATEST
+    side.stateless.finish(first, {"content": []})
+    side.stateless.finish(second, {"_meta": {SERVER_INFO: {"name": "own", "version": "9"}, "a": 1}})
+    results = [message["result"] for message in wire.sent()]
+    assert results[0] == {"content": [], "resultType": "complete", "_meta": {SERVER_INFO: INFO}}
+    assert results[1]["_meta"] == {SERVER_INFO: {"name": "own", "version": "9"}, "a": 1}
+
+
+def test_id_may_come_back_base_4() -> None:
+    side, wire = server()
+    for _ in range(3):
+        side.stateless.finish(served(wire, modern("tools/call", {"name": "x"})), {})
+        assert wire.sent()[0]["id"] == 1
+    served(wire, modern("tools/call", {"name": "x"}))
+    assert code(wire.get(modern("tools/call", {"name": "x"}))[0]) == -32600
+
+
+def test_discover_mod_9() -> None:
+    _, wire = server()
+    answer = wire.get(modern("server/discover"))[0]["result"]
+    assert answer["supportedVersions"] == [row.version for row in FakeServer().rows]
+    assert answer["_meta"] == {SERVER_INFO: INFO}
+    assert answer["resultType"] == "complete"
+    assert wire.get(modern("server/discover", id_=2))[0]["result"] == answer
+
+
+def test_both_eras_on_one_pipe_neg_9() -> None:
+    side, wire = server()
+    wire.get(initialize(HANDSHAKE[0]), notification("notifications/initialized"))
+    wire.events()
+    old = served(wire, request("tools/call", {"name": "x"}, 5))
+    new = served(wire, modern("tools/call", {"name": "x"}, 6))
+    assert (old.row, new.row) == (HANDSHAKE[0], LATEST)
+    assert code(wire.get(modern("tools/call", {"name": "x"}, 5))[0]) == -32600
+    wire.get(notification("notifications/cancelled", {"requestId": 6}))
+    assert any(isinstance(e, Aborted) and e.inbound is new for e in wire.events())
+    side.session.finish(old, {})
+    assert wire.sent() == [result(5, {})]
+
+
+def test_log_gate_log_3() -> None:
+    side, wire = server()
+    silent = served(wire, modern("tools/call", {"name": "x"}))
+    talking = served(wire, modern("tools/call", {"name": "x"}, 2, logLevel="error"))
+    allows = side.stateless.allows_log
+    assert [allows(None, "emergency"), allows(silent, "emergency")] == [False, False]
+    assert [allows(talking, "warning"), allows(talking, "error")] == [False, True]
+    side.stateless.finish(talking, {})
+    assert not allows(talking, "emergency")
+
+
+def test_strays_have_no_effect_base_12() -> None:
+    _, wire = server(LATEST.name)
+    assert wire.get(result(1, {}), notification("notifications/initialized"), notification("x")) == []
+    assert all(isinstance(event, Noted) for event in wire.events())
+
+
+@pytest.mark.parametrize("data", [b"{", b"[]", b"[1]", b"7"])
+def test_malformed_has_no_id_base_7(data: bytes) -> None:
+    _, wire = server(LATEST.name)
+    assert "id" not in wire.get(data)[0]
+
+
+# -- listen ----------------------------------------------------------------------------------------------
+
+
+def test_listen_acknowledges_first_sub_2() -> None:
+    """SUB-2, SUB-3, META-7: the honoured part first, then only what was asked for, all of it marked."""
+    side, wire = server()
+    asked = {"toolsListChanged": True, "promptsListChanged": True, "resourceSubscriptions": ["a:1", 3]}
+    (ack,) = wire.get(modern("subscriptions/listen", {"notifications": asked}, "L"))
+    assert ack["method"] == ACKNOWLEDGED
+    assert ack["params"]["notifications"] == {"toolsListChanged": True, "resourceSubscriptions": ["a:1"]}
+    for kind, uri in (
+        (Changed.TOOLS, None), (Changed.PROMPTS, None), (Changed.RESOURCES, None),
+        (Changed.RESOURCE, "a:1"), (Changed.RESOURCE, "a:2"),
+    ):  # fmt: skip
+        side.changed(kind, uri)
+    sent = wire.sent()
+    assert [message["method"] for message in sent] == [
+        "notifications/tools/list_changed", "notifications/resources/updated",
+    ]  # fmt: skip
+    assert {message["params"]["_meta"][SUBSCRIPTION_ID] for message in [ack, *sent]} == {"L"}
+
+
+def test_streams_end_in_good_order_sub_4() -> None:
+    side, wire = server()
+    wire.get(modern("subscriptions/listen", {"notifications": {}}, 1))
+    wire.get(modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, 2))
+    wire.get(notification("notifications/cancelled", {"requestId": 1}))
+    side.end()
+    (answer,) = wire.sent()
+    assert (answer["id"], answer["result"]["_meta"][SUBSCRIPTION_ID]) == (2, 2)
+    assert answer["result"]["resultType"] == "complete"
+    side.changed(Changed.TOOLS, None)
+    assert wire.sent() == []
+
+
+def test_several_streams_sub_6() -> None:
+    side, wire = server()
+    for id_ in (1, 2):
+        wire.get(modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, id_))
+    side.changed(Changed.TOOLS, None)
+    assert [message["params"]["_meta"][SUBSCRIPTION_ID] for message in wire.sent()] == [1, 2]
+
+
+def test_filters() -> None:
+    assert honoured({"toolsListChanged": "yes"}, Changed) == {}
+    assert wants({"resourceSubscriptions": ["a"]}, Changed.RESOURCE, "a")
+    assert not wants({"resourceSubscriptions": ["a"]}, Changed.RESOURCE, "b")
+
+
+# -- the client ------------------------------------------------------------------------------------------
+
+
+def test_client_says_who_it_is_mod_1() -> None:
+    """MOD-1, MOD-2, META-9: stamped on every request, the caller's own keys kept."""
+    side, wire = open_client(LATEST)
+    meta = {"com.example/x": 1, VERSION: "mine"}
+    side.stateless.call(
+        LATEST, "tools/call", {"name": "x", "_meta": meta}, 0, idle=None, total=None, progress=True
+    )
+    stamped = wire.sent()[0]["params"]["_meta"]
+    assert stamped == {
+        "com.example/x": 1, VERSION: LATEST.version, CLIENT_INFO: INFO, CLIENT_CAPABILITIES: FakeClient.caps,
+        "progressToken": 1,
+    }  # fmt: skip
+    assert meta == {"com.example/x": 1, VERSION: "mine"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "accepted"),
+    [
+        ({}, True), ({"resultType": "complete"}, True), ({"resultType": "input_required"}, True),
+        ({"resultType": "task"}, False), ({"resultType": None}, False), ({"resultType": {}}, False),
+    ],
+)  # fmt: skip
+def test_result_types_base_14(answer: dict[str, Any], accepted: bool) -> None:
+    side, wire = open_client(LATEST)
+    call = side.stateless.call(LATEST, "tools/call", {"name": "x"}, 0, idle=None, total=None)
+    wire.get(result(call.id, answer))
+    (event,) = wire.events()
+    if accepted:
+        assert event == Answered(call, answer)
+    else:
+        assert isinstance(event, Failed)
+        assert isinstance(event.error, RemoteProtocolError)
+
+
+def test_extensions_have_result_types_base_15() -> None:
+    side = ClientSide(FakeClient(), frozenset({"task"}))
+    side.settle(LATEST)
+    call = side.stateless.call(LATEST, "tools/call", {}, 0, idle=None, total=None)
+    Wire(side).get(result(call.id, {"resultType": "task"}))
+    assert isinstance(side.events()[-1], Answered)
+
+
+def test_client_never_answers_base_12() -> None:
+    side, wire = open_client(LATEST)
+    assert (
+        wire.get(request("ping"), request("sampling/createMessage", {}), b'{"jsonrpc":"2.0","id":[]}') == []
+    )
+    assert all(isinstance(event, Noted) for event in wire.events())
+    assert side.agreed
+
+
+def test_client_refuses_what_does_not_exist() -> None:
+    side, wire = open_client(LATEST)
+    for method in ("ping", "initialize", "prompts/list", "no/such"):
+        with pytest.raises(LocalProtocolError):
+            side.stateless.call(LATEST, method, {}, 0, idle=None, total=None)
+    assert wire.sent() == []
+
+
+def test_client_tells_streams_apart_sub_5() -> None:
+    side, wire = open_client(LATEST)
+    calls = [
+        side.stateless.call(LATEST, "subscriptions/listen", {}, 0, idle=None, total=None) for _ in range(2)
+    ]
+    wire.sent()
+    for call in calls:
+        wire.get(notification("notifications/tools/list_changed", {"_meta": {SUBSCRIPTION_ID: call.id}}))
+    streamed = [event for event in wire.events() if isinstance(event, Streamed)]
+    assert [event.call for event in streamed] == calls
+    wire.get(notification("notifications/tools/list_changed", {"_meta": {SUBSCRIPTION_ID: 77}}))
+    assert not any(isinstance(event, Streamed) for event in wire.events())
+
+
+def test_server_may_end_a_stream_by_cancelling_amb_1() -> None:
+    side, wire = open_client(LATEST)
+    listen = side.stateless.call(LATEST, "subscriptions/listen", {}, 0, idle=None, total=None)
+    other = side.stateless.call(LATEST, "tools/list", {}, 0, idle=None, total=None)
+    for id_ in (listen.id, other.id, listen.id, None, 9):
+        wire.get(notification("notifications/cancelled", {"requestId": id_}))
+    failed = [event for event in wire.events() if isinstance(event, Failed)]
+    assert [event.call for event in failed] == [listen]
+    assert isinstance(failed[0].error, ConnectionLost)
+    assert other in side.link.calls
+
+
+def test_timeout_cancels_canc_7() -> None:
+    side, wire = open_client(LATEST)
+    call = side.stateless.call(LATEST, "tools/call", {}, 0, idle=5, total=None)
+    wire.sent()
+    side.tick(5)
+    assert wire.events() == [TimedOut(call, "idle", 5)]
+    assert wire.sent()[0]["method"] == "notifications/cancelled"
+
+
+def test_closed_client_sends_nothing() -> None:
+    side, _ = open_client(LATEST)
+    side.lost(ConnectionLost("gone", in_flight=False, retry_safe=True))
+    with pytest.raises(LocalProtocolError):
+        side.stateless.call(LATEST, "tools/list", {}, 0, idle=None, total=None)
+
+
+def test_lacking_names_what_is_missing_mod_6() -> None:
+    needed: dict[str, Any] = {"sampling": {"tools": {}}, "roots": {}}
+    assert lacking({"sampling": {}}, needed) == needed
+    assert lacking({"sampling": {"tools": {}}}, needed) == {"roots": {}}
+    assert lacking({"sampling": {"tools": {}}, "roots": {"x": 1}}, needed) == {}
