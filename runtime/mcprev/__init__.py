@@ -1,3 +1,129 @@
-"""mcprev: every dated revision of the Model Context Protocol."""
+"""mcprev: every dated revision of the Model Context Protocol, as server and as client.
+
+Names are imported on first use, so that importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from mcprev.client import Client as Client
+    from mcprev.client import ClientHandler as ClientHandler
+    from mcprev.client import Options as Options
+    from mcprev.connecting import Target as Target
+    from mcprev.connecting import connect as connect
+    from mcprev.connecting import memory as memory
+    from mcprev.context import ClientContext as ClientContext
+    from mcprev.context import Context as Context
+    from mcprev.convert import convert as convert
+    from mcprev.errors import (
+        ConnectionLost as ConnectionLost,
+    )
+    from mcprev.errors import (
+        ConversionError as ConversionError,
+    )
+    from mcprev.errors import (
+        InputDeclined as InputDeclined,
+    )
+    from mcprev.errors import (
+        InternalError as InternalError,
+    )
+    from mcprev.errors import (
+        InvalidParams as InvalidParams,
+    )
+    from mcprev.errors import (
+        InvalidRequest as InvalidRequest,
+    )
+    from mcprev.errors import (
+        LocalProtocolError as LocalProtocolError,
+    )
+    from mcprev.errors import (
+        McpError as McpError,
+    )
+    from mcprev.errors import (
+        MethodNotFound as MethodNotFound,
+    )
+    from mcprev.errors import (
+        MissingClientCapability as MissingClientCapability,
+    )
+    from mcprev.errors import (
+        NegotiationError as NegotiationError,
+    )
+    from mcprev.errors import (
+        ProcessExited as ProcessExited,
+    )
+    from mcprev.errors import (
+        RemoteProtocolError as RemoteProtocolError,
+    )
+    from mcprev.errors import (
+        RequestTimeout as RequestTimeout,
+    )
+    from mcprev.errors import (
+        ResourceNotFound as ResourceNotFound,
+    )
+    from mcprev.errors import (
+        RpcError as RpcError,
+    )
+    from mcprev.errors import (
+        TransportError as TransportError,
+    )
+    from mcprev.listening import Change as Change
+    from mcprev.listening import Subscription as Subscription
+    from mcprev.protocol.request_state import RequestStates as RequestStates
+    from mcprev.protocol.subscriptions import Changed as Changed
+    from mcprev.server import Server as Server
+    from mcprev.server import ServerHandler as ServerHandler
+    from mcprev.server import serve_stdio as serve_stdio
+    from mcprev.transports.stdio_client import stdio as stdio
 
 __version__ = "0.1.0"
+
+_HOMES: Final = {
+    "client": ("Client", "ClientHandler", "Options"),
+    "connecting": ("Target", "connect", "memory"),
+    "context": ("ClientContext", "Context"),
+    "errors": (
+        "ConnectionLost", "ConversionError", "InputDeclined", "InternalError", "InvalidParams", "InvalidRequest",
+        "LocalProtocolError", "McpError", "MethodNotFound", "MissingClientCapability", "NegotiationError",
+        "ProcessExited", "RemoteProtocolError", "RequestTimeout", "ResourceNotFound", "RpcError",
+        "TransportError",
+    ),
+    "listening": ("Change", "Subscription"),
+    "protocol.request_state": ("RequestStates",),
+    "protocol.subscriptions": ("Changed",),
+    "server": ("Server", "ServerHandler", "serve_stdio"),
+    "transports.stdio_client": ("stdio",),
+}  # fmt: skip
+_HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
+
+
+class _Package(ModuleType):
+    """The package has a function of the same name as one of its subpackages, and the function comes first."""
+
+    @property
+    def convert(self) -> object:
+        """What `mcprev.convert.convert` is."""
+        return import_module("mcprev.convert").convert
+
+    @convert.setter
+    def convert(self, value: object) -> None:
+        """The import system wants to put the subpackage here."""
+
+
+sys.modules[__name__].__class__ = _Package
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'mcprev' has no attribute '{name}'")
+    value: object = getattr(import_module(f"mcprev.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME_OF, "convert"])

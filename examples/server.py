@@ -1,0 +1,41 @@
+"""A server that clients of every revision can talk to: `python examples/server.py`, or see client.py."""
+
+from __future__ import annotations
+
+import mcprev
+from mcprev_types.latest import models
+
+ADD = models.Tool(
+    name="add",
+    description="Adds two numbers.",
+    input_schema=models.ToolInputSchema.from_wire(
+        {
+            "type": "object",
+            "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
+            "required": ["a", "b"],
+        }
+    ),
+)
+
+
+class Handler(mcprev.ServerHandler):
+    """What is overridden is served, and declared."""
+
+    async def list_tools(
+        self, ctx: mcprev.Context, params: models.PaginatedRequestParams
+    ) -> models.ListToolsResult:
+        """Say what there is."""
+        return models.ListToolsResult(tools=[ADD])
+
+    async def call_tool(
+        self, ctx: mcprev.Context, params: models.CallToolRequestParams
+    ) -> models.CallToolResult:
+        """Add, and say so."""
+        arguments = params.arguments or {}
+        await ctx.log("info", f"adding for a client that speaks {ctx.revision}")
+        total = arguments["a"] + arguments["b"]
+        return models.CallToolResult(content=[models.TextContent(text=str(total))], structured_content=total)
+
+
+if __name__ == "__main__":
+    mcprev.Server(Handler(), "adder", "1.0", instructions="Adds numbers.").run_stdio()

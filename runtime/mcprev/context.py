@@ -1,0 +1,248 @@
+"""What handlers are given beside their params: who asks, and ways to talk back while the request runs.
+
+SEAM-1, LOG-5, PROG-2, MRTR-1..11, SUB-8. Everything is in the words of the latest revision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+
+from typing_extensions import override
+
+from mcprev.convert import Kind, convert, converter, request_for
+from mcprev.errors import ConversionError, InvalidParams, Json, RemoteProtocolError
+from mcprev.protocol import mrtr
+from mcprev.protocol.handshake import SEVERITY, HandshakeServer
+from mcprev.protocol.peer import PROGRESS, Inbound
+from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, missing_capability
+from mcprev.protocol.subscriptions import Changed
+from mcprev.revisions import LATEST
+
+if TYPE_CHECKING:
+    from mcprev.client import Client
+    from mcprev.driver import Connection
+    from mcprev.server import Server
+    from mcprev.wire.jsonrpc import RequestId
+    from mcprev_types.latest import models
+
+ASK_TIMEOUT = 600.0
+"""Seconds that a client gets to answer: a person may have to read and decide."""
+LOG = "notifications/message"
+T = TypeVar("T")
+
+
+class _Talk:
+    """What both roles' contexts can do."""
+
+    def __init__(self, connection: Connection, inbound: Inbound | None) -> None:
+        self._connection = connection
+        self._inbound = inbound
+
+    @property
+    def request_id(self) -> RequestId | None:
+        """The JSON-RPC id of the request; None outside of one."""
+        return None if self._inbound is None else self._inbound.id
+
+    @property
+    def meta(self) -> Mapping[str, Json]:
+        """The `_meta` of the request, as the peer sent it."""
+        params = None if self._inbound is None else self._inbound.params
+        return cast("Mapping[str, Json]", (params or {}).get("_meta") or {})
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Report how far the request has come, if the peer asked to hear of it.
+
+        What does not increase is not sent, nor anything once the request is over. See the specification's page
+        on progress.
+        """
+        inbound = self._inbound
+        if inbound is None or inbound.token is None:
+            return
+        params: dict[str, Json] = {"progress": progress, "progressToken": inbound.token}
+        if total is not None:
+            params["total"] = total
+        if message is not None:
+            params["message"] = message
+        params = convert(params, PROGRESS, Kind.PARAMS, from_=LATEST, to=inbound.row)
+        if inbound.peer.progress(inbound, params):
+            self._connection.pump()
+            await self._connection.drain()
+
+
+class Context(_Talk):
+    """What a server's handler knows of the request at hand, and how it talks to the client."""
+
+    def __init__(
+        self,
+        server: Server,
+        connection: Connection,
+        inbound: Inbound,
+        stamp: Mapping[str, Json],
+        answers: mrtr.Answers,
+    ) -> None:
+        super().__init__(connection, inbound)
+        self._server = server
+        self.request = inbound
+        """The request as the engine has it."""
+        self.stamp = stamp
+        """What the client says of itself, under the keys that describe a request."""
+        self.answers = answers
+        """What has been asked and answered so far."""
+
+    @property
+    def capabilities(self) -> Mapping[str, Json]:
+        """What the client can do, as JSON."""
+        return cast("Mapping[str, Json]", self.stamp.get(CLIENT_CAPABILITIES) or {})
+
+    @property
+    def revision(self) -> str:
+        """The name of the revision that the client speaks; the types are those of the latest either way."""
+        return self.request.row.name
+
+    @cached_property
+    def client_info(self) -> models.Implementation | None:
+        """What the client calls itself, unverified; None if it does not say."""
+        info = self.stamp.get(CLIENT_INFO)
+        return (
+            None
+            if info is None
+            else cast("models.Implementation", LATEST.models.Implementation.from_wire(info))
+        )
+
+    @cached_property
+    def client_capabilities(self) -> models.ClientCapabilities:
+        """What the client can do during this request."""
+        found = LATEST.models.ClientCapabilities.from_wire(self.capabilities)
+        return cast("models.ClientCapabilities", found)
+
+    async def log(self, level: models.LoggingLevel, data: Json, logger: str | None = None) -> None:
+        """Send a log message, if the client wants to see its level.
+
+        Raises `ValueError` for a level that does not exist. See the specification's page on logging.
+        """
+        if level not in SEVERITY:
+            raise ValueError(f"no log level '{level}'; there are {', '.join(SEVERITY)}")
+        inbound = self.request
+        if not inbound.peer.allows_log(inbound, level):
+            return
+        params: dict[str, Json] = {"level": level, "data": data}
+        if logger is not None:
+            params["logger"] = logger
+        inbound.peer.send_notification(LOG, params, inbound)
+        self._connection.pump()
+        await self._connection.drain()
+
+    def changed(self, what: Changed | str, uri: str | None = None) -> None:
+        """Tell every client that wants to know of a change; see `Server.changed`."""
+        self._server.changed(what, uri)
+
+    @overload
+    async def ask(
+        self,
+        key: str,
+        request: models.ElicitRequest,
+        *,
+        timeout: float | None = ASK_TIMEOUT,  # noqa: ASYNC109
+    ) -> models.ElicitResult: ...
+    @overload
+    async def ask(
+        self,
+        key: str,
+        request: models.CreateMessageRequest,
+        *,
+        timeout: float | None = ASK_TIMEOUT,  # noqa: ASYNC109
+    ) -> models.CreateMessageResult: ...
+    @overload
+    async def ask(
+        self,
+        key: str,
+        request: models.ListRootsRequest,
+        *,
+        timeout: float | None = ASK_TIMEOUT,  # noqa: ASYNC109
+    ) -> models.ListRootsResult: ...
+    async def ask(
+        self,
+        key: str,
+        request: models.ElicitRequest | models.CreateMessageRequest | models.ListRootsRequest,
+        *,
+        timeout: float | None = ASK_TIMEOUT,  # noqa: ASYNC109
+    ) -> object:
+        """Ask the client's user, model or file system; `key` names the question within this request.
+
+        Where the revision has no requests of servers, the handler is ended here and run again from its start
+        once the answer is there: what stands before an `ask` has to be fit to run twice. Only the handlers of
+        `tools/call`, `prompts/get` and `resources/read` can ask there.
+
+        Raises `MissingClientCapability` for what the client has not declared, `RpcError` with what it answered,
+        `RequestTimeout`, `ConnectionLost`. See the specification's page on multi round-trip requests.
+        """
+        wire = request.to_wire()
+        known = self.answers.given.get(key)
+        inbound = self.request
+        if known is None:
+            error = mrtr.check_askable(wire, self.capabilities)
+            if error is not None:
+                raise error
+            if inbound.row.input_in_results:
+                raise mrtr.NeedInput(key, wire)
+            known = self.answers.given[key] = await self.put(wire, timeout=timeout)
+        return read_answer(wire["method"], known)
+
+    async def put(
+        self, request: Mapping[str, Json], *, timeout: float | None = ASK_TIMEOUT  # noqa: ASYNC109
+    ) -> dict[str, Json]:
+        """Send a question as a request of this server, and give the answer in the words of the latest revision."""
+        inbound = self.request
+        assert isinstance(inbound.peer, HandshakeServer)
+        row = inbound.row
+        try:
+            asked = request_for(request, to=row.name)
+        except ConversionError as error:
+            raise missing_capability({str(request["method"]).split("/")[0]: {}}) from error
+        connection = self._connection
+        call = inbound.peer.call(
+            asked.method, asked.params, connection.now(), idle=timeout, total=timeout, channel=inbound
+        )
+        answer = await connection.wait(call)
+        up = converter(asked.method, Kind.RESULT, from_=row, to=LATEST)
+        try:
+            return cast("dict[str, Json]", up(answer))
+        except ConversionError as error:
+            raise RemoteProtocolError(
+                f"the answer to '{asked.method}' is not valid: {error}", raw=answer
+            ) from error
+
+
+def read_answer(method: str, answer: Mapping[str, Json]) -> object:
+    """The answer to a question, typed. Raises `InvalidParams` for one of another shape (MRTR-7)."""
+    from pydantic import ValidationError
+
+    model: Any = getattr(LATEST.models, str(LATEST.methods[method].result))
+    try:
+        return model.from_wire(answer)
+    except ValidationError:
+        raise InvalidParams(f"Invalid params: an input response is no answer to '{method}'") from None
+
+
+class ClientContext(_Talk):
+    """What a client's handler knows of what the server sent."""
+
+    def __init__(self, client: Client, connection: Connection, inbound: Inbound | None) -> None:
+        super().__init__(connection, inbound)
+        self._client = client
+
+    @property
+    def client(self) -> Client:
+        """The client whose server asks."""
+        return self._client
+
+    @property
+    def revision(self) -> str:
+        """The name of the revision that is spoken."""
+        return self._client.revision
+
+    @override
+    def __repr__(self) -> str:
+        return f"<ClientContext {self.request_id!r}>"

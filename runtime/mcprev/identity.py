@@ -1,0 +1,282 @@
+"""What a side says of itself at each revision, derived from what its handler overrides (LIFE-11, LIFE-12,
+LIFE-14, SEAM-2, SEAM-3, MOD-1, MOD-2, MOD-9).
+
+Nothing is computed for a revision before a peer speaks it, so only the packages that are spoken get imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any, Final, cast
+
+from typing_extensions import override
+
+from mcprev.convert import Kind as Payload
+from mcprev.convert import convert
+from mcprev.errors import Json
+from mcprev.protocol.peer import Kind, declares
+from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION
+from mcprev.protocol.subscriptions import BY_METHOD, LISTEN
+from mcprev.revisions import LATEST, Revision, load
+from mcprev_types import Binding, Direction, MethodSpec
+from mcprev_types import Kind as Sort
+
+_FLAGS: Final[Mapping[str, Mapping[str, Json]]] = {
+    "tools": {"listChanged": True},
+    "prompts": {"listChanged": True},
+    "resources": {"listChanged": True},
+}
+"""What a server can do as soon as it serves anything of the kind: `changed` is there for every author."""
+_SESSION: Final[Mapping[str, Kind]] = {
+    "logging/setLevel": Kind.SET_LEVEL,
+    "resources/subscribe": Kind.SUBSCRIBE,
+    "resources/unsubscribe": Kind.UNSUBSCRIBE,
+}
+"""What the runtime serves by itself in sessions, when the capability is there."""
+_OWN: Final[Mapping[str, Kind]] = {"server/discover": Kind.DISCOVER, LISTEN: Kind.LISTEN}
+"""What the runtime serves by itself without them."""
+_ROOTS_CHANGED: Final = "notifications/roots/list_changed"
+_INTERNAL: Final = frozenset(
+    {"notifications/cancelled", "notifications/progress", "notifications/initialized", "initialize", "ping"}
+)
+"""What the engines see to whatever a handler overrides."""
+
+
+class Identity:
+    """The common part: which methods a handler serves, and everything kept that was computed."""
+
+    _base: str
+    _direction: Direction
+
+    def __init__(
+        self,
+        handler: object,
+        info: Mapping[str, Json],
+        rows: tuple[Revision, ...],
+        exact: Mapping[str, object],
+        capabilities: Mapping[str, Json] | None,
+    ) -> None:
+        self.handler = handler
+        self.info = info
+        self.rows = rows
+        self.exact = exact
+        self._extra = capabilities or {}
+        self._heard: dict[str, frozenset[str]] = {}
+        self._kinds: dict[str, Mapping[str, Kind]] = {}
+        self._capabilities: dict[str, dict[str, Json]] = {}
+        self._hello: dict[str, dict[str, Json]] = {}
+
+    def handler_at(self, row: Revision) -> tuple[object, Revision]:
+        """The handler that serves a revision, and the revision it is written in (SEAM-9)."""
+        own = self.exact.get(row.name)
+        return (self.handler, LATEST) if own is None else (own, row)
+
+    def overridden(self, row: Revision, sort: Sort) -> list[MethodSpec]:
+        """The methods of a revision that its handler serves or wants to hear of."""
+        handler, written = self.handler_at(row)
+        found: list[MethodSpec] = []
+        for method in overridden(handler, written, self._base):
+            spec = row.methods.get(method)
+            if spec and spec.kind is sort and self._direction in spec.directions and method not in _INTERNAL:
+                found.append(spec)
+        return found
+
+    def notifications(self, row: Revision) -> frozenset[str]:
+        """The notifications that the handler wants to hear of."""
+        found = self._heard.get(row.name)
+        if found is None:
+            found = frozenset(spec.method for spec in self.overridden(row, Sort.NOTIFICATION))
+            self._heard[row.name] = found
+        return found
+
+    def kinds(self, row: Revision) -> Mapping[str, Kind]:
+        """The requests that are served, and by whom."""
+        found = self._kinds.get(row.name)
+        if found is None:
+            found = self._kinds[row.name] = self._find_kinds(row)
+        return found
+
+    def capabilities(self, row: Revision) -> dict[str, Json]:
+        """What this side can do, in the words of a revision."""
+        found = self._capabilities.get(row.name)
+        if found is None:
+            found = self._capabilities[row.name] = self._find_capabilities(row)
+        return found
+
+    def hello(self, row: Revision) -> dict[str, Json]:
+        """How it introduces itself."""
+        found = self._hello.get(row.name)
+        if found is None:
+            found = self._hello[row.name] = self._find_hello(row)
+        return found
+
+    def requirements(self, method: str) -> Mapping[str, Json]:
+        """Nothing is required unless an author says so."""
+        del method
+        return {}
+
+    def info_at(self, row: Revision) -> dict[str, Json]:
+        """The name of this side, with what a revision knows of such."""
+        return cast(
+            "dict[str, Json]",
+            convert(dict(self.info), "", Payload.IMPLEMENTATION, from_=LATEST, to=row),
+        )
+
+    def _find_kinds(self, row: Revision) -> Mapping[str, Kind]:
+        raise NotImplementedError
+
+    def _find_capabilities(self, row: Revision) -> dict[str, Json]:
+        raise NotImplementedError
+
+    def _find_hello(self, row: Revision) -> dict[str, Json]:
+        raise NotImplementedError
+
+
+class ServerIdentity(Identity):
+    """What a server says of itself."""
+
+    _base = "ServerHandler"
+    _direction = Direction.CLIENT_TO_SERVER
+
+    def __init__(
+        self,
+        handler: object,
+        info: Mapping[str, Json],
+        rows: tuple[Revision, ...],
+        exact: Mapping[str, object],
+        capabilities: Mapping[str, Json] | None,
+        instructions: str | None,
+        requires: Mapping[str, Mapping[str, Json]],
+    ) -> None:
+        super().__init__(handler, info, rows, exact, capabilities)
+        self._instructions = instructions
+        self._requires = requires
+
+    @override
+    def requirements(self, method: str) -> Mapping[str, Json]:
+        return self._requires.get(method) or {}
+
+    @override
+    def _find_kinds(self, row: Revision) -> Mapping[str, Kind]:
+        kinds = {spec.method: Kind.SERVED for spec in self.overridden(row, Sort.REQUEST)}
+        if not row.handshake:
+            return {**kinds, **_OWN}
+        capabilities = self.capabilities(row)
+        if "logging" in capabilities:
+            kinds = {"logging/setLevel": Kind.SET_LEVEL, **kinds}
+        if declares(capabilities, "resources.subscribe"):
+            kinds = {**{m: k for m, k in _SESSION.items() if k is not Kind.SET_LEVEL}, **kinds}
+        return kinds
+
+    @override
+    def _find_capabilities(self, row: Revision) -> dict[str, Json]:
+        served = self.overridden(row, Sort.REQUEST)
+        found = _nested(spec.capability for spec in served)
+        for name, flags in _FLAGS.items():
+            if name in found:
+                found[name] = {**flags, **found[name]}
+        if any(spec.method == "resources/read" for spec in served):
+            found["resources"]["subscribe"] = True
+        if served:
+            # Whoever serves anything can log from there; the runtime does the rest (LOG-1).
+            found["logging"] = {}
+        return _merged(found, _at(self._extra, Payload.SERVER_CAPABILITIES, row))
+
+    @override
+    def _find_hello(self, row: Revision) -> dict[str, Json]:
+        said: dict[str, Json] = {"capabilities": self.capabilities(row)}
+        if self._instructions is not None:
+            said["instructions"] = self._instructions
+        if row.handshake:
+            return {"protocolVersion": row.version, "serverInfo": self.info_at(row), **said}
+        return {
+            "supportedVersions": [r.version for r in reversed(self.rows)],
+            "resultType": "complete",
+            "ttlMs": 0,
+            "cacheScope": "private",
+            "_meta": {SERVER_INFO: self.info_at(row)},
+            **said,
+        }
+
+
+class ClientIdentity(Identity):
+    """What a client says of itself."""
+
+    _base = "ClientHandler"
+    _direction = Direction.SERVER_TO_CLIENT
+
+    def hears(self, row: Revision, method: str) -> bool:
+        """Whether the handler wants to hear of a notification."""
+        return method in super().notifications(row)
+
+    @override
+    def notifications(self, row: Revision) -> frozenset[str]:
+        # Changes are heard in any case: there may be someone who listens (SUB-7).
+        return super().notifications(row) | (row.methods.keys() & BY_METHOD.keys())
+
+    @override
+    def _find_kinds(self, row: Revision) -> Mapping[str, Kind]:
+        if not row.handshake:
+            return {}
+        return {spec.method: Kind.SERVED for spec in self.overridden(row, Sort.REQUEST)}
+
+    @override
+    def _find_capabilities(self, row: Revision) -> dict[str, Json]:
+        found = _nested(spec.capability for spec in self.overridden(row, Sort.REQUEST))
+        if "elicitation" in found and "url" in row.elicitation_modes:
+            found["elicitation"] = {"form": {}}
+        if "roots" in found and _ROOTS_CHANGED in row.methods:
+            found["roots"] = {"listChanged": True}
+        return _merged(found, _at(self._extra, Payload.CLIENT_CAPABILITIES, row))
+
+    @override
+    def _find_hello(self, row: Revision) -> dict[str, Json]:
+        info, capabilities = self.info_at(row), self.capabilities(row)
+        if row.handshake:
+            return {"protocolVersion": row.version, "capabilities": capabilities, "clientInfo": info}
+        return {VERSION: row.version, CLIENT_INFO: info, CLIENT_CAPABILITIES: capabilities}
+
+
+def overridden(handler: object, row: Revision, base: str) -> list[str]:
+    """The methods whose stubs a handler overrides, of those that the revision's base class has."""
+    stubs = getattr(load(row, "dispatch"), base)
+    return [
+        method
+        for method, binding in bindings(row, base).items()
+        if getattr(type(handler), binding.stub, None) not in (None, getattr(stubs, binding.stub))
+    ]
+
+
+@cache
+def bindings(row: Revision, base: str) -> Mapping[str, Binding]:
+    """The stubs of a handler class and their types, by method."""
+    table = "SERVER_BINDINGS" if base == "ServerHandler" else "CLIENT_BINDINGS"
+    return cast("Mapping[str, Binding]", getattr(load(row, "dispatch"), table))
+
+
+def _at(capabilities: Mapping[str, Json], kind: Payload, row: Revision) -> dict[str, Json]:
+    """Capabilities that an author gave, in the words of a revision."""
+    return cast(
+        "dict[str, Json]", convert(dict(capabilities), "", kind, from_=LATEST, to=row, validate=False)
+    )
+
+
+def _nested(paths: Iterable[str | None]) -> dict[str, Any]:
+    """Dotted paths as objects within objects."""
+    found: dict[str, Any] = {}
+    for path in paths:
+        inner = found
+        for name in path.split(".") if path else ():
+            inner = inner.setdefault(name, {})
+    return found
+
+
+def _merged(one: Mapping[str, Json], other: Mapping[str, Json]) -> dict[str, Json]:
+    """Two objects in one; where both have an object, those are merged too."""
+    merged = dict(one)
+    for name, value in other.items():
+        mine = merged.get(name)
+        both = isinstance(mine, Mapping) and isinstance(value, Mapping)
+        merged[name] = _merged(cast("Any", mine), cast("Any", value)) if both else value
+    return merged

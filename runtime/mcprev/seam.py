@@ -1,0 +1,166 @@
+"""Between wire and handler: read, convert up, call, convert down, judge, answer (SEAM-1, 4, 5, 9; ERR-1..3).
+
+Both roles' handlers are written in the latest revision, or in exactly the peer's where an author wants that. How
+a method gets from one to the other is worked out once for each revision and kept as a `Route`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, cast
+
+from pydantic import TypeAdapter, ValidationError
+
+from mcprev.convert import Context, Converter, Kind, convert, converter
+from mcprev.convert.rules import Inexpressible
+from mcprev.errors import (
+    INTERNAL_MESSAGE,
+    ConversionError,
+    InternalError,
+    InvalidParams,
+    Json,
+    ResourceNotFound,
+    RpcError,
+)
+from mcprev.identity import Identity, bindings
+from mcprev.protocol.peer import Inbound
+from mcprev.revisions import Revision
+from mcprev_types import MethodNotHandled, Model
+
+Stub = Callable[[Any, Any], Awaitable[Any]]
+Read = Callable[[Any], Any]
+
+
+class Route:
+    """How one method reaches its handler at one revision, and how its result gets back.
+
+    The conversions are run from here, step by step: a call more or less for each message is seen in the rate.
+    """
+
+    __slots__ = ("_context", "_judge", "_read", "_up", "down", "may_ask", "method", "row", "stub", "up")
+
+    def __init__(self, method: str, row: Revision, written: Revision, stub: Stub, params: str | None) -> None:
+        spec = written.methods[method]
+        self.method = method
+        self.row = row
+        self.stub = stub
+        self.may_ask = spec.input_responses
+        """Whether the handler's result may ask for input (MRTR-1)."""
+        self.up = converter(method, Kind.PARAMS, from_=row, to=written)
+        self._read = reader(written, params)
+        self._up = self.up.steps
+        self.down: Converter | None = None
+        self._judge: Read = _as_is
+        if spec.result is not None:
+            self.down = converter(method, Kind.RESULT, from_=written, to=row)
+            self._judge = reader(row, row.methods[method].result)
+
+    def params(self, given: dict[str, Json] | None, context: Context | None) -> object:
+        """The handler's params. Raises `InvalidParams`, which quotes nothing of what was sent."""
+        try:
+            if given is None:
+                given = self.up(given, context, validate=False)
+                return None if given is None else self._read(given)
+            if self._up:
+                context = context or self.up.context
+                for step in self._up:
+                    given = step(given, context)
+            return self._read(given)
+        except ValidationError as error:
+            raise InvalidParams(f"Invalid params: {_first(error)}") from None
+        except (ConversionError, Inexpressible) as error:
+            raise InvalidParams(f"Invalid params: {error}") from None
+
+    def result(self, wire: dict[str, Json], context: Context | None = None) -> dict[str, Json]:
+        """The answer at the peer's revision. Raises `ConversionError` for what is none there (SEAM-4)."""
+        down = self.down
+        assert down is not None
+        try:
+            out = wire
+            for step in down.steps:
+                out = step(out, context or down.context)
+            self._judge(out)
+        except (Inexpressible, ValidationError):
+            # It may be one of the other types that can answer; if not, the converter says what is wrong and where.
+            out = down(wire, context)
+        return out
+
+
+def to_wire(value: object) -> dict[str, Json]:
+    """What a handler returned, as JSON: a model, or a mapping that is JSON already."""
+    if isinstance(value, Model):
+        return value.to_wire()
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, Json]", value))
+    raise TypeError(f"a handler returned {type(value).__name__}, which is no result")
+
+
+def reader(row: Revision, name: str | None) -> Read:
+    """What makes a typed object of a JSON value; without a type the value stays as it is."""
+    if name is None:
+        return _as_is
+    found: Any = getattr(row.models, name)
+    if isinstance(found, type) and issubclass(found, Model):
+        found.model_rebuild()
+        return cast("Read", found.__pydantic_validator__.validate_python)
+    adapter: TypeAdapter[Any] = TypeAdapter(cast("Any", found))
+    return adapter.validate_python
+
+
+def _as_is(value: Json) -> Json:
+    return value
+
+
+def _first(error: ValidationError) -> str:
+    """The first thing that is wrong, by its place and kind and without the value."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return f"{place}: {first['msg']}" if place else first["msg"]
+
+
+class Routes:
+    """The routes of one handler, found when first needed."""
+
+    def __init__(self, identity: Identity, base: str) -> None:
+        self._identity = identity
+        self._base = base
+        self._found: dict[str, dict[str, Route]] = {}
+
+    def find(self, row: Revision, method: str) -> Route:
+        """The route of a method that is served."""
+        routes = self._found.get(row.name)
+        if routes is None:
+            routes = self._found[row.name] = {}
+        route = routes.get(method)
+        if route is None:
+            handler, written = self._identity.handler_at(row)
+            binding = bindings(written, self._base)[method]
+            route = routes[method] = Route(
+                method, row, written, getattr(handler, binding.stub), binding.params
+            )
+        return route
+
+
+def error_at(error: RpcError, method: str, row: Revision, written: Revision) -> dict[str, Json]:
+    """The error object for a peer, its code as the peer's revision has it (ERR-2, CONV-33, CONV-34)."""
+    wire = error.to_wire()
+    if isinstance(error, ResourceNotFound):
+        wire["code"] = written.resource_not_found
+    if method in row.methods and method in written.methods:
+        wire = convert(wire, method, Kind.ERROR, from_=written, to=row, validate=False)
+    if isinstance(error, ResourceNotFound):
+        wire["code"] = row.resource_not_found
+    return wire
+
+
+def answer_failure(error: Exception, inbound: Inbound, written: Revision, logger: logging.Logger) -> None:
+    """Answer a request whose handler raised. Only an `RpcError` is told the peer; the rest is logged (ERR-1)."""
+    if isinstance(error, MethodNotHandled):
+        inbound.peer.fail(inbound, {"code": -32601, "message": f"Method not found: {inbound.method}"})
+    elif isinstance(error, RpcError):
+        inbound.peer.fail(inbound, error_at(error, inbound.method, inbound.row, written))
+    else:
+        what = "the result is not valid" if isinstance(error, ConversionError) else "the handler raised"
+        logger.error("'%s' failed: %s", inbound.method, what, exc_info=error)
+        inbound.peer.fail(inbound, InternalError(INTERNAL_MESSAGE))

@@ -1,0 +1,260 @@
+"""A server: a handler, written once in the latest revision, that peers of every revision can talk to.
+
+LIFE-11, SEAM-1..5, SEAM-9, MRTR-1..11, SUB-8, TOOL-1, RES-1, PROM-1, COMP-1, design §7.2.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
+
+from mcprev.context import Context
+from mcprev.convert import Context as Conversion
+from mcprev.convert import Kind, OnDowngrade, make_context, request_meta, unmet_input
+from mcprev.driver import MAX_HANDLERS, Connection
+from mcprev.errors import ConversionError, Json, LocalProtocolError
+from mcprev.identity import ServerIdentity, overridden
+from mcprev.protocol import mrtr
+from mcprev.protocol.handshake import HandshakeServer
+from mcprev.protocol.peer import Inbound, Notified
+from mcprev.protocol.request_state import RequestStates
+from mcprev.protocol.sides import ServerSide
+from mcprev.protocol.stateless import CLIENT_CAPABILITIES, INPUT_REQUIRED, VERSION
+from mcprev.protocol.subscriptions import CHANGES, Changed
+from mcprev.revisions import LATEST, Revision, revision, select
+from mcprev.seam import Route, Routes, answer_failure, to_wire
+from mcprev.wire.jsonrpc import MAX_LINE
+from mcprev_types.latest import dispatch
+
+if TYPE_CHECKING:
+    from mcprev_types.latest import models
+
+ServerHandler: TypeAlias = dispatch.ServerHandler[Context]
+"""What a server's author subclasses: override the stubs of what is served."""
+_logger: Final = logging.getLogger("mcprev.server")
+_RUNTIME: Final = frozenset({"server/discover", "subscriptions/listen"})
+
+
+class Server:
+    """A handler with a name, ready to be served over any transport and to many peers at a time."""
+
+    def __init__(
+        self,
+        handler: ServerHandler | None,
+        name: str,
+        version: str,
+        *,
+        revisions: tuple[str, ...] | list[str] | None = None,
+        instructions: str | None = None,
+        title: str | None = None,
+        exact: Mapping[str, object] | None = None,
+        capabilities: models.ServerCapabilities | None = None,
+        requires: Mapping[str, models.ClientCapabilities] | None = None,
+        states: RequestStates | None = None,
+        on_downgrade: OnDowngrade | None = None,
+        max_line: int = MAX_LINE,
+        max_handlers: int = MAX_HANDLERS,
+    ) -> None:
+        """Say who this is and what it speaks.
+
+        `revisions` narrows what is offered (the draft only when named); `exact` maps a revision's name to a
+        handler of that revision's own `ServerHandler`, which is then served without conversion; `capabilities`
+        are added to those that follow from the overridden stubs; `requires` names client capabilities without
+        which a method is refused; `states` seals request state with keys that other processes share;
+        `on_downgrade` may say what takes the place of what an older peer cannot be told. `max_line` and
+        `max_handlers` bound one connection. Raises `ValueError` for an unknown revision and for a handler that
+        overrides what the runtime serves itself.
+        """
+        rows = select(None if revisions is None else tuple(revisions))
+        own = {revision(key).name: value for key, value in (exact or {}).items()}
+        mine = _RUNTIME & set(overridden(handler, LATEST, "ServerHandler")) if handler is not None else ()
+        if mine:
+            raise ValueError(f"the runtime serves {', '.join(sorted(mine))} itself")
+        info: dict[str, Json] = {"name": name, "version": version}
+        if title is not None:
+            info["title"] = title
+        self.identity = ServerIdentity(
+            handler if handler is not None else object(),
+            info,
+            rows,
+            own,
+            None if capabilities is None else capabilities.to_wire(),
+            instructions,
+            {method: needs.to_wire() for method, needs in (requires or {}).items()},
+        )
+        self._routes = Routes(self.identity, "ServerHandler")
+        self._states = states or RequestStates()
+        self._on_downgrade = on_downgrade
+        self._contexts: dict[str, Conversion] = {}
+        self._max_line, self._max_handlers = max_line, max_handlers
+        self._connections: set[Connection] = set()
+
+    # -- connections ---------------------------------------------------------------------------------------
+
+    def connection(self) -> Connection:
+        """The protocol for one more peer, to be given to a transport of the running event loop."""
+        made = Connection(
+            ServerSide(self.identity), self, _logger, max_line=self._max_line, max_handlers=self._max_handlers
+        )
+        self._connections.add(made)
+        made.closed.add_done_callback(lambda _: self._connections.discard(made))
+        return made
+
+    def run_stdio(self) -> None:
+        """Serve one client on stdin and stdout until it closes them. Blocks, and must not run inside a loop."""
+        from mcprev.transports.stdio_server import serve
+
+        asyncio.run(serve(self, freeze=True))
+
+    async def serve_stdio(self) -> None:
+        """The same within a running event loop."""
+        from mcprev.transports.stdio_server import serve
+
+        await serve(self)
+
+    def changed(self, what: Changed | str, uri: str | None = None) -> None:
+        """Tell every client that wants to know that `tools`, `prompts`, `resources` or one `resource` changed.
+
+        Sessions hear of lists, and of the resources they subscribed to; listen streams of what they asked for
+        (SUB-8). Raises `LocalProtocolError` for another word, or a resource without its URI.
+        """
+        if what not in set(Changed):
+            raise LocalProtocolError(f"'{what}' is none of {', '.join(CHANGES)}")
+        kind = Changed(what)
+        if (kind is Changed.RESOURCE) is (uri is None):
+            raise LocalProtocolError("a URI goes with a resource and with nothing else")
+        for connection in tuple(self._connections):
+            cast("ServerSide", connection.side).changed(kind, uri)
+            connection.pump()
+
+    # -- requests ------------------------------------------------------------------------------------------
+
+    async def serve(self, inbound: Inbound, connection: Connection, /) -> None:
+        """Answer a request: what a connection calls for each."""
+        row = inbound.row
+        try:
+            route = self._routes.find(row, inbound.method)
+            params, answers = inbound.params, mrtr.Answers()
+            if route.may_ask and row.input_in_results and params is not None:
+                answers = mrtr.Answers.of_retry(inbound.method, params, self._states, time.time())
+                params = answers.into(params)
+            told = self._told(inbound)
+            context = Context(self, connection, inbound, told.stamp, answers)
+            wire = await _run(route, context, params, told.up)
+            if wire.get("resultType") == INPUT_REQUIRED:
+                await self._ask(route, context, params, wire)
+            else:
+                inbound.peer.finish(inbound, route.result(wire, told.down))
+        except Exception as error:  # noqa: BLE001 - whatever a handler raises is answered
+            answer_failure(error, inbound, self.identity.handler_at(row)[1], _logger)
+
+    async def _ask(
+        self, route: Route, context: Context, params: dict[str, Json] | None, wire: dict[str, Json]
+    ) -> None:
+        """Get the input that a result asks for: by sending the result, or request by request and then again."""
+        inbound, told = context.request, self._told(context.request)
+        if not route.may_ask or not (mrtr.requests_of(wire) or wire.get(mrtr.STATE)):
+            raise TypeError(f"the result of '{inbound.method}' cannot ask for input, or asks for none")
+        if not inbound.row.input_in_results:
+            await self._ask_in_session(route, context, params or {}, wire)
+            return
+        for request in mrtr.requests_of(wire).values():
+            error = mrtr.check_askable(request, context.capabilities)
+            if error is not None:
+                raise error
+        sealed = context.answers.seal(wire, inbound.method, inbound.params or {}, self._states, time.time())
+        inbound.peer.finish(inbound, route.result(sealed, told.down))
+
+    async def _ask_in_session(
+        self, route: Route, context: Context, params: dict[str, Json], wire: dict[str, Json]
+    ) -> None:
+        """Ask with requests of this server's, then run the handler again, until it has what it needs (MRTR-11)."""
+        inbound, told, answers = context.request, self._told(context.request), context.answers
+        for _ in range(mrtr.ROUNDS):
+            for key, request in mrtr.requests_of(wire).items():
+                if mrtr.check_askable(request, context.capabilities) is not None:
+                    unmet = unmet_input(inbound.method, request)
+                    if unmet.kind is Kind.RESULT:
+                        inbound.peer.finish(inbound, unmet.payload)
+                    else:
+                        inbound.peer.fail(inbound, unmet.payload)
+                    return
+                answers.given[key] = await context.put(request)
+            answers.state = wire.get(mrtr.STATE)
+            wire = await _run(route, context, answers.into(params), told.up)
+            if not mrtr.is_input_required(wire):
+                inbound.peer.finish(inbound, route.result(wire, told.down))
+                return
+        raise TypeError(f"'{inbound.method}' asked for input more than {mrtr.ROUNDS} times")
+
+    async def hear(self, notified: Notified, connection: Connection, /) -> None:
+        """Pass on a notification: what a connection calls for each."""
+        del connection
+        try:
+            route = self._routes.find(notified.row, notified.method)
+            await route.stub(None, route.params(notified.params, None))
+        except Exception:
+            _logger.exception("the handler of '%s' raised", notified.method)
+
+    def _told(self, inbound: Inbound) -> Told:
+        """What is known of the client: of a session it is found out once, of a request that says it never."""
+        peer, row = inbound.peer, inbound.row
+        if not isinstance(peer, HandshakeServer):
+            meta = (inbound.params or {})["_meta"]
+            return Told(meta, None, self._down(row))
+        told = peer.told
+        if told is None:
+            stamp = _session_stamp(peer, row)
+            told = peer.told = Told(stamp, make_context(LATEST.name, meta=stamp), self._down(row))
+        return cast("Told", told)
+
+    def _down(self, row: Revision) -> Conversion:
+        found = self._contexts.get(row.name)
+        if found is None:
+            found = make_context(row.name, on_downgrade=self._on_downgrade)
+            self._contexts[row.name] = found
+        return found
+
+
+class Told:
+    """What is known of a client when it is served, in the words of the latest revision."""
+
+    __slots__ = ("down", "stamp", "up")
+
+    def __init__(self, stamp: Mapping[str, Json], up: Conversion | None, down: Conversion) -> None:
+        self.stamp = stamp
+        self.up = up
+        self.down = down
+
+
+def _session_stamp(peer: HandshakeServer, row: Revision) -> Mapping[str, Json]:
+    """What a session's requests would carry if they described themselves."""
+    said = {"clientInfo": peer.client_info, "capabilities": peer.peer_capabilities or {}}
+    try:
+        return request_meta(said, from_=row.name)
+    except ConversionError:
+        # The client's own words are not valid; it is served all the same, as one that can do nothing.
+        _logger.debug("the client introduced itself badly: %.500r", said)
+        return {VERSION: LATEST.version, CLIENT_CAPABILITIES: {}}
+
+
+async def _run(
+    route: Route, context: Context, params: dict[str, Json] | None, up: Conversion | None
+) -> dict[str, Json]:
+    """Run the handler; one that cannot go on without input gives a result that asks for it."""
+    given = route.params(params, up)
+    try:
+        return to_wire(await route.stub(context, given))
+    except BaseException as error:
+        needs = mrtr.needs_of(error)
+        if needs is None:
+            raise
+        return mrtr.input_required(needs)
+
+
+def serve_stdio(server: Server) -> None:
+    """Serve one client on stdin and stdout until it closes them; see `Server.run_stdio`."""
+    server.run_stdio()

@@ -1,0 +1,1 @@
+"""What moves bytes: the only place with pipes and processes (STDIO-*)."""

@@ -1,0 +1,125 @@
+"""Two ends in one process, for tests and for embedding a server in its client (STDIO-11).
+
+The bytes are those that a pipe would carry. A write arrives in a later turn of the loop, in order, and a reader
+that has paused makes the writer pause, as pipes do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Final
+
+from typing_extensions import override
+
+HIGH: Final = 64 * 1024
+"""How many bytes may be on the way before the writer is told to pause."""
+
+
+class _Pipe:
+    """One direction of a pair."""
+
+    def __init__(self, writer: asyncio.Protocol, reader: asyncio.Protocol) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._writer = writer
+        self._reader = reader
+        self._chunks: deque[bytes] = deque()
+        self._size = 0
+        self._due = False
+        self._ended = False
+        self.paused = False
+        self.on_eof: asyncio.Transport | None = None
+        """The reader's end, closed when the reader does not want to outlive the writer."""
+
+    def put(self, data: bytes) -> None:
+        if self._ended:
+            return
+        self._chunks.append(data)
+        was, self._size = self._size, self._size + len(data)
+        if was <= HIGH < self._size:
+            self._writer.pause_writing()
+        self.schedule()
+
+    def end(self) -> None:
+        """Nothing more will be written; what was is still delivered."""
+        self._ended = True
+        self.schedule()
+
+    def drop(self) -> None:
+        """The reader is gone."""
+        self._ended = True
+        self._chunks.clear()
+        self.on_eof = None
+
+    def schedule(self) -> None:
+        if not self._due and not self.paused:
+            self._due = True
+            self._loop.call_soon(self._deliver)
+
+    def _deliver(self) -> None:
+        self._due = False
+        if self.paused or self.on_eof is None:
+            return
+        if self._chunks:
+            data = self._chunks.popleft()
+            was, self._size = self._size, self._size - len(data)
+            self._reader.data_received(data)
+            if self._size <= HIGH < was and not self._ended:
+                self._writer.resume_writing()
+            self.schedule()
+        elif self._ended:
+            end, self.on_eof = self.on_eof, None
+            if not self._reader.eof_received():
+                end.close()
+
+
+class MemoryTransport(asyncio.Transport):
+    """One end of a pair."""
+
+    def __init__(self, protocol: asyncio.Protocol, incoming: _Pipe, outgoing: _Pipe) -> None:
+        super().__init__()
+        self._protocol = protocol
+        self._incoming = incoming
+        self._outgoing = outgoing
+        self._closing = False
+        incoming.on_eof = self
+        protocol.connection_made(self)
+
+    @override
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self._outgoing.put(bytes(data))
+
+    @override
+    def close(self) -> None:
+        if not self._closing:
+            self._closing = True
+            self._outgoing.end()
+            self._incoming.drop()
+            asyncio.get_running_loop().call_soon(self._protocol.connection_lost, None)
+
+    @override
+    def abort(self) -> None:
+        self.close()
+
+    @override
+    def is_closing(self) -> bool:
+        return self._closing
+
+    @override
+    def pause_reading(self) -> None:
+        self._incoming.paused = True
+
+    @override
+    def resume_reading(self) -> None:
+        self._incoming.paused = False
+        self._incoming.schedule()
+
+    @override
+    def is_reading(self) -> bool:
+        return not self._incoming.paused
+
+
+def join(one: asyncio.Protocol, other: asyncio.Protocol) -> tuple[MemoryTransport, MemoryTransport]:
+    """Connect two protocols of this event loop with each other."""
+    there, back = _Pipe(one, other), _Pipe(other, one)
+    return MemoryTransport(one, back, there), MemoryTransport(other, there, back)

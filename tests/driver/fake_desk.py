@@ -1,0 +1,88 @@
+"""A handler's side for driver tests, and connections over the memory transport."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from typing import Any
+
+from engine.fakes import FakeClient, FakeServer
+from mcprev.driver import Connection
+from mcprev.protocol.peer import Inbound, Notified
+from mcprev.protocol.sides import ClientSide, ServerSide
+from mcprev.transports.memory import join
+
+
+class FakeDesk:
+    """Serves `tools/call`: the name says how."""
+
+    def __init__(self) -> None:
+        self.heard: list[Notified] = []
+        self.running = 0
+        self.most = 0
+        self.cancelled = 0
+        self.gate = asyncio.Event()
+
+    async def serve(self, inbound: Inbound, connection: Connection, /) -> None:
+        self.running += 1
+        self.most = max(self.most, self.running)
+        try:
+            name = (inbound.params or {}).get("name")
+            if name == "wait":
+                await self.gate.wait()
+            inbound.peer.finish(inbound, {"name": name, "size": "x" * (100_000 if name == "big" else 1)})
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        finally:
+            self.running -= 1
+
+    async def hear(self, notified: Notified, connection: Connection, /) -> None:
+        self.heard.append(notified)
+
+
+class RawPeer(asyncio.Protocol):
+    """The other end, by hand."""
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.eof = False
+        self.lost = False
+        self.transport: Any = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.data += data
+
+    def eof_received(self) -> bool:
+        self.eof = True
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost = True
+
+    def send(self, *messages: object) -> None:
+        self.transport.write(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
+
+    @property
+    def messages(self) -> list[Any]:
+        return [json.loads(line) for line in self.data.splitlines()]
+
+
+def server(**bounds: Any) -> tuple[Connection, FakeDesk, RawPeer]:
+    """A server's connection, with a peer by hand."""
+    desk, peer = FakeDesk(), RawPeer()
+    connection = Connection(ServerSide(FakeServer()), desk, logging.getLogger("mcprev.test"), **bounds)
+    join(connection, peer)
+    return connection, desk, peer
+
+
+def client(**bounds: Any) -> tuple[Connection, ClientSide, RawPeer]:
+    """A client's connection, with a peer by hand."""
+    desk, peer, side = FakeDesk(), RawPeer(), ClientSide(FakeClient())
+    connection = Connection(side, desk, logging.getLogger("mcprev.test"), linger=0, **bounds)
+    join(connection, peer)
+    return connection, side, peer

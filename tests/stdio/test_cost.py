@@ -1,0 +1,140 @@
+"""What a call costs and what is imported, as far as it can be counted instead of timed (performance.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import mcprev
+from mcprev.revisions import DEFAULT, Revision
+from mcprev.transports.memory import join
+from mcprev_types.latest import models as m
+from running import until
+
+HEAVY = ("aiohttp", "starlette", "uvicorn", "jsonschema", "httpx", "anyio", "click", "tree_sitter", "jinja2")
+MOST = 150
+"""Python functions that one tools/call may run, from its bytes to those of its answer."""
+
+
+class Echo(mcprev.ServerHandler):
+    async def call_tool(self, ctx: mcprev.Context, params: m.CallToolRequestParams) -> m.CallToolResult:
+        return m.CallToolResult(content=[m.TextContent(text=str((params.arguments or {})["text"]))])
+
+
+class Client(asyncio.Protocol):
+    transport: Any
+    data = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.data += data
+
+
+@pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
+def test_calls_of_a_call(row: Revision) -> None:
+    """At most 150 Python functions for each of many calls, and no thread but the one of the loop."""
+
+    async def main() -> float:
+        server, peer = mcprev.Server(Echo(), "s", "1"), Client()
+        connection = server.connection()
+        join(connection, peer)
+        meta: dict[str, Any] = {}
+        if row.handshake:
+            opening = {
+                "protocolVersion": row.version,
+                "capabilities": {},
+                "clientInfo": {"name": "c", "version": "1"},
+            }
+            lines: list[dict[str, Any]] = [
+                {"id": 0, "method": "initialize", "params": opening},
+                {"method": "notifications/initialized"},
+            ]
+            peer.transport.write(
+                b"".join(json.dumps({"jsonrpc": "2.0", **line}).encode() + b"\n" for line in lines)
+            )
+        else:
+            prefix = "io.modelcontextprotocol/"
+            meta = {"_meta": {prefix + "protocolVersion": row.version, prefix + "clientCapabilities": {}}}
+
+        def send(first: int, count: int) -> None:
+            params: dict[str, Any] = {"name": "echo", "arguments": {"text": "hi"}, **meta}
+            message = {"jsonrpc": "2.0", "method": "tools/call", "params": params}
+            many = (
+                json.dumps({**message, "id": number}).encode() + b"\n"
+                for number in range(first, first + count)
+            )
+            peer.transport.write(b"".join(many))
+
+        send(1, 50)
+        await until(lambda: peer.data.count(b"hi") == 50)
+        calls = 0
+
+        def count(frame: FrameType, event: str, arg: object) -> None:
+            nonlocal calls
+            calls += event == "call"
+
+        send(100, 200)
+        sys.setprofile(count)
+        try:
+            while peer.data.count(b"hi") < 250:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        finally:
+            sys.setprofile(None)
+        assert threading.active_count() == 1
+        await connection.aclose()
+        return calls / 200
+
+    spent = asyncio.run(asyncio.wait_for(main(), 20))
+    assert 5 < spent <= MOST, f"{spent} Python calls for one tools/call"
+
+
+def imported(code: str) -> set[str]:
+    script = f"{code}\nimport sys; print(' '.join(sys.modules))"
+    output = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True).stdout
+    return set(output.split())
+
+
+def test_import_graph_of_the_stdio_path() -> None:
+    """Neither side of stdio imports a library for HTTP, JSON Schema or the command line."""
+    modules = imported(
+        "import mcprev.transports.stdio_server, mcprev.transports.stdio_client, mcprev; mcprev.connect"
+    )
+    assert not modules & set(HEAVY)
+    assert "mcprev.server" not in imported("import mcprev")
+
+
+def test_importing_the_package_imports_nothing() -> None:
+    modules = imported("import mcprev")
+    assert {name for name in modules if name.startswith(("mcprev", "pydantic", "asyncio"))} == {"mcprev"}
+
+
+def test_only_the_spoken_revision_is_imported() -> None:
+    code = """
+import asyncio, mcprev
+class H(mcprev.ServerHandler): pass
+async def main():
+    server = mcprev.Server(H(), "s", "1")
+    async with mcprev.connect(mcprev.memory(server)) as client:
+        assert client.revision
+asyncio.run(main())
+"""
+    packages = {name.split(".")[1] for name in imported(code) if name.startswith("mcprev_types.v")}
+    assert packages == {DEFAULT[-1].package.split(".")[1]}
+
+
+def test_names_of_the_package() -> None:
+    for name in dir(mcprev):
+        assert getattr(mcprev, name) is not None
+    with pytest.raises(AttributeError):
+        _ = mcprev.nothing
+    assert callable(mcprev.convert)
+    assert mcprev.convert({}, "ping", "result", from_=DEFAULT[0], to=DEFAULT[1]) == {}

@@ -1,0 +1,338 @@
+"""Processes and pipes: our server and client over stdio, and everything that can go wrong there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+import mcprev
+from mcprev.errors import ConnectionLost, NegotiationError, ProcessExited
+from mcprev.protocol import plan
+from mcprev.revisions import DEFAULT, LATEST, Revision
+from mcprev_types.latest import models as m
+from running import run, until
+
+HERE = Path(__file__).parent
+ECHO = [sys.executable, "-W", "error", str(HERE / "echo_server.py")]
+DUMB = [sys.executable, "-S", "-E", str(HERE / "dumb_server.py")]
+OLD = DEFAULT[3]
+each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
+
+
+def echo(**options: Any) -> mcprev.stdio:
+    return mcprev.stdio(*ECHO, **options)
+
+
+def dumb(*arguments: str, **options: Any) -> mcprev.stdio:
+    return mcprev.stdio(*DUMB, *arguments, **options)
+
+
+def said(result: m.CallToolResult) -> str:
+    block = result.content[0]
+    assert isinstance(block, m.TextContent)
+    return block.text
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{pid}/stat")
+    return not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+
+
+# -- the server ------------------------------------------------------------------------------------------
+
+
+@each_row
+def test_our_client_and_our_server(row: Revision) -> None:
+    """STDIO-1, STDIO-2: at each revision, with noise from the server and its children on its stdout."""
+
+    async def main() -> None:
+        errors = bytearray()
+        async with mcprev.connect(echo(stderr=errors.extend), mode=row.name) as client:
+            assert client.revision == row.name
+            tricky = "é \u2028 \u2029 \r\n \x00 \U0001f600"
+            assert said(await client.call_tool("echo", {"text": tricky})) == tricky
+            await client.call_tool("print")
+            big = "x" * 2_000_000
+            assert said(await client.call_tool("echo", {"text": big})) == big
+        for noise in (b"noise on stdout", b"raw noise", b"child noise"):
+            assert noise in errors
+
+    run(main())
+
+
+def raw_server(lines: list[Any], **options: Any) -> Any:
+    data = b"".join(
+        (line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n" for line in lines
+    )
+    given: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "timeout": 20, **options}
+    if "stdin" not in given:
+        given["input"] = data
+    return cast("Any", subprocess).run(ECHO, check=False, **given)
+
+
+INITIALIZE = {
+    "jsonrpc": "2.0", "id": 1, "method": "initialize",
+    "params": {"protocolVersion": OLD.version, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
+}  # fmt: skip
+CALL = {
+    "jsonrpc": "2.0",
+    "id": 2,
+    "method": "tools/call",
+    "params": {"name": "echo", "arguments": {"text": "hi"}},
+}
+
+
+def check_dialogue(output: bytes) -> None:
+    answers = {message["id"]: message for message in map(json.loads, output.splitlines())}
+    assert answers[1]["result"]["protocolVersion"] == OLD.version
+    assert answers[2]["result"]["content"] == [{"type": "text", "text": "hi"}]
+
+
+def test_end_of_input_ends_the_server_stdio_6() -> None:
+    """STDIO-6: what was asked before the end is answered, then the process is gone, with nothing on stderr."""
+    done = raw_server([INITIALIZE, b"\xff{", CALL])
+    assert (done.returncode, done.stderr) == (0, b"")
+    lines = done.stdout.splitlines()
+    assert [json.loads(line).get("error", {}).get("code") for line in lines] == [None, -32700, None]
+    check_dialogue(b"\n".join([lines[0], lines[2]]))
+
+
+def test_files_instead_of_pipes(tmp_path: Path) -> None:
+    wanted = tmp_path / "in"
+    wanted.write_bytes(json.dumps(INITIALIZE).encode() + b"\n" + json.dumps(CALL).encode())
+    with wanted.open("rb") as source, (tmp_path / "out").open("wb") as target:
+        done = raw_server([], stdin=source, stdout=target)
+    assert (done.returncode, done.stderr) == (0, b"")
+    check_dialogue((tmp_path / "out").read_bytes())
+    done = raw_server([], stdin=subprocess.DEVNULL)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_server_whose_client_is_gone_ends() -> None:
+    process = subprocess.Popen(ECHO, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps(INITIALIZE).encode() + b"\n")
+    process.stdin.flush()
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(10) == 0
+    process.communicate()
+
+
+def test_handler_that_waits_does_not_keep_the_server() -> None:
+    done = raw_server([INITIALIZE, {**CALL, "params": {"name": "wait"}}])
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert len(done.stdout.splitlines()) == 1
+
+
+# -- the client ------------------------------------------------------------------------------------------
+
+
+def test_noise_on_stdout_is_skipped_stdio_3() -> None:
+    async def main() -> None:
+        async with mcprev.connect(dumb("noise")) as client:
+            assert client.revision == OLD.name
+            assert (await client.call_tool("x")).content == []
+
+    run(main())
+
+
+def test_stderr_is_drained_stdio_4() -> None:
+    async def main() -> None:
+        async with mcprev.connect(dumb("flood")) as client:
+            for _ in range(5):
+                await client.call_tool("x")
+
+    run(main())
+
+
+def test_old_server_is_found_out_neg_4() -> None:
+    async def main() -> None:
+        async with mcprev.connect(dumb("plain")) as client:
+            step = client.plan.step
+            assert isinstance(step, plan.Ready)
+            assert (step.revision, step.how) == (OLD, plan.How.INITIALIZE)
+
+    run(main())
+
+
+def test_server_that_exits_is_started_once_more_neg_4(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with mcprev.connect(dumb("once", str(tmp_path / "mark"))) as client:
+            assert client.revision == OLD.name
+
+    run(main())
+
+
+def test_server_that_only_exits_is_an_error_neg_4() -> None:
+    async def main() -> None:
+        with pytest.raises(NegotiationError, match="nothing to do") as caught:
+            async with mcprev.connect(dumb("exit")):
+                pass
+        assert "exited with 7" in str(caught.value)
+
+    run(main())
+
+
+def test_silent_server_is_given_up_neg_5() -> None:
+    async def main() -> None:
+        with pytest.raises(NegotiationError):
+            async with mcprev.connect(dumb("silent"), probe_timeout=0.2, open_timeout=0.2):
+                pass
+
+    run(main())
+
+
+@pytest.mark.parametrize("command", ["/no/such/command", "no-such-command", "", "nul\0byte", str(HERE)])
+def test_command_that_cannot_be_started_stdio_10(command: str) -> None:
+    async def main() -> None:
+        with pytest.raises(ProcessExited) as caught:
+            async with mcprev.connect(mcprev.stdio(command)):
+                pass
+        assert caught.value.returncode is None
+        assert caught.value.retry_safe
+
+    run(main())
+
+
+def test_environment_is_an_allow_list_stdio_10(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SECRET_TOKEN", "x")
+
+    async def main() -> None:
+        errors = bytearray()
+        script = "import os,sys; sys.stderr.write(repr((sorted(os.environ), os.getcwd()))); sys.exit(1)"
+        target = mcprev.stdio(
+            sys.executable, "-c", script, env={"MINE": "1"}, cwd=tmp_path, stderr=errors.extend
+        )
+        with pytest.raises(NegotiationError):
+            await mcprev.connect(target)
+        assert b"SECRET_TOKEN" not in errors
+        assert b"MINE" in errors
+        assert str(tmp_path).encode() in errors
+
+    run(main())
+
+
+@pytest.mark.parametrize("row", [OLD, LATEST], ids=lambda row: row.name)
+def test_server_that_dies_in_a_call(row: Revision) -> None:
+    """Every pending call fails at once, with the exit code and the end of stderr."""
+
+    async def main() -> None:
+        async with mcprev.connect(echo(), mode=row.name) as client:
+            waiting = asyncio.create_task(client.call_tool("wait"))
+            with pytest.raises(ProcessExited) as caught:
+                await client.call_tool("die", {"code": 5})
+            assert caught.value.returncode == 5
+            assert "last words" in caught.value.stderr
+            assert caught.value.in_flight
+            with pytest.raises(ProcessExited):
+                await waiting
+            with pytest.raises((ConnectionLost, mcprev.LocalProtocolError)):
+                await client.call_tool("echo")
+
+    run(main())
+
+
+def test_kill_9_at_every_step() -> None:
+    """The server is killed while it is being connected to, while it is idle and while it is called."""
+
+    async def killed(after: str) -> None:
+        target = dumb("silent" if after == "spawn" else "plain")
+        opening = asyncio.create_task(mcprev.connect(target, mode=OLD.name).__aenter__())
+        await until(lambda: target.pid is not None or opening.done())
+        if after == "spawn":
+            assert target.pid is not None
+            os.kill(target.pid, signal.SIGKILL)
+            with pytest.raises(NegotiationError):
+                await opening
+            return
+        client = await opening
+        assert target.pid is not None
+        call = asyncio.create_task(client.call_tool("x")) if after == "call" else None
+        os.kill(target.pid, signal.SIGKILL)
+        if call is not None:
+            # The answer may have been on its way already.
+            (outcome,) = await asyncio.gather(call, return_exceptions=True)
+            assert isinstance(outcome, ProcessExited | m.CallToolResult)
+        await client.connection.closed
+        assert isinstance(client.connection.error, ProcessExited)
+        assert client.connection.error.returncode == -9
+        await client.aclose()
+
+    async def main() -> None:
+        for after in ("spawn", "idle", "call"):
+            await killed(after)
+
+    run(main())
+
+
+@pytest.mark.parametrize("mode", ["plain", "lingering", "stubborn"])
+def test_ladder_ends_every_server_stdio_5(mode: str) -> None:
+    async def main() -> None:
+        target = dumb(mode, grace=0.15)
+        async with mcprev.connect(target, mode=OLD.name) as client:
+            await client.call_tool("x")
+        assert target.pid is not None
+        assert not alive(target.pid)
+
+    run(main())
+
+
+def test_children_of_the_server_end_with_it_stdio_5() -> None:
+    async def main() -> None:
+        async with mcprev.connect(echo()) as client:
+            child = int(said(await client.call_tool("child")))
+            assert alive(child)
+        for _ in range(200):
+            if not alive(child):
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError("the child is still there")
+
+    run(main())
+
+
+def test_cancelled_while_connecting_leaves_no_process() -> None:
+    async def main() -> None:
+        target = dumb("silent", grace=0.2)
+        opening = asyncio.create_task(mcprev.connect(target, mode=OLD.name).__aenter__())
+        await until(lambda: target.pid is not None)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        assert target.pid is not None
+        assert not alive(target.pid)
+
+    run(main())
+
+
+def test_two_hundred_connects_leave_nothing() -> None:
+    async def main() -> None:
+        async def once() -> None:
+            async with mcprev.connect(dumb("plain"), mode=OLD.name) as client:
+                await client.call_tool("x")
+
+        await once()
+        before = descriptors()
+        for _ in range(40):
+            await asyncio.gather(*(once() for _ in range(5)))
+        assert descriptors() <= before
+
+    run(main(), limit=60)
