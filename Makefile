@@ -49,6 +49,7 @@ test: setup
 bench: setup
 	$(BIN)/python benchmarks/imports.py
 	$(BIN)/python benchmarks/generate.py
+	$(BIN)/python benchmarks/stdio.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -172,7 +172,9 @@ def test_mrtr_4_size_is_bounded_both_ways() -> None:
     refused(RequestStates([KEY]), "A" * 10_000_000)
 
 
-@pytest.mark.parametrize("payload", [object(), float("nan"), {"a": {1}}, b"x"], ids=["object", "nan", "set", "bytes"])
+@pytest.mark.parametrize(
+    "payload", [object(), float("nan"), {"a": {1}}, b"x"], ids=["object", "nan", "set", "bytes"]
+)
 def test_mrtr_4_a_payload_is_json(payload: Any) -> None:
     with pytest.raises(ValueError, match="JSON"):
         RequestStates([KEY]).seal(payload, **REQUEST)
