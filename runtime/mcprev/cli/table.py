@@ -28,3 +28,10 @@ def echo_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         click.secho("  ".join([*cells, last[0]]).rstrip(), bold=number == 0)
         for line in last[1:]:
             click.echo(" " * indent + line)
+
+
+def clean(text: str) -> str:
+    """Text of a stranger's, fit to be shown: what cannot be printed is escaped."""
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return shown.encode(encoding, "backslashreplace").decode(encoding)

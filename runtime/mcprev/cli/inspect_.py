@@ -1,0 +1,199 @@
+"""`mcprev inspect -- COMMAND`: what a stdio server is and offers, and how its revision was found (issue 4; NEG-12, PAGE-1).
+
+It is a client like any other, through the public API. What is shown is in the shape of the latest revision, whichever
+one is spoken. Text of the server's is shown without what would move the cursor or break a row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import click
+
+from mcprev.cli.table import clean, echo_table
+
+if TYPE_CHECKING:
+    from mcprev.client import Client
+
+TIMEOUT: Final = 30.0
+"""Seconds for each step, unless said otherwise."""
+_SECTIONS: Final = (
+    ("tools", "tools", "TOOL", "name"),
+    ("resources", "resources", "RESOURCE", "uri"),
+    ("resource_templates", "resources", "RESOURCE TEMPLATE", "uriTemplate"),
+    ("prompts", "prompts", "PROMPT", "name"),
+)
+"""What is listed: the method of the client, the capability it needs, the heading, the member shown first."""
+
+
+@click.command("inspect")
+@click.option(
+    "--revision",
+    "names",
+    metavar="REV",
+    multiple=True,
+    help="Speak only this revision; may be given more than once.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=TIMEOUT,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long each step may take: opening the connection, and each list with all its pages.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (versioned by its 'format').")
+@click.argument("argv", metavar="-- COMMAND [ARGS]...", nargs=-1, required=True, type=click.UNPROCESSED)
+def command(*, names: tuple[str, ...], timeout: float, as_json: bool, argv: tuple[str, ...]) -> None:
+    """Start a server and show its revision, capabilities, tools, resources and prompts.
+
+    Few environment variables are passed on; `-- env NAME=VALUE COMMAND` adds more.
+    """
+    from pydantic import ValidationError
+
+    from mcprev.errors import McpError
+
+    chosen = _check_names(names)
+    quiet = logging.NullHandler()
+    # What the runtime logs of a server's habits is for programs; without a handler it would go to stderr.
+    logging.getLogger("mcprev").addHandler(quiet)
+    try:
+        document = asyncio.run(_inspect(argv, chosen, timeout))
+    except TimeoutError:
+        raise click.ClickException(f"the server did not open a connection within {timeout:g} s") from None
+    except (McpError, OSError, ValidationError) as error:
+        lines = [clean(line) for line in str(error).split("\n")]
+        raise click.ClickException("\n".join(lines).strip() or type(error).__name__) from None
+    finally:
+        logging.getLogger("mcprev").removeHandler(quiet)
+    if as_json:
+        # Escaped, because a server may send what no terminal and no UTF-8 can show.
+        click.echo(json.dumps(document, indent=2))
+    else:
+        _print(document)
+    errors: dict[str, str] = document["errors"]
+    if errors:
+        text = "; ".join(f"{name.replace('_', ' ')}: {clean(why)}" for name, why in errors.items())
+        raise click.ClickException(f"the server could not list everything it declares: {text}")
+
+
+def _check_names(names: tuple[str, ...]) -> list[str] | None:
+    from mcprev.revisions import LATEST, revision
+
+    try:
+        return [LATEST.name if name == "latest" else revision(name).name for name in names] or None
+    except ValueError as error:
+        raise click.BadParameter(clean(str(error)), param_hint="--revision") from None
+
+
+# -- asking ------------------------------------------------------------------------------------------------
+
+
+async def _inspect(argv: tuple[str, ...], names: list[str] | None, seconds: float) -> dict[str, Any]:
+    import mcprev
+    from mcprev.connecting import PROBE
+
+    opening = mcprev.connect(
+        mcprev.stdio(*argv),
+        revisions=names,
+        timeout=seconds,
+        total_timeout=seconds,
+        probe_timeout=min(PROBE, seconds),
+        open_timeout=seconds,
+    )
+    async with opening as client:
+        document = _describe(client)
+        declared = document["capabilities"]
+        for name, capability, _, _ in _SECTIONS:
+            document[name] = None
+            if capability in declared:
+                document[name] = await _list(client, name, seconds, document["errors"])
+        document["errors"] = document.pop("errors")
+        return document
+
+
+def _describe(client: Client) -> dict[str, Any]:
+    """What is known without asking further."""
+    from mcprev.protocol.plan import Ready
+
+    step, info = client.plan.step, client.server_info
+    assert isinstance(step, Ready)
+    return {
+        "format": 1,
+        "revision": client.revision,
+        "reached_by": step.how.value,
+        "evidence": list(client.plan.evidence),
+        "server": None if info is None else info.to_wire(),
+        "instructions": client.instructions,
+        "capabilities": client.capabilities.to_wire(),
+        "errors": {},
+    }
+
+
+async def _list(client: Client, name: str, seconds: float, errors: dict[str, str]) -> list[dict[str, Any]]:
+    """All there is of one kind. What goes wrong here costs this list only, unless the server is gone."""
+    from mcprev.errors import ConnectionLost, McpError, MethodNotFound
+
+    pages: AsyncIterator[Any] = getattr(client, name)()
+    found: list[dict[str, Any]] = []
+    try:
+        # The bound is for all pages together, so that a server cannot go on for ever page by page.
+        async with asyncio.timeout(seconds):
+            async for item in pages:
+                found.append(item.to_wire())  # noqa: PERF401 - what came before an error is kept
+    except ConnectionLost:
+        raise
+    except TimeoutError:
+        errors[name] = f"not complete within {seconds:g} s"
+    except MethodNotFound as error:
+        # Templates have no capability of their own: many servers with resources have no such method.
+        if name != "resource_templates":
+            errors[name] = str(error)
+    except McpError as error:
+        errors[name] = str(error) or type(error).__name__
+    return found
+
+
+# -- showing -----------------------------------------------------------------------------------------------
+
+
+def _print(document: dict[str, Any]) -> None:
+    server: dict[str, Any] = document["server"] or {}
+    rows = [("revision", document["revision"]), ("reached by", document["reached_by"])]
+    rows += [("evidence", _line(step)) for step in document["evidence"]]
+    rows += [(f"server {key}", _line(server[key])) for key in ("name", "title", "version") if key in server]
+    if document["instructions"] is not None:
+        rows.append(("instructions", _line(document["instructions"])))
+    rows += [("capability", _capability(*pair)) for pair in document["capabilities"].items()]
+    echo_table(("PROPERTY", "VALUE"), rows)
+    for name, _, heading, key in _SECTIONS:
+        items: list[dict[str, Any]] | None = document[name]
+        if items is None:
+            continue
+        click.echo()
+        second = "DESCRIPTION" if key == "name" else "NAME"
+        rows = [(_line(item[key]), _line(_about(item, key))) for item in items]
+        echo_table((heading, second), rows or [("(none)", "")])
+
+
+def _about(item: dict[str, Any], key: str) -> str:
+    """What is said beside a thing: what it is for, after its name where something else is shown first."""
+    about = item.get("description") or item.get("title") or ""
+    if key == "name":
+        return str(about)
+    return f"{item['name']}: {about}" if about else str(item["name"])
+
+
+def _capability(name: str, value: object) -> str:
+    """A capability with what is switched on in it."""
+    members = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+    inside = [key for key, switch in members.items() if switch is not False]
+    return _line(f"{name} ({', '.join(inside)})" if inside else name)
+
+
+def _line(value: object) -> str:
+    return clean(" ".join(str(value).split()))

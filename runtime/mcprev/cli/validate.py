@@ -1,0 +1,111 @@
+"""`mcprev validate FILE`: checks a captured transcript against a revision (issue 4, **Command**; BASE-10).
+
+The checking itself is in `mcprev.transcript`; here is what reads files and prints. Exit codes: 0 nothing wrong,
+1 violations, 2 usage, 3 the file cannot be read.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+import click
+
+from mcprev.cli.table import clean, echo_table
+
+if TYPE_CHECKING:
+    from mcprev.revisions import Revision
+    from mcprev.transcript import Checker, Violation
+
+UNREADABLE: Final = 3
+"""The exit code for a file that cannot be read."""
+
+
+@click.command("validate")
+@click.argument("file", metavar="FILE.jsonl")
+@click.option(
+    "--revision",
+    "name",
+    metavar="REV|auto",
+    required=True,
+    help="The revision to check against; auto takes it from the transcript.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (versioned by its 'format').")
+def command(*, file: str, name: str, as_json: bool) -> None:
+    """Check a transcript, one JSON-RPC message a line; `-` reads standard input.
+
+    A line may also be {"direction": "client_to_server" or "server_to_client", "message": {...}}. Exits with 0 when
+    nothing is wrong, with 1 when something is, and with 3 when the file cannot be read.
+    """
+    from mcprev.transcript import Checker
+
+    checker = Checker(_row(name))
+    try:
+        found = _check(file, checker)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        click.echo(f"Error: cannot read '{clean(file)}': {why}", err=True)
+        sys.exit(UNREADABLE)
+    if as_json:
+        _print_json(checker, found)
+    else:
+        _print_table(checker, found)
+    sys.exit(1 if found else 0)
+
+
+def _row(name: str) -> Revision | None:
+    from mcprev.revisions import LATEST, revision
+
+    if name == "auto":
+        return None
+    try:
+        return LATEST if name == "latest" else revision(name)
+    except ValueError as error:
+        raise click.BadParameter(clean(str(error)), param_hint="--revision") from None
+
+
+def _check(file: str, checker: Checker) -> list[Violation]:
+    """Feed the file. Raises `OSError`, or `ValueError` for a path that can be none."""
+    found: list[Violation] = []
+    with nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb") as stream:
+        for number, line in enumerate(_lines(stream), 1):
+            found += checker.feed(number, line)
+    return found
+
+
+def _lines(stream: BinaryIO) -> Iterator[bytes]:
+    r"""The lines of a file, each cut off where it is too long to be judged; only `\n` ends one."""
+    from mcprev.wire.jsonrpc import MAX_LINE
+
+    limit = MAX_LINE + 3  # room for the line end, so that what is cut off is over the limit without it
+    while line := stream.readline(limit):
+        yield line
+        while len(line) == limit and not line.endswith(b"\n"):
+            line = stream.readline(limit)
+
+
+def _print_json(checker: Checker, found: list[Violation]) -> None:
+    rows = [{"line": v.line, "method": v.method, "path": v.path, "message": v.message} for v in found]
+    document = {
+        "format": 1,
+        "revisions": checker.revisions,
+        "messages": checker.messages,
+        "unanswered": checker.unanswered,
+        "violations": rows,
+    }
+    # Escaped, because a transcript may hold what no terminal and no UTF-8 can.
+    click.echo(json.dumps(document, indent=2))
+
+
+def _print_table(checker: Checker, found: list[Violation]) -> None:
+    if found:
+        rows = [(str(v.line), clean(v.method or ""), clean(v.path), clean(v.message)) for v in found]
+        echo_table(("LINE", "METHOD", "PATH", "VIOLATION"), rows)
+    count = f"{len(found)} violation{'' if len(found) == 1 else 's'}"
+    against = ", ".join(checker.revisions) or "no revision"
+    total = f"{checker.messages} message{'' if checker.messages == 1 else 's'}"
+    click.echo(f"{count} in {total} against {against}; {checker.unanswered} unanswered")

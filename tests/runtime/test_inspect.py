@@ -1,0 +1,168 @@
+"""`mcprev inspect`: servers of each revision, in both forms, and what is said when there is nothing to inspect."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final, cast
+
+import pytest
+from click.testing import CliRunner, Result
+
+from mcprev.cli import main
+from mcprev.cli.inspect_ import _list  # pyright: ignore[reportPrivateUsage]
+from mcprev.client import Client
+from mcprev.revisions import DEFAULT, Revision
+from mcprev_types.latest import models as m
+from running import run
+
+HERE: Final = Path(__file__).parent
+DUMB: Final = (sys.executable, "-S", "-E", str(HERE.parent / "stdio" / "dumb_server.py"))
+SERVER: Final = """
+import sys
+import mcprev
+from mcprev_types.latest import models as m
+
+class Handler(mcprev.ServerHandler):
+    async def list_tools(self, ctx, params):
+        if sys.argv[1] == "endless":
+            return m.ListToolsResult(tools=[], next_cursor=(params.cursor or "") + "x")
+        if sys.argv[1] == "stuck" and params.cursor:
+            return m.ListToolsResult(tools=[], next_cursor=params.cursor)
+        schema = m.ToolInputSchema.from_wire({"type": "object"})
+        tool = m.Tool(name="tool-" + (params.cursor or "0"), description="does\\n\\x1b[2J", input_schema=schema)
+        return m.ListToolsResult(tools=[tool], next_cursor=None if params.cursor == "2" else str(int(params.cursor or 0) + 1))
+
+    async def call_tool(self, ctx, params):
+        raise NotImplementedError
+
+    async def list_resources(self, ctx, params):
+        return m.ListResourcesResult(resources=[m.Resource(name="one", uri="x:1", description="the first")])
+
+    async def read_resource(self, ctx, params):
+        raise NotImplementedError
+
+    if sys.argv[1] == "templates":
+        async def list_resource_templates(self, ctx, params):
+            return m.ListResourceTemplatesResult(resource_templates=[m.ResourceTemplate(name="any", uri_template="x:{n}")])
+
+mcprev.Server(Handler(), "shop", "1.5", instructions="Ask.", revisions=sys.argv[2:] or None).run_stdio()
+"""
+each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["inspect", *arguments], catch_exceptions=False)
+
+
+def server(mode: str, *names: str) -> tuple[str, ...]:
+    return ("--", sys.executable, "-c", SERVER, mode, *names)
+
+
+def printed(result: Result) -> Any:
+    assert (result.exit_code, result.stderr) == (0, "")
+    return json.loads(result.stdout)
+
+
+@each_row
+@pytest.mark.parametrize("who", ["client", "server"])
+def test_json(row: Revision, who: str) -> None:
+    """NEG-12, PAGE-1: whichever side is restricted, this is what is spoken, and all pages are shown."""
+    options, names = (("--revision", row.name), ()) if who == "client" else ((), (row.name,))
+    document = printed(invoke("--json", *options, *server("templates", *names)))
+    assert document["format"] == 1
+    assert document["revision"] == row.name
+    assert document["reached_by"] == ("initialize" if row.handshake else "server/discover")
+    assert document["evidence"]
+    assert (document["server"]["name"], document["server"]["version"]) == ("shop", "1.5")
+    assert document["instructions"] == "Ask."
+    assert {"tools", "resources"} <= document["capabilities"].keys()
+    assert [tool["name"] for tool in document["tools"]] == ["tool-0", "tool-1", "tool-2"]
+    assert [item["uri"] for item in document["resources"]] == ["x:1"]
+    assert [item["uriTemplate"] for item in document["resource_templates"]] == ["x:{n}"]
+    assert document["prompts"] is None
+    assert document["errors"] == {}
+
+
+@each_row
+def test_text(row: Revision) -> None:
+    done = invoke("--revision", row.name, *server("plain"))
+    assert (done.exit_code, done.stderr) == (0, "")
+    lines = [line.split("\t") for line in done.stdout.splitlines()]
+    for wanted in (
+        ["PROPERTY", "VALUE"], ["revision", row.name], ["server name", "shop"], ["instructions", "Ask."],
+        ["TOOL", "DESCRIPTION"], ["tool-2", r"does \x1b[2J"], ["x:1", "one: the first"],
+        ["RESOURCE TEMPLATE", "NAME"], ["(none)", ""],
+    ):  # fmt: skip
+        assert wanted in lines
+    assert "PROMPT" not in done.stdout
+    assert any(name == "evidence" for name, *_ in lines)
+
+
+def test_several_revisions_and_the_latest() -> None:
+    two = DEFAULT[1:3]
+    options = [word for row in two for word in ("--revision", row.name)]
+    assert printed(invoke("--json", *options, *server("plain")))["revision"] == two[-1].name
+    done = invoke("--json", "--revision", "latest", *server("plain"))
+    assert printed(done)["revision"] == DEFAULT[-1].name
+
+
+FAILURES: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
+    (("--revision", DEFAULT[0].name, *server("plain", DEFAULT[-1].name)), "this side allows"),
+    (("--revision", DEFAULT[-1].name, *server("plain", DEFAULT[0].name)), "this side allows"),
+    (("--", "no-such-command-anywhere"), "no-such-command-anywhere"),
+    (("--", "a\0b"), "cannot start"),
+    (("--", *DUMB, "exit"), "nothing to do"),
+    (("--timeout", "0.2", "--", *DUMB, "silent"), "initialize at"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "text"), FAILURES, ids=range(len(FAILURES)))
+def test_failures_are_one_message(arguments: tuple[str, ...], text: str) -> None:
+    done = invoke(*arguments)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith("Error: ")
+    assert text in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@each_row
+@pytest.mark.parametrize("mode", ["stuck", "endless"])
+def test_list_that_does_not_end_costs_itself_only(
+    row: Revision, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PAGE-3."""
+    monkeypatch.setattr("mcprev.client.MAX_PAGES", 5)
+    done = invoke("--json", "--revision", row.name, *server(mode))
+    assert done.exit_code == 1
+    document = json.loads(done.stdout)
+    assert list(document["errors"]) == ["tools"]
+    assert len(document["resources"]) == 1
+    assert done.stderr.startswith("Error: the server could not list everything it declares: tools: ")
+
+
+def test_the_pages_of_a_list_have_one_bound_together() -> None:
+    class Slow:
+        async def tools(self) -> AsyncIterator[Any]:
+            yield m.Tool(name="first", input_schema=m.ToolInputSchema.from_wire({"type": "object"}))
+            await asyncio.Event().wait()
+
+    async def main() -> None:
+        errors: dict[str, str] = {}
+        found = await _list(cast("Client", Slow()), "tools", 0.01, errors)
+        assert [tool["name"] for tool in found] == ["first"]
+        assert errors == {"tools": "not complete within 0.01 s"}
+
+    run(main())
+
+
+def test_usage() -> None:
+    for arguments in (
+        (), ("--",), ("--revision", "1999", "--", "x"), ("--timeout", "0", "--", "x"), ("--nonsense", "--", "x"),
+    ):  # fmt: skip
+        done = invoke(*arguments)
+        assert done.exit_code == 2
+        assert "Usage: " in done.stderr

@@ -1,0 +1,412 @@
+"""`mcprev validate`: what is right passes at each revision, and each thing that is wrong is found where it is."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, cast
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpus import Corpus
+from mcprev.cli import main
+from mcprev.protocol.negotiate import VERSION_KEY
+from mcprev.revisions import DEFAULT, Revision
+from mcprev.transcript import Checker, Violation
+from mcprev.wire.jsonrpc import MAX_LINE
+from mcprev_types import Direction, Kind, Transport
+from support import load
+
+UP, DOWN = Direction.CLIENT_TO_SERVER, Direction.SERVER_TO_CLIENT
+SESSIONS: Final = tuple(row for row in DEFAULT if row.handshake)
+MODERN: Final = tuple(row for row in DEFAULT if not row.handshake)
+each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
+each_session = pytest.mark.parametrize("row", SESSIONS, ids=lambda row: row.name)
+each_modern = pytest.mark.parametrize("row", MODERN, ids=lambda row: row.name)
+EVERY: Final = [(row, method) for row in DEFAULT for method in row.methods]
+each_method = pytest.mark.parametrize(("row", "method"), EVERY, ids=lambda x: getattr(x, "name", x))
+
+
+@cache
+def corpus(row: Revision) -> Corpus:
+    return Corpus(load(row.name))
+
+
+def samples(row: Revision, name: str) -> list[Any]:
+    return list(corpus(row).samples(name))
+
+
+def message(**members: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", **members}
+
+
+def went(direction: Direction, **members: Any) -> dict[str, Any]:
+    return {"direction": direction.value, "message": message(**members)}
+
+
+def stated(row: Revision, params: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Params as the revision wants them."""
+    if row.handshake:
+        return params or {}
+    prefix = VERSION_KEY.rsplit("/", 1)[0]
+    meta = {
+        VERSION_KEY: row.version,
+        f"{prefix}/clientInfo": {"name": "x", "version": "1"},
+        f"{prefix}/clientCapabilities": {},
+    }
+    return {**(params or {}), "_meta": meta}
+
+
+def result(row: Revision, members: dict[str, Any]) -> dict[str, Any]:
+    """A result as the revision wants it."""
+    return members if row.handshake else {"resultType": "complete", **members}
+
+
+def check(checker: Checker, *lines: Any) -> list[Violation]:
+    found: list[Violation] = []
+    for number, line in enumerate(lines, 1):
+        data = line if isinstance(line, bytes) else json.dumps(line).encode()
+        found += checker.feed(number, data)
+    return found
+
+
+def places(found: list[Violation]) -> list[tuple[int, str | None, str]]:
+    return [(v.line, v.method, v.path) for v in found]
+
+
+# -- every method ----------------------------------------------------------------------------------------
+
+
+@each_method
+def test_what_is_valid_passes_in_both_forms(row: Revision, method: str) -> None:
+    spec = row.methods[method]
+    for direction in spec.directions:
+        back = DOWN if direction is UP else UP
+        assert spec.params is not None
+        for params in samples(row, spec.params):
+            if VERSION_KEY in params.get("_meta", {}):
+                params["_meta"][VERSION_KEY] = row.version
+            call: dict[str, Any] = {"method": method, "params": params}
+            if spec.kind is Kind.NOTIFICATION:
+                assert check(Checker(row), message(**call), went(direction, **call)) == []
+                continue
+            found = check(Checker(row), went(direction, id=1, **call))
+            if spec.transport is Transport.EMBEDDED:
+                assert places(found) == [(1, method, "$.method")]
+                continue
+            assert found == []
+            for name in (spec.result, *spec.alternate_results):
+                assert name is not None
+                for value in samples(row, name):
+                    if method == "initialize":
+                        value["protocolVersion"] = row.version
+                    checker = Checker(row)
+                    lines = [went(direction, id=1, **call), went(back, id=1, result=value)]
+                    assert (
+                        check(checker, *lines, message(id="1", **call), message(id="1", result=value)) == []
+                    )
+                    assert (checker.messages, checker.unanswered) == (4, 0)
+
+
+@each_method
+def test_what_is_wrong_with_a_method_is_found(row: Revision, method: str) -> None:
+    spec = row.methods[method]
+    members: dict[str, Any] = {"id": 1} if spec.kind is Kind.REQUEST else {}
+    found = check(Checker(row), message(method=method, params={"_meta": 5}, **members))
+    if spec.transport is Transport.JSONRPC:
+        assert (1, method, "$.params._meta") in places(found)
+    if spec.params and not spec.params_optional:
+        found = check(Checker(row), message(method=method, **members))
+        assert (1, method, "$.params") in places(found)
+    for direction in set(Direction) - spec.directions:
+        found = check(Checker(row), went(direction, method=method, **members))
+        assert (1, method, "$.method") in places(found)
+    other: dict[str, Any] = {} if members else {"id": 1}
+    assert (1, method, "$.id") in places(check(Checker(row), message(method=method, **other)))
+    if spec.result is not None and spec.transport is Transport.JSONRPC:
+        lines = [message(id=1, method=method), message(id=1, result=5)]
+        assert (2, method, "$.result") in places(check(Checker(row), *lines))
+
+
+# -- single faults ---------------------------------------------------------------------------------------
+
+PING_LIKE: Final = "tools/list"
+CALL_RESULTS: Final[tuple[tuple[Any, str], ...]] = (
+    ({"content": [{"type": "text"}]}, "$.result.content[0].text"),
+    ({"content": [{"type": "text", "text": 5}]}, "$.result.content[0].text"),
+    ({"content": [{"type": "text", "text": "x", "annotations": {"priority": "x"}}]}, "$.result.content[0].annotations.priority"),
+    ({"content": [{"type": "text", "text": "x"}, {"type": "resource"}]}, "$.result.content[1].resource"),
+    ({"content": [{"type": "resource", "resource": {"text": "x"}}]}, "$.result.content[0].resource.uri"),
+    ({"content": [], "isError": "no"}, "$.result.isError"),
+    ({"content": 5}, "$.result.content"),
+    ({}, "$.result.content"),
+    ([], "$.result"),
+)  # fmt: skip
+
+
+@each_row
+@pytest.mark.parametrize(("value", "path"), CALL_RESULTS)
+def test_paths_lead_through_unions(row: Revision, value: Any, path: str) -> None:
+    given: Any = result(row, cast("Any", value)) if isinstance(value, dict) else value
+    found = check(
+        Checker(row),
+        went(UP, id=7, method="tools/call", params=stated(row, {"name": "x"})),
+        went(DOWN, id=7, result=given),
+    )
+    # A union without tags complains for each of its members, and says for which.
+    wanted = [v for v in found if not v.message.startswith("Field required (as Blob")]
+    assert set(places(wanted)) == {(2, "tools/call", path)}
+
+
+FAULTS: Final[tuple[tuple[Any, str, str], ...]] = (
+    (b"{", "$", "Parse error"),
+    (b"\xff", "$", "Parse error"),
+    (b"5", "$", "an object"),
+    (b"[]", "$", "batch"),
+    (b"x" * (MAX_LINE + 1), "$", "a line of more than"),
+    (b'{"message":{"jsonrpc":"2.0","method":"\\ud800"}}', "$.method", "no method"),
+    ({"message": 5}, "$", "an object"),
+    ({"method": "x"}, "$", "jsonrpc"),
+    (message(id=None, method="x"), "$", "id is neither"),
+    (message(id=1, method="x", params=[]), "$", "params"),
+    (message(id=1, method="no/such"), "$.method", "no method 'no/such'"),
+    (message(id=9, result={}), "$.id", "answers no request"),
+    (went(UP, id=9, error={"code": 1, "message": "x"}), "$.id", "answers no request"),
+    (message(id=9, error={"code": "x", "message": "x"}), "$", "code"),
+)  # fmt: skip
+
+
+@each_row
+@pytest.mark.parametrize(("line", "path", "text"), FAULTS, ids=range(len(FAULTS)))
+def test_faults(row: Revision, line: Any, path: str, text: str) -> None:
+    found = check(Checker(row), b"", line)
+    assert [(v.line, v.path) for v in found] == [(2, path)]
+    assert text in found[0].message
+
+
+@pytest.mark.parametrize("direction", ["up", 5, [], {}], ids=str)
+def test_direction_that_is_none(direction: Any) -> None:
+    inner = message(id=None, error={"code": 1, "message": "x"})
+    found = check(Checker(DEFAULT[0]), {"direction": direction, "message": inner})
+    assert [v.path for v in found] == ["$"]
+    assert "direction is neither" in found[0].message
+
+
+@each_row
+def test_method_of_another_revision_is_named(row: Revision) -> None:
+    strange = "initialize" if not row.handshake else "server/discover"
+    found = check(Checker(row), message(id=1, method=strange))
+    assert [v.path for v in found] == ["$.method"]
+    assert all((r.name in found[0].message) == (r is row or strange in r.methods) for r in DEFAULT)
+
+
+@each_row
+def test_ids(row: Revision) -> None:
+    call = {"method": PING_LIKE, "params": stated(row)}
+    lists = result(row, {"tools": [], **({} if row.handshake else {"ttlMs": 0, "cacheScope": "public"})})
+    again = [(4, PING_LIKE, "$.id")] if row.id_unique_in_session else []
+    lines = [
+        message(id=1, **call),
+        message(id="1", **call),
+        message(id=1, result=lists),
+        message(id=1, **call),
+    ]
+    assert places(check(Checker(row), *lines)) == again
+    assert places(check(Checker(row), *lines[:2], lines[0])) == [(3, PING_LIKE, "$.id")]
+    twice = [lines[0], lines[2], lines[2]]
+    assert places(check(Checker(row), *twice)) == [(3, None, "$.id")]
+    refused = message(id=1, error={"code": -32601, "message": "x"})
+    assert check(Checker(row), lines[0], refused) == []
+
+
+@each_session
+@pytest.mark.parametrize("known", [True, False])
+def test_both_sides_may_use_the_same_id(row: Revision, known: bool) -> None:
+    """BASE-3: the results are told apart by their direction, or by what they fit."""
+    lines = [
+        went(UP, id=1, method="tools/list"),
+        went(DOWN, id=1, method="roots/list"),
+        went(UP, id=1, result={"roots": []}),
+        went(DOWN, id=1, result={"tools": []}),
+    ]
+    assert check(Checker(row), *(lines if known else [line["message"] for line in lines])) == []
+    lines[2] = went(UP, id=1, result={"tools": []})
+    if known:
+        assert places(check(Checker(row), *lines)) == [(3, "roots/list", "$.result.roots")]
+
+
+@each_row
+def test_batches_where_there_are_any(row: Revision) -> None:
+    """BATCH-6."""
+    bad = message(method="notifications/progress", params={"progressToken": 1})
+    found = check(Checker(row), [message(id=1, method="tools/list", params=stated(row)), bad])
+    wanted = (1, "notifications/progress", "$.params.progress") if row.accepts_batch else (1, None, "$")
+    assert places(found) == [wanted]
+
+
+# -- the revision ----------------------------------------------------------------------------------------
+
+
+def opening(asked: str, answered: str) -> list[Any]:
+    who = {"name": "x", "version": "1"}
+    params = {"protocolVersion": asked, "capabilities": {}, "clientInfo": who}
+    answer = {"protocolVersion": answered, "capabilities": {}, "serverInfo": who}
+    return [
+        message(id=1, method="initialize", params=params),
+        message(id=1, result=answer),
+        message(method="notifications/initialized"),
+    ]
+
+
+@each_session
+@pytest.mark.parametrize("asked", [*(row.version for row in DEFAULT), "1999-01-01"])
+def test_auto_takes_the_revision_that_is_answered(row: Revision, asked: str) -> None:
+    checker = Checker()
+    found = check(checker, *opening(asked, row.version), message(id=2, method="tools/list"))
+    assert found == []
+    assert row.name in checker.revisions
+    found = checker.feed(9, json.dumps(message(id=3, method="elicitation/create")).encode())
+    assert ("no method" in found[0].message) == ("elicitation/create" not in row.methods)
+    assert row.name in found[0].message or found[0].path == "$.params"
+
+
+@each_session
+@pytest.mark.parametrize("modern", MODERN, ids=lambda row: row.name)
+def test_auto_after_a_probe_that_was_refused(row: Revision, modern: Revision) -> None:
+    probe = message(id=0, method="server/discover", params=stated(modern))
+    refused = message(id=0, error={"code": -32601, "message": "x"})
+    checker = Checker()
+    found = check(checker, probe, refused, *opening(row.version, row.version))
+    assert found == []
+    assert checker.revisions == (row.name, modern.name)
+
+
+@each_modern
+def test_auto_takes_the_version_that_is_stated(row: Revision) -> None:
+    """MOD-3."""
+    checker = Checker()
+    good = message(id=1, method="tools/list", params=stated(row))
+    note = message(method="notifications/progress", params={"progressToken": 1})
+    assert places(check(checker, good, note)) == [(2, "notifications/progress", "$.params.progress")]
+    assert checker.revisions == (row.name,)
+    good["params"]["_meta"][VERSION_KEY] = "1999-01-01"
+    found = check(Checker(), good)
+    assert [v.path for v in found] == [f'$.params._meta["{VERSION_KEY}"]']
+
+
+def test_auto_without_a_revision_says_so_once() -> None:
+    lines = [message(id=1, method="tools/list"), message(id=2, method="x"), message(id=1, result={})]
+    found = check(Checker(), *lines)
+    assert places(found) == [(1, "tools/list", "$")]
+
+
+def test_versions_that_do_not_fit() -> None:
+    first, second = SESSIONS[:2]
+    found = check(Checker(second), *opening(first.version, first.version))
+    assert places(found) == [(2, "initialize", "$.result.protocolVersion")]
+    for answered in ("1999-01-01", MODERN[0].version):
+        found = check(Checker(), *opening(first.version, answered))
+        assert places(found) == [(2, "initialize", "$.result.protocolVersion")]
+
+
+JSON: Final = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: (
+        st.lists(inner)
+        | st.dictionaries(
+            st.sampled_from(
+                ["jsonrpc", "id", "method", "params", "result", "error", "_meta", "message", "direction"]
+            ),
+            inner,
+        )
+    ),
+)
+MESSAGES: Final = st.fixed_dictionaries(
+    {"jsonrpc": st.just("2.0")},
+    optional={
+        "id": st.sampled_from([1, "1", 1.0, None]) | JSON,
+        "method": st.sampled_from(["initialize", "tools/call", "ping", "server/discover"]) | JSON,
+        "params": JSON,
+        "result": JSON,
+        "error": JSON,
+    },
+)
+
+
+@given(st.lists(st.binary() | JSON | MESSAGES), st.sampled_from([None, *DEFAULT]))
+def test_nothing_raises(lines: list[Any], row: Revision | None) -> None:
+    """BASE-10."""
+    check(Checker(row), *lines)
+
+
+def test_deep_values_take_no_time() -> None:
+    deep: Any = float("inf")
+    for _ in range(60):
+        deep = {"a": deep}
+    text = json.dumps(message(id=1, method="tools/call", params={"name": 5, "arguments": {"a": deep}}))
+    data = text.replace("Infinity", "1e999").encode()
+    assert "$.params.name" in [v.path for v in Checker(DEFAULT[0]).feed(1, data)]
+
+
+# -- the command -----------------------------------------------------------------------------------------
+
+
+def invoke(*arguments: str, text: bytes | None = None) -> Result:
+    return CliRunner().invoke(main, ["validate", *arguments], input=text, catch_exceptions=False)
+
+
+def written(folder: Path, *lines: Any) -> str:
+    path = folder / "transcript.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return str(path)
+
+
+@each_session
+def test_command(row: Revision, tmp_path: Path) -> None:
+    clean = written(tmp_path, *opening(row.version, row.version), message(id=2, method="tools/list"))
+    for name in (row.name, "auto"):
+        done = invoke(clean, "--revision", name)
+        assert (done.exit_code, done.stderr) == (0, "")
+        assert done.stdout == f"0 violations in 4 messages against {row.name}; 1 unanswered\n"
+    dirty = written(tmp_path, *opening(row.version, row.version), message(id=2, method="tools/\x1b[2J\n"))
+    done = invoke(dirty, "--revision", "auto")
+    assert done.exit_code == 1
+    header, line, summary = done.stdout.splitlines()
+    assert header.split("\t") == ["LINE", "METHOD", "PATH", "VIOLATION"]
+    assert line.split("\t")[:3] == ["4", r"tools/\x1b[2J\n", "$.method"]
+    assert summary.startswith("1 violation in 4 messages")
+    done = invoke("-", "--revision", row.name, "--json", text=Path(dirty).read_bytes())
+    assert done.exit_code == 1
+    document = json.loads(done.stdout)
+    assert (document["format"], document["revisions"]) == (1, [row.name])
+    assert (document["messages"], document["unanswered"]) == (4, 1)
+    (violation,) = document["violations"]
+    assert list(violation) == ["line", "method", "path", "message"]
+    assert (violation["line"], violation["path"]) == (4, "$.method")
+
+
+def test_command_that_cannot_do_it(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    assert invoke(str(tmp_path / "empty"), "--revision", "latest").exit_code == 0
+    assert invoke(str(tmp_path / "empty")).exit_code == 2
+    assert invoke("--revision", "auto").exit_code == 2
+    unknown = invoke(str(tmp_path / "empty"), "--revision", "\x1b1999")
+    assert unknown.exit_code == 2
+    assert DEFAULT[0].name in unknown.stderr
+    for bad in (tmp_path / "missing", tmp_path, "\0"):
+        done = invoke(str(bad), "--revision", "auto")
+        assert (done.exit_code, done.stdout) == (3, "")
+        assert done.stderr.startswith("Error: cannot read")
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_command_cuts_off_lines_without_end(tmp_path: Path) -> None:
+    path = tmp_path / "long"
+    with path.open("wb") as file:
+        file.write(b"x" * (2 * MAX_LINE + 10) + b"\n{\n")
+    document = json.loads(invoke(str(path), "--revision", "latest", "--json").stdout)
+    assert [v["line"] for v in document["violations"]] == [1, 2]
