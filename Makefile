@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PYTHON_CODE := runtime codegen tests benchmarks examples
 
-.PHONY: setup generate check lint types imports generated test bench clean
+.PHONY: setup generate check lint types imports generated test interop bench clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -46,11 +46,25 @@ generated: setup
 test: setup
 	$(BIN)/pytest -n auto
 
+# Releases of the official Python SDK, each in an environment of its own, as peers for tests/interop.
+OLD_SDKS := 1.8.1 1.9.4 1.10.1
+NEW_SDKS := 1.23.3 2.3.0
+
+interop: setup $(OLD_SDKS:%=.interop/%/.ready) $(NEW_SDKS:%=.interop/%/.ready)
+	$(BIN)/pytest tests/interop
+
+$(OLD_SDKS:%=.interop/%/.ready): PINS := pydantic==2.11.7
+
+.interop/%/.ready:
+	$(PYTHON) -m venv .interop/$*
+	.interop/$*/bin/python -m pip install --quiet --disable-pip-version-check mcp==$* $(PINS)
+	@touch $@
+
 bench: setup
 	$(BIN)/python benchmarks/imports.py
 	$(BIN)/python benchmarks/generate.py
 	$(BIN)/python benchmarks/stdio.py
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .interop build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -33,7 +33,10 @@ class Handler(mcprev.ServerHandler):
         """Add, and say so."""
         arguments = params.arguments or {}
         await ctx.log("info", f"adding for a client that speaks {ctx.revision}")
-        total = arguments["a"] + arguments["b"]
+        try:
+            total = arguments["a"] + arguments["b"]
+        except (KeyError, TypeError):
+            raise mcprev.InvalidParams("add takes two numbers, a and b") from None
         return models.CallToolResult(content=[models.TextContent(text=str(total))], structured_content=total)
 
 
