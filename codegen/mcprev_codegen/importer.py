@@ -34,7 +34,7 @@ def import_schema(
     Raises `CodegenError`, with nothing written, when the file cannot be read, parsed or attributed.
     """
     if not _REVISION.fullmatch(revision):
-        raise InputError(f"'{revision}' is no name for a revision: use a date such as 2025-11-25, or 'draft'")
+        raise InputError(f"'{revision}' is no name for a revision: use its date (YYYY-MM-DD) or 'draft'")
     data = _read(source)
     try:
         module = ir.contract(typescript.parse(data.decode("utf-8"), source))
