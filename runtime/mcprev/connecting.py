@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from mcprev.client import TIMEOUT, TOTAL, Client, ClientHandler
 from mcprev.convert import Kind, convert, initialize_to_discover
-from mcprev.driver import Connection
+from mcprev.driver import Connection, Desk
 from mcprev.errors import (
     ConnectionLost,
     ConversionError,
@@ -30,6 +30,7 @@ from mcprev.protocol.plan import Discover, Fail, How, Initialize, Outcome, Plan,
 from mcprev.protocol.sides import ClientSide
 from mcprev.revisions import LATEST, Era, revision
 from mcprev.serving import ClientDesk
+from mcprev.transports.lines import LineConnection
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -47,8 +48,8 @@ logger: Final = logging.getLogger("mcprev.client")
 class Target(Protocol):
     """A server that can be connected to."""
 
-    async def open(self, connection: Connection, /) -> None:
-        """Start it, if need be, and tie a transport to the connection. Raises `TransportError`."""
+    async def open(self, side: ClientSide, desk: Desk, /) -> Connection:
+        """Start it, if need be, and connect an engine to it. Raises `TransportError`."""
         ...
 
     async def close(self) -> None:
@@ -63,12 +64,14 @@ class memory:  # noqa: N801 - called like a function, as `stdio` is
         self._server = server
         self._connection: Connection | None = None
 
-    async def open(self, connection: Connection, /) -> None:
+    async def open(self, side: ClientSide, desk: Desk, /) -> Connection:
         """Join the two ends."""
         from mcprev.transports.memory import join
 
         self._connection = self._server.connection()
+        connection = LineConnection(side, desk, logger, linger=0)
         join(connection, self._connection)
+        return connection
 
     async def close(self) -> None:
         """End the server's end."""
@@ -179,14 +182,13 @@ class _Attempt:
     async def spawn(self) -> None:
         """Open a connection, also in the place of one that ended."""
         await self.close()
-        self._connection = Connection(ClientSide(self._identity), self.desk, logger, linger=0)
-        await self._target.open(self._connection)
+        self._connection = await self._target.open(ClientSide(self._identity), self.desk)
 
     async def close(self) -> None:
         """End what is open."""
         if self._connection is not None:
             await self._connection.aclose()
-            await self._target.close()
+        await self._target.close()
 
     async def run(self, plan: Plan) -> Plan:
         """Follow a plan to its end. Raises `NegotiationError`."""

@@ -15,7 +15,8 @@ from mcprev.convert import Kind, convert, converter, request_for
 from mcprev.errors import ConversionError, InvalidParams, Json, RemoteProtocolError
 from mcprev.protocol import mrtr
 from mcprev.protocol.handshake import SEVERITY, HandshakeServer
-from mcprev.protocol.peer import PROGRESS, Inbound
+from mcprev.protocol.link import Inbound
+from mcprev.protocol.peer import PROGRESS
 from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, missing_capability
 from mcprev.protocol.subscriptions import Changed
 from mcprev.revisions import LATEST
@@ -68,7 +69,7 @@ class _Talk:
         params = convert(params, PROGRESS, Kind.PARAMS, from_=LATEST, to=inbound.row)
         if inbound.peer.progress(inbound, params):
             self._connection.pump()
-            await self._connection.drain()
+            await self._connection.drain(inbound)
 
 
 class Context(_Talk):
@@ -132,7 +133,7 @@ class Context(_Talk):
             params["logger"] = logger
         inbound.peer.send_notification(LOG, params, inbound)
         self._connection.pump()
-        await self._connection.drain()
+        await self._connection.drain(inbound)
 
     def changed(self, what: Changed | str, uri: str | None = None) -> None:
         """Tell every client that wants to know of a change; see `Server.changed`."""

@@ -1,10 +1,9 @@
-"""Moves bytes and time: one asyncio protocol for each connection, one task for each request (design §10.4).
+"""Drives an engine: one connection, one task for each request, one timer (design §10.4).
 
-PING-1, CANC-2, CANC-7, LIFE-18, STDIO-6, STDIO-9. Bytes become messages in `data_received` and go straight to
-the engine; `ping` and `cancelled` are therefore never behind a handler. What is to be sent is written once for
-each turn of the loop. Reading pauses while the peer does not read what it is sent, but never while this side
-waits for an answer: the answer may be what would end the waiting. It does not pause because too much waits to be
-served, for then a cancellation could not be read either; beyond a bound, requests are refused.
+PING-1, CANC-2, CANC-7, LIFE-18, STDIO-6. A transport hands messages to the engine as they come, so that `ping` and
+`cancelled` are never behind a handler; what is to be sent is written once for each turn of the loop. How it is
+written is the transport's: `transports.lines` has one stream for everything, HTTP one for each request. Beyond a
+bound requests are refused instead of not being read, for then a cancellation could not be read either.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol, cast
 
-from typing_extensions import override
-
 from mcprev.errors import ConnectionLost, InternalError, Json, McpError, RequestTimeout
 from mcprev.protocol.correlate import Call
-from mcprev.protocol.peer import (
+from mcprev.protocol.link import (
     Aborted,
     Answered,
+    Channel,
+    Dropped,
     Event,
     Failed,
     Inbound,
@@ -33,7 +32,6 @@ from mcprev.protocol.peer import (
     TimedOut,
 )
 from mcprev.protocol.sides import Side
-from mcprev.wire.jsonrpc import MAX_LINE, LineBuffer, Malformed, parse
 
 MAX_HANDLERS: Final = 1024
 """How many requests of one connection are served at a time; more wait their turn (STDIO-9)."""
@@ -73,8 +71,8 @@ class Waiter:
         self.stream = stream
 
 
-class Connection(asyncio.Protocol):
-    """One connection of either role, over any transport that moves lines."""
+class Connection:
+    """One connection of either role; a subclass for each way to move messages says how they are sent."""
 
     def __init__(
         self,
@@ -82,7 +80,6 @@ class Connection(asyncio.Protocol):
         desk: Desk,
         logger: logging.Logger,
         *,
-        max_line: int = MAX_LINE,
         max_handlers: int = MAX_HANDLERS,
         linger: float = LINGER,
     ) -> None:
@@ -93,14 +90,11 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._desk = desk
         self._link = side.link
-        self._lines = LineBuffer(max_line)
         self._linger = linger
-        self._transport: asyncio.Transport | None = None
         self._error: ConnectionLost | None = None
         self._flush_due = False
-        self._blocked = False
-        self._paused = False
-        self._writable: asyncio.Future[None] | None = None
+        self._sendable = False
+        """Whether there is a transport that takes what is to be sent."""
         self._max_handlers = max_handlers
         self._queue: deque[Inbound | Notified] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -114,6 +108,7 @@ class Connection(asyncio.Protocol):
             Answered: self._on_answered,
             Failed: self._on_failed,
             TimedOut: self._on_timed_out,
+            Dropped: self._on_dropped,
             Progressed: self._on_progressed,
             Streamed: self._on_streamed,
             Opened: self._on_opened,
@@ -125,34 +120,20 @@ class Connection(asyncio.Protocol):
         """Why the connection ended; None while it has not."""
         return self._error
 
-    # -- bytes in and out ----------------------------------------------------------------------------------
+    # -- for transports ------------------------------------------------------------------------------------
 
-    @override
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-        self.pump()
+    def _send(self, sends: list[tuple[Channel, bytes]]) -> None:
+        """Send messages, each on the channel it belongs to."""
+        raise NotImplementedError
 
-    @override
-    def data_received(self, data: bytes) -> None:
-        now, link, receive = self._loop.time(), self._link, self.side.receive
-        for line in self._lines.feed(data):
-            message = (
-                line if line.__class__ is Malformed else parse(cast("bytes", line), batch=link.accepts_batch)
-            )
-            receive(cast("Any", message), now)
-        self.pump()
+    async def drain(self, channel: Channel = None) -> None:
+        """Wait while the peer does not read what it is sent on a channel."""
 
-    @override
-    def eof_received(self) -> bool:
-        """Nothing more will come: no call can be answered, but what runs may finish."""
-        rest = self._lines.finish()
-        if rest is not None:
-            self.side.receive(parse(rest, batch=self._link.accepts_batch), self._loop.time())
-        self._fail_calls(ConnectionLost("the peer closed the connection", in_flight=True, retry_safe=False))
-        self.pump()
-        if self._ending is None:
-            self._ending = self._loop.create_task(self._end(self._linger))
-        return True
+    def _waiting(self) -> None:
+        """A call of this side begins to wait."""
+
+    async def _shut(self) -> None:
+        """Write what is held and let the transport go, within bounded time."""
 
     def pump(self) -> None:
         """Act on what has happened, and see to it that what is to be sent is written in this turn of the loop."""
@@ -162,50 +143,20 @@ class Connection(asyncio.Protocol):
             link.events = []
             for event in events:
                 self._on[event.__class__](event)
-        if link.sends and not self._flush_due and self._transport is not None:
+        if link.sends and not self._flush_due and self._sendable:
             self._flush_due = True
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._flush_due = False
-        sends, transport = self._link.sends, self._transport
-        if not sends or transport is None:
+        sends = self._link.sends
+        if not sends or not self._sendable:
             return
         self._link.sends = []
-        lines = [message for _, message in sends]
         if self.logger.isEnabledFor(logging.DEBUG):
-            for line in lines:
-                self.logger.debug("sent %.2000r", line)
-        lines.append(b"")
-        if not transport.is_closing():
-            transport.write(b"\n".join(lines))
-
-    @override
-    def pause_writing(self) -> None:
-        self._blocked = True
-        self._throttle()
-
-    @override
-    def resume_writing(self) -> None:
-        self._blocked = False
-        if self._writable is not None and not self._writable.done():
-            self._writable.set_result(None)
-        self._throttle()
-
-    async def drain(self) -> None:
-        """Wait while the peer does not read what it is sent."""
-        while self._blocked:
-            if self._writable is None or self._writable.done():
-                self._writable = self._loop.create_future()
-            await asyncio.shield(self._writable)
-
-    def _throttle(self) -> None:
-        pause = self._blocked and not self.side.waiting
-        transport = self._transport
-        if pause is self._paused or transport is None or transport.is_closing():
-            return
-        self._paused = pause
-        (transport.pause_reading if pause else transport.resume_reading)()
+            for _, message in sends:
+                self.logger.debug("sent %.2000r", message)
+        self._send(sends)
 
     # -- requests of the peer's ----------------------------------------------------------------------------
 
@@ -270,8 +221,7 @@ class Connection(asyncio.Protocol):
         call.handle = Waiter(future, progress, stream)
         self.pump()
         self._arm()
-        if self._paused:
-            self._throttle()
+        self._waiting()
         try:
             return await future
         except asyncio.CancelledError:
@@ -294,6 +244,9 @@ class Connection(asyncio.Protocol):
     def _on_timed_out(self, event: TimedOut) -> None:
         message = f"no answer to '{event.call.method}' within {event.elapsed:.3g} s ({event.kind} timeout)"
         self._reject(event.call, RequestTimeout(message, elapsed=event.elapsed, kind=event.kind))
+
+    def _on_dropped(self, event: Dropped) -> None:
+        """The stream of a call that was given up can be closed."""
 
     def _reject(self, call: Call, error: McpError) -> None:
         waiter = call.handle
@@ -338,13 +291,12 @@ class Connection(asyncio.Protocol):
 
     # -- the end -------------------------------------------------------------------------------------------
 
-    @override
-    def connection_lost(self, exc: Exception | None) -> None:
+    def ended(self, error: ConnectionLost | None) -> None:
+        """The transport is gone: whoever waits learns of it before anything else is torn down (design §10.4)."""
         if not self._lost.done():
             self._lost.set_result(None)
         if self._error is None:
-            self._error = _as_lost(exc)
-        # Whoever waits learns of it before anything else is torn down (design §10.4, rule 3).
+            self._error = error or ConnectionLost("the connection ended", in_flight=True, retry_safe=False)
         self.side.lost(self._error)
         self.pump()
         self._queue.clear()
@@ -352,11 +304,12 @@ class Connection(asyncio.Protocol):
             self._stop(task)
         if self._timer is not None:
             self._timer.cancel()
-        if self._writable is not None and not self._writable.done():
-            self._writable.set_result(None)
-        self._blocked = False
+        self._sendable = False
+        self._end_soon(0)
+
+    def _end_soon(self, linger: float) -> None:
         if self._ending is None:
-            self._ending = self._loop.create_task(self._end(0))
+            self._ending = self._loop.create_task(self._end(linger))
 
     def _fail_calls(self, error: ConnectionLost) -> None:
         self._error = error
@@ -371,11 +324,7 @@ class Connection(asyncio.Protocol):
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=CLOSE)
         self._flush()
-        if self._transport is not None:
-            self._transport.close()
-            await asyncio.wait({self._lost}, timeout=CLOSE)
-            if not self._lost.done():
-                self._transport.abort()
+        await self._shut()
         if not self.closed.done():
             self.closed.set_result(None)
 
@@ -387,11 +336,9 @@ class Connection(asyncio.Protocol):
             )
         self.side.end()
         self.pump()
-        if self._ending is None:
-            self._ending = self._loop.create_task(self._end(0))
-        await asyncio.shield(self._ending)
-        self.side.lost(self._error or _as_lost(None))
-        self.pump()
+        self._end_soon(0)
+        await asyncio.shield(cast("asyncio.Task[None]", self._ending))
+        self.ended(None)
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run something for as long as the connection lasts."""
@@ -399,11 +346,3 @@ class Connection(asyncio.Protocol):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def _as_lost(exc: Exception | None) -> ConnectionLost:
-    """Why a connection ended, as callers learn of it."""
-    if isinstance(exc, ConnectionLost):
-        return exc
-    why = "the connection ended" if exc is None else f"the connection ended: {exc}"
-    return ConnectionLost(why, in_flight=True, retry_safe=False)

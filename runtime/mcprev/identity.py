@@ -15,7 +15,8 @@ from typing_extensions import override
 from mcprev.convert import Kind as Payload
 from mcprev.convert import convert
 from mcprev.errors import Json
-from mcprev.protocol.peer import Kind, declares
+from mcprev.protocol.link import Kind
+from mcprev.protocol.peer import declares
 from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION
 from mcprev.protocol.subscriptions import BY_METHOD, LISTEN
 from mcprev.revisions import LATEST, Revision, load

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from mcprev.convert import listens_to, subscribed_resources
 from mcprev.errors import Json, McpError
-from mcprev.protocol.peer import Streamed
+from mcprev.protocol.link import Streamed
 from mcprev.protocol.subscriptions import ACKNOWLEDGED, BY_METHOD, LISTEN, Changed
 
 if TYPE_CHECKING:

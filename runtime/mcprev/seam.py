@@ -24,7 +24,7 @@ from mcprev.errors import (
     RpcError,
 )
 from mcprev.identity import Identity, bindings
-from mcprev.protocol.peer import Inbound
+from mcprev.protocol.link import Inbound
 from mcprev.revisions import Revision
 from mcprev_types import MethodNotHandled, Model
 

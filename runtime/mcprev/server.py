@@ -19,13 +19,14 @@ from mcprev.errors import ConversionError, Json, LocalProtocolError
 from mcprev.identity import ServerIdentity, overridden
 from mcprev.protocol import mrtr
 from mcprev.protocol.handshake import HandshakeServer
-from mcprev.protocol.peer import Inbound, Notified
+from mcprev.protocol.link import Inbound, Notified
 from mcprev.protocol.request_state import RequestStates
 from mcprev.protocol.sides import ServerSide
 from mcprev.protocol.stateless import CLIENT_CAPABILITIES, INPUT_REQUIRED, VERSION
 from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.revisions import LATEST, Revision, revision, select
 from mcprev.seam import Route, Routes, answer_failure, to_wire
+from mcprev.transports.lines import LineConnection
 from mcprev.wire.jsonrpc import MAX_LINE
 from mcprev_types.latest import dispatch
 
@@ -94,14 +95,18 @@ class Server:
 
     # -- connections ---------------------------------------------------------------------------------------
 
-    def connection(self) -> Connection:
+    def connection(self) -> LineConnection:
         """The protocol for one more peer, to be given to a transport of the running event loop."""
-        made = Connection(
+        made = LineConnection(
             ServerSide(self.identity), self, _logger, max_line=self._max_line, max_handlers=self._max_handlers
         )
-        self._connections.add(made)
-        made.closed.add_done_callback(lambda _: self._connections.discard(made))
+        self.keep(made)
         return made
+
+    def keep(self, connection: Connection) -> None:
+        """Tell a connection of changes for as long as it lasts."""
+        self._connections.add(connection)
+        connection.closed.add_done_callback(lambda _: self._connections.discard(connection))
 
     def run_stdio(self) -> None:
         """Serve one client on stdin and stdout until it closes them. Blocks, and must not run inside a loop."""

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from mcprev.context import ClientContext
 from mcprev.errors import InternalError, RemoteProtocolError
 from mcprev.identity import ClientIdentity
-from mcprev.protocol.peer import Inbound, Notified
+from mcprev.protocol.link import Inbound, Notified
 from mcprev.protocol.subscriptions import BY_METHOD
 from mcprev.seam import Routes, answer_failure, reader, to_wire
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from engine.fakes import FakeClient, FakeServer
 from mcprev.driver import Connection
-from mcprev.protocol.peer import Inbound, Notified
+from mcprev.protocol.link import Inbound, Notified
 from mcprev.protocol.sides import ClientSide, ServerSide
+from mcprev.transports.lines import LineConnection
 from mcprev.transports.memory import join
 
 
@@ -72,17 +73,17 @@ class RawPeer(asyncio.Protocol):
         return [json.loads(line) for line in self.data.splitlines()]
 
 
-def server(**bounds: Any) -> tuple[Connection, FakeDesk, RawPeer]:
+def server(**bounds: Any) -> tuple[LineConnection, FakeDesk, RawPeer]:
     """A server's connection, with a peer by hand."""
     desk, peer = FakeDesk(), RawPeer()
-    connection = Connection(ServerSide(FakeServer()), desk, logging.getLogger("mcprev.test"), **bounds)
+    connection = LineConnection(ServerSide(FakeServer()), desk, logging.getLogger("mcprev.test"), **bounds)
     join(connection, peer)
     return connection, desk, peer
 
 
-def client(**bounds: Any) -> tuple[Connection, ClientSide, RawPeer]:
+def client(**bounds: Any) -> tuple[LineConnection, ClientSide, RawPeer]:
     """A client's connection, with a peer by hand."""
     desk, peer, side = FakeDesk(), RawPeer(), ClientSide(FakeClient())
-    connection = Connection(side, desk, logging.getLogger("mcprev.test"), linger=0, **bounds)
+    connection = LineConnection(side, desk, logging.getLogger("mcprev.test"), linger=0, **bounds)
     join(connection, peer)
     return connection, side, peer

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mcprev.errors import Json
-from mcprev.protocol.peer import Event, Kind
+from mcprev.protocol.link import Event, Kind
 from mcprev.protocol.sides import ClientSide, ServerSide, Side
 from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION
 from mcprev.revisions import ALL, DEFAULT, LATEST, Revision, select

@@ -22,7 +22,7 @@ from engine.fakes import (
 )
 from mcprev.errors import ConnectionLost, LocalProtocolError, RemoteProtocolError, RpcError
 from mcprev.protocol.handshake import HandshakeClient, HandshakeServer, State
-from mcprev.protocol.peer import (
+from mcprev.protocol.link import (
     Aborted,
     Answered,
     Failed,

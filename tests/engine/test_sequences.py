@@ -23,7 +23,7 @@ from engine.fakes import (
 )
 from mcprev.errors import ConnectionLost
 from mcprev.protocol.correlate import Calls
-from mcprev.protocol.peer import Aborted, Answered, Failed, Inbound, TimedOut
+from mcprev.protocol.link import Aborted, Answered, Failed, Inbound, TimedOut
 from mcprev.protocol.sides import ClientSide, ServerSide
 from mcprev.revisions import DEFAULT, LATEST, Revision
 

@@ -20,7 +20,7 @@ from engine.fakes import (
     result,
 )
 from mcprev.errors import ConnectionLost, LocalProtocolError, RemoteProtocolError
-from mcprev.protocol.peer import Aborted, Answered, Failed, Inbound, Noted, Streamed, TimedOut
+from mcprev.protocol.link import Aborted, Answered, Failed, Inbound, Noted, Streamed, TimedOut
 from mcprev.protocol.sides import ClientSide, ServerSide
 from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION, lacking
 from mcprev.protocol.subscriptions import ACKNOWLEDGED, SUBSCRIPTION_ID, Changed, honoured, wants

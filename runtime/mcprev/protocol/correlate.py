@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from mcprev.errors import Json
+
 _NEVER: Final = float("inf")
 
 
 class Call:
     """A request that is waiting for its answer."""
 
-    __slots__ = ("deadline", "handle", "id", "idle", "limit", "method", "sent_at")
+    __slots__ = ("channel", "deadline", "handle", "id", "idle", "limit", "method", "params", "sent_at")
 
     def __init__(
         self, id_: int, method: str, sent_at: float, idle: float | None, total: float | None
@@ -22,6 +24,10 @@ class Call:
         self.id = id_
         """Its JSON-RPC id, and its progress token where it asked for progress."""
         self.method = method
+        self.params: dict[str, Json] | None = None
+        """What it was sent with."""
+        self.channel: object = None
+        """The request of the peer's on whose behalf it was sent; None for one that stands alone."""
         self.sent_at = sent_at
         self.idle = _NEVER if idle is None else idle
         """Seconds without a sign of life after which it is given up."""

@@ -16,21 +16,9 @@ from typing_extensions import override
 
 from mcprev.errors import InvalidParams, InvalidRequest, Json, LocalProtocolError
 from mcprev.protocol.correlate import Call
+from mcprev.protocol.link import Bundle, Channel, Inbound, Kind, Link, Local, Opened
 from mcprev.protocol.negotiate import Refusal, answer_initialize
-from mcprev.protocol.peer import (
-    CANCELLED,
-    PROGRESS,
-    Bundle,
-    Channel,
-    Inbound,
-    Kind,
-    Link,
-    Local,
-    Opened,
-    Peer,
-    declares,
-    unknown_method,
-)
+from mcprev.protocol.peer import CANCELLED, PROGRESS, Peer, declares, unknown_method
 from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.revisions import Revision
 from mcprev.wire import jsonrpc
@@ -128,7 +116,7 @@ class Handshake(Peer):
 
     def pong(self, message: Request, batch: Bundle | None) -> None:
         """Answered here and now, whatever else goes on (PING-1)."""
-        self.link.reply(None, batch, jsonrpc.encode_result(message.id, {}))
+        self.link.reply(message, batch, jsonrpc.encode_result(message.id, {}))
 
     def serve(self, message: Request, batch: Bundle | None) -> None:
         """For the handler."""
@@ -248,7 +236,7 @@ class HandshakeServer(Handshake):
         info = params.get("clientInfo")
         self.client_info = cast("dict[str, Json]", info) if isinstance(info, dict) else {}
         self._agree(row, params.get("capabilities"), State.OPENING)
-        self.link.reply(None, None, jsonrpc.encode_result(message.id, self.local.hello(row)))
+        self.link.reply(message, None, jsonrpc.encode_result(message.id, self.local.hello(row)))
 
     def again(self, message: Request, batch: Bundle | None) -> None:
         """A session is opened once (LIFE-15)."""

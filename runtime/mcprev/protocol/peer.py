@@ -1,262 +1,45 @@
-"""What both engines are made of: a connection's shared tables, its events, and requests in both directions.
+"""What both engines are made of: requests in both directions, over what `link` holds.
 
 BASE-5, BASE-8, BASE-9, CANC-1..6, PROG-1..3, LIFE-18. Engines are pure: messages and the time go in, events
 and sends come out and are drained; nothing here waits, calls back or looks at a clock.
-
-One connection has one `Link`. On a pipe that serves both eras two engines share it, so that an id means one
-request whichever engine speaks, and a cancellation finds what it cancels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import Enum, auto
-from typing import Any, Final, Protocol, TypeAlias, cast
+from typing import Any, Final, cast
 
 from mcprev.errors import (
-    ConnectionLost,
     InvalidRequest,
     Json,
     LocalProtocolError,
-    McpError,
     MethodNotFound,
     RemoteProtocolError,
     RpcError,
 )
-from mcprev.protocol.correlate import Call, Calls
+from mcprev.protocol.correlate import Call
+from mcprev.protocol.link import (
+    Aborted,
+    Answered,
+    Bundle,
+    Channel,
+    Dropped,
+    Failed,
+    Inbound,
+    Link,
+    Local,
+    Notified,
+    Progressed,
+    TimedOut,
+)
 from mcprev.revisions import Revision
 from mcprev.wire import jsonrpc
-from mcprev.wire.jsonrpc import ErrorResponse, Notification, Request, RequestId, Response
+from mcprev.wire.jsonrpc import ErrorResponse, Notification, Request, Response
 
 PROGRESS: Final = "notifications/progress"
 CANCELLED: Final = "notifications/cancelled"
 _NEVER_CANCELLED: Final = frozenset({"initialize", "server/discover"})
 """A session is not open while the first is out, and the second asks a server that may know neither of them."""
-
-
-class Kind(Enum):
-    """What an engine does with a request."""
-
-    SERVED = auto()
-    """It is for the handler."""
-    UNKNOWN = auto()
-    INITIALIZE = auto()
-    PING = auto()
-    SET_LEVEL = auto()
-    SUBSCRIBE = auto()
-    UNSUBSCRIBE = auto()
-    DISCOVER = auto()
-    LISTEN = auto()
-
-
-class Local(Protocol):
-    """What this side says of itself, a pure function of the revision."""
-
-    @property
-    def rows(self) -> tuple[Revision, ...]:
-        """The revisions that configuration allows, oldest first."""
-        ...
-
-    def kinds(self, row: Revision) -> Mapping[str, Kind]:
-        """The requests it serves at a revision; any other is unknown there (SEAM-2)."""
-        ...
-
-    def notifications(self, row: Revision) -> frozenset[str]:
-        """The notifications its handler wants to hear of at a revision."""
-        ...
-
-    def capabilities(self, row: Revision) -> dict[str, Json]:
-        """Its capabilities in the words of a revision (SEAM-3)."""
-        ...
-
-    def hello(self, row: Revision) -> dict[str, Json]:
-        """How it introduces itself: params or result of `initialize`, result of `server/discover`, or the
-        members of a request's `_meta`.
-        """
-        ...
-
-    def requirements(self, method: str) -> Mapping[str, Json]:
-        """The client capabilities without which it refuses a method, in the shape of ClientCapabilities."""
-        ...
-
-
-class Inbound:
-    """A request of the peer's that is being served; as an event: serve it. It is also the channel of whatever
-    belongs to it (progress, log messages, its answer).
-    """
-
-    __slots__ = (
-        "batch", "capabilities", "client_info", "handle", "id", "level", "listen", "method", "open", "params",
-        "peer", "progress", "row", "token",
-    )  # fmt: skip
-
-    def __init__(
-        self, peer: Peer, row: Revision, request: Request, batch: Bundle | None, capabilities: dict[str, Json]
-    ) -> None:
-        self.peer = peer
-        self.row = row
-        self.id = request.id
-        self.method = request.method
-        self.params = request.params
-        self.batch = batch
-        self.capabilities = capabilities
-        """What the peer declared, in the words of its revision."""
-        self.client_info: dict[str, Json] | None = None
-        self.level: str | None = None
-        """The log level it asked for, where that is told with each request."""
-        self.listen: dict[str, Json] | None = None
-        """The notifications that a listen stream carries; None for every other request."""
-        self.open = True
-        self.progress = float("-inf")
-        self.token: RequestId | None = None
-        meta = None if self.params is None else self.params.get("_meta")
-        if meta.__class__ is dict:
-            self.token = _token(cast("dict[str, Json]", meta).get("progressToken"))
-        self.handle: object = None
-        """Whatever the driver has running for it."""
-
-
-def _token(value: object) -> RequestId | None:
-    """A progress token, if it is one (PROG-1)."""
-    return value if isinstance(value, str | int | float) and not isinstance(value, bool) else None
-
-
-class Bundle:
-    """The answers to an array of messages, which go out together (BATCH-2)."""
-
-    __slots__ = ("answers", "waiting")
-
-    def __init__(self) -> None:
-        self.answers: list[bytes] = []
-        self.waiting = 1
-
-
-Channel: TypeAlias = Inbound | None
-"""The inbound request whose stream a message belongs to; None for one that stands alone. A transport that has
-no such channel refuses the message instead of losing it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Notified:
-    """The peer sent a notification."""
-
-    row: Revision
-    method: str
-    params: dict[str, Json] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Streamed:
-    """A notification came on the stream that a call of ours opened."""
-
-    call: Call
-    row: Revision
-    method: str
-    params: dict[str, Json]
-
-
-@dataclass(frozen=True, slots=True)
-class Aborted:
-    """A request will not be answered: the peer cancelled it, or is gone."""
-
-    inbound: Inbound
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """A call of ours has its result."""
-
-    call: Call
-    result: dict[str, Json]
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """A call of ours will have no result."""
-
-    call: Call
-    error: McpError
-
-
-@dataclass(frozen=True, slots=True)
-class TimedOut:
-    """A call of ours reached one of its bounds and was given up."""
-
-    call: Call
-    kind: str
-    elapsed: float
-
-
-@dataclass(frozen=True, slots=True)
-class Progressed:
-    """The peer reports on a call of ours."""
-
-    call: Call
-    params: dict[str, Json]
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A session is open at a revision."""
-
-    row: Revision
-
-
-@dataclass(frozen=True, slots=True)
-class Noted:
-    """The peer sent something that has no effect, for the log."""
-
-    what: str
-
-
-Event: TypeAlias = (
-    Inbound | Notified | Streamed | Aborted | Answered | Failed | TimedOut | Progressed | Opened | Noted
-)
-
-
-class Link:
-    """What the engines of one connection share."""
-
-    __slots__ = ("accepts_batch", "calls", "events", "inbound", "sends")
-
-    def __init__(self) -> None:
-        self.accepts_batch = False
-        """Whether an array is a message now (BATCH-6, AMB-16)."""
-        self.calls = Calls()
-        self.inbound: dict[RequestId, Inbound] = {}
-        self.events: list[Event] = []
-        self.sends: list[tuple[Channel, bytes]] = []
-
-    def note(self, what: str) -> None:
-        """Tell the log."""
-        self.events.append(Noted(what))
-
-    def refuse(self, request: Request, error: RpcError, batch: Bundle | None) -> None:
-        """Answer a request that is not taken in."""
-        self.reply(None, batch, jsonrpc.encode_error(request.id, error.to_wire(), null_id=False))
-
-    def reply(self, channel: Channel, batch: Bundle | None, message: bytes) -> None:
-        """Send an answer, or keep it until its batch is complete."""
-        if batch is None:
-            self.sends.append((channel, message))
-        else:
-            batch.answers.append(message)
-
-    def settle(self, batch: Bundle) -> None:
-        """One more member of a batch is done; after the last one the answers go out."""
-        batch.waiting -= 1
-        if not batch.waiting and batch.answers:
-            self.sends.append((None, jsonrpc.encode_batch(batch.answers)))
-
-    def lost(self, error: ConnectionLost) -> None:
-        """The connection is gone: every call fails, every request is dropped."""
-        self.events.extend(Failed(call, error) for call in self.calls.drain())
-        while self.inbound:
-            inbound = self.inbound.popitem()[1]
-            inbound.open = False
-            self.events.append(Aborted(inbound, "the connection ended"))
 
 
 class Peer:
@@ -274,12 +57,14 @@ class Peer:
         self, row: Revision, request: Request, batch: Bundle | None, capabilities: dict[str, Json]
     ) -> Inbound | None:
         """Take a request in; None when one of that id is being served, which is refused."""
-        table = self.link.inbound
-        if request.id in table:
-            self.link.refuse(request, InvalidRequest("a request with this id is in progress"), batch)
-            return None
+        link = self.link
         inbound = Inbound(self, row, request, batch, capabilities)
-        table[request.id] = inbound
+        if link.shared:
+            inbound.key = request.origin
+        if inbound.key in link.inbound:
+            link.refuse(request, InvalidRequest("a request with this id is in progress"), batch)
+            return None
+        link.inbound[inbound.key] = inbound
         if batch is not None:
             batch.waiting += 1
         return inbound
@@ -298,7 +83,7 @@ class Peer:
     def _close(self, inbound: Inbound, message: bytes) -> None:
         inbound.open = False
         link = self.link
-        del link.inbound[inbound.id]
+        del link.inbound[inbound.key]
         if inbound.batch is None:
             link.sends.append((inbound, message))
         else:
@@ -308,16 +93,23 @@ class Peer:
     def abort(self, params: Mapping[str, Json] | None) -> None:
         """The peer cancels one of its requests; what is unknown, finished or malformed has no effect (CANC-3)."""
         id_ = (params or {}).get("requestId")
-        inbound = self.link.inbound.get(id_) if isinstance(id_, str | int | float) else None
-        if inbound is None or isinstance(id_, bool):
+        known = isinstance(id_, str | int | float) and not isinstance(id_, bool) and not self.link.shared
+        inbound = self.link.inbound.get(id_) if known else None
+        if inbound is None:
             self.link.note(f"cancelled a request that is not in progress: {id_!r}")
             return
-        del self.link.inbound[inbound.id]
+        reason = (params or {}).get("reason")
+        self.abandon(inbound, reason if isinstance(reason, str) else "no reason given")
+
+    def abandon(self, inbound: Inbound, reason: str) -> None:
+        """A request is not to be answered any more (CANC-2, HTTPM-6); one that is no longer open is left alone."""
+        if not inbound.open:
+            return
+        del self.link.inbound[inbound.key]
         inbound.open = False
         if inbound.batch is not None:
             self.link.settle(inbound.batch)
-        reason = (params or {}).get("reason")
-        self.link.events.append(Aborted(inbound, reason if isinstance(reason, str) else "no reason given"))
+        self.link.events.append(Aborted(inbound, reason))
 
     def progress(self, inbound: Inbound, params: dict[str, Json]) -> bool:
         """Report on a request; only while it is open, if it asked, and if it got further (PROG-2)."""
@@ -349,7 +141,8 @@ class Peer:
         if progress:
             params = dict(params or {})
             params["_meta"] = {**(params.get("_meta") or {}), "progressToken": call.id}
-        self.link.sends.append((channel, jsonrpc.encode_request(call.id, method, params)))
+        call.params, call.channel = params, channel
+        self.link.sends.append((channel or call, jsonrpc.encode_request(call.id, method, params)))
         return call
 
     def send_notification(self, method: str, params: dict[str, Json] | None, channel: Channel = None) -> None:
@@ -360,18 +153,24 @@ class Peer:
         """Give up a call and tell the peer (CANC-7); one that is answered already is left alone."""
         if call in self.link.calls:
             self.link.calls.close(call.id)
-            self.announce_cancel(call, reason)
+            self._drop(call, reason)
+
+    def _drop(self, call: Call, reason: str) -> None:
+        if self.link.streams:
+            self.link.events.append(Dropped(call))
+        self.announce_cancel(call, reason)
 
     def announce_cancel(self, call: Call, reason: str) -> None:
         """Tell the peer that a call was given up; not while it is open how to speak (LIFE-17, CANC-7)."""
         if call.method not in _NEVER_CANCELLED:
-            self.send_notification(CANCELLED, {"requestId": call.id, "reason": reason})
+            channel = call.channel if isinstance(call.channel, Inbound) and call.channel.open else None
+            self.send_notification(CANCELLED, {"requestId": call.id, "reason": reason}, channel)
 
     def tick(self, now: float) -> None:
         """Give up what has waited too long (LIFE-18, TIME-1)."""
         for call in self.link.calls.due(now):
             kind = call.timed_out(now)
-            self.announce_cancel(call, f"timeout ({kind})")
+            self._drop(call, f"timeout ({kind})")
             self.link.events.append(TimedOut(call, kind, now - call.sent_at))
 
     def answered(self, message: Response | ErrorResponse) -> None:

@@ -11,7 +11,8 @@ from typing_extensions import override
 from mcprev.errors import ConnectionLost, Json, LocalProtocolError, RemoteProtocolError
 from mcprev.protocol.correlate import Call
 from mcprev.protocol.handshake import Handshake, HandshakeClient, HandshakeServer
-from mcprev.protocol.peer import Channel, Event, Failed, Link, Local, Peer
+from mcprev.protocol.link import Channel, Event, Failed, Link, Local
+from mcprev.protocol.peer import Peer
 from mcprev.protocol.stateless import StatelessClient, StatelessServer, is_modern
 from mcprev.protocol.subscriptions import Changed
 from mcprev.revisions import Revision
@@ -195,6 +196,7 @@ class ClientSide(Side):
         if self.session.agreed:
             raise LocalProtocolError("a handshake session is open")
         self._modern = row
+        self._peer = self.stateless
 
     @override
     def receive(self, message: Message | jsonrpc.Batch, now: float) -> None:

@@ -23,21 +23,9 @@ from mcprev.errors import (
 )
 from mcprev.protocol.correlate import Call
 from mcprev.protocol.handshake import SEVERITY
+from mcprev.protocol.link import Failed, Inbound, Kind, Link, Local, Notified, Streamed
 from mcprev.protocol.negotiate import VERSION_KEY, Refusal, check_version, versions
-from mcprev.protocol.peer import (
-    CANCELLED,
-    PROGRESS,
-    Failed,
-    Inbound,
-    Kind,
-    Link,
-    Local,
-    Notified,
-    Peer,
-    Streamed,
-    declares,
-    unknown_method,
-)
+from mcprev.protocol.peer import CANCELLED, PROGRESS, Peer, declares, unknown_method
 from mcprev.protocol.subscriptions import (
     ACKNOWLEDGED,
     CHANGES,
@@ -284,6 +272,12 @@ class StatelessClient(Peer):
         # What the caller set itself goes, except for what describes the connection (META-9).
         params["_meta"] = {**(params.get("_meta") or {}), **self.local.hello(row)}
         return self.send_request(method, params, now, idle=idle, total=total, progress=progress)
+
+    @override
+    def announce_cancel(self, call: Call, reason: str) -> None:
+        """Where a call has a stream of its own, the end of that stream says it (CANC-5, HTTPM-6)."""
+        if not self.link.streams:
+            super().announce_cancel(call, reason)
 
     def request(self, message: Request) -> None:
         """A server has nothing to ask here, and is not answered (BASE-11, BASE-12)."""

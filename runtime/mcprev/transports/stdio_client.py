@@ -7,6 +7,7 @@ of a process group, so that nothing it started outlives the connection. Every wa
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 from collections.abc import Callable, Mapping
@@ -16,9 +17,11 @@ from typing import TYPE_CHECKING, Final, cast
 from typing_extensions import override
 
 from mcprev.errors import ConnectionLost, ProcessExited
+from mcprev.transports.lines import LineConnection
 
 if TYPE_CHECKING:
-    from mcprev.driver import Connection
+    from mcprev.driver import Connection, Desk
+    from mcprev.protocol.sides import ClientSide
 
 INHERITED: Final = (
     "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
@@ -28,6 +31,7 @@ GRACE: Final = 2.0
 """Seconds that a server gets at each stage of being ended: after its stdin was closed, and after SIGTERM."""
 TAIL: Final = 8 * 1024
 """How many bytes of stderr are kept."""
+logger: Final = logging.getLogger("mcprev.client")
 _LAST_WORDS: Final = 0.5
 """Seconds in which a process that is ending may still say something, or tell its exit code."""
 
@@ -56,8 +60,9 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
         self._grace = grace
         self._process: _Process | None = None
 
-    async def open(self, connection: Connection, /) -> None:
+    async def open(self, side: ClientSide, desk: Desk, /) -> Connection:
         """Start the process. Raises `ProcessExited` for a command that cannot be started."""
+        connection = LineConnection(side, desk, logger, linger=0)
         environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
         loop = asyncio.get_running_loop()
         try:
@@ -72,6 +77,7 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
             text = f"cannot start '{self._command[0]}': {error}"
             raise ProcessExited(text, returncode=None, stderr="") from error
         self._process = protocol
+        return connection
 
     @property
     def pid(self) -> int | None:
@@ -92,7 +98,7 @@ class _Process(asyncio.SubprocessProtocol):
     """What the loop tells of the process."""
 
     def __init__(
-        self, connection: Connection, command: tuple[str, ...], stderr: Callable[[bytes], None] | None
+        self, connection: LineConnection, command: tuple[str, ...], stderr: Callable[[bytes], None] | None
     ) -> None:
         self._connection = connection
         self._command = command

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Never, TypeAlias, TypeVar, dataclass_transform
 
@@ -67,6 +67,8 @@ class Request:
     id: RequestId
     method: str
     params: dict[str, Json] | None = None
+    origin: object = field(default=None, compare=False, repr=False)
+    """Whatever a transport knows it by, where one connection has several ways in; set by that transport."""
 
 
 @_message_type

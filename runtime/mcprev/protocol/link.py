@@ -1,0 +1,271 @@
+"""What the engines of one connection share: its tables, its events, and what is being served (BASE-5, CANC-2).
+
+One connection has one `Link`. On a pipe that serves both eras two engines share it, so that an id means one
+request whichever engine speaks, and a cancellation finds what it cancels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+
+from mcprev.errors import ConnectionLost, Json, McpError, RpcError
+from mcprev.protocol.correlate import Call, Calls
+from mcprev.revisions import Revision
+from mcprev.wire import jsonrpc
+from mcprev.wire.jsonrpc import Request, RequestId
+
+if TYPE_CHECKING:
+    from mcprev.protocol.peer import Peer
+
+
+class Kind(Enum):
+    """What an engine does with a request."""
+
+    SERVED = auto()
+    """It is for the handler."""
+    UNKNOWN = auto()
+    INITIALIZE = auto()
+    PING = auto()
+    SET_LEVEL = auto()
+    SUBSCRIBE = auto()
+    UNSUBSCRIBE = auto()
+    DISCOVER = auto()
+    LISTEN = auto()
+
+
+class Local(Protocol):
+    """What this side says of itself, a pure function of the revision."""
+
+    @property
+    def rows(self) -> tuple[Revision, ...]:
+        """The revisions that configuration allows, oldest first."""
+        ...
+
+    def kinds(self, row: Revision) -> Mapping[str, Kind]:
+        """The requests it serves at a revision; any other is unknown there (SEAM-2)."""
+        ...
+
+    def notifications(self, row: Revision) -> frozenset[str]:
+        """The notifications its handler wants to hear of at a revision."""
+        ...
+
+    def capabilities(self, row: Revision) -> dict[str, Json]:
+        """Its capabilities in the words of a revision (SEAM-3)."""
+        ...
+
+    def hello(self, row: Revision) -> dict[str, Json]:
+        """How it introduces itself: params or result of `initialize`, result of `server/discover`, or the
+        members of a request's `_meta`.
+        """
+        ...
+
+    def requirements(self, method: str) -> Mapping[str, Json]:
+        """The client capabilities without which it refuses a method, in the shape of ClientCapabilities."""
+        ...
+
+
+class Inbound:
+    """A request of the peer's that is being served; as an event: serve it. It is also the channel of whatever
+    belongs to it (progress, log messages, its answer).
+    """
+
+    __slots__ = (
+        "batch", "capabilities", "client_info", "handle", "id", "key", "level", "listen", "method", "open",
+        "origin", "params", "peer", "progress", "row", "token",
+    )  # fmt: skip
+
+    def __init__(
+        self, peer: Peer, row: Revision, request: Request, batch: Bundle | None, capabilities: dict[str, Json]
+    ) -> None:
+        self.peer = peer
+        self.row = row
+        self.id = request.id
+        self.method = request.method
+        self.params = request.params
+        self.batch = batch
+        self.origin = request.origin
+        """Whatever the transport knows it by, where one connection has several ways in."""
+        self.key: object = request.id
+        """What it is found by while it is in progress."""
+        self.capabilities = capabilities
+        """What the peer declared, in the words of its revision."""
+        self.client_info: dict[str, Json] | None = None
+        self.level: str | None = None
+        """The log level it asked for, where that is told with each request."""
+        self.listen: dict[str, Json] | None = None
+        """The notifications that a listen stream carries; None for every other request."""
+        self.open = True
+        self.progress = float("-inf")
+        self.token: RequestId | None = None
+        meta = None if self.params is None else self.params.get("_meta")
+        if meta.__class__ is dict:
+            self.token = _token(cast("dict[str, Json]", meta).get("progressToken"))
+        self.handle: object = None
+        """Whatever the driver has running for it."""
+
+
+def _token(value: object) -> RequestId | None:
+    """A progress token, if it is one (PROG-1)."""
+    return value if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+
+
+class Bundle:
+    """The answers to an array of messages, which go out together (BATCH-2)."""
+
+    __slots__ = ("answers", "waiting")
+
+    def __init__(self) -> None:
+        self.answers: list[bytes] = []
+        self.waiting = 1
+
+
+Channel: TypeAlias = Inbound | Request | Call | Bundle | None
+"""What a message belongs to: the request that it answers or serves (a `Request` where it was not taken in), the
+call that it is, the batch that it answers; None for one that stands alone. A pipe has one stream for all of them;
+a transport with several sends each message on one, and refuses one it has no stream for instead of losing it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notified:
+    """The peer sent a notification."""
+
+    row: Revision
+    method: str
+    params: dict[str, Json] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """A notification came on the stream that a call of ours opened."""
+
+    call: Call
+    row: Revision
+    method: str
+    params: dict[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Aborted:
+    """A request will not be answered: the peer cancelled it, or is gone."""
+
+    inbound: Inbound
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A call of ours has its result."""
+
+    call: Call
+    result: dict[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A call of ours will have no result."""
+
+    call: Call
+    error: McpError
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """A call of ours reached one of its bounds and was given up."""
+
+    call: Call
+    kind: str
+    elapsed: float
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A call of ours was given up; told only where a call has a stream of its own, to be closed now."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Progressed:
+    """The peer reports on a call of ours."""
+
+    call: Call
+    params: dict[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A session is open at a revision."""
+
+    row: Revision
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """The peer sent something that has no effect, for the log."""
+
+    what: str
+
+
+Event: TypeAlias = (
+    Inbound
+    | Notified
+    | Streamed
+    | Aborted
+    | Answered
+    | Failed
+    | TimedOut
+    | Dropped
+    | Progressed
+    | Opened
+    | Noted
+)
+
+
+class Link:
+    """What the engines of one connection share."""
+
+    __slots__ = ("accepts_batch", "calls", "events", "inbound", "sends", "shared", "streams")
+
+    def __init__(self) -> None:
+        self.shared = False
+        """Whether several clients send over it: ids mean nothing across them, requests are known by their origin."""
+        self.streams = False
+        """Whether each request has a stream of its own, whose end gives it up (HTTPM-6)."""
+        self.accepts_batch = False
+        """Whether an array is a message now (BATCH-6, AMB-16)."""
+        self.calls = Calls()
+        self.inbound: dict[object, Inbound] = {}
+        self.events: list[Event] = []
+        self.sends: list[tuple[Channel, bytes]] = []
+
+    def note(self, what: str) -> None:
+        """Tell the log."""
+        self.events.append(Noted(what))
+
+    def refuse(self, request: Request, error: RpcError, batch: Bundle | None) -> None:
+        """Answer a request that is not taken in."""
+        self.reply(request, batch, jsonrpc.encode_error(request.id, error.to_wire(), null_id=False))
+
+    def reply(self, channel: Channel, batch: Bundle | None, message: bytes) -> None:
+        """Send an answer, or keep it until its batch is complete."""
+        if batch is None:
+            self.sends.append((channel, message))
+        else:
+            batch.answers.append(message)
+
+    def settle(self, batch: Bundle) -> None:
+        """One more member of a batch is done; after the last one the answers go out."""
+        batch.waiting -= 1
+        if not batch.waiting and batch.answers:
+            self.sends.append((None, jsonrpc.encode_batch(batch.answers)))
+
+    def lost(self, error: ConnectionLost) -> None:
+        """The connection is gone: every call fails, every request is dropped."""
+        self.events.extend(Failed(call, error) for call in self.calls.drain())
+        while self.inbound:
+            inbound = self.inbound.popitem()[1]
+            inbound.open = False
+            self.events.append(Aborted(inbound, "the connection ended"))

@@ -1,0 +1,131 @@
+"""A connection over one stream of lines in each direction: a pipe, a socket, memory (STDIO-1, STDIO-6, STDIO-9, STDIO-11).
+
+Bytes become messages in `data_received`, with no task or queue between. Reading pauses while the peer does not
+read what it is sent, but never while this side waits for an answer: the answer may be what would end the waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, cast
+
+from typing_extensions import override
+
+from mcprev.driver import CLOSE, LINGER, MAX_HANDLERS, Connection, Desk
+from mcprev.errors import ConnectionLost
+from mcprev.protocol.link import Channel
+from mcprev.protocol.sides import Side
+from mcprev.wire.jsonrpc import MAX_LINE, LineBuffer, Malformed, parse
+
+
+class LineConnection(Connection, asyncio.Protocol):
+    """One connection of either role, over any transport that moves lines."""
+
+    def __init__(
+        self,
+        side: Side,
+        desk: Desk,
+        logger: logging.Logger,
+        *,
+        max_line: int = MAX_LINE,
+        max_handlers: int = MAX_HANDLERS,
+        linger: float = LINGER,
+    ) -> None:
+        super().__init__(side, desk, logger, max_handlers=max_handlers, linger=linger)
+        self._lines = LineBuffer(max_line)
+        self._transport: asyncio.Transport | None = None
+        self._blocked = False
+        self._paused = False
+        self._writable: asyncio.Future[None] | None = None
+
+    # -- in ------------------------------------------------------------------------------------------------
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._sendable = True
+        self.pump()
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        now, link, receive = self._loop.time(), self._link, self.side.receive
+        for line in self._lines.feed(data):
+            message = (
+                line if line.__class__ is Malformed else parse(cast("bytes", line), batch=link.accepts_batch)
+            )
+            receive(cast("Any", message), now)
+        self.pump()
+
+    @override
+    def eof_received(self) -> bool:
+        """Nothing more will come: no call can be answered, but what runs may finish."""
+        rest = self._lines.finish()
+        if rest is not None:
+            self.side.receive(parse(rest, batch=self._link.accepts_batch), self._loop.time())
+        self._fail_calls(ConnectionLost("the peer closed the connection", in_flight=True, retry_safe=False))
+        self.pump()
+        self._end_soon(self._linger)
+        return True
+
+    # -- out -----------------------------------------------------------------------------------------------
+
+    @override
+    def _send(self, sends: list[tuple[Channel, bytes]]) -> None:
+        transport = self._transport
+        if transport is not None and not transport.is_closing():
+            lines = [message for _, message in sends]
+            lines.append(b"")
+            transport.write(b"\n".join(lines))
+
+    @override
+    def pause_writing(self) -> None:
+        self._blocked = True
+        self._throttle()
+
+    @override
+    def resume_writing(self) -> None:
+        self._blocked = False
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+        self._throttle()
+
+    @override
+    async def drain(self, channel: Channel = None) -> None:
+        while self._blocked:
+            if self._writable is None or self._writable.done():
+                self._writable = self._loop.create_future()
+            await asyncio.shield(self._writable)
+
+    @override
+    def _waiting(self) -> None:
+        if self._paused:
+            self._throttle()
+
+    def _throttle(self) -> None:
+        pause = self._blocked and not self.side.waiting
+        transport = self._transport
+        if pause is self._paused or transport is None or transport.is_closing():
+            return
+        self._paused = pause
+        (transport.pause_reading if pause else transport.resume_reading)()
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._blocked = False
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+        if exc is None or isinstance(exc, ConnectionLost):
+            self.ended(exc)
+        else:
+            self.ended(ConnectionLost(f"the connection ended: {exc}", in_flight=True, retry_safe=False))
+
+    @override
+    async def _shut(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+            await asyncio.wait({self._lost}, timeout=CLOSE)
+            if not self._lost.done():
+                self._transport.abort()
