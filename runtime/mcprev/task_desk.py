@@ -1,0 +1,408 @@
+"""Requests that are answered with a task and go on by themselves (TASK-1..8, TASKX-1..5, TASKX-6, PROG-4).
+
+One way to write a long-running tool for every revision: the handler is an ordinary one. Where tasks are part of
+the protocol the client decides, and the whole handler runs as a task; where they are an extension the handler does,
+with `ctx.detach()`; for any other client the same call simply takes as long as it takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from mcprev.convert import Kind, convert
+from mcprev.errors import (
+    INTERNAL_MESSAGE,
+    ConversionError,
+    InternalError,
+    InvalidParams,
+    Json,
+    McpError,
+    MethodNotFound,
+    RpcError,
+)
+from mcprev.protocol import mrtr, tasks
+from mcprev.protocol.handshake import HandshakeServer, State
+from mcprev.protocol.link import Inbound
+from mcprev.protocol.stateless import lacking
+from mcprev.protocol.tasks import Support, Task
+from mcprev.revisions import LATEST, Revision
+from mcprev.revisions import Tasks as Place
+from mcprev.tasks import Tasks
+
+if TYPE_CHECKING:
+    from mcprev.context import Context
+    from mcprev.driver import Connection
+
+CALL: Final = "tools/call"
+_PROCESS: Final = secrets.token_hex(8)
+"""What tells this process's sessions from those of others that share a store."""
+logger: Final = logging.getLogger("mcprev.server")
+Run = Callable[["Context", dict[str, Json] | None], Awaitable[dict[str, Json]]]
+"""Runs the handler once, and gives its result in the words of the latest revision."""
+
+
+class Running:
+    """A handler that may be, or has become, a task."""
+
+    def __init__(self, desk: TaskDesk, inbound: Inbound, connection: Connection) -> None:
+        self._desk = desk
+        self._inbound = inbound
+        self._connection = connection
+        self.task: Task | None = None
+        self.handle: asyncio.Task[dict[str, Json]] | None = None
+        loop = asyncio.get_running_loop()
+        self.detached: asyncio.Future[Task] = loop.create_future()
+        self._answers: dict[str, asyncio.Future[dict[str, Json]]] = {}
+        self.taken: set[str] = set()
+        """What is being asked of the client right now."""
+        self._news: asyncio.Future[None] = loop.create_future()
+
+    @property
+    def is_task(self) -> bool:
+        """Whether it has become one."""
+        return self.task is not None
+
+    async def detach(self, ttl: int | None, poll: int | None, message: str | None) -> None:
+        """Become a task: from now on nobody waits for the answer (TASKX-2)."""
+        if self.task is None:
+            task = self._desk.begin(self._inbound, ttl, poll)
+            self._inbound.tells = self._inbound.row.tasks is Place.CORE
+            await self.keep(task if message is None else tasks.say(task, message, time.time()))
+            if not self.detached.done():
+                self.detached.set_result(cast("Task", self.task))
+
+    async def keep(self, task: Task) -> None:
+        """Save what has become of it, and tell whoever waits for that."""
+        before, self.task = self.task, task
+        await self._desk.settings.store.save(task)
+        news, self._news = self._news, asyncio.get_running_loop().create_future()
+        if not news.done():
+            news.set_result(None)
+        if before is not None and before.status is not task.status:
+            self._desk.tell(task, self._inbound, self._connection)
+
+    def end(self) -> None:
+        """Nothing more is reported of it."""
+        self._inbound.tells = False
+
+    async def changed(self) -> None:
+        """Wait until something becomes of it."""
+        await asyncio.shield(self._news)
+
+    async def say(self, message: str) -> None:
+        """What it is at, for people."""
+        if self.task is not None:
+            await self.keep(tasks.say(self.task, message, time.time()))
+
+    async def ask(self, key: str, request: Mapping[str, Json], seconds: float | None) -> dict[str, Json]:
+        """Wait for an answer of the client's, however it comes (TASK-4, TASKX-3)."""
+        task = cast("Task", self.task)
+        future: asyncio.Future[dict[str, Json]] = asyncio.get_running_loop().create_future()
+        asked = tasks.ask(task, key, request, time.time())
+        self._answers[key] = future
+        await self.keep(asked)
+        try:
+            async with asyncio.timeout(seconds):
+                return await future
+        finally:
+            self._answers.pop(key, None)
+            self.taken.discard(key)
+            if key in self.task.asked if self.task else False:
+                await self.keep(tasks.answered(cast("Task", self.task), (key,), time.time()))
+
+    async def answer(self, answers: Mapping[str, dict[str, Json] | McpError]) -> None:
+        """The client answered; what it was not asked is left alone (TASKX-3)."""
+        task = cast("Task", self.task)
+        known = {key: answer for key, answer in answers.items() if key in task.asked}
+        if known:
+            await self.keep(tasks.answered(task, known, time.time()))
+        for key, answer in known.items():
+            future = self._answers.get(key)
+            if future is None or future.done():
+                continue
+            if isinstance(answer, McpError):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
+
+
+class TaskDesk:
+    """Runs what can become a task, and answers what is asked about tasks."""
+
+    def __init__(self, settings: Tasks) -> None:
+        self.settings = settings
+        self._running: dict[str, Running] = {}
+        self._background: set[asyncio.Task[None]] = set()
+        self._methods: Mapping[str, Callable[[Inbound, Context], Awaitable[dict[str, Json]]]] = {
+            tasks.GET: self._get,
+            tasks.RESULT: self._result,
+            tasks.UPDATE: self._update,
+            tasks.CANCEL: self._cancel,
+            tasks.LIST: self._list,
+        }
+
+    def serves(self, row: Revision, method: str) -> bool:
+        """Whether a request is about tasks."""
+        return method in tasks.METHODS[row.tasks]
+
+    async def serve(self, inbound: Inbound, context: Context) -> None:
+        """Answer a request about tasks. Raises `RpcError` for one that is refused."""
+        inbound.peer.finish(inbound, await self._methods[inbound.method](inbound, context))
+
+    def mark(self, result: dict[str, Json], row: Revision) -> dict[str, Json]:
+        """A list of tools that says which of them can run as tasks, where there is a word for it (TOOL-10)."""
+        if row.tasks is not Place.CORE:
+            return result
+        marked = [
+            (
+                {**tool, "execution": {**tool.get("execution", {}), "taskSupport": str(support)}}
+                if (support := self.settings.support(tool.get("name"))) is not Support.FORBIDDEN
+                else tool
+            )
+            for tool in result["tools"]
+        ]
+        return {**result, "tools": marked}
+
+    # -- calls that may become tasks -----------------------------------------------------------------------
+
+    def takes(self, inbound: Inbound, context: Context) -> bool:
+        """Whether a call can become a task. Raises `RpcError` when it must and cannot, or may not (TASK-3)."""
+        params, row = inbound.params or {}, inbound.row
+        if inbound.method != CALL or row.tasks is Place.NONE:
+            return False
+        support = self.settings.support(params.get("name"))
+        if row.tasks is Place.CORE:
+            wants = isinstance(params.get("task"), dict)
+            refused = Support.FORBIDDEN if wants else Support.REQUIRED
+            if support is refused:
+                verb = "cannot" if wants else "can only"
+                raise MethodNotFound(f"the tool '{params.get('name')}' {verb} run as a task")
+            return wants
+        can = not lacking(context.capabilities, tasks.NEEDS)
+        if support is Support.REQUIRED and not can:
+            raise tasks.undeclared()
+        return can and support is not Support.FORBIDDEN
+
+    def begin(self, inbound: Inbound, ttl: int | None, poll: int | None) -> Task:
+        """A task for a request. Raises `InternalError` when too many run, `InvalidParams` for a bad wish."""
+        if len(self._running) >= self.settings.max_running:
+            raise InternalError("too many tasks are running")
+        most = self.settings.ttl if ttl is None else ttl
+        if inbound.row.tasks is Place.CORE:
+            most = tasks.wanted_ttl(inbound.params or {}, most)
+        every = self.settings.poll if poll is None else poll
+        return tasks.begin(
+            time.time(), ttl=most, poll=every, owner=_owner(inbound), session=_session(inbound)
+        )
+
+    async def call(
+        self,
+        context: Context,
+        params: dict[str, Json] | None,
+        run: Run,
+        judge: Callable[[dict[str, Json]], object],
+    ) -> dict[str, Json] | None:
+        """Run a call that may become a task. Gives its result, or None once a task has been answered instead.
+
+        `judge` raises `ConversionError` for a result that cannot be told the client (SEAM-4).
+        """
+        inbound = context.request
+        running = context.running = Running(self, inbound, context.connection)
+        if inbound.row.tasks is Place.CORE:
+            await running.detach(None, None, None)
+        handle = running.handle = asyncio.ensure_future(_to_the_end(context, params, run, running))
+        if not running.detached.done():
+            either: set[asyncio.Future[Any]] = {handle, running.detached}
+            try:
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            except asyncio.CancelledError:
+                handle.cancel()
+                await asyncio.wait({handle})
+                raise
+            if not running.detached.done():
+                return handle.result()
+        task = running.detached.result()
+        self._running[task.id] = running
+        watcher = asyncio.ensure_future(self._watch(running, judge))
+        self._background.add(watcher)
+        watcher.add_done_callback(self._background.discard)
+        inbound.peer.finish(inbound, tasks.created(task, inbound.row))
+        return None
+
+    async def _watch(self, running: Running, judge: Callable[[dict[str, Json]], object]) -> None:
+        """See a task to its end, whatever that is."""
+        handle = cast("asyncio.Task[dict[str, Json]]", running.handle)
+        await asyncio.wait({handle})
+        task, now = cast("Task", running.task), time.time()
+        try:
+            if handle.cancelled():
+                task = tasks.cancel(task, now)
+            else:
+                result = handle.result()
+                judge(result)
+                task = tasks.complete(task, result, now)
+        except RpcError as error:
+            task = tasks.fail(task, error.to_wire(), now)
+        except Exception:
+            logger.exception("a task failed")
+            task = tasks.fail(task, InternalError(INTERNAL_MESSAGE).to_wire(), now)
+        running.end()
+        await running.keep(task)
+        self._running.pop(task.id, None)
+
+    async def aclose(self) -> None:
+        """Give up what runs; may be called again."""
+        for running in tuple(self._running.values()):
+            if running.handle is not None:
+                running.handle.cancel()
+        if self._background:
+            await asyncio.wait(set(self._background))
+
+    # -- requests about tasks ------------------------------------------------------------------------------
+
+    async def _find(self, inbound: Inbound) -> Task:
+        """The task that a request names, if it is the asker's (TASK-7, TASKX-5)."""
+        name = (inbound.params or {}).get("taskId")
+        task = await self.settings.store.load(name) if isinstance(name, str) else None
+        if task is None or task.owner != _owner(inbound):
+            raise tasks.unknown(name)
+        return task
+
+    async def _get(self, inbound: Inbound, context: Context) -> dict[str, Json]:
+        del context
+        task = await self._find(inbound)
+        result = None if task.result is None else _at(task.result, inbound.row)
+        return tasks.outcome(task, inbound.row, result)
+
+    async def _result(self, inbound: Inbound, context: Context) -> dict[str, Json]:
+        """Wait for the end of a task; what it asks meanwhile is asked here (TASK-4)."""
+        task = await self._find(inbound)
+        while not task.ended:
+            running = self._running.get(task.id)
+            if running is None:
+                # It runs in another process, whose store tells when it has ended.
+                await asyncio.sleep((task.poll or tasks.POLL) / 1000)
+            elif (key := next((key for key in task.asked if key not in running.taken), None)) is not None:
+                await self._put(running, key, task, context)
+            else:
+                await running.changed()
+            task = await self._find(inbound)
+        if task.error is not None:
+            raise RpcError(str(task.error["message"]), code=task.error["code"], data=task.error.get("data"))
+        if task.result is None:
+            raise InvalidParams("the task was cancelled")
+        result = _at(task.result, inbound.row)
+        return {**result, "_meta": {**(result.get("_meta") or {}), **tasks.related(task)}}
+
+    async def _put(self, running: Running, key: str, task: Task, context: Context) -> None:
+        """Send one of a task's questions to the client, on the stream of the request that waits for its result."""
+        request = task.asked[key]
+        params: dict[str, Json] = request.get("params") or {}
+        meta: dict[str, Json] = params.get("_meta") or {}
+        marked = {**params, "_meta": {**meta, **tasks.related(task)}}
+        running.taken.add(key)
+        try:
+            answer: dict[str, Json] | McpError = await context.put({**request, "params": marked})
+        except McpError as error:
+            answer = error
+        finally:
+            running.taken.discard(key)
+        await running.answer({key: answer})
+
+    async def _update(self, inbound: Inbound, context: Context) -> dict[str, Json]:
+        """Answers came; what cannot be an answer is refused before any of them counts (TASKX-3)."""
+        from mcprev.context import read_answer
+
+        del context
+        task = await self._find(inbound)
+        given: Json = (inbound.params or {}).get("inputResponses") or {}
+        if not isinstance(given, dict):
+            raise InvalidParams("Invalid params: inputResponses is no object")
+        responses = cast("dict[str, Json]", given)
+        known: dict[str, dict[str, Json] | McpError] = {}
+        for key in task.asked.keys() & responses.keys():
+            answer: Json = responses[key]
+            if not isinstance(answer, dict):
+                raise InvalidParams(f"Invalid params: the input response '{key}' is no object")
+            known[key] = cast("dict[str, Json]", answer)
+            read_answer(key, task.asked[key], cast("dict[str, Json]", answer))
+        running = self._running.get(task.id)
+        if running is not None:
+            await running.answer(known)
+        return {}
+
+    async def _cancel(self, inbound: Inbound, context: Context) -> dict[str, Json]:
+        """Give a task up; it says so before this is answered, and from then on (TASK-5)."""
+        del context
+        task, core = await self._find(inbound), inbound.row.tasks is Place.CORE
+        if task.ended and core:
+            raise InvalidParams(f"the task has ended: it is {tasks.members(task, inbound.row)['status']}")
+        running = self._running.get(task.id)
+        task = tasks.cancel(task, time.time())
+        if running is None:
+            await self.settings.store.save(task)
+        else:
+            await running.keep(task)
+            if running.handle is not None:
+                running.handle.cancel()
+        return tasks.members(task, inbound.row) if core else {}
+
+    async def _list(self, inbound: Inbound, context: Context) -> dict[str, Json]:
+        """The asker's own tasks, a page at a time; a cursor is the name of the last one seen (TASK-7)."""
+        del context
+        found = await self.settings.store.list(_owner(inbound), _session(inbound))
+        cursor, start = (inbound.params or {}).get("cursor"), 0
+        if cursor is not None:
+            start = next((n for n, task in enumerate(found, 1) if task.id == cursor), 0)
+            if not start:
+                raise InvalidParams("Invalid params: no such cursor")
+        page = found[start : start + tasks.PAGE]
+        listed: dict[str, Json] = {"tasks": [tasks.members(task, inbound.row) for task in page]}
+        if len(found) > start + tasks.PAGE:
+            listed["nextCursor"] = page[-1].id
+        return listed
+
+    def tell(self, task: Task, inbound: Inbound, connection: Connection) -> None:
+        """Tell the session that asked for a task what has become of it, where that can be told (TASK-8)."""
+        peer, row = inbound.peer, inbound.row
+        if tasks.STATUS in row.methods and isinstance(peer, HandshakeServer) and peer.state is State.READY:
+            peer.send_notification(tasks.STATUS, tasks.members(task, row))
+            connection.pump()
+
+
+async def _to_the_end(
+    context: Context, params: dict[str, Json] | None, run: Run, running: Running
+) -> dict[str, Json]:
+    """Run a handler; one that is a task by then gets its input where it is, not by being asked again."""
+    wire = await run(context, params)
+    for _ in range(mrtr.ROUNDS):
+        if not running.is_task or not mrtr.is_input_required(wire):
+            return wire
+        for key, request in mrtr.requests_of(wire).items():
+            context.answers.given[key] = await running.ask(key, request, None)
+        context.answers.state = wire.get(mrtr.STATE)
+        wire = await run(context, context.answers.into(params or {}))
+    raise TypeError(f"a task asked for input more than {mrtr.ROUNDS} times")
+
+
+def _at(result: dict[str, Json], row: Revision) -> dict[str, Json]:
+    """A task's result in the words of a revision."""
+    try:
+        return cast("dict[str, Json]", convert(result, CALL, Kind.RESULT, from_=LATEST, to=row))
+    except ConversionError as error:
+        raise InternalError(INTERNAL_MESSAGE) from error
+
+
+def _owner(inbound: Inbound) -> str | None:
+    """Whom a request is from, as far as that is known."""
+    return getattr(inbound.origin, "principal", None)
+
+
+def _session(inbound: Inbound) -> str | None:
+    """The session that a request belongs to."""
+    return f"{_PROCESS}-{inbound.peer.link.number}" if inbound.row.handshake else None
