@@ -15,12 +15,19 @@ McpError
 ├── ProtocolError                 a rule of the protocol was broken
 │   ├── LocalProtocolError        by this side: misuse of the API, an undeclared capability, a wrong state
 │   └── RemoteProtocolError       by the peer; carries what it sent
+│       └── EventTooLarge         an event of a stream that is over the limit
 ├── NegotiationError              no revision both sides speak; carries both lists and the evidence
 ├── TransportError                bytes could not be moved
+│   ├── HttpStatusError           an HTTP answer that is no message; carries its status and the start of its body
 │   ├── ConnectionLost            says whether requests were in flight and whether a retry is safe
-│   └── ProcessExited             a server process ended; carries its exit code and the end of its stderr
+│   ├── Unanswered                a stream ended well, but without the answer
+│   ├── ProcessExited             a server process ended; carries its exit code and the end of its stderr
+│   └── SessionExpired            the server knows the session no longer; clients open another one by themselves
 ├── RequestTimeout                a wait reached its bound; says which and how long it took
+├── MissingExtra                  a library is needed that is not installed; says which extra has it
 ├── InputDeclined                 the user or a callback declined what a server asked for
+├── TaskCancelled                 a task was given up before it came to a result
+├── SchemaError                   a JSON Schema cannot be used: its dialect, its size, where it refers to
 └── ConversionError               a value cannot be expressed at a revision; carries the JSON path
 
 What happens here (a timeout, a lost connection) is never dressed as a JSON-RPC code, which could be taken for
@@ -65,6 +72,8 @@ class RpcError(McpError):
         self.message = message
         self.code = self.CODE if code is None else code
         self.data = data
+        self.http_status: int | None = None
+        """The HTTP status that it came with, where it was the answer to a POST that failed."""
 
     def to_wire(self) -> dict[str, Json]:
         """The `error` member of a response."""
@@ -177,6 +186,14 @@ class RemoteProtocolError(ProtocolError):
         self.raw = raw
 
 
+class EventTooLarge(RemoteProtocolError):
+    """The peer sent an event that is over the limit; nothing that follows on its stream can be read (SEC-6)."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"an event of more than {limit} bytes")
+        self.limit = limit
+
+
 class NegotiationError(McpError):
     """No common revision was found."""
 
@@ -195,6 +212,20 @@ class TransportError(McpError):
     """Bytes could not be moved."""
 
 
+class HttpStatusError(TransportError):
+    """An HTTP server answered with something that is no JSON-RPC message (ERR-7)."""
+
+    def __init__(
+        self, message: str, *, status: int, body: str = "", headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.body = body
+        """The beginning of the body, as text fit to be shown."""
+        self.headers: Mapping[str, str] = {} if headers is None else headers
+        """The headers of the answer; names are found in any case."""
+
+
 class ConnectionLost(TransportError):
     """The connection ended."""
 
@@ -204,6 +235,10 @@ class ConnectionLost(TransportError):
         """Whether the request had left this side."""
         self.retry_safe = retry_safe
         """Whether sending it again cannot do its work twice."""
+
+
+class Unanswered(ConnectionLost):
+    """A stream ended as streams do, but without the answer that it was for."""
 
 
 class ProcessExited(ConnectionLost):
@@ -217,6 +252,15 @@ class ProcessExited(ConnectionLost):
         """The end of what it wrote to stderr."""
 
 
+class SessionExpired(ConnectionLost):
+    """The server does not know the session any more, and has not looked at the request (HTTP-23)."""
+
+    def __init__(
+        self, message: str = "the session has expired", *, in_flight: bool = True, retry_safe: bool = True
+    ) -> None:
+        super().__init__(message, in_flight=in_flight, retry_safe=retry_safe)
+
+
 class RequestTimeout(McpError):
     """A wait reached its bound."""
 
@@ -228,8 +272,24 @@ class RequestTimeout(McpError):
         """`idle` when nothing came for too long, `total` when the whole took too long."""
 
 
+class MissingExtra(McpError, ImportError):
+    """Something needs a library that is not installed."""
+
+    def __init__(self, what: str, library: str, extra: str) -> None:
+        super().__init__(f"{what} needs {library}; install mcprev[{extra}]")
+        self.extra = extra
+
+
 class InputDeclined(McpError):
     """What the server asked for was declined, so the call cannot go on (MRTR-10)."""
+
+
+class TaskCancelled(McpError):
+    """A task was given up before it came to a result (TASK-5)."""
+
+
+class SchemaError(McpError):
+    """A JSON Schema cannot be used here; the text says why and what to do (JSCH-1..3)."""
 
 
 class ConversionError(McpError):

@@ -76,6 +76,8 @@ class Revision:
     """Whether an error that belongs to no request says `id: null` or leaves it out (BASE-7)."""
     resource_not_found: int
     """The code for a missing resource (ERR-2)."""
+    barred_codes: frozenset[int]
+    """Codes that no server may send: reserved and not defined, or given up (ERR-4)."""
     tool_argument_errors_are_results: bool
     """Whether invalid tool arguments give an `isError` result or a protocol error (TOOL-2)."""
     enforcement: Enforcement
@@ -144,6 +146,7 @@ _A: Final = Revision(
     id_unique_in_session=True,
     null_id_in_errors=True,
     resource_not_found=-32002,
+    barred_codes=frozenset(),
     tool_argument_errors_are_results=False,
     enforcement=Enforcement.SHOULD,
     client_sends_progress=True,
@@ -170,6 +173,7 @@ _B: Final = Revision(
     id_unique_in_session=True,
     null_id_in_errors=True,
     resource_not_found=-32002,
+    barred_codes=frozenset(),
     tool_argument_errors_are_results=False,
     enforcement=Enforcement.SHOULD,
     client_sends_progress=True,
@@ -196,6 +200,7 @@ _C: Final = Revision(
     id_unique_in_session=True,
     null_id_in_errors=True,
     resource_not_found=-32002,
+    barred_codes=frozenset(),
     tool_argument_errors_are_results=False,
     enforcement=Enforcement.MUST,
     client_sends_progress=True,
@@ -222,6 +227,7 @@ _D: Final = Revision(
     id_unique_in_session=True,
     null_id_in_errors=False,
     resource_not_found=-32002,
+    barred_codes=frozenset(),
     tool_argument_errors_are_results=True,
     enforcement=Enforcement.MUST,
     client_sends_progress=True,
@@ -248,6 +254,7 @@ _E: Final = Revision(
     id_unique_in_session=False,
     null_id_in_errors=False,
     resource_not_found=-32602,
+    barred_codes=frozenset(range(-32099, -32019)) - {-32020, -32021, -32022} | {-32002},
     tool_argument_errors_are_results=True,
     enforcement=Enforcement.MUST_WITH_CODE,
     client_sends_progress=False,

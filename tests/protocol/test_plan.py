@@ -38,6 +38,7 @@ from mcprev.protocol.plan import (
     Fail,
     Garbled,
     How,
+    HttpRefused,
     Initialize,
     Initialized,
     Outcome,
@@ -54,6 +55,7 @@ from mcprev.protocol.plan import (
     start,
 )
 from mcprev.revisions import ALL, DEFAULT, Era, Revision
+from requirements import req
 
 A, B, C, D, E, DRAFT = ALL
 ABCD = DEFAULT[:-1]
@@ -80,6 +82,10 @@ def error(code: int, *supported: Revision | str) -> Answer:
     names = [n if isinstance(n, str) else n.version for n in supported]
     data = {"supported": names, "requested": "x"} if names else None
     return lambda step: Refused(step, RpcError.from_wire({"code": code, "message": "no", "data": data}))
+
+
+def status(code: int) -> Answer:
+    return lambda step: HttpRefused(step, code, "Not Found")
 
 
 def silence(step: Any) -> Outcome:
@@ -126,6 +132,22 @@ TO_D, TO_C, TO_B, TO_A, TO_E = Initialize(D), Initialize(C), Initialize(B), Init
 FAIL = "fail"
 
 
+@req(
+    "NEG-1",
+    "NEG-2",
+    "NEG-3",
+    "NEG-4",
+    "NEG-5",
+    "NEG-7",
+    "NEG-12",
+    "LIFE-2",
+    "LIFE-4",
+    "MOD-10",
+    "MOD-15",
+    "AMB-2",
+    "SEAM-8",
+    everywhere=True,
+)
 @pytest.mark.parametrize(
     ("allowed", "answers", "steps"),
     [
@@ -148,7 +170,10 @@ FAIL = "fail"
         ),
         pytest.param(DEFAULT, [error(UNSUPPORTED, FUTURE)], [TO_E, FAIL], id="NEG-3 never initialize"),
         pytest.param(DEFAULT, [error(UNSUPPORTED)], [TO_E, FAIL], id="NEG-3 names no version"),
-        pytest.param(DEFAULT, [error(UNSUPPORTED, E)], [TO_E, FAIL], id="MOD-10 once per version"),
+        pytest.param(DEFAULT, [error(UNSUPPORTED, E)] * 2, [TO_E, TO_E, FAIL], id="MOD-10 names what it refused"),
+        pytest.param(
+            DEFAULT, [error(UNSUPPORTED, E), found(E)], [TO_E, TO_E, Ready(E, How.DISCOVER)], id="MOD-10 thinks again"
+        ),
         pytest.param(
             DEFAULT, [error(UNSUPPORTED, FUTURE, D)], [TO_E, TO_D], id="NEG-3 a mutual version beside an unknown one"
         ),
@@ -255,6 +280,7 @@ def test_plans(allowed: tuple[Revision, ...], answers: list[Answer], steps: list
     assert [FAIL if isinstance(step, Fail) else step for step in went] == steps
 
 
+@req("NEG-6", everywhere=True)
 @pytest.mark.parametrize("code", [UNSUPPORTED, HEADER_MISMATCH, MISSING_CLIENT_CAPABILITY])
 def test_neg_6_over_http_more_errors_are_modern(code: int) -> None:
     assert isinstance(play(start(DEFAULT, HTTP), error(code))[-1], Fail)
@@ -262,6 +288,7 @@ def test_neg_6_over_http_more_errors_are_modern(code: int) -> None:
     assert play(start(DEFAULT, HTTP), error(METHOD_NOT_FOUND))[-1] == TO_D
 
 
+@req("NEG-7", "NEG-12", everywhere=True)
 @pytest.mark.parametrize(
     ("allowed", "verdict", "prior", "steps", "answers"),
     [
@@ -296,11 +323,13 @@ def test_neg_7_and_12_what_is_known_from_before(
     assert [FAIL if isinstance(step, Fail) else step for step in went] == steps
 
 
+@req("NEG-7", everywhere=True)
 def test_neg_7_a_verdict_is_what_was_found() -> None:
     assert Ready(E, How.DISCOVER).verdict is Era.STATELESS
     assert Ready(A, How.INITIALIZE).verdict is Era.HANDSHAKE
 
 
+@req("NEG-13", everywhere=True)
 def test_neg_13_no_revision_is_no_plan() -> None:
     with pytest.raises(ValueError, match="at least one revision"):
         start(())
@@ -359,6 +388,7 @@ def meet(plan: Plan, rows: tuple[Revision, ...], server: Server) -> Plan:
     raise AssertionError(plan.evidence)
 
 
+@req("NEG-2", "NEG-13", everywhere=True)
 @pytest.mark.parametrize("allowed", SETS, ids=name)
 @pytest.mark.parametrize("server", [ours, before_discovery, deaf, brittle, wordy])
 def test_neg_2_and_13_every_pair_of_sets_agrees_or_fails(
@@ -379,6 +409,7 @@ def test_neg_2_and_13_every_pair_of_sets_agrees_or_fails(
             assert all(line in str(problem) for line in problem.evidence)
 
 
+@req("NEG-5", everywhere=True)
 @pytest.mark.parametrize("allowed", [rows for rows in SETS if E in rows], ids=name)
 def test_neg_5_a_server_that_was_too_slow_for_the_probe(allowed: tuple[Revision, ...]) -> None:
     """A handshake that succeeds stands, although the late answer names a newer revision; else that is gone back to."""
@@ -393,6 +424,7 @@ def test_neg_5_a_server_that_was_too_slow_for_the_probe(allowed: tuple[Revision,
         assert plan.step.revision is (answer if answer in allowed else E), (name(allowed), name(rows))
 
 
+@req("NEG-2", everywhere=True)
 @pytest.mark.parametrize("server", [ours, before_discovery, wordy])
 def test_neg_2_lists_without_gaps_agree_in_one_connection(
     server: Server,
@@ -418,6 +450,7 @@ OUTCOMES: dict[type[Outcome], Answer] = {
     Discovered: found(E),
     Initialized: told(D),
     Refused: error(METHOD_NOT_FOUND),
+    HttpRefused: status(404),
     Garbled: noise,
     TimedOut: silence,
     Exited: exits,
@@ -428,27 +461,37 @@ MOVES: dict[type[Step], dict[type[Outcome], type[Step]]] = {
     Discover: {
         Discovered: Ready,
         Refused: Initialize,
+        HttpRefused: Initialize,
         Garbled: Initialize,
         TimedOut: Initialize,
         Exited: Respawn,
     },
-    Initialize: {Initialized: Ready, Refused: Fail, Garbled: Fail, TimedOut: Fail, Exited: Fail},
-    Respawn: {Spawned: Initialize, Exited: Fail},
+    Initialize: {
+        Initialized: Ready,
+        Refused: Fail,
+        HttpRefused: Respawn,
+        Garbled: Fail,
+        TimedOut: Fail,
+        Exited: Fail,
+    },
+    Respawn: {Spawned: Initialize, HttpRefused: Fail, Exited: Fail},
     Ready: {Contradicted: Discover},
     Fail: {},
 }
 
 
+@req("NEG-4", everywhere=True)
 def test_the_table_is_about_every_step_and_outcome() -> None:
     assert set(MOVES) == set(get_args(Step)) == {type(plan.step) for plan in STATES.values()}
     assert set(OUTCOMES) == set(get_args(Outcome))
 
 
+@req("NEG-4", "NEG-5", everywhere=True)
 @pytest.mark.parametrize("outcome", OUTCOMES, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("state", STATES)
 def test_every_step_meets_every_outcome(state: str, outcome: type[Outcome]) -> None:
     plan = STATES[state]
-    answered = plan.step if isinstance(plan.step, Discover | Initialize) else TO_E
+    answered = plan.step if isinstance(plan.step, Discover | Initialize | Respawn) else TO_E
     after = advance(plan, OUTCOMES[outcome](answered))
     expected = MOVES[type(plan.step)].get(outcome)
     assert len(after.evidence) == len(plan.evidence) + 1
@@ -462,11 +505,20 @@ def test_every_step_meets_every_outcome(state: str, outcome: type[Outcome]) -> N
 
 
 picked = st.sampled_from(
-    [*OUTCOMES.values(), error(UNSUPPORTED), error(UNSUPPORTED, E, D, FUTURE), told(A), told(E)]
+    [
+        *OUTCOMES.values(),
+        error(UNSUPPORTED),
+        error(UNSUPPORTED, E, D, FUTURE),
+        told(A),
+        told(E),
+        status(401),
+        status(500),
+    ]
 )
 named = st.lists(st.sampled_from([*versions(ALL), FUTURE])).map(lambda names: error(INVALID_PARAMS, *names))
 
 
+@req("NEG-13", "LIFE-2", everywhere=True)
 @given(
     st.sampled_from(SETS), st.sampled_from([STDIO, HTTP]), st.lists(picked | named, min_size=40, max_size=40),
     st.none() | st.sampled_from(Era), st.none() | st.lists(st.sampled_from(versions(ALL))),
@@ -483,14 +535,18 @@ def test_neg_13_whatever_happens_a_plan_ends_within_what_is_allowed(
         match plan.step:
             case Discover(revision=row):
                 assert not row.handshake
-            case Initialize(revision=row) | Respawn(then=Initialize(revision=row)):
+            case Initialize(revision=row):
                 assert row.handshake
+            case Respawn(then=then):
+                row = then.revision
+                assert row.handshake is isinstance(then, Initialize)
             case Ready(revision=row):
                 pass
             case Fail():
                 break
         assert row in allowed
-        after = advance(plan, answer(plan.step if isinstance(plan.step, Discover | Initialize) else TO_E))
+        asked = plan.step if isinstance(plan.step, Discover | Initialize | Respawn) else TO_E
+        after = advance(plan, answer(asked))
         moved += after.step is not plan.step
         plan = after
     assert moved <= 20
@@ -499,6 +555,7 @@ def test_neg_13_whatever_happens_a_plan_ends_within_what_is_allowed(
 # -- what people and programs are told ------------------------------------------------------------------------
 
 
+@req("LIFE-4", everywhere=True)
 def test_life_4_a_failure_names_both_lists_and_each_step() -> None:
     plan = start((D, E))
     for answer in (error(METHOD_NOT_FOUND), told(B)):
@@ -513,6 +570,7 @@ def test_life_4_a_failure_names_both_lists_and_each_step() -> None:
     assert plan.step.last == Initialized(TO_D, B.version)
 
 
+@req("NEG-4", everywhere=True)
 def test_neg_4_evidence_of_what_was_no_answer() -> None:
     plan = start(DEFAULT)
     for answer in (late(told(D), TO_D), silence, exits, spawned, noise):
@@ -526,6 +584,7 @@ def test_neg_4_evidence_of_what_was_no_answer() -> None:
     )
 
 
+@req("LIFE-4", "SEC-6", everywhere=True)
 def test_what_a_peer_sends_is_bounded_and_printable() -> None:
     message = "\x1b[31m" + "x" * 100_000
     data = {"supported": ["\x07" * 1000, 7, None, *(f"{n}" for n in range(10_000))]}
@@ -537,6 +596,7 @@ def test_what_a_peer_sends_is_bounded_and_printable() -> None:
     assert len(failed(advance(start((E,)), refused)).theirs) <= MAX_VERSIONS
 
 
+@req("NEG-4", everywhere=True)
 @pytest.mark.parametrize(
     "result",
     [None, [], "x", {}, {"supportedVersions": None}, {"supportedVersions": []}, {"supportedVersions": [1]},
@@ -547,6 +607,7 @@ def test_neg_4_a_result_that_is_no_discovery(result: object) -> None:
     assert isinstance(initialized(TO_D, result), Garbled)
 
 
+@req("NEG-2", everywhere=True)
 def test_neg_2_results_are_read() -> None:
     assert discovered(TO_E, {"supportedVersions": ["a", 1, "b"]}) == Discovered(TO_E, ("a", "b"))
     assert initialized(TO_D, {"protocolVersion": "a"}) == Initialized(TO_D, "a")

@@ -31,6 +31,7 @@ from mcprev.wire.jsonrpc import (
     encode_request,
     encode_result,
 )
+from requirements import req
 from support import same
 
 # -- strategies ------------------------------------------------------------------------------------------
@@ -90,6 +91,18 @@ def call(rest: str) -> str:
 # -- what is a message -------------------------------------------------------------------------------------
 
 
+@req(
+    "BASE-1",
+    "BASE-2",
+    "BASE-5",
+    "BASE-6",
+    "BASE-7",
+    "BASE-8",
+    "BASE-16",
+    "BASE-17",
+    "STDIO-1",
+    everywhere=True,
+)
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -149,6 +162,7 @@ def test_reads(text: str, expected: Message) -> None:
     assert same(plain(found), plain(expected))
 
 
+@req("BASE-1", "BASE-2", "BASE-5", "BASE-6", "BASE-7", "BASE-8", "BASE-10", "BATCH-6", everywhere=True)
 @pytest.mark.parametrize(
     ("text", "shape", "request_id"),
     [
@@ -210,6 +224,7 @@ def test_refuses_what_is_json_but_no_message(text: str, shape: Shape, request_id
     assert found.excerpt == text[: jsonrpc.EXCERPT]
 
 
+@req("BASE-1", "BASE-10", "STDIO-1", everywhere=True)
 @pytest.mark.parametrize(
     "data",
     [
@@ -245,6 +260,7 @@ def test_tells_apart_what_is_not_json(data: bytes) -> None:
     assert len(found.excerpt) <= jsonrpc.EXCERPT
 
 
+@req("BASE-5", "BASE-8", "BASE-10", everywhere=True)
 @pytest.mark.parametrize(
     ("text", "answered"),
     [
@@ -263,18 +279,21 @@ def test_says_what_to_answer(text: str, answered: bool) -> None:
     )
 
 
+@req("BASE-10", everywhere=True)
 def test_array_params_fit_no_method() -> None:
     found = bad(call('"id":1,"method":"a","params":[1]'))
     assert (found.code, found.id, found.shape) == (INVALID_PARAMS, 1, Shape.REQUEST)
     assert found.message == "Invalid params: params is not an object"
 
 
+@req("BASE-10", "SEC-6", everywhere=True)
 @pytest.mark.parametrize("escape", ["", r'"\ud800",'])
 def test_base_10_both_parsers_allow_the_same_depth(escape: str) -> None:
     for depth, expected in ((MAX_DEPTH - 1, Shape.UNKNOWN), (MAX_DEPTH + 2, Shape.NOT_JSON)):
         assert bad("[" * depth + escape + "1" + "]" * depth).shape is expected
 
 
+@req("BASE-10", everywhere=True)
 def test_a_message_says_nothing_of_what_was_sent() -> None:
     for text in (
         '{"secret',
@@ -286,6 +305,7 @@ def test_a_message_says_nothing_of_what_was_sent() -> None:
         assert "secret" in bad(text).excerpt
 
 
+@req("BASE-1", everywhere=True)
 def test_a_bytearray_is_as_good() -> None:
     assert jsonrpc.parse(bytearray(b'{"jsonrpc":"2.0","method":"a"}'), batch=False) == Notification("a")
     assert isinstance(jsonrpc.parse(bytearray(b"\xff"), batch=False), Malformed)
@@ -294,22 +314,26 @@ def test_a_bytearray_is_as_good() -> None:
 # -- batches -----------------------------------------------------------------------------------------------
 
 
+@req("BATCH-1", everywhere=True)
 def test_batch_1_members_keep_their_order_and_kind() -> None:
     members = [call('"id":1,"method":"a"'), call('"method":"b"'), call('"id":2,"result":{}')]
     found = parse(f"[{','.join(members)}]", batch=True)
     assert found == Batch((Request(1, "a"), Notification("b"), Response(2, {})))
 
 
+@req("BATCH-1", everywhere=True)
 def test_batch_1_a_single_message_is_no_batch() -> None:
     assert parse(call('"method":"a"'), batch=True) == Notification("a")
 
 
+@req("BATCH-5", everywhere=True)
 def test_batch_5_an_empty_array_is_one_error() -> None:
     found = bad(" [] ", batch=True)
     assert (found.code, found.id) == (INVALID_REQUEST, None)
     assert found.answer is not None
 
 
+@req("BATCH-5", everywhere=True)
 def test_batch_5_each_bad_member_is_an_error_of_its_own() -> None:
     found = parse('[1,"two",[],' + call('"method":"a"') + ",{}]", batch=True)
     assert isinstance(found, Batch)
@@ -320,11 +344,13 @@ def test_batch_5_each_bad_member_is_an_error_of_its_own() -> None:
         assert (member.code, member.id, member.excerpt) == (INVALID_REQUEST, None, excerpt)
 
 
+@req("BATCH-5", "SEC-6", everywhere=True)
 def test_batch_5_too_many_members_are_one_error() -> None:
     assert isinstance(parse("[" + ",".join("1" * MAX_BATCH) + "]", batch=True), Batch)
     assert bad("[" + ",".join("1" * (MAX_BATCH + 1)) + "]", batch=True).code == INVALID_REQUEST
 
 
+@req("BATCH-2", everywhere=True)
 def test_batch_2_an_answer_is_one_array() -> None:
     answers = [
         encode_result(1, {"a": "\u2028"}),
@@ -338,6 +364,7 @@ def test_batch_2_an_answer_is_one_array() -> None:
 # -- anything at all -----------------------------------------------------------------------------------------
 
 
+@req("BASE-10", everywhere=True)
 @given(st.binary() | st.text().map(str.encode) | almost.map(dump), st.booleans())
 @example(b"\xef\xbb\xbf\\ud800", True)
 def test_base_10_parse_never_raises(data: bytes, batch: bool) -> None:
@@ -349,6 +376,7 @@ def test_base_10_parse_never_raises(data: bytes, batch: bool) -> None:
             assert isinstance(parse(encode(found.answer, null_id_in_errors=True)), ErrorResponse)
 
 
+@req("BATCH-5", everywhere=True)
 @given(st.lists(almost | values, max_size=5))
 def test_batch_5_members_never_raise_either(found: list[object]) -> None:
     read = parse(dump(found), batch=True)
@@ -357,6 +385,7 @@ def test_batch_5_members_never_raise_either(found: list[object]) -> None:
         assert len(read.messages) == len(found)
 
 
+@req("BASE-5", "BASE-17", everywhere=True)
 @given(messages, st.booleans())
 def test_base_5_and_17_what_is_written_is_read_exactly(message: Message, null_id: bool) -> None:
     assert not isinstance(message, Malformed)
@@ -371,6 +400,7 @@ def test_base_5_and_17_what_is_written_is_read_exactly(message: Message, null_id
 # -- writing -------------------------------------------------------------------------------------------------
 
 
+@req("BASE-5", everywhere=True)
 @pytest.mark.parametrize(
     ("request_id", "text"),
     [(1, b"1"), ("1", b'"1"'), (1.0, b"1.0"), (10**30, b"1" + b"0" * 30), ('"\n', rb'"\"\n"'), (-3, b"-3")],
@@ -382,6 +412,7 @@ def test_base_5_ids_are_written_as_they_came(request_id: RequestId, text: bytes)
     assert b'"id":' + text + b"," in encode_error(request_id, {"code": 1, "message": "m"})
 
 
+@req("BASE-7", everywhere=True)
 def test_base_7_a_missing_id_is_null_or_left_out() -> None:
     error = {"code": PARSE_ERROR, "message": "m"}
     assert encode_error(None, error, null_id=True).startswith(b'{"jsonrpc":"2.0","id":null,"error":')
@@ -391,12 +422,14 @@ def test_base_7_a_missing_id_is_null_or_left_out() -> None:
     assert encode(ErrorResponse(None, error), null_id_in_errors=False) == encode_error(None, error)
 
 
+@req("BASE-17", everywhere=True)
 def test_base_17_absent_params_are_not_written() -> None:
     assert encode_request(1, "a", None) == b'{"jsonrpc":"2.0","id":1,"method":"a"}'
     assert encode_notification("a", None) == b'{"jsonrpc":"2.0","method":"a"}'
     assert encode_notification("a", {}) == encode_notification("a", b"{}")
 
 
+@req("STDIO-1", everywhere=True)
 def test_stdio_1_spliced_bytes_stay_on_one_line() -> None:
     pretty = json.dumps({"text": "a\nb\u2028c\u2029d\r"}, indent=2, ensure_ascii=False).encode()
     data = encode_result(1, pretty)
@@ -405,11 +438,13 @@ def test_stdio_1_spliced_bytes_stay_on_one_line() -> None:
     assert parse(data) == Response(1, {"text": "a\nb\u2028c\u2029d\r"})
 
 
+@req("BASE-17", everywhere=True)
 def test_base_17_a_lone_surrogate_is_written_as_an_escape() -> None:
     data = encode_notification("a", {"\udc00": "\ud800"})
     assert data == rb'{"jsonrpc":"2.0","method":"a","params":{"\udc00":"\ud800"}}'
 
 
+@req("BASE-1", everywhere=True)
 def test_base_1_numbers_that_json_lacks_become_null() -> None:
     assert (
         encode_result(1, {"a": [float("nan"), float("-inf")]})
@@ -417,6 +452,7 @@ def test_base_1_numbers_that_json_lacks_become_null() -> None:
     )
 
 
+@req("BASE-1", everywhere=True)
 @pytest.mark.parametrize(
     "params",
     [
@@ -429,6 +465,7 @@ def test_what_is_not_json_is_a_local_error(params: dict[str, object]) -> None:
         encode_notification("a", params)
 
 
+@req("BASE-1", everywhere=True)
 def test_a_value_that_holds_itself_is_a_local_error() -> None:
     loop: dict[str, Any] = {}
     loop["loop"] = loop

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mcprev.errors import INVALID_REQUEST
 from mcprev.wire.jsonrpc import LineBuffer, Malformed, Shape
+from requirements import req
 
 
 def drain(buffer: LineBuffer, *chunks: bytes) -> list[bytes | Malformed]:
@@ -18,6 +19,7 @@ def drain(buffer: LineBuffer, *chunks: bytes) -> list[bytes | Malformed]:
     return found if last is None else [*found, last]
 
 
+@req("STDIO-1", everywhere=True)
 @pytest.mark.parametrize(
     ("chunks", "lines"),
     [
@@ -39,6 +41,7 @@ def test_stdio_1_lines(chunks: list[bytes], lines: list[bytes]) -> None:
     assert drain(LineBuffer(), *chunks) == lines
 
 
+@req("STDIO-1", everywhere=True)
 def test_stdio_1_a_line_is_given_as_soon_as_it_ends() -> None:
     buffer = LineBuffer()
     assert buffer.feed(b"a") == []
@@ -47,6 +50,7 @@ def test_stdio_1_a_line_is_given_as_soon_as_it_ends() -> None:
     assert buffer.finish() is None
 
 
+@req("STDIO-9", "SEC-6", everywhere=True)
 def test_stdio_9_a_line_over_the_limit_is_told_once_and_at_once() -> None:
     buffer = LineBuffer(4)
     assert buffer.feed(b"1234") == []
@@ -59,10 +63,12 @@ def test_stdio_9_a_line_over_the_limit_is_told_once_and_at_once() -> None:
     assert buffer.feed(b"1\nab\n") == [b"ab"]
 
 
+@req("STDIO-9", everywhere=True)
 def test_stdio_9_the_limit_itself_is_allowed() -> None:
     assert drain(LineBuffer(4), b"1234\n12345\n1234") == [b"1234", LineBuffer(4).feed(b"12345")[0], b"1234"]
 
 
+@req("STDIO-9", everywhere=True)
 def test_stdio_9_an_end_within_a_long_line_leaves_nothing() -> None:
     buffer = LineBuffer(4)
     assert len(buffer.feed(b"123456")) == 1
@@ -70,6 +76,7 @@ def test_stdio_9_an_end_within_a_long_line_leaves_nothing() -> None:
     assert buffer.feed(b"ab\n") == [b"ab"]
 
 
+@req("STDIO-1", "STDIO-9", everywhere=True)
 @given(
     st.lists(st.binary(max_size=8) | st.sampled_from([b"\n", b"\r\n", b" "])), st.integers(0, 12), st.data()
 )
@@ -83,12 +90,14 @@ def test_stdio_1_chunking_changes_nothing(pieces: list[bytes], limit: int, data:
     assert drain(LineBuffer(limit), *single) == at_once
 
 
+@req("STDIO-1", everywhere=True)
 @given(st.lists(st.binary().filter(lambda line: b"\n" not in line)))
 def test_stdio_1_lines_survive(lines: list[bytes]) -> None:
     stripped = [line.strip(b" \t\r") for line in lines]
     assert drain(LineBuffer(), b"\n".join(lines)) == [line for line in stripped if line]
 
 
+@req("STDIO-9", everywhere=True)
 def test_stdio_9_time_grows_with_the_bytes_only() -> None:
     """A buffer that copied what it holds for each chunk would move 2 TB here."""
     buffer, chunk = LineBuffer(), b"x" * 64

@@ -9,8 +9,9 @@ things, integers have no bound, lone surrogates survive). Decided here because t
 - A broken response or notification is never answered: the sender could take the answer for one to its own call.
 - A line over the limit is -32600 and not -32700: nobody has looked whether it is JSON.
 - A message with a `method` is a request or notification, whatever else is in it.
-- A number beyond a double reads as infinity, and a number JSON has no form for is written as null, as the
-  generated models and every JavaScript peer write it.
+- A number beyond a double reads as infinity, because to look for one costs more than to read the message does.
+  It goes no further than it has to: to a schema it is no number (`plainschema`), and no cache keeps it. A number
+  JSON has no form for is written as null, as the generated models and every JavaScript peer write it.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _kind: Callable[[object], type[object]] = type
 
 
 @dataclass_transform(frozen_default=True)
-def _message_type(cls: type[T]) -> type[T]:
+def record(cls: type[T]) -> type[T]:
     """A slots dataclass, frozen for the type checkers only: the check at run time triples what one costs."""
     made: type[T] = dataclass(slots=True)(cls)
     return made
@@ -60,7 +61,7 @@ class Shape(StrEnum):
     RESPONSE = "response"
 
 
-@_message_type
+@record
 class Request:
     """A message that wants an answer."""
 
@@ -71,7 +72,7 @@ class Request:
     """Whatever a transport knows it by, where one connection has several ways in; set by that transport."""
 
 
-@_message_type
+@record
 class Notification:
     """A message that must not be answered."""
 
@@ -79,7 +80,7 @@ class Notification:
     params: dict[str, Json] | None = None
 
 
-@_message_type
+@record
 class Response:
     """The successful answer to a request. MCP wants an object; what came is judged by whoever knows the method."""
 
@@ -87,7 +88,7 @@ class Response:
     result: Json
 
 
-@_message_type
+@record
 class ErrorResponse:
     """The failed answer to a request; without an id when it answers something that had none to read (BASE-7)."""
 
@@ -95,7 +96,7 @@ class ErrorResponse:
     error: dict[str, Json]
 
 
-@_message_type
+@record
 class Malformed:
     """What is no message. It is data, so that one bad line harms nobody (BASE-10)."""
 
@@ -119,7 +120,7 @@ class Malformed:
 Message: TypeAlias = Request | Notification | Response | ErrorResponse | Malformed
 
 
-@_message_type
+@record
 class Batch:
     """The members of an array, each a message of its own, in their order (BATCH-1)."""
 
@@ -321,7 +322,12 @@ def encode_result(request_id: RequestId, result: Json) -> bytes:
     """Write a response. A result that is bytes (`model.to_json()`) is put in without a second pass."""
     if type(result) is bytes:
         return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_scalar(request_id), _one_line(result))
-    return _dump({"jsonrpc": "2.0", "id": request_id, "result": result})
+    message: Json = {"jsonrpc": "2.0", "id": request_id, "result": result}
+    try:
+        text = to_json(message, inf_nan_mode="null")
+    except ValueError:
+        return _dump(message)
+    return _one_line(text) if b"\xe2" in text else text
 
 
 def encode_error(request_id: RequestId | None, error: dict[str, Json], *, null_id: bool = False) -> bytes:

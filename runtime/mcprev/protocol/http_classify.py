@@ -1,0 +1,313 @@
+"""What a request to the MCP endpoint is: one pure function of its method, headers and body (design §4.3).
+
+NEG-8 to 11; HTTP-1, 4, 6, 7, 10, 20 to 22, 24 to 26; HTTPM-1 to 3; HDR-1, 3, 8; BASE-7, 12; BATCH-4, 6; ERR-6;
+AMB-5 to 7, 15. The server looks up the session that the request names (`session_id`), reads the body with
+`jsonrpc.parse(body, batch=True)` and hands both to `classify`; what comes back says who serves it, or how it is
+refused. Origin and size are judged before this, by `transports.security`.
+
+Decided here because the requirements are silent or disagree:
+
+- What states its version in `_meta`, or names a version of the stateless era in its header, is modern, whether or
+  not the endpoint serves that era: its engine refuses with the versions that are served (MOD-4). Only `initialize`
+  goes by its body alone (NEG-11).
+- `initialize` that names a session which is gone opens a new one: answering 404 would have the client do just that.
+- A modern request may accept either format; one that accepts neither by an `Accept` of its own gets 406.
+- A session of a revision without the version header is held to it too, if the header is there (AMB-5).
+- A version header that means nothing here is -32600 with the versions that would: -32022 is of the other era.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from mcprev.errors import InvalidRequest, Json, RpcError
+from mcprev.protocol.http_verdicts import (
+    Delete,
+    Good,
+    LegacyOpen,
+    LegacySession,
+    LegacySessionless,
+    Modern,
+    Reject,
+    Stream,
+    Verdict,
+)
+from mcprev.protocol.negotiate import VERSION_KEY, of_era, versions
+from mcprev.protocol.stateless import misshapen
+from mcprev.revisions import Era, HttpShape, Revision, by_version
+from mcprev.wire import headers as names
+from mcprev.wire.headers import Headers, mismatch, name_param
+from mcprev.wire.jsonrpc import Batch, Malformed, Message, Notification, Request, Shape
+from mcprev.wire.media import BOTH, accepted, is_json
+from mcprev.wire.param_headers import ParamHeader
+
+INITIALIZE: Final = "initialize"
+CALL_TOOL: Final = "tools/call"
+ACCEPT_KEY: Final = b"accept"
+CONTENT_TYPE_KEY: Final = b"content-type"
+_JSON: Final = b"application/json"
+
+
+def _no_param_headers(tool: str) -> Sequence[ParamHeader]:
+    del tool
+    return ()
+
+
+# -- the endpoint ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """What an endpoint is configured for, with what follows from it; made once.
+
+    Raises `ValueError` for revisions of the handshake era that could not be served in any way.
+    """
+
+    rows: tuple[Revision, ...]
+    """The revisions that are served, oldest first."""
+    sessions: bool = True
+    """Whether `initialize` opens a session (HTTP-19)."""
+    sessionless: bool = False
+    """Whether requests of the handshake era are served without one (AMB-15)."""
+    get_stream: bool = True
+    """Whether a session has a standalone stream (AMB-3)."""
+    deletes: bool = True
+    """Whether a client may end its session (HTTP-24)."""
+    json_only: bool = False
+    """Whether answers of the handshake era are never streams, so that clients need not accept them."""
+    param_headers: Callable[[str], Sequence[ParamHeader]] = _no_param_headers
+    """The `Mcp-Param-*` headers of a tool, as far as its schema is known (HDR-8)."""
+
+    legacy: tuple[Revision, ...] = field(init=False)
+    """The revisions of the handshake era."""
+    modern: tuple[Revision, ...] = field(init=False)
+    """The revisions of the stateless era."""
+    assumed: Revision | None = field(init=False)
+    """The revision of a request that says nothing of it and has no session (HTTP-26); None if that is not served."""
+    allow: bytes = field(init=False)
+    """The value of `Allow`."""
+    _by_version: Mapping[str, Revision] = field(init=False)
+    _names: Mapping[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        legacy, modern = of_era(self.rows, Era.HANDSHAKE), of_era(self.rows, Era.STATELESS)
+        if legacy and not (self.sessions or self.sessionless):
+            raise ValueError(f"'{legacy[-1].name}' takes sessions or sessionless serving, and both are off")
+        silent = [row for row in legacy if row.http is HttpShape.STREAMABLE and not row.version_header]
+        keeps = bool(legacy) and self.sessions
+        verbs = [
+            b"POST",
+            *([b"GET"] * (keeps and self.get_stream)),
+            *([b"DELETE"] * (keeps and self.deletes)),
+        ]
+        found = {version: by_version(version, self.rows) for version in versions(self.rows)}
+        named = {(row, method) for row in modern for method in (*row.methods, *names.TASK_NAMES)}
+        for name, value in (
+            ("legacy", legacy),
+            ("modern", modern),
+            ("assumed", silent[-1] if silent else None),
+            ("allow", b", ".join(verbs)),
+            ("_by_version", found),
+            ("_names", {method: param for row, method in named if (param := name_param(row, method))}),
+        ):
+            object.__setattr__(self, name, value)
+
+    def row(self, version: str | None) -> Revision | None:
+        """The revision that is served under a version."""
+        return None if version is None else self._by_version.get(version)
+
+    def name_param(self, method: str) -> str | None:
+        """The parameter that `Mcp-Name` repeats (HDR-2)."""
+        return self._names.get(method)
+
+
+# -- the decision ----------------------------------------------------------------------------------------
+
+
+def session_id(headers: Headers) -> str | None:
+    """The session that a request names, to be looked up before `classify`; None when it names none."""
+    return headers.text(names.SESSION_ID_KEY)
+
+
+def classify(
+    endpoint: Endpoint,
+    verb: str,
+    headers: Headers,
+    message: Message | Batch | None = None,
+    live: Revision | None = None,
+) -> Verdict:
+    """Say what a request is.
+
+    `message` is the body of a POST, read with `jsonrpc.parse(body, batch=True)`. `live` is the revision of the session
+    that the request names; None when it names none, or one that is gone, unknown or another principal's.
+    """
+    if verb == "POST":
+        assert message is not None
+        return _post(endpoint, headers, message, live)
+    if verb.encode() not in endpoint.allow.split(b", "):
+        return _not_allowed(endpoint)
+    row = endpoint.row(headers.text(names.VERSION_KEY))
+    if row is not None and not row.handshake:
+        return _not_allowed(endpoint)  # that era has nothing but POST (HTTPM-1)
+    if verb == "GET" and not accepted(headers.get(ACCEPT_KEY)).sse:
+        return _refuse(endpoint, headers, live, 406, "the client has to accept text/event-stream")
+    if live is None:
+        return _no_session(endpoint, headers, None)
+    wrong = _wrong_version(endpoint, headers, live, None)
+    if wrong is not None:
+        return wrong
+    return Delete(live) if verb == "DELETE" else Stream(live, headers.text(names.LAST_EVENT_ID_KEY))
+
+
+def _post(endpoint: Endpoint, headers: Headers, message: Message | Batch, live: Revision | None) -> Verdict:
+    content_type = headers.get(CONTENT_TYPE_KEY)
+    if content_type != _JSON and not is_json(content_type):
+        return _refuse(endpoint, headers, live, 415, "the body has to be application/json", message)
+    if isinstance(message, Malformed):
+        return _malformed(endpoint, headers, live, message)
+    if isinstance(message, (Request, Notification)):
+        meta = message.params.get("_meta") if message.params is not None else None
+        if isinstance(meta, dict) and VERSION_KEY in meta:
+            return _modern(endpoint, headers, message, cast("dict[str, Json]", meta))
+    opens = isinstance(message, Request) and message.method == INITIALIZE
+    row = endpoint.row(headers.text(names.VERSION_KEY))
+    if not endpoint.legacy or (row is not None and not row.handshake and not opens):
+        return _modern(endpoint, headers, message, None)
+    accept = accepted(headers.get(ACCEPT_KEY))
+    if not accept.json or not (accept.sse or endpoint.json_only):
+        wanted = "application/json" if endpoint.json_only else "application/json and text/event-stream"
+        return _refuse(endpoint, headers, live, 406, f"the client has to accept {wanted}", message)
+    return _legacy(endpoint, headers, message, live)
+
+
+def _modern(
+    endpoint: Endpoint, headers: Headers, message: Good | Batch, meta: dict[str, Json] | None
+) -> Verdict:
+    """A message of the stateless era: its headers are checked once its `_meta` is in shape (AMB-6)."""
+    if not isinstance(message, (Request, Notification)):
+        what = "batches are" if isinstance(message, Batch) else "a response is"
+        return Reject(400, InvalidRequest(f"Invalid Request: {what} not part of this revision"))
+    accept = BOTH if ACCEPT_KEY not in headers else accepted(headers.get(ACCEPT_KEY))
+    if not accept.json and not accept.sse:
+        return _refuse(endpoint, headers, None, 406, "the client accepts no format of an answer", message)
+    if meta is not None and isinstance(message, Request):
+        wrong = _mismatch(endpoint, headers, message, meta)
+        if wrong is not None and misshapen(meta) is None:
+            return Reject(400, wrong, message.id)
+    return Modern(message, accept)
+
+
+def _mismatch(
+    endpoint: Endpoint, headers: Headers, message: Request, meta: dict[str, Json]
+) -> RpcError | None:
+    params, method = message.params or {}, message.method
+    repeated: Sequence[ParamHeader] = ()
+    if method == CALL_TOOL:
+        tool = params.get("name")
+        repeated = endpoint.param_headers(tool) if isinstance(tool, str) else ()
+    return mismatch(headers, meta[VERSION_KEY], method, params, endpoint.name_param(method), repeated)
+
+
+def _legacy(endpoint: Endpoint, headers: Headers, message: Good | Batch, live: Revision | None) -> Verdict:
+    """A message of the handshake era: what it is depends on the session that it names, or does not."""
+    if live is None and isinstance(message, Request) and message.method == INITIALIZE:
+        return LegacyOpen(message) if endpoint.sessions else LegacySessionless(message, None)
+    if live is not None:
+        wrong = _wrong_version(endpoint, headers, live, message)
+        if wrong is not None:
+            return wrong
+        if isinstance(message, Batch) and not live.accepts_batch:
+            return _no_batch(live)
+        return LegacySession(message, live)
+    if not endpoint.sessionless or session_id(headers) is not None:
+        return _no_session(endpoint, headers, message)
+    return _sessionless(endpoint, headers, message)
+
+
+def _sessionless(endpoint: Endpoint, headers: Headers, message: Good | Batch) -> Verdict:
+    """The revision is the header's, or the one that had none (HTTP-26)."""
+    version = headers.text(names.VERSION_KEY)
+    row = endpoint.assumed if version is None else endpoint.row(version)
+    if row is None:
+        said = "without MCP-Protocol-Version" if version is None else "at this MCP-Protocol-Version"
+        return _refuse(endpoint, headers, None, 400, f"nothing is served {said}", message, version)
+    if isinstance(message, Batch):
+        return LegacySessionless(message, row) if row.accepts_batch else _no_batch(row)
+    if isinstance(message, Request | Notification):
+        return LegacySessionless(message, row)
+    return _refuse(
+        endpoint, headers, row, 400, "there is no session in which this could be an answer", message
+    )
+
+
+# -- refusals --------------------------------------------------------------------------------------------
+
+
+def _refuse(
+    endpoint: Endpoint,
+    headers: Headers,
+    live: Revision | None,
+    status: int,
+    why: str,
+    message: Message | Batch | None = None,
+    version: str | None = None,
+) -> Reject:
+    """A refusal with the id of what is refused; with a version, also with those that would do."""
+    data = (
+        None if version is None else {"supported": list(versions(endpoint.rows)), "requested": version[:100]}
+    )
+    # The id of a response is one of ours.
+    read = message.id if isinstance(message, Request) else None
+    if isinstance(message, Malformed) and message.answer is not None:
+        read = message.id
+    error = InvalidRequest(f"Invalid Request: {why}", data=data)
+    return Reject(status, error, read, null_id=_null_id(endpoint, headers, live))
+
+
+def _null_id(endpoint: Endpoint, headers: Headers, live: Revision | None) -> bool:
+    """How the revision that this is most likely of says that there is no id (BASE-7)."""
+    row = live or endpoint.row(headers.text(names.VERSION_KEY)) or endpoint.assumed or endpoint.rows[-1]
+    return row.null_id_in_errors
+
+
+def _malformed(endpoint: Endpoint, headers: Headers, live: Revision | None, message: Malformed) -> Reject:
+    read = None if message.shape is Shape.RESPONSE else message.id
+    error = RpcError(message.message, code=message.code)
+    return Reject(400, error, read, null_id=_null_id(endpoint, headers, live))
+
+
+def _not_allowed(endpoint: Endpoint) -> Reject:
+    error = InvalidRequest("Invalid Request: this HTTP method is not served here")
+    return Reject(405, error, headers=((b"allow", endpoint.allow),))
+
+
+def _no_batch(row: Revision) -> Reject:
+    error = InvalidRequest("Invalid Request: batches are not part of this revision")
+    return Reject(400, error, null_id=row.null_id_in_errors)
+
+
+def _no_session(endpoint: Endpoint, headers: Headers, message: Message | Batch | None) -> Reject:
+    """A session that is gone is not found, one that is not named is missing (HTTP-21, HTTP-22)."""
+    if names.SESSION_ID_KEY in headers.repeated:
+        return _refuse(endpoint, headers, None, 400, "Mcp-Session-Id is there more than once", message)
+    if session_id(headers) is not None:
+        return _refuse(endpoint, headers, None, 404, "there is no such session", message)
+    why = "Mcp-Session-Id is missing: initialize first"
+    if endpoint.modern:
+        why += f", or state {VERSION_KEY} in _meta"
+    return _refuse(endpoint, headers, None, 400, why, message)
+
+
+def _wrong_version(
+    endpoint: Endpoint, headers: Headers, live: Revision, message: Message | Batch | None
+) -> Reject | None:
+    """A session has one revision, and its requests name no other (NEG-10, AMB-5); `initialize` may (NEG-11)."""
+    version = headers.text(names.VERSION_KEY)
+    if version is None or version == live.version:
+        return None
+    if isinstance(message, Request) and message.method == INITIALIZE:
+        return None
+    why = f"MCP-Protocol-Version is not that of the session, {live.version}"
+    return _refuse(endpoint, headers, live, 400, why, message, version)

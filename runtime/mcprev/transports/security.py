@@ -1,0 +1,233 @@
+"""What an HTTP server lets in (SEC-3, SEC-4, SEC-6; HTTP-2, HTTP-19, HTTP-31; SSE-5; AMB-14).
+
+Browsers say in `Origin` which page a request comes from, other clients say nothing and pass. By default a page may
+come from this machine, or from the host that the request itself is addressed to. The second is worth nothing where a
+foreign name can be pointed at the server: a page of `evil.example` whose name resolves to 127.0.0.1 reaches a local
+server under that very name (DNS rebinding). So a server that is reached at a loopback address, or that does not know
+where it is reached, goes by loopback names and configured origins alone. A reverse proxy on the same machine is such
+a case: pages of its public name need an entry in `origins`.
+
+A rule for `Host` is there only where it is configured, so that no proxy is in for a surprise. It is what keeps foreign
+names away from a server at an address of a private network, which the default cannot tell from its own.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import Any, Final, TypeAlias
+from urllib.parse import SplitResult, urlsplit
+
+from mcprev.errors import InvalidRequest, TransportError
+from mcprev.protocol.http_verdicts import Reject
+from mcprev.wire.headers import Headers
+from mcprev.wire.jsonrpc import MAX_LINE
+
+MAX_BODY: Final = MAX_LINE
+"""The default bound of a request's body, in bytes (HTTP-31)."""
+MAX_HEADERS: Final = 64 * 1024
+"""The default bound of a request's headers, names and values together, in bytes."""
+ANY: Final = "*"
+"""As an origin: every one, `null` included."""
+
+Receive: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
+"""As in ASGI."""
+
+_ORIGIN_KEY: Final = b"origin"
+_HOST_KEY: Final = b"host"
+
+
+# -- names -----------------------------------------------------------------------------------------------
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address, brackets or not, can only be this machine."""
+    name = host.strip("[]").rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        address = ip_address(name.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
+
+
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443, "ws": 80, "wss": 443}
+
+
+def origin_of(url: str) -> tuple[str, str, int | None] | None:
+    """The scheme, host and port of a URL or an `Origin`, in lower case; None for what has none, such as `null`."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return None
+    if not parts.scheme or not parts.hostname:
+        return None
+    return parts.scheme, parts.hostname, port if port is not None else _DEFAULT_PORTS.get(parts.scheme)
+
+
+def _bare(parts: SplitResult) -> bool:
+    """Whether there is nothing but an origin in a URL."""
+    return not (parts.path or parts.query or parts.fragment or "@" in parts.netloc)
+
+
+_HOST: Final = re.compile(r"(\[[0-9a-fA-F:.%]+\]|[^\[\]:/?#@\s]+)(?::([0-9]{1,5}))?")
+
+
+def split_host(value: str) -> tuple[str, int | None] | None:
+    """The name, in lower case and without brackets, and the port of a `Host`; None for what is none."""
+    found = _HOST.fullmatch(value)
+    if found is None:
+        return None
+    return found[1].strip("[]").lower(), int(found[2]) if found[2] else None
+
+
+# -- who may ask -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The rules for `Origin` and `Host` of one endpoint. Raises `ValueError` for an entry that could never match."""
+
+    origins: Sequence[str] = ()
+    """Origins that are let in beside those of the default, as `https://app.example`; `*` lets every one in."""
+    hosts: Sequence[str] | None = None
+    """The only hosts that may be asked for, with a port or for any; None, the default, has no such rule."""
+    _origins: frozenset[tuple[str, str, int | None] | str] = field(init=False)
+    _hosts: frozenset[tuple[str, int | None]] | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_origins", frozenset(map(_origin_rule, self.origins)))
+        rules = None if self.hosts is None else frozenset(map(_host_rule, self.hosts))
+        object.__setattr__(self, "_hosts", rules)
+
+    def refusal(self, headers: Headers, server: str | None) -> Reject | None:
+        """The answer to a request that may not come in, of whatever method; None for one that may.
+
+        `server` is the address at which it was received (`scope["server"][0]`), None where nothing is known of it.
+        """
+        if self._hosts is not None and not self._addressed(headers):
+            return _forbidden("the Host of the request is not one of those that are served here")
+        origin = headers.text(_ORIGIN_KEY)
+        if origin is None or self.admits(origin, headers.text(_HOST_KEY), server):
+            return None
+        return _forbidden("the Origin of the request is not let in here; the server's `origins` can name it")
+
+    def lists(self, origin: str) -> bool:
+        """Whether an origin is one of those that were configured."""
+        if ANY in self._origins or origin in self._origins:
+            return True
+        page = origin_of(origin)
+        return page is not None and page in self._origins and _bare(urlsplit(origin))
+
+    def admits(self, origin: str, host: str | None, server: str | None) -> bool:
+        """Whether a page of an origin may ask a server that it calls `host` and that is reached at `server`."""
+        if self.lists(origin):
+            return True
+        page = origin_of(origin)
+        if page is None or not _bare(urlsplit(origin)):
+            return False
+        if is_loopback(page[1]):
+            return True
+        if host is None or server is None or is_loopback(server):
+            return False
+        asked = split_host(host)
+        return asked is not None and asked[0] == page[1]
+
+    def _addressed(self, headers: Headers) -> bool:
+        asked = split_host(headers.text(_HOST_KEY) or "")
+        return (
+            asked is not None
+            and self._hosts is not None
+            and not self._hosts.isdisjoint({asked, (asked[0], None)})
+        )
+
+
+def _origin_rule(entry: str) -> tuple[str, str, int | None] | str:
+    if entry in {ANY, "null"}:
+        return entry
+    found = origin_of(entry)
+    if found is None or not _bare(urlsplit(entry)):
+        raise ValueError(f"'{entry}' is no origin: it takes a scheme and a host, such as https://app.example")
+    return found
+
+
+def _host_rule(entry: str) -> tuple[str, int | None]:
+    found = split_host(entry)
+    if found is None:
+        raise ValueError(
+            f"'{entry}' is no host: it takes a name and perhaps a port, such as mcp.example:8000"
+        )
+    return found
+
+
+def _forbidden(why: str) -> Reject:
+    return Reject(403, InvalidRequest(f"Forbidden: {why}"))
+
+
+# -- how much --------------------------------------------------------------------------------------------
+
+
+class ClientGone(TransportError):
+    """The client hung up before it had said what it wants."""
+
+
+def too_many_headers(pairs: Sequence[tuple[bytes, bytes]], limit: int = MAX_HEADERS) -> Reject | None:
+    """The refusal of a request whose headers are over the limit; not every server has one (HTTP-31)."""
+    if sum([len(name) + len(value) for name, value in pairs]) <= limit:
+        return None
+    return Reject(431, InvalidRequest(f"Invalid Request: headers of more than {limit} bytes"))
+
+
+async def read_body(receive: Receive, headers: Headers, limit: int = MAX_BODY) -> bytes | Reject:
+    """Read the body of a request; the refusal where it is over the limit, declared or not (HTTP-31).
+
+    Raises `ClientGone` when the client hangs up. How long a slow client may take is the server's business.
+    """
+    declared = headers.get(b"content-length") or b""
+    if declared.isdigit() and (len(declared) > 18 or int(declared) > limit):
+        return _too_large(limit)
+    message = await receive()
+    chunk = _chunk(message)
+    if not message.get("more_body", False):
+        return chunk if len(chunk) <= limit else _too_large(limit)
+    body = bytearray(chunk)
+    while message.get("more_body", False):
+        if len(body) > limit:
+            return _too_large(limit)
+        message = await receive()
+        body += _chunk(message)
+    return bytes(body) if len(body) <= limit else _too_large(limit)
+
+
+def _chunk(message: Mapping[str, Any]) -> bytes:
+    if message["type"] != "http.request":
+        raise ClientGone("the client hung up in the middle of a request")
+    chunk: bytes = message.get("body", b"")
+    return chunk
+
+
+def _too_large(limit: int) -> Reject:
+    return Reject(413, InvalidRequest(f"Invalid Request: a body of more than {limit} bytes"))
+
+
+# -- session ids -----------------------------------------------------------------------------------------
+
+_SESSION_ID: Final = re.compile(r"[\x21-\x7e]{1,1024}")
+
+
+def new_session_id() -> str:
+    """An id that nobody can guess: 192 bits of the system's randomness in visible ASCII (HTTP-19, SEC-4)."""
+    return secrets.token_urlsafe(24)
+
+
+@lru_cache(maxsize=256)
+def is_session_id(text: str) -> bool:
+    """Whether a text could be the id of a session (HTTP-19)."""
+    return _SESSION_ID.fullmatch(text) is not None
