@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from mcprev.client import Client as Client
     from mcprev.client import ClientHandler as ClientHandler
-    from mcprev.client import Options as Options
     from mcprev.connecting import Target as Target
     from mcprev.connecting import connect as connect
     from mcprev.connecting import memory as memory
@@ -25,6 +24,9 @@ if TYPE_CHECKING:
     )
     from mcprev.errors import (
         ConversionError as ConversionError,
+    )
+    from mcprev.errors import (
+        HttpStatusError as HttpStatusError,
     )
     from mcprev.errors import (
         InputDeclined as InputDeclined,
@@ -69,33 +71,57 @@ if TYPE_CHECKING:
         RpcError as RpcError,
     )
     from mcprev.errors import (
+        SchemaError as SchemaError,
+    )
+    from mcprev.errors import (
+        SessionExpired as SessionExpired,
+    )
+    from mcprev.errors import (
+        TaskCancelled as TaskCancelled,
+    )
+    from mcprev.errors import (
         TransportError as TransportError,
     )
     from mcprev.listening import Change as Change
     from mcprev.listening import Subscription as Subscription
+    from mcprev.options import Options as Options
+    from mcprev.protocol.cache import ResultCache as ResultCache
     from mcprev.protocol.request_state import RequestStates as RequestStates
     from mcprev.protocol.subscriptions import Changed as Changed
+    from mcprev.remote_tasks import RemoteTask as RemoteTask
+    from mcprev.reopening import Restarts as Restarts
     from mcprev.server import Server as Server
     from mcprev.server import ServerHandler as ServerHandler
     from mcprev.server import serve_stdio as serve_stdio
+    from mcprev.serving import form_defaults as form_defaults
+    from mcprev.tasks import MemoryTaskStore as MemoryTaskStore
+    from mcprev.tasks import Tasks as Tasks
+    from mcprev.transports.http_client import http as http
     from mcprev.transports.stdio_client import stdio as stdio
 
 __version__ = "0.1.0"
 
 _HOMES: Final = {
-    "client": ("Client", "ClientHandler", "Options"),
+    "client": ("Client", "ClientHandler"),
     "connecting": ("Target", "connect", "memory"),
     "context": ("ClientContext", "Context"),
     "errors": (
-        "ConnectionLost", "ConversionError", "InputDeclined", "InternalError", "InvalidParams", "InvalidRequest",
-        "LocalProtocolError", "McpError", "MethodNotFound", "MissingClientCapability", "NegotiationError",
+        "ConnectionLost", "ConversionError", "HttpStatusError", "InputDeclined", "InternalError", "InvalidParams",
+        "InvalidRequest", "LocalProtocolError", "McpError", "MethodNotFound", "MissingClientCapability", "NegotiationError",
         "ProcessExited", "RemoteProtocolError", "RequestTimeout", "ResourceNotFound", "RpcError",
-        "TransportError",
+        "SchemaError", "SessionExpired", "TaskCancelled", "TransportError",
     ),
     "listening": ("Change", "Subscription"),
+    "options": ("Options",),
+    "protocol.cache": ("ResultCache",),
     "protocol.request_state": ("RequestStates",),
     "protocol.subscriptions": ("Changed",),
+    "reopening": ("Restarts",),
     "server": ("Server", "ServerHandler", "serve_stdio"),
+    "serving": ("form_defaults",),
+    "remote_tasks": ("RemoteTask",),
+    "tasks": ("MemoryTaskStore", "Tasks"),
+    "transports.http_client": ("http",),
     "transports.stdio_client": ("stdio",),
 }  # fmt: skip
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}

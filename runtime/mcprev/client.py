@@ -8,107 +8,96 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypedDict, TypeVar, cast
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from pydantic import ValidationError
-from typing_extensions import Unpack
+from typing_extensions import Unpack, override
 
 from mcprev.context import ClientContext
 from mcprev.convert import Kind, convert, converter
 from mcprev.driver import Connection
 from mcprev.errors import (
-    InputDeclined,
+    ConnectionLost,
     Json,
     LocalProtocolError,
+    McpError,
     RemoteProtocolError,
-    RpcError,
+    SessionExpired,
 )
-from mcprev.identity import ClientIdentity, overridden
+from mcprev.identity import ClientIdentity
 from mcprev.listening import Subscription
+from mcprev.methods import Methods
+from mcprev.options import Options, Package, Settings, caller_meta
+from mcprev.pinging import keep_pinging
 from mcprev.protocol import mrtr
+from mcprev.protocol.cache import METHODS
 from mcprev.protocol.correlate import Call
 from mcprev.protocol.handshake import SEVERITY
+from mcprev.protocol.peer import declares
 from mcprev.protocol.sides import ClientSide
 from mcprev.protocol.stateless import LOG_LEVEL, SERVER_INFO
-from mcprev.revisions import LATEST, Revision
-from mcprev.seam import reader, to_wire
-from mcprev.serving import Exact
+from mcprev.protocol.tasks import is_task
+from mcprev.remote_tasks import RemoteTask, followed, started
+from mcprev.reopening import Keeper, Opened
+from mcprev.revisions import LATEST, Revision, Tasks
+from mcprev.seam import reader
+from mcprev.serving import Exact, answer_input
 from mcprev_types.latest import dispatch
 
 if TYPE_CHECKING:
-    from mcprev.protocol.plan import Plan
     from mcprev_types.latest import models
 
 ClientHandler: TypeAlias = dispatch.ClientHandler[ClientContext]
 """What a client's author subclasses to answer servers: sampling, elicitation, roots, and notifications."""
-Progress: TypeAlias = Callable[[float, float | None, str | None], None]
-"""Told how far a call has come: progress, total, message."""
-TIMEOUT: Final = 60.0
-"""Seconds without a sign of life after which a call is given up, unless said otherwise."""
-TOTAL: Final = 600.0
-"""Seconds after which a call is given up whatever progress it makes, unless said otherwise."""
-MAX_PAGES: Final = 10_000
-"""More pages than this are not a list but a loop (PAGE-3)."""
 logger: Final = logging.getLogger("mcprev.client")
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 
 
-class Options(TypedDict, total=False):
-    """What can be said of a single call."""
-
-    timeout: float | None
-    """Seconds without a sign of life after which it is given up; progress is one (LIFE-18)."""
-    total_timeout: float | None
-    """Seconds after which it is given up in any case."""
-    progress: Progress
-    """Ask for progress reports, and be told of them."""
-    meta: Mapping[str, Json]
-    """Members to add to `_meta`."""
-    log_level: models.LoggingLevel
-    """The lowest level of log messages wanted during the call (CONV-39)."""
-
-
-class Package(Protocol[T_co]):
-    """The package of a revision, such as `mcprev_types.v2025_06_18`."""
-
-    @property
-    def REVISION(self) -> str:  # noqa: N802 - as the packages spell it
-        """The name of the revision."""
-        ...
-
-    @property
-    def ClientCalls(self) -> Callable[[Any], T_co]:  # noqa: N802 - as the packages spell it
-        """The callers of the revision."""
-        ...
-
-
-class Client:
+class Client(Methods):
     """An open connection to a server."""
 
     def __init__(
         self,
-        connection: Connection,
+        opened: Opened,
         identity: ClientIdentity,
-        plan: Plan,
-        discovery: Mapping[str, Json],
-        timeouts: tuple[float | None, float | None],
+        settings: Settings,
+        reopen: Callable[[Opened], Awaitable[Opened]],
         close: Callable[[], Awaitable[None]],
     ) -> None:
-        self.connection = connection
-        self.plan = plan
-        """How the revision was negotiated."""
-        self._side = cast("ClientSide", connection.side)
-        self._identity = identity
-        self._discovery = discovery
-        self._timeouts = timeouts
+        self.identity = identity
+        self.known = settings.known
+        """What need not be asked."""
+        self._ping_interval = settings.ping_interval
+        self._timeouts = settings.timeouts
         self._close = close
+        self._use(opened)
+        self._keeper = Keeper(opened, reopen, settings.restarts, self._adopt)
         self._level: str | None = None
         self._readers: dict[str, Callable[[Any], Any]] = {}
         self.subscriptions: set[Subscription] = set()
         """Those who listen to a session's notifications."""
+        self._tasks: set[asyncio.Task[None]] = set()
         self._closing: asyncio.Task[None] | None = None
+
+    def _use(self, opened: Opened) -> None:
+        self.connection = opened.connection
+        self.plan = opened.plan
+        """How the revision was negotiated."""
+        self._side = cast("ClientSide", opened.connection.side)
+        self._discovery = opened.discovery
+        if self._ping_interval is not None:
+            opened.connection.start(keep_pinging(opened.connection, self._side.session, self._ping_interval))
+
+    async def _adopt(self, opened: Opened) -> None:
+        """Go on over another connection, whose server is told what the one before knew."""
+        self._use(opened)
+        self.known.forget()
+        if self._level is not None and not self.row.log_level_per_request:
+            with suppress(McpError):
+                await self.raw("logging/setLevel", {"level": self._level})
 
     # -- who is there --------------------------------------------------------------------------------------
 
@@ -121,6 +110,11 @@ class Client:
     def revision(self) -> str:
         """The name of the revision that is spoken."""
         return self.row.name
+
+    @property
+    def reopened(self) -> int:
+        """How many times the connection was lost and opened again."""
+        return self._keeper.times
 
     @property
     def server_info(self) -> models.Implementation | None:
@@ -144,95 +138,17 @@ class Client:
         """Advice of the server's on how to use it well."""
         return self._discovery.get("instructions")
 
-    # -- tools, resources, prompts -------------------------------------------------------------------------
-
-    async def call_tool(
-        self, name: str, arguments: Mapping[str, Json] | None = None, **options: Unpack[Options]
-    ) -> models.CallToolResult:
-        """Run a tool. A tool that failed gives a result with `is_error`; see the specification's page on tools.
-
-        Like every call it raises `RpcError` with what the server answered, `LocalProtocolError` for what this
-        server does not offer, `RequestTimeout`, `ConnectionLost`, `InputDeclined` when the server needed input
-        that was refused, and `RemoteProtocolError` for an answer that is not valid.
-        """
-        params: dict[str, Json] = {"name": name}
-        if arguments is not None:
-            params["arguments"] = dict(arguments)
-        return cast("models.CallToolResult", await self.call("tools/call", params, **options))
-
-    async def list_tools(
-        self, cursor: str | None = None, **options: Unpack[Options]
-    ) -> models.ListToolsResult:
-        """One page of the tools on offer; `tools` gives all of them."""
-        return cast("models.ListToolsResult", await self.call("tools/list", _page(cursor), **options))
-
-    def tools(self, **options: Unpack[Options]) -> AsyncIterator[models.Tool]:
-        """Every tool on offer, page after page."""
-        return self._pages("tools/list", "tools", options)
-
-    async def list_resources(
-        self, cursor: str | None = None, **options: Unpack[Options]
-    ) -> models.ListResourcesResult:
-        """One page of the resources on offer; `resources` gives all of them."""
-        return cast("models.ListResourcesResult", await self.call("resources/list", _page(cursor), **options))
-
-    def resources(self, **options: Unpack[Options]) -> AsyncIterator[models.Resource]:
-        """Every resource on offer, page after page."""
-        return self._pages("resources/list", "resources", options)
-
-    async def list_resource_templates(
-        self, cursor: str | None = None, **options: Unpack[Options]
-    ) -> models.ListResourceTemplatesResult:
-        """One page of the resource templates on offer; `resource_templates` gives all of them."""
-        found = await self.call("resources/templates/list", _page(cursor), **options)
-        return cast("models.ListResourceTemplatesResult", found)
-
-    def resource_templates(self, **options: Unpack[Options]) -> AsyncIterator[models.ResourceTemplate]:
-        """Every resource template on offer, page after page."""
-        return self._pages("resources/templates/list", "resource_templates", options)
-
-    async def read_resource(self, uri: str, **options: Unpack[Options]) -> models.ReadResourceResult:
-        """The contents of a resource. Raises `ResourceNotFound` at any revision when there is none."""
-        return cast("models.ReadResourceResult", await self.call("resources/read", {"uri": uri}, **options))
-
-    async def list_prompts(
-        self, cursor: str | None = None, **options: Unpack[Options]
-    ) -> models.ListPromptsResult:
-        """One page of the prompts on offer; `prompts` gives all of them."""
-        return cast("models.ListPromptsResult", await self.call("prompts/list", _page(cursor), **options))
-
-    def prompts(self, **options: Unpack[Options]) -> AsyncIterator[models.Prompt]:
-        """Every prompt on offer, page after page."""
-        return self._pages("prompts/list", "prompts", options)
-
-    async def get_prompt(
-        self, name: str, arguments: Mapping[str, str] | None = None, **options: Unpack[Options]
-    ) -> models.GetPromptResult:
-        """A prompt, filled in with its arguments."""
-        params: dict[str, Json] = {"name": name}
-        if arguments is not None:
-            params["arguments"] = dict(arguments)
-        return cast("models.GetPromptResult", await self.call("prompts/get", params, **options))
-
-    async def complete(
-        self,
-        ref: models.PromptReference | models.ResourceTemplateReference,
-        name: str,
-        value: str,
-        context: Mapping[str, str] | None = None,
-        **options: Unpack[Options],
-    ) -> models.CompleteResult:
-        """Ways to complete what is being typed for an argument; `context` holds the arguments that are known."""
-        params: dict[str, Json] = {"ref": ref.to_wire(), "argument": {"name": name, "value": value}}
-        if context is not None:
-            params["context"] = {"arguments": dict(context)}
-        return cast("models.CompleteResult", await self.call("completion/complete", params, **options))
+    # -- the connection and the session ---------------------------------------------------------------------
 
     async def set_log_level(self, level: models.LoggingLevel) -> None:
-        """Want log messages from this level up, from now on and with every call (LOG-5)."""
+        """Want log messages from this level up, from now on and with every call (LOG-5).
+
+        Raises `LocalProtocolError` for the server of a session that does not log.
+        """
         if level not in SEVERITY:
             raise ValueError(f"no log level '{level}'; there are {', '.join(SEVERITY)}")
         if not self.row.log_level_per_request and level != self._level:
+            self.check("logging/setLevel")
             await self.raw("logging/setLevel", {"level": level})
         self._level = level
 
@@ -244,7 +160,7 @@ class Client:
     def roots_changed(self) -> None:
         """Tell the server that the roots changed, where there is a way to."""
         method = "notifications/roots/list_changed"
-        if method in self.row.methods and "roots" in self._identity.capabilities(self.row):
+        if method in self.row.methods and "roots" in self.identity.capabilities(self.row):
             self._side.peer.send_notification(method, None)
             self.connection.pump()
 
@@ -267,6 +183,7 @@ class Client:
 
     # -- calls ---------------------------------------------------------------------------------------------
 
+    @override
     async def call(self, method: str, params: Mapping[str, Json], **options: Unpack[Options]) -> object:
         """Call a method of the latest revision with JSON params, and get its result as a model of that revision.
 
@@ -275,14 +192,47 @@ class Client:
         spec = LATEST.methods.get(method)
         if spec is None or spec.result is None:
             raise LocalProtocolError(f"'{method}' is no request of {LATEST.name}")
-        given = dict(params)
         end = self._end(options)
+        result = self.known.recall(method, params, options, self.connection.now())
+        if result is None:
+            result = await self._complete(method, params, options, end)
+        if is_task(result, self.row):
+            result = await followed(self, result, end)
+        return self._read(spec.result, result)
+
+    async def start_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Json] | None = None,
+        *,
+        ttl: int | None = None,
+        **options: Unpack[Options],
+    ) -> RemoteTask:
+        """Run a tool as a task, if the server can, and get the task instead of its result.
+
+        `ttl` is how many milliseconds it should be kept where the client can say so. Where the server answers with
+        a result, the task has ended. Raises what `call_tool` raises.
+        """
+        params: dict[str, Json] = {"name": name, "arguments": dict(arguments or {})}
+        if self.row.tasks is Tasks.CORE:
+            params["task"] = {} if ttl is None else {"ttl": ttl}
+        return started(self, await self._complete("tools/call", params, options, self._end(options)))
+
+    async def _complete(
+        self, method: str, params: Mapping[str, Json], options: Options, end: float | None
+    ) -> dict[str, Json]:
+        """Call a method, and answer what the server asks, until it asks no more."""
+        given, changes = dict(params), self.known.changes
         for attempt in range(mrtr.ROUNDS):
-            result = await self._once(method, given, options, end)
+            send = partial(self._once, method, given, options, end)
+            result = await self._lasting(send, end, retry=options.get("retry", False))
             if not mrtr.is_input_required(result):
-                return self._read(spec.result, result)
+                if not attempt and method in METHODS:
+                    self._read(str(LATEST.methods[method].result), result)  # only what is valid is kept
+                    self.known.learn(method, params, options, result, self.connection.now(), changes)
+                return result
             requests = mrtr.requests_of(result)
-            answers = {key: await self._answer(request) for key, request in requests.items()}
+            answers = {key: await answer_input(self, request) for key, request in requests.items()}
             if not requests:
                 # The server only wants to be asked again; it is given time to get there (MRTR-6).
                 await asyncio.sleep(min(0.05 * 2**attempt, 2.0))
@@ -300,9 +250,12 @@ class Client:
         given = None if params is None else dict(params)
         if "meta" in options:
             meta: dict[str, Json] = (given or {}).get("_meta") or {}
-            given = {**(given or {}), "_meta": {**meta, **options["meta"]}}
-        return await self._wait(
-            self._open(method, given, options, self._end(options), unchecked=True), options
+            given = {**(given or {}), "_meta": {**meta, **caller_meta(options, self.identity)}}
+        end = self._end(options)
+        return await self._lasting(
+            lambda: self._wait(self._open(method, given, options, end, unchecked=True), options),
+            end,
+            retry=options.get("retry", False),
         )
 
     def exact(self, package: Package[T]) -> T:
@@ -321,8 +274,46 @@ class Client:
     def open(
         self, method: str, params: dict[str, Json] | None, *, idle: float | None, total: float | None
     ) -> Call:
-        """Send a request as it is; what it answers is for `Connection.wait`."""
+        """Send a request as it is; what it answers is for `Connection.wait`. Raises `ConnectionLost`."""
+        self._check_open()
         return self._side.call(method, params, self.connection.now(), idle=idle, total=total)
+
+    def _check_open(self) -> None:
+        """Raise `ConnectionLost` where nothing can be sent any more."""
+        error = self.connection.error
+        if error is not None:
+            raise ConnectionLost(str(error), in_flight=False, retry_safe=True) from error
+
+    async def _lasting(
+        self, send: Callable[[], Awaitable[dict[str, Json]]], end: float | None, *, retry: bool
+    ) -> dict[str, Json]:
+        """Send over another connection if this one was lost.
+
+        Send once more if the session ran out (HTTP-23), or if the stream of the answer broke and that does no harm,
+        by its nature or by the word of the caller (HTTPM-7).
+        """
+        # What takes its place may be lost by the time that one who waited for it gets to run.
+        while (connection := self.connection).error is not None:
+            await self.replace(connection, connection.error, end)
+        try:
+            return await send()
+        except ConnectionLost as error:
+            if not error.in_flight or not (error.retry_safe or retry):
+                raise
+            if isinstance(error, SessionExpired) or connection.error is not None:
+                await self.replace(connection, error, end)
+        return await send()
+
+    async def replace(self, lost: Connection, reason: McpError, end: float | None = None) -> None:
+        """Have another connection in the place of one that was lost; see `Keeper.replace`."""
+        await self._keeper.replace(lost, reason, end)
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run something for as long as the client is open, whichever its connection is."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _once(
         self, method: str, params: dict[str, Json], options: Options, end: float | None
@@ -331,17 +322,17 @@ class Client:
         row = self.row
         wire: dict[str, Json] = {
             **params,
-            "_meta": {**options.get("meta", {}), **self._identity.hello(LATEST)},
+            "_meta": {**caller_meta(options, self.identity), **self.identity.hello(LATEST)},
         }
         level = options.get("log_level") or (self._level if row.log_level_per_request else None)
         if level is not None and row.log_level_per_request:
             wire["_meta"][LOG_LEVEL] = level
-        elif level is not None:
+        elif level is not None and declares(self._side.peer.peer_capabilities or {}, "logging"):
             await self.set_log_level(cast("Any", level))
         self._side.check(method)
         wire = convert(wire, method, Kind.PARAMS, from_=LATEST, to=row)
         result = await self._wait(self._open(method, wire, options, end), options)
-        if row is LATEST:
+        if row is LATEST or is_task(result, row):
             return result
         up = converter(method, Kind.RESULT, from_=row, to=LATEST)
         return cast("dict[str, Json]", up(result, validate=False))
@@ -355,6 +346,7 @@ class Client:
         *,
         unchecked: bool = False,
     ) -> Call:
+        self._check_open()
         now = self.connection.now()
         return self._side.call(
             method,
@@ -390,39 +382,6 @@ class Client:
         except ValidationError as error:
             raise RemoteProtocolError(f"the result is not valid: {error}", raw=result) from None
 
-    async def _pages(self, method: str, member: str, options: Options) -> AsyncIterator[Any]:
-        cursor: str | None = None
-        seen: set[str] = set()
-        for _ in range(MAX_PAGES):
-            page: Any = await self.call(method, _page(cursor), **options)
-            for item in getattr(page, member):
-                yield item
-            cursor = page.next_cursor
-            if cursor is None:
-                return
-            if cursor in seen:
-                break
-            seen.add(cursor)
-        raise RemoteProtocolError(f"the pages of '{method}' do not end")
-
-    async def _answer(self, request: Mapping[str, Json]) -> dict[str, Json]:
-        """Ask the handler what a result asks. Raises `InputDeclined` (MRTR-10)."""
-        method = str(request.get("method"))
-        if method not in overridden(self._identity.handler, LATEST, "ClientHandler"):
-            raise InputDeclined(f"the server needs '{method}', for which there is no handler")
-        binding = dispatch.CLIENT_BINDINGS[method]
-        stub = getattr(self._identity.handler, binding.stub)
-        try:
-            params = request.get("params")
-            given = None if params is None else reader(LATEST, binding.params)(params)
-            return to_wire(await stub(ClientContext(self, self.connection, None), given))
-        except ValidationError as error:
-            raise RemoteProtocolError(
-                f"the server's '{method}' is not valid: {error}", raw=dict(request)
-            ) from None
-        except RpcError as error:
-            raise InputDeclined(f"'{method}' was declined: {error.message}") from error
-
     # -- the end -------------------------------------------------------------------------------------------
 
     async def aclose(self) -> None:
@@ -432,9 +391,10 @@ class Client:
         await asyncio.shield(self._closing)
 
     async def _end_all(self) -> None:
+        await self._keeper.stop()
         await self.connection.aclose()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
         await self._close()
-
-
-def _page(cursor: str | None) -> dict[str, Json]:
-    return {} if cursor is None else {"cursor": cursor}

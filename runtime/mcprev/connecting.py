@@ -1,34 +1,45 @@
-"""Opening a connection: start the server, find the revision, hand out a client (NEG-1..7, NEG-12, LIFE-4, MOD-10).
+"""Opening a connection: start the server, find the revision, hand out a client (NEG-1..7, NEG-12, LIFE-4, MOD-10,
+STDIO-7).
 
 What to try is decided by `protocol.plan`; what is here carries its steps out, each with its own deadline.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
 
 from typing_extensions import override
 
-from mcprev.client import TIMEOUT, TOTAL, Client, ClientHandler
+from mcprev.client import Client, ClientHandler
 from mcprev.convert import Kind, convert, initialize_to_discover
 from mcprev.driver import Connection, Desk
 from mcprev.errors import (
     ConnectionLost,
     ConversionError,
+    HttpStatusError,
     Json,
     LocalProtocolError,
+    McpError,
     RemoteProtocolError,
     RequestTimeout,
     RpcError,
+    Unanswered,
 )
 from mcprev.identity import ClientIdentity
+from mcprev.knowledge import Knowledge
+from mcprev.options import TIMEOUT, TOTAL, Settings
+from mcprev.pinging import check_interval
 from mcprev.protocol import negotiate
 from mcprev.protocol import plan as planning
-from mcprev.protocol.plan import Discover, Fail, How, Initialize, Outcome, Plan, Ready, Respawn
+from mcprev.protocol.cache import ResultCache, Scope
+from mcprev.protocol.plan import Discover, Fail, How, Initialize, Outcome, Plan, Probe, Ready, Respawn
+from mcprev.protocol.plan_http import Known, is_verdict
 from mcprev.protocol.sides import ClientSide
-from mcprev.revisions import LATEST, Era, revision
+from mcprev.reopening import NEVER, Opened, Restarts
+from mcprev.revisions import LATEST, Era, HttpShape, revision
 from mcprev.serving import ClientDesk
 from mcprev.transports.lines import LineConnection
 
@@ -36,17 +47,23 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from mcprev.server import Server
+    from mcprev.tools import Policy
     from mcprev_types.latest import models
 
 PROBE: Final = 10.0
 """Seconds that a server gets to answer `server/discover`: more than any takes to start (NEG-5)."""
 OPEN: Final = 60.0
 """Seconds that it gets to answer `initialize`."""
+LAST_WORDS: Final = 0.5
+"""Seconds that the other calls of a session that ran out get to learn of it."""
 logger: Final = logging.getLogger("mcprev.client")
 
 
 class Target(Protocol):
-    """A server that can be connected to."""
+    """A server that can be connected to. A target may have `restarts: Restarts`, what `connect` does by default.
+
+    A target whose answers tell more than those of a pipe is an `HttpTarget`.
+    """
 
     async def open(self, side: ClientSide, desk: Desk, /) -> Connection:
         """Start it, if need be, and connect an engine to it. Raises `TransportError`."""
@@ -54,6 +71,27 @@ class Target(Protocol):
 
     async def close(self) -> None:
         """End it, within bounded time; may be called again."""
+        ...
+
+
+@runtime_checkable
+class HttpTarget(Target, Protocol):
+    """A server at a URL: what the first answers tell of it is remembered (NEG-6, NEG-7)."""
+
+    probe: Probe
+    """What its answers tell."""
+
+    @property
+    def known(self) -> Known | None:
+        """What it was found to be before."""
+        ...
+
+    def learn(self, plan: Plan, /) -> None:
+        """Remember where a plan has led."""
+        ...
+
+    async def open(self, side: ClientSide, desk: Desk, /, shape: HttpShape | None = None) -> Connection:
+        """Connect to it as a server of this shape. Raises `TransportError`."""
         ...
 
 
@@ -100,6 +138,11 @@ class connect:  # noqa: N801 - called like a function
         total_timeout: float | None = TOTAL,
         probe_timeout: float = PROBE,
         open_timeout: float = OPEN,
+        restart: Restarts | bool = True,
+        cache: ResultCache | bool = True,
+        validate: Policy = "warn",
+        ping_interval: float | None = None,
+        tasks: bool = True,
     ) -> None:
         """Say what to connect to, and as whom.
 
@@ -107,8 +150,26 @@ class connect:  # noqa: N801 - called like a function
         as the URL mode of elicitation. `revisions` narrows what is spoken; `mode` is `auto`, `legacy` (sessions
         only) or one revision to pin. `prior` is what this server answered to discovery before, `verdict` the
         era it was last found to be of (`client.plan`): either saves asking. The timeouts are those of calls
-        (see `Options`) and of the two ways to open. Raises `ValueError` for unknown names.
+        (see `Options`) and of the two ways to open. `restart` says how often a lost server is connected to again:
+        True leaves that to the target (a `stdio` command is, in the way of `Restarts()`; a `memory` server is
+        not, for it ends when its owner wants it to), False means never. A server that starts anew remembers
+        nothing, so a call that was in flight fails and is not repeated. `cache` keeps results for as long as their
+        servers say: True is a cache of this client's own, and a shared one is for targets that have a `cache_key`
+        (and a `principal`, where private results may be shared). `validate` says what becomes of a tool's result
+        that does not fit the schema it was listed with: `warn`, `strict` (an error) or `off`. With `ping_interval`
+        the server is asked that often, in seconds, whether it is there, where there are pings; one that does not
+        answer within 10 s is lost. `tasks` declares that calls may be answered
+        with tasks where servers decide that; they are followed to their ends. Raises `ValueError` for unknown names.
         """
+        if isinstance(restart, bool):
+            wanted: Restarts = getattr(target, "restarts", NEVER) if restart else NEVER
+        else:
+            wanted = restart
+        kept = (ResultCache() if cache else None) if isinstance(cache, bool) else cache
+        server = getattr(target, "cache_key", None) or object()
+        scope = Scope(server, getattr(target, "principal", None) or object())
+        known = Knowledge(kept, scope, validate)
+        self._settings = Settings((timeout, total_timeout), wanted, check_interval(ping_interval), known)
         self._target = target
         self._rows = negotiate.allow(revisions, mode)
         info: dict[str, Json] = {"name": name, "version": version}
@@ -120,30 +181,58 @@ class connect:  # noqa: N801 - called like a function
             self._rows,
             {revision(key).name: value for key, value in (exact or {}).items()},
             None if capabilities is None else capabilities.to_wire(),
+            tasks=tasks,
         )
         self._prior = None if prior is None else prior.to_wire()
         self._verdict = verdict
-        self._timeouts = (timeout, total_timeout)
         self._bounds = (probe_timeout, open_timeout)
         self._client: Client | None = None
 
     async def __aenter__(self) -> Client:
         """Connect. Raises `NegotiationError`, which says what was tried, or `TransportError`."""
+        known, loop = self._settings.known, asyncio.get_running_loop()
+        prior = self._prior or known.introduction(loop.time())
+        opened, desk = await self._open(self._verdict, prior)
+        if isinstance(opened.plan.step, Ready) and opened.plan.step.how is How.DISCOVER:
+            known.introduced(opened.discovery, loop.time())
+        close = self._target.close
+        self._client = Client(opened, self._identity, self._settings, self._again, close)
+        desk.client = self._client
+        return self._client
+
+    async def _open(self, verdict: Era | None, prior: dict[str, Json] | None) -> tuple[Opened, ClientDesk]:
         attempt = _Attempt(self._target, self._identity, self._bounds)
         try:
-            versions = None if self._prior is None else self._prior["supportedVersions"]
-            plan = planning.start(self._rows, verdict=self._verdict, prior=versions)
-            await attempt.spawn()
-            plan = await attempt.run(plan)
-            discovery = attempt.settle(plan, self._prior)
+            versions = None if prior is None else prior["supportedVersions"]
+            plan = await attempt.run(self._plan(verdict, versions))
+            discovery = attempt.settle(plan, prior)
         except BaseException:
             await attempt.close()
             raise
-        self._client = Client(
-            attempt.connection, self._identity, plan, discovery, self._timeouts, self._target.close
-        )
-        attempt.desk.client = self._client
-        return self._client
+        return Opened(attempt.connection, plan, discovery), attempt.desk
+
+    def _plan(self, verdict: Era | None, prior: Sequence[str] | None) -> Plan:
+        """Where to begin, with what is known of the target."""
+        target = self._target
+        if not isinstance(target, HttpTarget):
+            return planning.start(self._rows, verdict=verdict, prior=prior)
+        known = target.known
+        era = verdict if verdict is not None or known is None else known.era
+        shape = None if known is None else known.shape
+        return planning.start(self._rows, target.probe, verdict=era, prior=prior, shape=shape)
+
+    async def _again(self, lost: Opened) -> Opened:
+        """Open another connection in the place of one, to a server whose era is known (NEG-7)."""
+        waited = 0.0
+        while lost.connection.error is None and lost.connection.side.waiting and waited < LAST_WORDS:
+            # The session ran out under other calls too: each is told so by itself.
+            await asyncio.sleep(0.01)
+            waited += 0.01
+        await lost.connection.aclose()
+        step = lost.plan.step
+        opened, desk = await self._open(step.verdict if isinstance(step, Ready) else None, None)
+        desk.client = self._client
+        return opened
 
     async def __aexit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
@@ -167,7 +256,10 @@ class _Attempt:
         self._identity = identity
         self._bounds = bounds
         self._connection: Connection | None = None
+        self._closing: asyncio.Task[None] | None = None
         self._result: dict[str, Json] = {}
+        self._error: McpError | None = None
+        """Why the last step failed."""
         self.desk = ClientDesk(identity)
 
     @property
@@ -179,46 +271,86 @@ class _Attempt:
     def side(self) -> ClientSide:
         return cast("ClientSide", self.connection.side)
 
-    async def spawn(self) -> None:
+    async def spawn(self, shape: HttpShape | None) -> None:
         """Open a connection, also in the place of one that ended."""
         await self.close()
-        self._connection = await self._target.open(ClientSide(self._identity), self.desk)
+        side, target = ClientSide(self._identity, self._identity.result_types), self._target
+        if isinstance(target, HttpTarget):
+            self._connection = await target.open(side, self.desk, shape)
+        else:
+            self._connection = await target.open(side, self.desk)
 
     async def close(self) -> None:
-        """End what is open."""
+        """End what is open, all of it, even if whoever waits for that is cancelled."""
+        self._closing = asyncio.get_running_loop().create_task(self._end())
+        await asyncio.shield(self._closing)
+
+    async def _end(self) -> None:
         if self._connection is not None:
             await self._connection.aclose()
         await self._target.close()
 
     async def run(self, plan: Plan) -> Plan:
-        """Follow a plan to its end. Raises `NegotiationError`."""
+        """Follow a plan to its end. Raises `NegotiationError`, or what kept a server from being asked at all."""
+        try:
+            await self.spawn(plan.shape)
+        except HttpStatusError as error:
+            assert isinstance(plan.step, Initialize)
+            self._error = error
+            plan = planning.advance(plan, planning.HttpRefused(plan.step, error.status, error.body))
         while not isinstance(plan.step, Ready):
             logger.debug("negotiating: %s", plan.step)
             if isinstance(plan.step, Fail):
-                last = plan.step.last
-                cause = last.error if isinstance(last, planning.Refused) else None
-                raise plan.step.error from cause
+                raise self._failure(plan, plan.step)
             plan = planning.advance(plan, await self._carry_out(plan.step))
+        if isinstance(self._target, HttpTarget):
+            self._target.learn(plan)
         return plan
+
+    def _failure(self, plan: Plan, step: Fail) -> McpError:
+        """What a plan that failed raises: nothing was negotiated with a server that could not be asked (NEG-6)."""
+        error, last = self._error, step.last
+        if error is None:
+            return step.error
+        status = last.status if isinstance(last, planning.HttpRefused | planning.Refused) else None
+        unreached = isinstance(last, planning.Exited) and not plan.probe.process
+        if unreached or (status is not None and not is_verdict(status)):
+            error.add_note(str(step.error))
+            return error
+        step.error.__cause__ = error
+        return step.error
 
     async def _carry_out(self, step: Discover | Initialize | Respawn) -> Outcome:
         if isinstance(step, Respawn):
             try:
-                await self.spawn()
-            except ConnectionLost as error:
+                await self.spawn(step.shape)
+            except HttpStatusError as error:
+                self._error = error
+                return planning.HttpRefused(step, error.status, error.body)
+            except (ConnectionLost, RemoteProtocolError) as error:
+                self._error = error
                 return planning.Exited(str(error))
             return planning.Spawned()
+        self._error = None
         try:
             self._result = await (
                 self._discover(step) if isinstance(step, Discover) else self._initialize(step)
             )
         except RpcError as error:
-            return planning.Refused(step, error)
+            self._error = error
+            return planning.Refused(step, error, error.http_status)
+        except HttpStatusError as error:
+            self._error = error
+            return planning.HttpRefused(step, error.status, error.body)
         except RequestTimeout as error:
             return planning.TimedOut(step, error.elapsed)
         except RemoteProtocolError as error:
             return planning.Garbled(step, str(error))
         except (ConnectionLost, LocalProtocolError) as error:
+            if isinstance(error, Unanswered) and isinstance(step, Discover):
+                # That is how some servers meet what they do not know.
+                return planning.Garbled(step, str(error))
+            self._error = error
             return planning.Exited(str(self.connection.error or error))
         read = planning.discovered if isinstance(step, Discover) else planning.initialized
         return read(step, self._result)

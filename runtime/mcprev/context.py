@@ -13,18 +13,21 @@ from typing_extensions import override
 
 from mcprev.convert import Kind, convert, converter, request_for
 from mcprev.errors import ConversionError, InvalidParams, Json, RemoteProtocolError
-from mcprev.protocol import mrtr
+from mcprev.protocol import asking, mrtr
 from mcprev.protocol.handshake import SEVERITY, HandshakeServer
 from mcprev.protocol.link import Inbound
 from mcprev.protocol.peer import PROGRESS
 from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, missing_capability
 from mcprev.protocol.subscriptions import Changed
+from mcprev.protocol.tasks import related
 from mcprev.revisions import LATEST
 
 if TYPE_CHECKING:
     from mcprev.client import Client
     from mcprev.driver import Connection
     from mcprev.server import Server
+    from mcprev.task_desk import Running
+    from mcprev.tools import ToolTable
     from mcprev.wire.jsonrpc import RequestId
     from mcprev_types.latest import models
 
@@ -83,7 +86,8 @@ class Context(_Talk):
         stamp: Mapping[str, Json],
         answers: mrtr.Answers,
     ) -> None:
-        super().__init__(connection, inbound)
+        self._connection = connection  # as `_Talk` has it; one is made for each request
+        self._inbound = inbound
         self._server = server
         self.request = inbound
         """The request as the engine has it."""
@@ -91,6 +95,35 @@ class Context(_Talk):
         """What the client says of itself, under the keys that describe a request."""
         self.answers = answers
         """What has been asked and answered so far."""
+        self.running: Running | None = None
+        """What may make a task of the request; None where nothing can."""
+
+    @property
+    def connection(self) -> Connection:
+        """The connection that the request came over."""
+        return self._connection
+
+    @property
+    def principal(self) -> str | None:
+        """Who sends the request, as the transport has made sure of; None on stdio, where that is nobody's question.
+
+        What the client says of itself (`client_info`) is no proof of anything (MOD-8, SEC-5).
+        """
+        return self.request.principal
+
+    @property
+    def tools(self) -> ToolTable | None:
+        """What is known of the handler's tools; None when calls are not checked."""
+        return self._server.tools
+
+    @property
+    def state(self) -> str | None:
+        """What the handler wants to find again when it is run anew for an answer; sealed on its way (MRTR-4)."""
+        return self.answers.state
+
+    @state.setter
+    def state(self, value: str | None) -> None:
+        self.answers.state = value
 
     @property
     def capabilities(self) -> Mapping[str, Json]:
@@ -131,9 +164,37 @@ class Context(_Talk):
         params: dict[str, Json] = {"level": level, "data": data}
         if logger is not None:
             params["logger"] = logger
-        inbound.peer.send_notification(LOG, params, inbound)
+        if self.running is not None and self.running.task is not None:
+            params["_meta"] = related(self.running.task)
+        inbound.peer.send_notification(LOG, params, inbound if inbound.open else None)
         self._connection.pump()
         await self._connection.drain(inbound)
+
+    async def detach(
+        self, *, ttl: int | None = None, poll: int | None = None, message: str | None = None
+    ) -> None:
+        """Let the request be answered with a task, if tool and client are made for it, and go on in the background.
+
+        Where tasks are part of the protocol the client has decided that before; where nobody knows of tasks the
+        client waits. `ttl` and `poll` are milliseconds, see `Tasks`; `message` says what the task is at. Raises
+        `InternalError` when too many tasks run.
+        """
+        if self.running is not None:
+            await self.running.detach(ttl, poll, message)
+
+    async def say(self, message: str) -> None:
+        """Say what the task is at, for people who look at it; without effect where there is no task."""
+        if self.running is not None:
+            await self.running.say(message)
+
+    async def close_stream(self, *, retry: float | None = None) -> bool:
+        """Let the client hang up while the request goes on; it comes back for the rest after `retry` seconds.
+
+        A long request then needs no open connection. Only clients over HTTP whose revision says how to come back
+        can be sent away; False for any other, and where nothing is kept for them. See the specification's page on
+        transports.
+        """
+        return await self._connection.hang_up(self.request, retry)
 
     def changed(self, what: Changed | str, uri: str | None = None) -> None:
         """Tell every client that wants to know of a change; see `Server.changed`."""
@@ -176,20 +237,26 @@ class Context(_Talk):
         once the answer is there: what stands before an `ask` has to be fit to run twice. Only the handlers of
         `tools/call`, `prompts/get` and `resources/read` can ask there.
 
-        Raises `MissingClientCapability` for what the client has not declared, `RpcError` with what it answered,
-        `RequestTimeout`, `ConnectionLost`. See the specification's page on multi round-trip requests.
+        Raises `MissingClientCapability` for what the client has not declared, `ConversionError` for what its
+        revision cannot ask, `LocalProtocolError` for a form that is not flat and the like, `RpcError` with what it
+        answered, `RequestTimeout`, `ConnectionLost`. See the specification's page on multi round-trip requests.
         """
-        wire = request.to_wire()
-        known = self.answers.given.get(key)
         inbound = self.request
+        wire = mrtr.proper(request.to_wire(), inbound.row, self.capabilities)
+        known = self.answers.given.get(key)
         if known is None:
             error = mrtr.check_askable(wire, self.capabilities)
             if error is not None:
                 raise error
+            if self.running is not None and self.running.is_task:
+                known = self.answers.given[key] = await self.running.ask(key, wire, timeout)
+                return read_answer(key, wire, known)
             if inbound.row.input_in_results:
                 raise mrtr.NeedInput(key, wire)
             known = self.answers.given[key] = await self.put(wire, timeout=timeout)
-        return read_answer(wire["method"], known)
+        elif inbound.row.input_in_results:
+            known = fitting(key, wire, known)
+        return read_answer(key, wire, known)
 
     async def put(
         self, request: Mapping[str, Json], *, timeout: float | None = ASK_TIMEOUT  # noqa: ASYNC109
@@ -198,33 +265,51 @@ class Context(_Talk):
         inbound = self.request
         assert isinstance(inbound.peer, HandshakeServer)
         row = inbound.row
-        try:
-            asked = request_for(request, to=row.name)
-        except ConversionError as error:
-            raise missing_capability({str(request["method"]).split("/")[0]: {}}) from error
+        if request["method"] not in row.methods:
+            raise missing_capability({str(request["method"]).split("/")[0]: {}})
+        asked = request_for(request, to=row.name, on_downgrade=self._server.on_downgrade)
         connection = self._connection
+        refusal = connection.refuses(inbound)
+        if refusal is not None:
+            raise refusal
         call = inbound.peer.call(
             asked.method, asked.params, connection.now(), idle=timeout, total=timeout, channel=inbound
         )
         answer = await connection.wait(call)
         up = converter(asked.method, Kind.RESULT, from_=row, to=LATEST)
         try:
-            return cast("dict[str, Json]", up(answer))
+            found = asking.only_accepted(asked.method, asked.params, up(answer))
         except ConversionError as error:
             raise RemoteProtocolError(
                 f"the answer to '{asked.method}' is not valid: {error}", raw=answer
             ) from error
+        wrong = asking.misfit(asked.method, asked.params, found)
+        if wrong is not None:
+            raise RemoteProtocolError(f"the answer to '{asked.method}' is not valid: {wrong}", raw=answer)
+        return found
 
 
-def read_answer(method: str, answer: Mapping[str, Json]) -> object:
+def read_answer(key: str, request: Mapping[str, Json], answer: Mapping[str, Json]) -> object:
     """The answer to a question, typed. Raises `InvalidParams` for one of another shape (MRTR-7)."""
     from pydantic import ValidationError
 
+    method = str(request["method"])
     model: Any = getattr(LATEST.models, str(LATEST.methods[method].result))
     try:
         return model.from_wire(answer)
     except ValidationError:
-        raise InvalidParams(f"Invalid params: an input response is no answer to '{method}'") from None
+        raise InvalidParams(
+            f"Invalid params: the input response '{key}' is no answer to '{method}'"
+        ) from None
+
+
+def fitting(key: str, request: Mapping[str, Json], answer: dict[str, Json]) -> dict[str, Json]:
+    """The answer that came with a request. Raises `InvalidParams` for one that is not to this question (ELIC-3)."""
+    method, params = str(request["method"]), request.get("params")
+    wrong = asking.misfit(method, params, answer)
+    if wrong is not None:
+        raise InvalidParams(f"Invalid params: the input response '{key}': {wrong}")
+    return asking.only_accepted(method, params, answer)
 
 
 class ClientContext(_Talk):

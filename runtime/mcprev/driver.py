@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Final, Protocol, cast
 
 from mcprev.errors import ConnectionLost, InternalError, Json, McpError, RequestTimeout
@@ -98,6 +99,12 @@ class Connection:
         self._max_handlers = max_handlers
         self._queue: deque[Inbound | Notified] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
+        # What `create_task` does without a factory, less a few calls for each request.
+        self._spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]] = (
+            partial(asyncio.Task, loop=self._loop)
+            if self._loop.get_task_factory() is None
+            else self._loop.create_task
+        )
         self._timer: asyncio.TimerHandle | None = None
         self._ending: asyncio.Task[None] | None = None
         self._lost: asyncio.Future[None] = self._loop.create_future()
@@ -128,6 +135,20 @@ class Connection:
 
     async def drain(self, channel: Channel = None) -> None:
         """Wait while the peer does not read what it is sent on a channel."""
+
+    def refuses(self, inbound: Inbound) -> McpError | None:
+        """Why the peer cannot be asked on behalf of a request of its own, if it cannot (HTTP-32)."""
+        del inbound
+        return None
+
+    async def hang_up(self, inbound: Inbound, retry: float | None) -> bool:
+        """Close the connection that a request came on and not its stream, where there is such a thing (HTTP-17)."""
+        del inbound, retry
+        return False
+
+    def can_reach(self) -> bool:
+        """Whether the peer hears now what belongs to no request of its own."""
+        return self._sendable
 
     def _waiting(self) -> None:
         """A call of this side begins to wait."""
@@ -171,22 +192,31 @@ class Connection:
             self.logger.warning("too much waits to be served: %s is dropped", event.method)
 
     def _start(self, event: Inbound | Notified) -> None:
-        task = self._loop.create_task(self._run(event))
-        self._tasks.add(task)
         if isinstance(event, Inbound):
-            event.handle = task
+            task = event.handle = self._spawn(self._serve(event))
+        else:
+            task = self._spawn(self._hear(event))
+        if not task.done():  # some loops begin a task at once
+            self._tasks.add(task)
 
-    async def _run(self, event: Inbound | Notified) -> None:
+    async def _serve(self, inbound: Inbound) -> None:
         try:
-            if isinstance(event, Inbound):
-                await self._desk.serve(event, self)
-            else:
-                await self._desk.hear(event, self)
+            await self._desk.serve(inbound, self)
         finally:
-            self._tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+            self._served(inbound.handle)
+
+    async def _hear(self, notified: Notified) -> None:
+        try:
+            await self._desk.hear(notified, self)
+        finally:
+            self._served(asyncio.current_task())
+
+    def _served(self, task: Any) -> None:  # noqa: ANN401 - a task, as its request knows it
+        self._tasks.discard(task)
+        if self._link.events or not self._flush_due:
             self.pump()
-            while self._queue and len(self._tasks) < self._max_handlers:
-                self._start(self._queue.popleft())
+        while self._queue and len(self._tasks) < self._max_handlers:
+            self._start(self._queue.popleft())
 
     def _on_aborted(self, event: Aborted) -> None:
         self.logger.debug("request %r was cancelled: %s", event.inbound.id, event.reason)
@@ -271,7 +301,12 @@ class Connection:
         self.logger.debug("a session is open at %s", event.row.name)
 
     def _on_noted(self, event: Noted) -> None:
-        self.logger.debug("%s", event.what)
+        self.logger.log(logging.WARNING if event.warn else logging.DEBUG, "%s", event.what)
+
+    @property
+    def sloppiness(self) -> dict[str, int]:
+        """What the peer got wrong and was understood all the same, and how often; each is warned of once."""
+        return {str(what): times for what, times in self._link.sloppy.items()}
 
     # -- time ----------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ Nothing is computed for a revision before a peer speaks it, so only the packages
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from typing import Any, Final, cast
 
@@ -16,10 +16,14 @@ from mcprev.convert import Kind as Payload
 from mcprev.convert import convert
 from mcprev.errors import Json
 from mcprev.protocol.link import Kind
+from mcprev.protocol.meta import wrong_extension
 from mcprev.protocol.peer import declares
 from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION
 from mcprev.protocol.subscriptions import BY_METHOD, LISTEN
-from mcprev.revisions import LATEST, Revision, load
+from mcprev.protocol.tasks import CORE_CAPABILITY, TASK
+from mcprev.protocol.tasks import METHODS as TASK_METHODS
+from mcprev.protocol.tasks import NEEDS as TASK_NEEDS
+from mcprev.revisions import LATEST, Revision, Tasks, load
 from mcprev_types import Binding, Direction, MethodSpec
 from mcprev_types import Kind as Sort
 
@@ -37,6 +41,12 @@ _SESSION: Final[Mapping[str, Kind]] = {
 """What the runtime serves by itself in sessions, when the capability is there."""
 _OWN: Final[Mapping[str, Kind]] = {"server/discover": Kind.DISCOVER, LISTEN: Kind.LISTEN}
 """What the runtime serves by itself without them."""
+_TASKS: Final[Mapping[Tasks, Mapping[str, Json]]] = {
+    Tasks.NONE: {},
+    Tasks.CORE: {"tasks": CORE_CAPABILITY},
+    Tasks.EXTENSION: TASK_NEEDS,
+}
+"""How a server declares that tools of its can run as tasks (TASK-1, TASKX-1)."""
 _ROOTS_CHANGED: Final = "notifications/roots/list_changed"
 _INTERNAL: Final = frozenset(
     {"notifications/cancelled", "notifications/progress", "notifications/initialized", "initialize", "ping"}
@@ -63,6 +73,12 @@ class Identity:
         self.rows = rows
         self.exact = exact
         self._extra = capabilities or {}
+        self.extensions: Collection[str] = self._extra.get("extensions") or ()
+        """The extensions that its author speaks (MOD-17)."""
+        for name in self.extensions:
+            wrong = wrong_extension(name)
+            if wrong is not None:
+                raise ValueError(wrong)
         self._heard: dict[str, frozenset[str]] = {}
         self._kinds: dict[str, Mapping[str, Kind]] = {}
         self._capabilities: dict[str, dict[str, Json]] = {}
@@ -119,9 +135,11 @@ class Identity:
 
     def info_at(self, row: Revision) -> dict[str, Json]:
         """The name of this side, with what a revision knows of such."""
+        # Texts are right at every revision, and to have that judged would import the models before the first answer.
+        judged = not all(isinstance(value, str) for value in self.info.values())
         return cast(
             "dict[str, Json]",
-            convert(dict(self.info), "", Payload.IMPLEMENTATION, from_=LATEST, to=row),
+            convert(dict(self.info), "", Payload.IMPLEMENTATION, from_=LATEST, to=row, validate=judged),
         )
 
     def _find_kinds(self, row: Revision) -> Mapping[str, Kind]:
@@ -149,18 +167,25 @@ class ServerIdentity(Identity):
         capabilities: Mapping[str, Json] | None,
         instructions: str | None,
         requires: Mapping[str, Mapping[str, Json]],
+        *,
+        tasks: bool = False,
     ) -> None:
         super().__init__(handler, info, rows, exact, capabilities)
+        self._tasks = tasks
         self._instructions = instructions
         self._requires = requires
 
     @override
     def requirements(self, method: str) -> Mapping[str, Json]:
+        if self._tasks and method in TASK_METHODS[Tasks.EXTENSION]:
+            return TASK_NEEDS
         return self._requires.get(method) or {}
 
     @override
     def _find_kinds(self, row: Revision) -> Mapping[str, Kind]:
         kinds = {spec.method: Kind.SERVED for spec in self.overridden(row, Sort.REQUEST)}
+        if self._tasks:
+            kinds.update(dict.fromkeys(TASK_METHODS[row.tasks], Kind.SERVED))
         if not row.handshake:
             return {**kinds, **_OWN}
         capabilities = self.capabilities(row)
@@ -182,6 +207,8 @@ class ServerIdentity(Identity):
         if served:
             # Whoever serves anything can log from there; the runtime does the rest (LOG-1).
             found["logging"] = {}
+        if self._tasks:
+            found = _merged(found, _TASKS[row.tasks])
         return _merged(found, _at(self._extra, Payload.SERVER_CAPABILITIES, row))
 
     @override
@@ -207,6 +234,24 @@ class ClientIdentity(Identity):
     _base = "ClientHandler"
     _direction = Direction.SERVER_TO_CLIENT
 
+    def __init__(
+        self,
+        handler: object,
+        info: Mapping[str, Json],
+        rows: tuple[Revision, ...],
+        exact: Mapping[str, object],
+        capabilities: Mapping[str, Json] | None,
+        *,
+        tasks: bool = True,
+    ) -> None:
+        super().__init__(handler, info, rows, exact, capabilities)
+        self._tasks = tasks
+
+    @property
+    def result_types(self) -> frozenset[str]:
+        """The types of results that are understood beside those of the schema (BASE-15)."""
+        return frozenset({TASK}) if self._tasks else frozenset()
+
     def hears(self, row: Revision, method: str) -> bool:
         """Whether the handler wants to hear of a notification."""
         return method in super().notifications(row)
@@ -229,6 +274,8 @@ class ClientIdentity(Identity):
             found["elicitation"] = {"form": {}}
         if "roots" in found and _ROOTS_CHANGED in row.methods:
             found["roots"] = {"listChanged": True}
+        if self._tasks and row.tasks is Tasks.EXTENSION:
+            found = _merged(found, TASK_NEEDS)
         return _merged(found, _at(self._extra, Payload.CLIENT_CAPABILITIES, row))
 
     @override

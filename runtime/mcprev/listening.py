@@ -1,7 +1,8 @@
 """Hearing of changes, in one way for both eras (SUB-2..7, CONV-38, AMB-1).
 
 A change says only that something is to be fetched anew, so that several of the same kind are one: what waits to
-be read is a set, and a reader who is slow misses nothing.
+be read is a set, and a reader who is slow misses nothing. A subscription outlives its connection: it is made again
+over the next one (`reopening`), and as nobody knows what changed in between, everything listened to counts as changed.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from mcprev.convert import listens_to, subscribed_resources
-from mcprev.errors import Json, McpError
+from mcprev.errors import ConnectionLost, HttpStatusError, Json, McpError, RequestTimeout
 from mcprev.protocol.link import Streamed
-from mcprev.protocol.subscriptions import ACKNOWLEDGED, BY_METHOD, LISTEN, Changed
+from mcprev.protocol.subscriptions import ACKNOWLEDGED, BY_METHOD, CHANGES, LISTEN, Changed
+from mcprev.reopening import Restarts
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -25,6 +27,10 @@ OPEN: Final = 30.0
 """Seconds that a server gets to acknowledge a stream."""
 CLOSE: Final = 2.0
 """Seconds that a server gets to take back each subscription."""
+AGAIN: Final = Restarts(limit=8)
+"""How often a stream that broke is opened again, where the connection itself has not ended."""
+_OUT_OF_ORDER: Final = 500
+"""HTTP statuses from here on may pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,12 @@ class Change:
     what: Changed
     uri: str | None = None
     """Which resource, for a single one."""
+
+
+def change_in(method: str, params: Mapping[str, Json]) -> Change | None:
+    """The change that a notification tells of, if it does."""
+    kind, uri = BY_METHOD.get(method), params.get("uri")
+    return None if kind is None else Change(kind, uri if isinstance(uri, str) else None)
 
 
 class Subscription:
@@ -49,13 +61,23 @@ class Subscription:
         self._ended = False
         self._error: McpError | None = None
         self._task: asyncio.Task[None] | None = None
+        self._tried = 0
+        self._since = 0.0
 
     async def __aenter__(self) -> Self:
         """Subscribe. Raises what a call raises."""
-        if self._client.row.listens:
-            await self._open_stream()
-        else:
-            await self._subscribe()
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._task = self._client.start(self._run(ready))
+        try:
+            async with asyncio.timeout(OPEN):
+                await ready
+        except TimeoutError:
+            await self.aclose()
+            text = f"the server did not say within {OPEN:g} s what it will tell of"
+            raise RequestTimeout(text, elapsed=OPEN, kind="total") from None
+        except BaseException:
+            await self.aclose()
+            raise
         return self
 
     async def __aexit__(
@@ -81,37 +103,90 @@ class Subscription:
 
     async def aclose(self) -> None:
         """Want to hear no more; may be called again."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
-            self._task = None
-        elif self in self._client.subscriptions:
-            self._client.subscriptions.discard(self)
-            others = {uri for other in self._client.subscriptions for uri in other.uris}
-            for uri in self.uris:
-                if uri not in others:
-                    await self._unsubscribe(uri)
-        self._end(None)
+        task, self._task = self._task, None
+        if task is not None:
+            self._end(None)
+            subscribed = self in self._client.subscriptions
+            task.cancel()
+            await asyncio.wait({task})
+            if subscribed and self._client.connection.error is None:
+                others = {uri for other in self._client.subscriptions for uri in other.uris}
+                for uri in self.uris:
+                    if uri not in others:
+                        await self._unsubscribe(uri)
 
     @property
     def uris(self) -> tuple[str, ...]:
         """The resources that are listened to by name."""
         return subscribed_resources(self._wanted)
 
+    async def _run(self, ready: asyncio.Future[None]) -> None:
+        """Listen until there is an end, also over the connection that takes the place of one that was lost."""
+        client = self._client
+        end: McpError | None = _closed()
+        try:
+            while True:
+                connection = client.connection
+                try:
+                    await (self._stream(ready) if client.row.listens else self._subscribe(ready))
+                except ConnectionLost as error:
+                    if connection.error is not None:
+                        await client.replace(connection, error)
+                    else:
+                        # The server ended the stream and not the connection.
+                        await self._wait_again(error, again=ready.done() and connection.side.link.streams)
+                except HttpStatusError as error:
+                    await self._wait_again(error, again=ready.done() and error.status >= _OUT_OF_ORDER)
+                else:
+                    end = None
+                    return
+        except McpError as error:
+            end = error
+            if not ready.done():
+                ready.set_exception(error)
+        finally:
+            self._end(end)
+            ready.cancel()
+
+    async def _wait_again(self, error: McpError, *, again: bool) -> None:
+        """Give a server time before it is asked for a stream that broke, as HTTP streams do (SUB-4, SUB-5)."""
+        now = asyncio.get_running_loop().time()
+        if now - self._since >= AGAIN.stable:
+            self._tried = 0
+        if not again or self._tried >= AGAIN.limit:
+            raise error
+        self._tried += 1
+        await asyncio.sleep(AGAIN.delay(self._tried - 1))
+        self._since = now
+
+    def _acknowledged(self, ready: asyncio.Future[None]) -> None:
+        """It is known what will be told; the second time, what happened in between is not (SUB-5)."""
+        if not ready.done():
+            ready.set_result(None)
+            return
+        for kind, change in CHANGES.items():
+            if kind is Changed.RESOURCE:
+                for uri in self.uris:
+                    self._note(Change(kind, uri))
+            elif self._wanted["notifications"].get(change.member):
+                self._note(Change(kind))
+
     # -- sessions ------------------------------------------------------------------------------------------
 
-    async def _subscribe(self) -> None:
-        client = self._client
-        if self.uris:
-            client.check("resources/subscribe")
+    async def _subscribe(self, ready: asyncio.Future[None]) -> None:
+        """Subscribe to each resource, and pick changes out of the session's notifications until it is lost."""
+        client, connection = self._client, self._client.connection
         client.subscriptions.add(self)
-        client.connection.closed.add_done_callback(lambda _: self._end(client.connection.error))
         try:
+            if self.uris:
+                client.check("resources/subscribe")
             for uri in self.uris:
                 await client.raw("resources/subscribe", {"uri": uri})
-        except BaseException:
+            self._acknowledged(ready)
+            await asyncio.wait({connection.closed})
+            raise connection.error or _closed()
+        finally:
             client.subscriptions.discard(self)
-            raise
 
     async def _unsubscribe(self, uri: str) -> None:
         """Take a subscription back; a server that cannot be told has nothing more to tell either."""
@@ -127,45 +202,36 @@ class Subscription:
 
     # -- streams -------------------------------------------------------------------------------------------
 
-    async def _open_stream(self) -> None:
-        acknowledged: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._task = self._client.connection.start(self._listen(acknowledged))
-        try:
-            async with asyncio.timeout(OPEN):
-                await acknowledged
-        except BaseException:
-            await self.aclose()
-            raise
-
-    async def _listen(self, acknowledged: asyncio.Future[None]) -> None:
+    async def _stream(self, ready: asyncio.Future[None]) -> None:
+        """Open a stream and read it to its end."""
         client = self._client
 
         def stream(event: Streamed) -> None:
-            if event.method != ACKNOWLEDGED:
-                self._add(event.method, event.params)
-            elif not acknowledged.done():
+            if event.method == ACKNOWLEDGED:
                 self.honoured = event.params.get("notifications") or {}
-                acknowledged.set_result(None)
+                self._acknowledged(ready)
+            else:
+                self._add(event.method, event.params)
 
-        try:
-            call = client.open(LISTEN, self._wanted, idle=None, total=None)
-            await client.connection.wait(call, stream=stream)
-            self._end(None)
-        except McpError as error:
-            self._end(error)
-            if not acknowledged.done():
-                acknowledged.set_exception(error)
-        finally:
-            if not acknowledged.done():
-                acknowledged.set_result(None)
+        call = client.open(LISTEN, self._wanted, idle=None, total=None)
+        await client.connection.wait(call, stream=stream)
 
     def _add(self, method: str, params: Mapping[str, Json]) -> None:
-        kind, uri = BY_METHOD.get(method), params.get("uri")
-        if kind is not None:
-            self._waiting[Change(kind, uri if isinstance(uri, str) else None)] = None
-            self._news.set()
+        change = change_in(method, params)
+        if change is not None:
+            # Who hears of it may ask at once, and is not to get what was known before.
+            self._client.known.changed(change.what, change.uri)
+            self._note(change)
+
+    def _note(self, change: Change) -> None:
+        self._waiting[change] = None
+        self._news.set()
 
     def _end(self, error: McpError | None) -> None:
         if not self._ended:
             self._ended, self._error = True, error
             self._news.set()
+
+
+def _closed() -> ConnectionLost:
+    return ConnectionLost("the connection was closed", in_flight=False, retry_safe=False)

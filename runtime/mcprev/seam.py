@@ -10,8 +10,9 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ValidationError
 
+import mcprev_types
 from mcprev.convert import Context, Converter, Kind, convert, converter
 from mcprev.convert.rules import Inexpressible
 from mcprev.errors import (
@@ -24,9 +25,11 @@ from mcprev.errors import (
     RpcError,
 )
 from mcprev.identity import Identity, bindings
+from mcprev.protocol.codes import outgoing
 from mcprev.protocol.link import Inbound
+from mcprev.protocol.meta import advise
 from mcprev.revisions import Revision
-from mcprev_types import MethodNotHandled, Model
+from mcprev_types import MethodNotHandled
 
 Stub = Callable[[Any, Any], Awaitable[Any]]
 Read = Callable[[Any], Any]
@@ -68,7 +71,7 @@ class Route:
                     given = step(given, context)
             return self._read(given)
         except ValidationError as error:
-            raise InvalidParams(f"Invalid params: {_first(error)}") from None
+            raise InvalidParams(f"Invalid params: {first(error)}") from None
         except (ConversionError, Inexpressible) as error:
             raise InvalidParams(f"Invalid params: {error}") from None
 
@@ -76,6 +79,8 @@ class Route:
         """The answer at the peer's revision. Raises `ConversionError` for what is none there (SEAM-4)."""
         down = self.down
         assert down is not None
+        if "_meta" in wire:
+            advise(wire["_meta"] or {})
         try:
             out = wire
             for step in down.steps:
@@ -89,7 +94,7 @@ class Route:
 
 def to_wire(value: object) -> dict[str, Json]:
     """What a handler returned, as JSON: a model, or a mapping that is JSON already."""
-    if isinstance(value, Model):
+    if isinstance(value, mcprev_types.Model):
         return value.to_wire()
     if isinstance(value, Mapping):
         return dict(cast("Mapping[str, Json]", value))
@@ -101,9 +106,11 @@ def reader(row: Revision, name: str | None) -> Read:
     if name is None:
         return _as_is
     found: Any = getattr(row.models, name)
-    if isinstance(found, type) and issubclass(found, Model):
+    if isinstance(found, type) and issubclass(found, mcprev_types.Model):
         found.model_rebuild()
         return cast("Read", found.__pydantic_validator__.validate_python)
+    from pydantic import TypeAdapter  # with all that models need, which is not needed before
+
     adapter: TypeAdapter[Any] = TypeAdapter(cast("Any", found))
     return adapter.validate_python
 
@@ -112,7 +119,7 @@ def _as_is(value: Json) -> Json:
     return value
 
 
-def _first(error: ValidationError) -> str:
+def first(error: ValidationError) -> str:
     """The first thing that is wrong, by its place and kind and without the value."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = ".".join(str(part) for part in first["loc"])
@@ -125,21 +132,18 @@ class Routes:
     def __init__(self, identity: Identity, base: str) -> None:
         self._identity = identity
         self._base = base
-        self._found: dict[str, dict[str, Route]] = {}
+        self._found: dict[Revision, dict[str, Route]] = {}
 
     def find(self, row: Revision, method: str) -> Route:
         """The route of a method that is served."""
-        routes = self._found.get(row.name)
-        if routes is None:
-            routes = self._found[row.name] = {}
-        route = routes.get(method)
-        if route is None:
+        try:
+            return self._found[row][method]
+        except KeyError:
             handler, written = self._identity.handler_at(row)
             binding = bindings(written, self._base)[method]
-            route = routes[method] = Route(
-                method, row, written, getattr(handler, binding.stub), binding.params
-            )
-        return route
+            route = Route(method, row, written, getattr(handler, binding.stub), binding.params)
+            self._found.setdefault(row, {})[method] = route
+            return route
 
 
 def error_at(error: RpcError, method: str, row: Revision, written: Revision) -> dict[str, Json]:
@@ -158,9 +162,15 @@ def answer_failure(error: Exception, inbound: Inbound, written: Revision, logger
     """Answer a request whose handler raised. Only an `RpcError` is told the peer; the rest is logged (ERR-1)."""
     if isinstance(error, MethodNotHandled):
         inbound.peer.fail(inbound, {"code": -32601, "message": f"Method not found: {inbound.method}"})
-    elif isinstance(error, RpcError):
-        inbound.peer.fail(inbound, error_at(error, inbound.method, inbound.row, written))
-    else:
-        what = "the result is not valid" if isinstance(error, ConversionError) else "the handler raised"
-        logger.error("'%s' failed: %s", inbound.method, what, exc_info=error)
-        inbound.peer.fail(inbound, InternalError(INTERNAL_MESSAGE))
+        return
+    if isinstance(error, RpcError):
+        try:
+            found = outgoing(error_at(error, inbound.method, inbound.row, written), inbound.row)
+        except ConversionError as wrong:
+            error = wrong
+        else:
+            inbound.peer.fail(inbound, found)
+            return
+    what = "the answer is not valid" if isinstance(error, ConversionError) else "the handler raised"
+    logger.error("'%s' failed: %s", inbound.method, what, exc_info=error)
+    inbound.peer.fail(inbound, InternalError(INTERNAL_MESSAGE))

@@ -1,11 +1,10 @@
 """A server: a handler, written once in the latest revision, that peers of every revision can talk to.
 
-LIFE-11, SEAM-1..5, SEAM-9, MRTR-1..11, SUB-8, TOOL-1, RES-1, PROM-1, COMP-1, design §7.2.
+LIFE-11, SEAM-1..5, SEAM-9, MRTR-1..11, SUB-8, TOOL-1..5, RES-1, PROM-1, COMP-1, design §7.2.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Mapping
@@ -17,25 +16,40 @@ from mcprev.convert import Kind, OnDowngrade, make_context, request_meta, unmet_
 from mcprev.driver import MAX_HANDLERS, Connection
 from mcprev.errors import ConversionError, Json, LocalProtocolError
 from mcprev.identity import ServerIdentity, overridden
+from mcprev.pinging import check_interval, keep_pinging
 from mcprev.protocol import mrtr
 from mcprev.protocol.handshake import HandshakeServer
 from mcprev.protocol.link import Inbound, Notified
 from mcprev.protocol.request_state import RequestStates
+from mcprev.protocol.results import RULES
 from mcprev.protocol.sides import ServerSide
-from mcprev.protocol.stateless import CLIENT_CAPABILITIES, INPUT_REQUIRED, VERSION
+from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, COMPLETE, INPUT_REQUIRED, VERSION
 from mcprev.protocol.subscriptions import CHANGES, Changed
+from mcprev.protocol.uris import check_uri
 from mcprev.revisions import LATEST, Revision, revision, select
 from mcprev.seam import Route, Routes, answer_failure, to_wire
+from mcprev.tools import CALL, ToolTable
 from mcprev.transports.lines import LineConnection
 from mcprev.wire.jsonrpc import MAX_LINE
 from mcprev_types.latest import dispatch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from typing_extensions import Unpack
+
+    from mcprev.task_desk import TaskDesk
+    from mcprev.tasks import Tasks
+    from mcprev.transports.asgi import AsgiApp
+    from mcprev.transports.http_options import HttpOptions
     from mcprev_types.latest import models
 
 ServerHandler: TypeAlias = dispatch.ServerHandler[Context]
 """What a server's author subclasses: override the stubs of what is served."""
 _logger: Final = logging.getLogger("mcprev.server")
+HOST: Final = "127.0.0.1"
+PORT: Final = 8000
+_RESULT_TYPES: Final = (COMPLETE, INPUT_REQUIRED)
 _RUNTIME: Final = frozenset({"server/discover", "subscriptions/listen"})
 
 
@@ -55,7 +69,10 @@ class Server:
         capabilities: models.ServerCapabilities | None = None,
         requires: Mapping[str, models.ClientCapabilities] | None = None,
         states: RequestStates | None = None,
+        tasks: Tasks | None = None,
         on_downgrade: OnDowngrade | None = None,
+        validate: bool = True,
+        ping_interval: float | None = None,
         max_line: int = MAX_LINE,
         max_handlers: int = MAX_HANDLERS,
     ) -> None:
@@ -64,8 +81,11 @@ class Server:
         `revisions` narrows what is offered (the draft only when named); `exact` maps a revision's name to a
         handler of that revision's own `ServerHandler`, which is then served without conversion; `capabilities`
         are added to those that follow from the overridden stubs; `requires` names client capabilities without
-        which a method is refused; `states` seals request state with keys that other processes share;
-        `on_downgrade` may say what takes the place of what an older peer cannot be told. `max_line` and
+        which a method is refused; `tasks` names the tools that can run as tasks; `states` seals request state with keys that other processes share;
+        `on_downgrade` may say what takes the place of what an older peer cannot be told. Arguments and structured
+        results of the tools that the handler lists are checked against their schemas, which are asked for once and
+        again after `changed("tools")`; `validate=False` leaves all of that to the handler. With `ping_interval`
+        clients with sessions are asked that often, in seconds, whether they are there. `max_line` and
         `max_handlers` bound one connection. Raises `ValueError` for an unknown revision and for a handler that
         overrides what the runtime serves itself.
         """
@@ -85,12 +105,23 @@ class Server:
             None if capabilities is None else capabilities.to_wire(),
             instructions,
             {method: needs.to_wire() for method, needs in (requires or {}).items()},
+            tasks=tasks is not None,
         )
+        self.tasks: TaskDesk | None = None
+        if tasks is not None:
+            from mcprev.task_desk import TaskDesk
+
+            self.tasks = TaskDesk(tasks)
         self._routes = Routes(self.identity, "ServerHandler")
+        self.listed = ToolTable(self._routes, self.identity.kinds)
+        """What is known of the handler's tools."""
+        self.tools = self.listed if validate else None
+        """The same where calls are checked against it."""
         self._states = states or RequestStates()
-        self._on_downgrade = on_downgrade
+        self.on_downgrade = on_downgrade
         self._contexts: dict[str, Conversion] = {}
-        self._max_line, self._max_handlers = max_line, max_handlers
+        self._max_line, self.max_handlers = max_line, max_handlers
+        self._ping_interval = check_interval(ping_interval)
         self._connections: set[Connection] = set()
 
     # -- connections ---------------------------------------------------------------------------------------
@@ -98,7 +129,7 @@ class Server:
     def connection(self) -> LineConnection:
         """The protocol for one more peer, to be given to a transport of the running event loop."""
         made = LineConnection(
-            ServerSide(self.identity), self, _logger, max_line=self._max_line, max_handlers=self._max_handlers
+            ServerSide(self.identity), self, _logger, max_line=self._max_line, max_handlers=self.max_handlers
         )
         self.keep(made)
         return made
@@ -106,19 +137,69 @@ class Server:
     def keep(self, connection: Connection) -> None:
         """Tell a connection of changes for as long as it lasts."""
         self._connections.add(connection)
+        if self._ping_interval is not None:
+            session = cast("ServerSide", connection.side).session
+            connection.start(keep_pinging(connection, session, self._ping_interval))
         connection.closed.add_done_callback(lambda _: self._connections.discard(connection))
 
     def run_stdio(self) -> None:
-        """Serve one client on stdin and stdout until it closes them. Blocks, and must not run inside a loop."""
-        from mcprev.transports.stdio_server import serve
+        """Serve one client on stdin and stdout until it closes them. Blocks, and must not run inside a loop.
 
-        asyncio.run(serve(self, freeze=True))
+        The process is ended with exit code 0 where a handler has not come to its end soon after.
+        """
+        from mcprev.transports.stdio_server import run
+
+        run(self)
 
     async def serve_stdio(self) -> None:
         """The same within a running event loop."""
         from mcprev.transports.stdio_server import serve
 
         await serve(self)
+
+    def asgi(self, **options: Unpack[HttpOptions]) -> AsgiApp:
+        """An ASGI app that serves clients of every revision, to be run by an ASGI server or mounted in another app.
+
+        The options are those of `mcprev.transports.http_options.HttpOptions`; none is needed. Mounted, it answers
+        where it is mounted, and the lifespan of the outer app need not be forwarded to it. Raises `ValueError` for
+        an option that makes no sense. See the specification's pages on transports.
+        """
+        from mcprev.transports.asgi import AsgiApp
+        from mcprev.transports.http_options import Settings
+
+        return AsgiApp(self, Settings(**options))
+
+    def run_http(self, host: str = HOST, port: int = PORT, **options: Unpack[HttpOptions]) -> None:
+        """Serve over HTTP until the process is told to stop. Blocks, and must not run inside a loop.
+
+        Raises `MissingExtra` where the ASGI server is not installed, `OSError` where the port is taken.
+        """
+        from mcprev.transports.http_server import run
+
+        run(self.asgi(**options), host, port)
+
+    async def serve_http(
+        self,
+        host: str = HOST,
+        port: int = PORT,
+        *,
+        ready: Callable[[int], object] | None = None,
+        **options: Unpack[HttpOptions],
+    ) -> None:
+        """The same within a running event loop, until it is cancelled or the process is told to stop.
+
+        `port` 0 takes a free one; `ready` is told which, as soon as it listens.
+        """
+        from mcprev.transports.http_server import serve
+
+        await serve(self.asgi(**options), host, port, ready=ready)
+
+    async def aclose(self) -> None:
+        """End every connection and give up the tasks that still run; may be called again."""
+        for connection in tuple(self._connections):
+            await connection.aclose()
+        if self.tasks is not None:
+            await self.tasks.aclose()
 
     def changed(self, what: Changed | str, uri: str | None = None) -> None:
         """Tell every client that wants to know that `tools`, `prompts`, `resources` or one `resource` changed.
@@ -131,6 +212,8 @@ class Server:
         kind = Changed(what)
         if (kind is Changed.RESOURCE) is (uri is None):
             raise LocalProtocolError("a URI goes with a resource and with nothing else")
+        if kind is Changed.TOOLS:
+            self.listed.forget()
         for connection in tuple(self._connections):
             cast("ServerSide", connection.side).changed(kind, uri)
             connection.pump()
@@ -141,20 +224,48 @@ class Server:
         """Answer a request: what a connection calls for each."""
         row = inbound.row
         try:
+            if self.tasks is not None and self.tasks.serves(row, inbound.method):
+                await self.tasks.serve(inbound, self._context(connection, inbound))
+                return
             route = self._routes.find(row, inbound.method)
             params, answers = inbound.params, mrtr.Answers()
             if route.may_ask and row.input_in_results and params is not None:
-                answers = mrtr.Answers.of_retry(inbound.method, params, self._states, time.time())
+                answers = mrtr.Answers.of_retry(
+                    inbound.method, params, self._states, time.time(), principal=inbound.principal
+                )
                 params = answers.into(params)
             told = self._told(inbound)
             context = Context(self, connection, inbound, told.stamp, answers)
+            if self.tasks is not None and self.tasks.takes(inbound, context):
+                await self._call(route, context, params, told)
+                return
             wire = await _run(route, context, params, told.up)
             if wire.get("resultType") == INPUT_REQUIRED:
                 await self._ask(route, context, params, wire)
+            elif self.tasks is not None and inbound.method == "tools/list":
+                inbound.peer.finish(inbound, self.tasks.mark(route.result(wire, told.down), row))
             else:
                 inbound.peer.finish(inbound, route.result(wire, told.down))
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is answered
             answer_failure(error, inbound, self.identity.handler_at(row)[1], _logger)
+
+    async def _call(self, route: Route, context: Context, params: dict[str, Json] | None, told: Told) -> None:
+        """Answer a call that may become a task: with its result, what it asks, or the task."""
+        assert self.tasks is not None
+
+        async def run(context: Context, params: dict[str, Json] | None) -> dict[str, Json]:
+            return await _run(route, context, params, told.up)
+
+        wire = await self.tasks.call(context, params, run, lambda wire: route.result(wire, told.down))
+        if wire is None:
+            return
+        if wire.get("resultType") == INPUT_REQUIRED:
+            await self._ask(route, context, params, wire)
+        else:
+            context.request.peer.finish(context.request, route.result(wire, told.down))
+
+    def _context(self, connection: Connection, inbound: Inbound) -> Context:
+        return Context(self, connection, inbound, self._told(inbound).stamp, mrtr.Answers())
 
     async def _ask(
         self, route: Route, context: Context, params: dict[str, Json] | None, wire: dict[str, Json]
@@ -166,11 +277,22 @@ class Server:
         if not inbound.row.input_in_results:
             await self._ask_in_session(route, context, params or {}, wire)
             return
-        for request in mrtr.requests_of(wire).values():
+        asked: dict[str, Json] = {}
+        for key, request in mrtr.requests_of(wire).items():
             error = mrtr.check_askable(request, context.capabilities)
             if error is not None:
                 raise error
-        sealed = context.answers.seal(wire, inbound.method, inbound.params or {}, self._states, time.time())
+            asked[key] = mrtr.proper(request, inbound.row, context.capabilities)
+        if asked:
+            wire = {**wire, "inputRequests": asked}
+        sealed = context.answers.seal(
+            wire,
+            inbound.method,
+            inbound.params or {},
+            self._states,
+            time.time(),
+            principal=inbound.principal,
+        )
         inbound.peer.finish(inbound, route.result(sealed, told.down))
 
     async def _ask_in_session(
@@ -187,7 +309,8 @@ class Server:
                     else:
                         inbound.peer.fail(inbound, unmet.payload)
                     return
-                answers.given[key] = await context.put(request)
+                question = mrtr.proper(request, inbound.row, context.capabilities)
+                answers.given[key] = await context.put(question)
             answers.state = wire.get(mrtr.STATE)
             wire = await _run(route, context, answers.into(params), told.up)
             if not mrtr.is_input_required(wire):
@@ -211,15 +334,17 @@ class Server:
             meta = (inbound.params or {})["_meta"]
             return Told(meta, None, self._down(row))
         told = peer.told
-        if told is None:
+        if not isinstance(told, Told):
             stamp = _session_stamp(peer, row)
-            told = peer.told = Told(stamp, make_context(LATEST.name, meta=stamp), self._down(row))
-        return cast("Told", told)
+            told = peer.told = Told(
+                stamp, make_context(LATEST.name, meta=_read_stamp(stamp)), self._down(row)
+            )
+        return told
 
     def _down(self, row: Revision) -> Conversion:
         found = self._contexts.get(row.name)
         if found is None:
-            found = make_context(row.name, on_downgrade=self._on_downgrade)
+            found = make_context(row.name, on_downgrade=self.on_downgrade)
             self._contexts[row.name] = found
         return found
 
@@ -246,18 +371,42 @@ def _session_stamp(peer: HandshakeServer, row: Revision) -> Mapping[str, Json]:
         return {VERSION: LATEST.version, CLIENT_CAPABILITIES: {}}
 
 
+def _read_stamp(stamp: Mapping[str, Json]) -> Mapping[str, Json]:
+    """The same with its objects read already: what a session's client said of itself is shared by its requests."""
+    models = LATEST.models
+    read = {CLIENT_INFO: models.Implementation, CLIENT_CAPABILITIES: models.ClientCapabilities}
+    return {key: read[key].from_wire(value) if key in read else value for key, value in stamp.items()}
+
+
 async def _run(
     route: Route, context: Context, params: dict[str, Json] | None, up: Conversion | None
 ) -> dict[str, Json]:
     """Run the handler; one that cannot go on without input gives a result that asks for it."""
     given = route.params(params, up)
+    if route.method == "resources/read":
+        check_uri((params or {}).get("uri"))
+    tool = None
+    if route.method == CALL and context.tools is not None:
+        tool = await context.tools.find(context, params, up)
+        refusal = tool and tool.check(params or {}, route.row)
+        if refusal:
+            return refusal
     try:
-        return to_wire(await route.stub(context, given))
+        wire = to_wire(await route.stub(context, given))
+        if tool is not None:
+            tool.conform(wire)
     except BaseException as error:
         needs = mrtr.needs_of(error)
         if needs is None:
             raise
-        return mrtr.input_required(needs)
+        return mrtr.input_required(needs, context.state)
+    kind = wire.get("resultType", COMPLETE)
+    if kind not in _RESULT_TYPES:
+        raise ConversionError(
+            f"no client takes a result of type {kind!r:.40}", path="$.resultType", revision=LATEST.name
+        )
+    rule = RULES.get(route.method)
+    return wire if rule is None else rule(wire)
 
 
 def serve_stdio(server: Server) -> None:

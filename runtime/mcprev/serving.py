@@ -1,26 +1,40 @@
 """The other half of a client: serving what its server sends, and exact types for what it is sent.
 
-SEAM-1, SEAM-9, SUB-7, ROOT-2, SAMP-1, ELIC-1, ERR-9.
+SEAM-1, SEAM-9, SUB-7, ROOT-1, ROOT-2, SAMP-1..3, ELIC-1, ELIC-3, ELIC-7, ELIC-8, ERR-9.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
 from mcprev.context import ClientContext
-from mcprev.errors import InternalError, RemoteProtocolError
-from mcprev.identity import ClientIdentity
+from mcprev.errors import (
+    InputDeclined,
+    InternalError,
+    InvalidParams,
+    Json,
+    LocalProtocolError,
+    RemoteProtocolError,
+    RpcError,
+)
+from mcprev.identity import ClientIdentity, overridden
+from mcprev.listening import change_in
+from mcprev.protocol import asking
 from mcprev.protocol.link import Inbound, Notified
 from mcprev.protocol.subscriptions import BY_METHOD
-from mcprev.seam import Routes, answer_failure, reader, to_wire
+from mcprev.revisions import LATEST
+from mcprev.seam import Routes, answer_failure, first, reader, to_wire
+from mcprev_types.latest import dispatch
 
 if TYPE_CHECKING:
     from mcprev.client import Client
     from mcprev.driver import Connection
     from mcprev_types import MethodSpec
+    from mcprev_types.latest import models
 
 logger: Final = logging.getLogger("mcprev.client")
 
@@ -41,17 +55,32 @@ class ClientDesk:
             return
         try:
             route = self._routes.find(inbound.row, inbound.method)
+            self._check(inbound)
             params = route.params(inbound.params, None)
             wire = to_wire(await route.stub(ClientContext(client, connection, inbound), params))
-            inbound.peer.finish(inbound, route.result(wire))
+            inbound.peer.finish(inbound, route.result(_proper(inbound.method, inbound.params, wire)))
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is answered
             answer_failure(error, inbound, self._identity.handler_at(inbound.row)[1], logger)
+
+    def _check(self, inbound: Inbound) -> None:
+        """Raise `InvalidParams` for what the revision does not allow a server to ask of this client (SAMP-2, ELIC-8)."""
+        row, method, params = inbound.row, inbound.method, inbound.params
+        if params is not None:
+            try:
+                reader(row, row.methods[method].params)(params)
+            except ValidationError as error:
+                raise InvalidParams(f"Invalid params: {first(error)}") from None
+        if row.sampling_tools:
+            check_question(method, params, self._identity.capabilities(row))
 
     async def hear(self, notified: Notified, connection: Connection, /) -> None:
         """Take a notification: for whoever listens, and for the handler."""
         client, row = self.client, notified.row
         if client is None:
             return
+        change = change_in(notified.method, notified.params or {})
+        if change is not None:
+            client.known.changed(change.what, change.uri)
         if row.handshake and notified.method in BY_METHOD:
             for subscription in tuple(client.subscriptions):
                 subscription.heard(notified.method, notified.params or {})
@@ -88,3 +117,46 @@ class Exact:
             return reader(row, method.result)(result)
         except ValidationError as error:
             raise RemoteProtocolError(f"the result is not valid: {error}", raw=result) from None
+
+
+async def answer_input(client: Client, request: Mapping[str, Json]) -> dict[str, Json]:
+    """Ask the handler what a result asks (MRTR-5, MRTR-12). Raises `InputDeclined` (MRTR-10)."""
+    handler, method = client.identity.handler, str(request.get("method"))
+    if method not in overridden(handler, LATEST, "ClientHandler"):
+        raise InputDeclined(f"the server needs '{method}', for which there is no handler")
+    binding = dispatch.CLIENT_BINDINGS[method]
+    try:
+        params = request.get("params")
+        given = None if params is None else reader(LATEST, binding.params)(params)
+        check_question(method, params, client.identity.capabilities(client.row))
+        context = ClientContext(client, client.connection, None)
+        return _proper(method, params, to_wire(await getattr(handler, binding.stub)(context, given)))
+    except ValidationError as error:
+        raise RemoteProtocolError(
+            f"the server's '{method}' is not valid: {error}", raw=dict(request)
+        ) from None
+    except RpcError as error:
+        raise InputDeclined(f"'{method}' was declined: {error.message}") from error
+
+
+def form_defaults(params: models.ElicitRequestFormParams) -> dict[str, Json]:
+    """What a form shows before anybody has filled it in, by name: content for those who change nothing (ELIC-7)."""
+    return asking.defaults(params.requested_schema.to_wire())
+
+
+def check_question(method: str, params: Json, capabilities: Mapping[str, Json]) -> None:
+    """Raise `InvalidParams` for a question that this client did not declare, or that nobody could be asked."""
+    what = asking.undeclared(method, params, capabilities)
+    if what is not None:
+        raise InvalidParams(f"Invalid params: this client has not declared {what}")
+    wrong = asking.misasked(method, params)
+    if wrong is not None:
+        raise InvalidParams(f"Invalid params: {wrong}")
+
+
+def _proper(method: str, params: Json, answer: dict[str, Json]) -> dict[str, Json]:
+    """The handler's answer, if it is one. Raises `LocalProtocolError` (ROOT-1, ELIC-3)."""
+    wrong = asking.misanswered(method, params, answer)
+    if wrong is not None:
+        raise LocalProtocolError(f"the answer of the handler of '{method}' is not valid: {wrong}")
+    return asking.only_accepted(method, params, answer)

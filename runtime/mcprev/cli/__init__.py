@@ -22,6 +22,7 @@ _NOTHING: Final = ("", ())
 _COMMANDS: Final[dict[str, tuple[str, tuple[str, tuple[str, ...]]]]] = {
     "list": ("mcprev.cli.list_", _NOTHING),
     "show": ("mcprev.cli.show", _NOTHING),
+    "serve": ("mcprev.cli.serve", _NOTHING),
     "inspect": ("mcprev.cli.inspect_", _NOTHING),
     "validate": ("mcprev.cli.validate", _NOTHING),
     "generate": ("mcprev_codegen.commands.generate", _CODEGEN),
@@ -68,4 +69,4 @@ def _unavailable(name: str, extra: str, missing: list[str]) -> click.Command:
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="mcprev")
 def main() -> None:
-    """Every revision of the Model Context Protocol: show, compare, generate, inspect, validate."""
+    """Every revision of the Model Context Protocol: show, compare, generate, serve, inspect, validate."""

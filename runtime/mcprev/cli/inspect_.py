@@ -1,4 +1,4 @@
-"""`mcprev inspect -- COMMAND`: what a stdio server is and offers, and how its revision was found (issue 4; NEG-12, PAGE-1).
+"""`mcprev inspect URL` or `-- COMMAND`: what a server is and offers, and how its revision was found (NEG-12, PAGE-1).
 
 It is a client like any other, through the public API. What is shown is in the shape of the latest revision, whichever
 one is spoken. Text of the server's is shown without what would move the cursor or break a row.
@@ -18,6 +18,7 @@ from mcprev.cli.table import clean, echo_table
 
 if TYPE_CHECKING:
     from mcprev.client import Client
+    from mcprev.connecting import Target
 
 TIMEOUT: Final = 30.0
 """Seconds for each step, unless said otherwise."""
@@ -47,22 +48,32 @@ _SECTIONS: Final = (
     help="How long each step may take: opening the connection, and each list with all its pages.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (versioned by its 'format').")
-@click.argument("argv", metavar="-- COMMAND [ARGS]...", nargs=-1, required=True, type=click.UNPROCESSED)
-def command(*, names: tuple[str, ...], timeout: float, as_json: bool, argv: tuple[str, ...]) -> None:
-    """Start a server and show its revision, capabilities, tools, resources and prompts.
+@click.option(
+    "--header",
+    "headers",
+    metavar="'NAME: VALUE'",
+    multiple=True,
+    help="Send this header to a server at a URL; may be given more than once.",
+)
+@click.argument("argv", metavar="URL | -- COMMAND [ARGS]...", nargs=-1, required=True, type=click.UNPROCESSED)
+def command(
+    *, names: tuple[str, ...], timeout: float, as_json: bool, headers: tuple[str, ...], argv: tuple[str, ...]
+) -> None:
+    """Show a server's revision, capabilities, tools, resources and prompts.
 
-    Few environment variables are passed on; `-- env NAME=VALUE COMMAND` adds more.
+    The server is at a URL (http or https), or a command that is started and spoken to over its stdin and stdout. Few
+    environment variables are passed on to a command; `-- env NAME=VALUE COMMAND` adds more.
     """
     from pydantic import ValidationError
 
     from mcprev.errors import McpError
 
-    chosen = _check_names(names)
+    chosen, target = _check_names(names), _target(argv, headers)
     quiet = logging.NullHandler()
     # What the runtime logs of a server's habits is for programs; without a handler it would go to stderr.
     logging.getLogger("mcprev").addHandler(quiet)
     try:
-        document = asyncio.run(_inspect(argv, chosen, timeout))
+        document = asyncio.run(_inspect(target, chosen, timeout))
     except TimeoutError:
         raise click.ClickException(f"the server did not open a connection within {timeout:g} s") from None
     except (McpError, OSError, ValidationError) as error:
@@ -90,15 +101,34 @@ def _check_names(names: tuple[str, ...]) -> list[str] | None:
         raise click.BadParameter(clean(str(error)), param_hint="--revision") from None
 
 
+def _target(argv: tuple[str, ...], headers: tuple[str, ...]) -> Target:
+    """What to connect to: a URL is one argument that begins as one."""
+    import mcprev
+
+    if len(argv) != 1 or not argv[0].lower().startswith(("http://", "https://")):
+        if headers:
+            raise click.BadParameter("headers are for a server at a URL", param_hint="--header")
+        return mcprev.stdio(*argv)
+    pairs = [header.partition(":") for header in headers]
+    if not all(name.strip() and colon for name, colon, _ in pairs):
+        raise click.BadParameter("a header is a name, a colon and a value", param_hint="--header")
+    try:
+        return mcprev.http(argv[0], headers={name.strip(): value.strip() for name, _, value in pairs})
+    except ImportError as error:
+        raise click.ClickException(str(error)) from None
+    except ValueError as error:
+        raise click.BadParameter(clean(str(error)), param_hint="URL") from None
+
+
 # -- asking ------------------------------------------------------------------------------------------------
 
 
-async def _inspect(argv: tuple[str, ...], names: list[str] | None, seconds: float) -> dict[str, Any]:
+async def _inspect(target: Target, names: list[str] | None, seconds: float) -> dict[str, Any]:
     import mcprev
     from mcprev.connecting import PROBE
 
     opening = mcprev.connect(
-        mcprev.stdio(*argv),
+        target,
         revisions=names,
         timeout=seconds,
         total_timeout=seconds,

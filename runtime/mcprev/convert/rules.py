@@ -135,6 +135,13 @@ def as_list(value: Json) -> list[Json] | None:
     return value if isinstance(value, LIST) else None
 
 
+def members_of(block: JsonObject, *members: str) -> None:
+    """Raise `Inexpressible` for a block that lacks what its own type needs: nothing is made of what is not valid."""
+    for member in members:
+        if not isinstance(block.get(member), str):
+            raise Inexpressible(f"the payload is not valid: '{member}' is missing or no text", member)
+
+
 def tag_of(block: Json) -> str | None:
     """The `type` of a content block."""
     tag = as_object(block).get("type")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import quote
 
-from mcprev.convert.rules import Context, Inexpressible, JsonObject, Reason, Rules, replacement
+from mcprev.convert.rules import Context, Inexpressible, JsonObject, Reason, Rules, members_of, replacement
 from mcprev_types import Child
 
 _TOOL_CONTENT: Final = frozenset({"text", "image", "resource"})
@@ -18,6 +18,7 @@ _SAMPLING_CONTENT: Final = frozenset({"text", "image"})
 
 def _audio_to_resource(block: JsonObject, context: Context) -> JsonObject:
     """Audio as an embedded resource, which is named by a URI that holds the data: nothing else identifies it."""
+    members_of(block, "data", "mimeType")
     found = replacement(block, Reason.AUDIO, context, _TOOL_CONTENT)
     if found is not None:
         return found

@@ -15,6 +15,7 @@ from mcprev.convert.rules import (
     Reason,
     Rules,
     as_object,
+    members_of,
     replacement,
 )
 from mcprev.convert.shapes import structured_as_text
@@ -24,6 +25,7 @@ _CONTENT: Final = frozenset({"text", "image", "audio", "resource"})
 
 
 def _link_to_text(block: JsonObject, context: Context) -> JsonObject:
+    members_of(block, "uri", "name")
     found = replacement(block, Reason.RESOURCE_LINK, context, _CONTENT)
     if found is not None:
         return found

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from mcprev.convert.rules import (
+    OBJECT,
     Context,
     Inexpressible,
     JsonObject,
@@ -74,7 +75,7 @@ def _complete(result: JsonObject, context: Context) -> JsonObject:
 def _tool_result_down(result: JsonObject, context: Context) -> JsonObject:
     if result.get("resultType", "complete") != "complete":
         result = _complete(result, context)
-    return _objects_only(result, context)
+    return _objects_only(result, context) if "structuredContent" in result else result
 
 
 def _objects_only(result: JsonObject, _: Context) -> JsonObject:
@@ -128,8 +129,12 @@ def _schema(schema: JsonObject, _: Context) -> JsonObject:
 def _stamp(params: JsonObject, context: Context) -> JsonObject:
     """Who asks, and how, as the caller of `convert` knows it: never what the peer put there (MOD-1, META-9)."""
     given = params.get("_meta")
-    meta: JsonObject = {PROTOCOL_VERSION: _VERSION, CLIENT_CAPABILITIES: {}, **context.stamp}
-    return {**params, "_meta": {**as_object(given), **meta}} if isinstance(given, dict | None) else params
+    if given is None:
+        given = {}
+    elif not isinstance(given, OBJECT):
+        return params
+    meta: JsonObject = {**given, PROTOCOL_VERSION: _VERSION, CLIENT_CAPABILITIES: {}, **context.stamp}
+    return {**params, "_meta": meta}
 
 
 def _elicitation_id(params: JsonObject, context: Context) -> JsonObject:

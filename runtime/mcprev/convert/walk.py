@@ -128,7 +128,9 @@ def _object(
             return value
         out: JsonObject = value
         if drop and not drop.isdisjoint(value):
-            out = {name: item for name, item in out.items() if name not in drop}
+            out = value.copy()
+            for name in drop:
+                out.pop(name, None)
         if fill:
             out = {**fill, **out}
         if strip and "_meta" in out:

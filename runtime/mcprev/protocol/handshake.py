@@ -20,6 +20,7 @@ from mcprev.protocol.link import Bundle, Channel, Inbound, Kind, Link, Local, Op
 from mcprev.protocol.negotiate import Refusal, answer_initialize
 from mcprev.protocol.peer import CANCELLED, PROGRESS, Peer, declares, unknown_method
 from mcprev.protocol.subscriptions import CHANGES, Changed
+from mcprev.protocol.uris import is_uri
 from mcprev.revisions import Revision
 from mcprev.wire import jsonrpc
 from mcprev.wire.jsonrpc import Notification, Request
@@ -35,6 +36,8 @@ INITIALIZED: Final = "notifications/initialized"
 class State(Enum):
     """How far a session has come."""
 
+    __hash__ = object.__hash__  # looked up for each message; that of Enum runs in Python
+
     NEW = auto()
     """Nothing has been agreed on."""
     OPENING = auto()
@@ -45,6 +48,8 @@ class State(Enum):
 
 class Said(Enum):
     """The kinds of notifications."""
+
+    __hash__ = object.__hash__
 
     INITIALIZED = auto()
     CANCELLED = auto()
@@ -67,6 +72,7 @@ class Handshake(Peer):
         self.state = State.NEW
         self._row: Revision | None = None
         self._kinds: Mapping[str, Kind] | None = None
+        self._held: dict[int, tuple[Channel, bytes]] = {}
 
     @property
     def rows(self) -> tuple[Revision, ...]:
@@ -120,7 +126,7 @@ class Handshake(Peer):
 
     def serve(self, message: Request, batch: Bundle | None) -> None:
         """For the handler."""
-        inbound = self.take(self.row, message, batch, self.peer_capabilities or {})
+        inbound = self.take(self._row or self.row, message, batch, self.peer_capabilities or {})
         if inbound is not None:
             self.link.events.append(inbound)
 
@@ -173,9 +179,17 @@ class Handshake(Peer):
             raise LocalProtocolError("the session is closed")
         if not unchecked and method != "ping":
             self.check_sendable(self.row, method, self.peer_capabilities)
-        return self.send_request(
+        call = self.send_request(
             method, params, now, idle=idle, total=total, progress=progress, channel=channel
         )
+        if self.state is State.OPENING and method != "ping":
+            self._held[call.id] = self.link.sends.pop()  # until the client has confirmed (LIFE-7)
+        return call
+
+    @override
+    def announce_cancel(self, call: Call, reason: str) -> None:
+        if self._held.pop(call.id, None) is None:
+            super().announce_cancel(call, reason)
 
 
 _MAY_CALL: Final = frozenset({State.OPENING, State.READY})
@@ -238,6 +252,10 @@ class HandshakeServer(Handshake):
         self._agree(row, params.get("capabilities"), State.OPENING)
         self.link.reply(message, None, jsonrpc.encode_result(message.id, self.local.hello(row)))
 
+    def assume(self, row: Revision) -> None:
+        """Serve what was never opened, as if it had been: a client that is not known, at a revision (AMB-15)."""
+        self._agree(row, None, State.READY)
+
     def again(self, message: Request, batch: Bundle | None) -> None:
         """A session is opened once (LIFE-15)."""
         self.link.refuse(message, InvalidRequest("the session is initialized already"), batch)
@@ -249,7 +267,7 @@ class HandshakeServer(Handshake):
     def set_level(self, message: Request, batch: Bundle | None) -> None:
         """From now on the session logs from this level up (LOG-2)."""
         level = (message.params or {}).get("level")
-        if level not in SEVERITY:
+        if not (isinstance(level, str) and level in SEVERITY):
             self.link.refuse(message, InvalidParams(f"Invalid params: no log level: {level!r:.40}"), batch)
             return
         self.level = level
@@ -265,8 +283,8 @@ class HandshakeServer(Handshake):
 
     def _watch(self, message: Request, batch: Bundle | None, change: Callable[[str], None]) -> None:
         uri = (message.params or {}).get("uri")
-        if not isinstance(uri, str):
-            self.link.refuse(message, InvalidParams("Invalid params: uri is not a string"), batch)
+        if not (isinstance(uri, str) and is_uri(uri)):
+            self.link.refuse(message, InvalidParams("Invalid params: uri is no absolute URI"), batch)
             return
         change(uri)
         self.pong(message, batch)
@@ -275,6 +293,8 @@ class HandshakeServer(Handshake):
         """The client has seen the answer to `initialize`."""
         del message, now
         self.state = State.READY
+        self.link.sends.extend(self._held.values())
+        self._held.clear()
 
     @override
     def allows_log(self, inbound: Inbound | None, level: str) -> bool:
@@ -315,7 +335,9 @@ class HandshakeClient(Handshake):
                 self.request(message, bundle)
             elif isinstance(message, Notification):
                 self.notification(message, now)
-            elif not isinstance(message, jsonrpc.Malformed):
+            elif isinstance(message, jsonrpc.Malformed):
+                self.link.broken(message)
+            else:
                 self.answered(message)
         self.link.settle(bundle)
 

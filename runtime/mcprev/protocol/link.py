@@ -7,15 +7,15 @@ request whichever engine speaks, and a cancellation finds what it cancels.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import Enum, auto
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+from enum import Enum, StrEnum, auto
+from itertools import count
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from mcprev.errors import ConnectionLost, Json, McpError, RpcError
+from mcprev.errors import ConnectionLost, Json, McpError, RemoteProtocolError, RpcError
 from mcprev.protocol.correlate import Call, Calls
 from mcprev.revisions import Revision
 from mcprev.wire import jsonrpc
-from mcprev.wire.jsonrpc import Request, RequestId
+from mcprev.wire.jsonrpc import Request, RequestId, record
 
 if TYPE_CHECKING:
     from mcprev.protocol.peer import Peer
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 class Kind(Enum):
     """What an engine does with a request."""
+
+    __hash__ = object.__hash__  # looked up for each message; that of Enum runs in Python
 
     SERVED = auto()
     """It is for the handler."""
@@ -67,14 +69,21 @@ class Local(Protocol):
         ...
 
 
+class Sloppiness(StrEnum):
+    """What a peer gets wrong and is understood all the same (design §10.2)."""
+
+    NOISE = "lines that are no messages"
+    IDS = "ids of another type than they were sent with"
+
+
 class Inbound:
     """A request of the peer's that is being served; as an event: serve it. It is also the channel of whatever
     belongs to it (progress, log messages, its answer).
     """
 
     __slots__ = (
-        "batch", "capabilities", "client_info", "handle", "id", "key", "level", "listen", "method", "open",
-        "origin", "params", "peer", "progress", "row", "token",
+        "answer", "batch", "capabilities", "client_info", "code", "handle", "id", "key", "level", "listen",
+        "method", "open", "origin", "params", "peer", "progress", "row", "tells", "token",
     )  # fmt: skip
 
     def __init__(
@@ -98,13 +107,25 @@ class Inbound:
         self.listen: dict[str, Json] | None = None
         """The notifications that a listen stream carries; None for every other request."""
         self.open = True
+        self.tells = False
+        """Whether progress is reported after the answer: of a task that it was answered with (PROG-4)."""
         self.progress = float("-inf")
         self.token: RequestId | None = None
-        meta = None if self.params is None else self.params.get("_meta")
+        meta: Json = None if self.params is None else self.params.get("_meta")
         if meta.__class__ is dict:
-            self.token = _token(cast("dict[str, Json]", meta).get("progressToken"))
+            self.token = _token(meta.get("progressToken"))
         self.handle: object = None
         """Whatever the driver has running for it."""
+        self.answer: bytes | None = None
+        """The message that answers it, by which a transport knows it among the others that are sent on its behalf."""
+        self.code: int | None = None
+        """The code of the error that it is answered with; None while it is not, and for a result."""
+
+    @property
+    def principal(self) -> str | None:
+        """Who sends it, as the transport has made sure of; None where nobody is asked who they are, as on a pipe."""
+        found = getattr(self.origin, "principal", None)
+        return found if isinstance(found, str) else None
 
 
 def _token(value: object) -> RequestId | None:
@@ -128,7 +149,7 @@ call that it is, the batch that it answers; None for one that stands alone. A pi
 a transport with several sends each message on one, and refuses one it has no stream for instead of losing it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Notified:
     """The peer sent a notification."""
 
@@ -137,7 +158,7 @@ class Notified:
     params: dict[str, Json] | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Streamed:
     """A notification came on the stream that a call of ours opened."""
 
@@ -147,7 +168,7 @@ class Streamed:
     params: dict[str, Json]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Aborted:
     """A request will not be answered: the peer cancelled it, or is gone."""
 
@@ -155,7 +176,7 @@ class Aborted:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Answered:
     """A call of ours has its result."""
 
@@ -163,7 +184,7 @@ class Answered:
     result: dict[str, Json]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Failed:
     """A call of ours will have no result."""
 
@@ -171,7 +192,7 @@ class Failed:
     error: McpError
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TimedOut:
     """A call of ours reached one of its bounds and was given up."""
 
@@ -180,14 +201,14 @@ class TimedOut:
     elapsed: float
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Dropped:
     """A call of ours was given up; told only where a call has a stream of its own, to be closed now."""
 
     call: Call
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Progressed:
     """The peer reports on a call of ours."""
 
@@ -195,18 +216,20 @@ class Progressed:
     params: dict[str, Json]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Opened:
     """A session is open at a revision."""
 
     row: Revision
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Noted:
     """The peer sent something that has no effect, for the log."""
 
     what: str
+    warn: bool = False
+    """Whether whoever runs this side should see it: the first time that a connection has such a thing."""
 
 
 Event: TypeAlias = (
@@ -224,12 +247,27 @@ Event: TypeAlias = (
 )
 
 
+_NUMBERS: Final = count(1)
+
+
 class Link:
     """What the engines of one connection share."""
 
-    __slots__ = ("accepts_batch", "calls", "events", "inbound", "sends", "shared", "streams")
+    __slots__ = (
+        "accepts_batch",
+        "calls",
+        "events",
+        "inbound",
+        "number",
+        "sends",
+        "shared",
+        "sloppy",
+        "streams",
+    )
 
     def __init__(self) -> None:
+        self.number = next(_NUMBERS)
+        """Its own in this process."""
         self.shared = False
         """Whether several clients send over it: ids mean nothing across them, requests are known by their origin."""
         self.streams = False
@@ -240,6 +278,13 @@ class Link:
         self.inbound: dict[object, Inbound] = {}
         self.events: list[Event] = []
         self.sends: list[tuple[Channel, bytes]] = []
+        self.sloppy: dict[Sloppiness, int] = {}
+        """How many times the peer got something wrong that is put up with."""
+
+    def put_up_with(self, what: Sloppiness, example: str) -> None:
+        """Count it, and warn of it the first time."""
+        times = self.sloppy[what] = self.sloppy.get(what, 0) + 1
+        self.events.append(Noted(f"the peer sends {what}: {example}", warn=times == 1))
 
     def note(self, what: str) -> None:
         """Tell the log."""
@@ -261,6 +306,11 @@ class Link:
         batch.waiting -= 1
         if not batch.waiting and batch.answers:
             self.sends.append((None, jsonrpc.encode_batch(batch.answers)))
+
+    def broken(self, message: jsonrpc.Malformed) -> None:
+        """A broken answer to a call of ours fails that call (BASE-6)."""
+        if message.shape is jsonrpc.Shape.RESPONSE and (call := self.calls.close(message.id)) is not None:
+            self.events.append(Failed(call, RemoteProtocolError(message.message, raw=message.excerpt)))
 
     def lost(self, error: ConnectionLost) -> None:
         """The connection is gone: every call fails, every request is dropped."""

@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from mcprev.errors import InvalidParams, Json, MissingClientCapability
+from mcprev.errors import InvalidParams, Json, LocalProtocolError, MissingClientCapability
+from mcprev.protocol import asking
 from mcprev.protocol.request_state import RequestStates
 from mcprev.protocol.stateless import INPUT_REQUIRED, lacking, missing_capability
+from mcprev.revisions import Revision
 
 ROUNDS: Final = 10
 """How many times one request may ask before it is given up (MRTR-6, MRTR-11)."""
@@ -65,6 +67,17 @@ def check_askable(
     return missing_capability(missing) if missing else None
 
 
+def proper(request: Mapping[str, Json], row: Revision, capabilities: Mapping[str, Json]) -> dict[str, Json]:
+    """A question as it can be asked. Raises `LocalProtocolError` for one that nobody could be asked (ELIC-2, SAMP-3)."""
+    method, params = str(request.get("method")), request.get("params")
+    wrong = asking.misasked(method, params)
+    if wrong is not None:
+        raise LocalProtocolError(f"'{method}' cannot be asked like this: {wrong}")
+    if row.sampling_tools and params is not None:
+        params = asking.without_context(method, params, capabilities)
+    return dict(request) if params is None else {**request, "params": params}
+
+
 def _needed(request: Mapping[str, Json], capabilities: Mapping[str, Json]) -> dict[str, Json]:
     """The capabilities that a question needs, in the shape of ClientCapabilities."""
     params: Mapping[str, Any] = request.get("params") or {}
@@ -88,16 +101,27 @@ class Answers:
     __slots__ = ("given", "state")
 
     def __init__(self, given: Mapping[str, dict[str, Json]] | None = None, state: str | None = None) -> None:
-        self.given: dict[str, dict[str, Json]] = dict(given or {})
+        self.given: dict[str, dict[str, Json]] = {} if given is None else dict(given)
         self.state = state
 
     @classmethod
-    def of_retry(cls, method: str, params: Mapping[str, Json], states: RequestStates, now: float) -> Answers:
-        """Read what a retry brings. Raises `InvalidParams` for a state that was not made here (MRTR-4)."""
+    def of_retry(
+        cls,
+        method: str,
+        params: Mapping[str, Json],
+        states: RequestStates,
+        now: float,
+        *,
+        principal: str | None,
+    ) -> Answers:
+        """Read what a retry brings.
+
+        Raises `InvalidParams` for a state that was not made here, or for another principal (MRTR-4, SEC-5).
+        """
         earlier: dict[str, Json] = {}
         token = params.get(STATE)
         if token is not None:
-            earlier = states.open(token, method=method, params=params, principal=None, now=now)
+            earlier = states.open(token, method=method, params=params, principal=principal, now=now)
         given = params.get(RESPONSES)
         if given is None:
             given = {}
@@ -114,13 +138,15 @@ class Answers:
         params: Mapping[str, Json],
         states: RequestStates,
         now: float,
+        *,
+        principal: str | None,
     ) -> dict[str, Json]:
         """The result that asks, with everything the retry has to bring back in its sealed state."""
         state = result.get(STATE)
         if state is None and not self.given:
             return result
         payload = {_ANSWERS: self.given, _AUTHOR: state}
-        token = states.seal(payload, method=method, params=params, principal=None, now=now)
+        token = states.seal(payload, method=method, params=params, principal=principal, now=now)
         return {**result, STATE: token}
 
     def into(self, params: dict[str, Json]) -> dict[str, Json]:
@@ -133,9 +159,10 @@ class Answers:
         return changed
 
 
-def input_required(requests: Mapping[str, dict[str, Json]]) -> dict[str, Json]:
-    """The result that asks for these."""
-    return {"resultType": INPUT_REQUIRED, "inputRequests": dict(requests)}
+def input_required(requests: Mapping[str, dict[str, Json]], state: str | None) -> dict[str, Json]:
+    """The result that asks for these, with what the author wants to find again."""
+    asks: dict[str, Json] = {"resultType": INPUT_REQUIRED, "inputRequests": dict(requests)}
+    return asks if state is None else {**asks, STATE: state}
 
 
 def retry(

@@ -30,6 +30,7 @@ from mcprev.protocol.link import (
     Local,
     Notified,
     Progressed,
+    Sloppiness,
     TimedOut,
 )
 from mcprev.revisions import Revision
@@ -71,14 +72,24 @@ class Peer:
 
     def finish(self, inbound: Inbound, result: dict[str, Json]) -> None:
         """Answer a request; one that is no longer open is not answered (CANC-2)."""
-        if inbound.open:
-            self._close(inbound, jsonrpc.encode_result(inbound.id, result))
+        if not inbound.open:
+            return
+        message = inbound.answer = jsonrpc.encode_result(inbound.id, result)
+        if inbound.batch is None:
+            inbound.open = False
+            link = self.link
+            del link.inbound[inbound.key]
+            link.sends.append((inbound, message))
+        else:
+            self._close(inbound, message)
 
     def fail(self, inbound: Inbound, error: RpcError | dict[str, Json]) -> None:
         """Answer a request with an error, which is in the words of its revision."""
         if inbound.open:
             wire = error.to_wire() if isinstance(error, RpcError) else error
-            self._close(inbound, jsonrpc.encode_error(inbound.id, wire, null_id=False))
+            inbound.code = wire["code"]
+            inbound.answer = jsonrpc.encode_error(inbound.id, wire, null_id=False)
+            self._close(inbound, inbound.answer)
 
     def _close(self, inbound: Inbound, message: bytes) -> None:
         inbound.open = False
@@ -113,10 +124,13 @@ class Peer:
 
     def progress(self, inbound: Inbound, params: dict[str, Json]) -> bool:
         """Report on a request; only while it is open, if it asked, and if it got further (PROG-2)."""
-        if not inbound.open or inbound.token is None or not params["progress"] > inbound.progress:
+        if not (inbound.open or inbound.tells) or inbound.token is None:
+            return False
+        if not params["progress"] > inbound.progress:
             return False
         inbound.progress = params["progress"]
-        self.send_notification(PROGRESS, {"progressToken": inbound.token, **params}, inbound)
+        channel = inbound if inbound.open else None
+        self.send_notification(PROGRESS, {"progressToken": inbound.token, **params}, channel)
         return True
 
     def allows_log(self, inbound: Inbound | None, level: str) -> bool:
@@ -178,7 +192,10 @@ class Peer:
         call = self.link.calls.close(message.id)
         if call is None:
             self.link.note(f"an answer to no open request: {message.id!r}")
-        elif isinstance(message, ErrorResponse):
+            return
+        if message.id.__class__ is not int:
+            self.link.put_up_with(Sloppiness.IDS, f"{message.id!r} for {call.id}")
+        if isinstance(message, ErrorResponse):
             self.link.events.append(Failed(call, RpcError.from_wire(message.error)))
         elif message.result.__class__ is dict:
             self.accept(call, message.result)
@@ -197,6 +214,8 @@ class Peer:
         if call is None:
             self.link.note(f"progress of no open request: {token!r}")
         else:
+            if token.__class__ is not int:
+                self.link.put_up_with(Sloppiness.IDS, f"{token!r} for {call.id}")
             self.link.events.append(Progressed(call, dict(params or {})))
 
     # -- rules ---------------------------------------------------------------------------------------------

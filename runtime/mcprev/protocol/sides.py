@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from mcprev.errors import ConnectionLost, Json, LocalProtocolError, RemoteProtocolError
+from mcprev.errors import ConnectionLost, Json, LocalProtocolError
 from mcprev.protocol.correlate import Call
 from mcprev.protocol.handshake import Handshake, HandshakeClient, HandshakeServer
-from mcprev.protocol.link import Channel, Event, Failed, Link, Local
+from mcprev.protocol.link import Channel, Event, Link, Local, Sloppiness
 from mcprev.protocol.peer import Peer
 from mcprev.protocol.stateless import StatelessClient, StatelessServer, is_modern
 from mcprev.protocol.subscriptions import Changed
@@ -81,9 +81,8 @@ class Side:
         answer = message.answer
         if answer is not None:
             self.link.sends.append((None, jsonrpc.encode_error(answer.id, answer.error, null_id=null_id)))
-        elif message.shape is Shape.RESPONSE and (call := self.link.calls.close(message.id)) is not None:
-            self.link.events.append(Failed(call, RemoteProtocolError(message.message, raw=message.excerpt)))
-        self.link.note(f"{message.message}: {message.excerpt!r}")
+        self.link.broken(message)
+        self.link.put_up_with(Sloppiness.NOISE, f"{message.message}: {message.excerpt!r}")
 
 
 class ServerSide(Side):
@@ -213,12 +212,12 @@ class ClientSide(Side):
             case Request():
                 self.peer.request(message)
             case Malformed():
-                null_id = session.agreed and session.row.null_id_in_errors
                 # What is no JSON is noise on a pipe: it is logged and skipped, not answered (STDIO-3).
                 if message.shape in (Shape.NOT_JSON, Shape.UNKNOWN) or row is not None:
-                    self.link.note(f"{message.message}: {message.excerpt!r}")
+                    self.link.broken(message)
+                    self.link.put_up_with(Sloppiness.NOISE, f"{message.message}: {message.excerpt!r}")
                 else:
-                    self._malformed(message, null_id=null_id)
+                    self._malformed(message, null_id=session.agreed and session.row.null_id_in_errors)
             case jsonrpc.Batch():
                 session.batch(message.messages, now)
 

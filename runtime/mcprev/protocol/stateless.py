@@ -44,6 +44,8 @@ CLIENT_INFO: Final = PREFIX + "clientInfo"
 CLIENT_CAPABILITIES: Final = PREFIX + "clientCapabilities"
 SERVER_INFO: Final = PREFIX + "serverInfo"
 LOG_LEVEL: Final = PREFIX + "logLevel"
+STAMPED: Final = frozenset({VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL, "progressToken"})
+"""The members of a request's `_meta` that no caller writes by itself."""
 COMPLETE: Final = "complete"
 INPUT_REQUIRED: Final = "input_required"
 
@@ -71,7 +73,7 @@ class StatelessServer(Peer):
 
     def request(self, message: Request) -> None:
         """Take a request: the first step of the ladder that has something to say answers it (AMB-6)."""
-        meta = cast("dict[str, Json]", (message.params or {}).get("_meta"))
+        meta: Json = None if message.params is None else message.params.get("_meta")
         for check in _CHECKS:
             error = check(self, message, meta)
             if error is not None:
@@ -98,7 +100,7 @@ class StatelessServer(Peer):
 
     def check_shape(self, message: Request, meta: dict[str, Json]) -> RpcError | None:
         """The request describes itself (MOD-3)."""
-        wrong = _misshapen(meta)
+        wrong = misshapen(meta)
         if wrong is None:
             return None
         if message.method == "initialize":
@@ -151,8 +153,12 @@ class StatelessServer(Peer):
 
     @override
     def finish(self, inbound: Inbound, result: dict[str, Json]) -> None:
-        """Answer a request, stamped with what every result says (BASE-13, MOD-7)."""
-        result.setdefault("resultType", COMPLETE)
+        """Answer a request, stamped with what every result says (BASE-13, MOD-7), or has to say (CACHE-1)."""
+        kind = result.setdefault("resultType", COMPLETE)
+        spec = inbound.row.methods.get(inbound.method)
+        if kind == COMPLETE and spec is not None and spec.cacheable:
+            result.setdefault("ttlMs", 0)
+            result.setdefault("cacheScope", "private")
         info = self.local.hello(inbound.row)["_meta"][SERVER_INFO]
         meta = result.get("_meta")
         result["_meta"] = {SERVER_INFO: info, **meta} if meta else {SERVER_INFO: info}
@@ -192,7 +198,7 @@ _OWN: Final[Mapping[Kind, Callable[[StatelessServer, Inbound], None]]] = {
 }
 
 
-def _misshapen(meta: object) -> str | None:
+def misshapen(meta: object) -> str | None:
     """What is wrong with a request's `_meta`, if something is (MOD-3)."""
     if not isinstance(meta, dict):
         return "_meta is missing"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, cast
+from typing import cast
 
 from typing_extensions import override
 
@@ -16,7 +16,7 @@ from mcprev.driver import CLOSE, LINGER, MAX_HANDLERS, Connection, Desk
 from mcprev.errors import ConnectionLost
 from mcprev.protocol.link import Channel
 from mcprev.protocol.sides import Side
-from mcprev.wire.jsonrpc import MAX_LINE, LineBuffer, Malformed, parse
+from mcprev.wire.jsonrpc import MAX_LINE, LineBuffer, parse
 
 
 class LineConnection(Connection, asyncio.Protocol):
@@ -51,10 +51,7 @@ class LineConnection(Connection, asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         now, link, receive = self._loop.time(), self._link, self.side.receive
         for line in self._lines.feed(data):
-            message = (
-                line if line.__class__ is Malformed else parse(cast("bytes", line), batch=link.accepts_batch)
-            )
-            receive(cast("Any", message), now)
+            receive(parse(line, batch=link.accepts_batch) if isinstance(line, bytes) else line, now)
         self.pump()
 
     @override

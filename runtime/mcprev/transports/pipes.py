@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import stat
+from typing import Final
 
 from typing_extensions import override
 
-_CHUNK = 256 * 1024
+_CHUNK: Final = 256 * 1024
+_LOOK: Final = 0.5
+"""Seconds between two looks at a pipe that is not read for now: whether its other end is still there."""
 
 
 class PipeTransport(asyncio.Transport):
@@ -25,6 +29,8 @@ class PipeTransport(asyncio.Transport):
         self._writer: asyncio.WriteTransport | None = None
         self._closing = False
         self._lost = False
+        self._incoming = -1
+        self._look: asyncio.TimerHandle | None = None
 
     async def open(self, incoming: int, outgoing: int) -> None:
         """Watch the descriptors, and tell the protocol that it is connected."""
@@ -37,6 +43,7 @@ class PipeTransport(asyncio.Transport):
             self._writer = _FileWriter(outgoing)
         self._protocol.connection_made(self)
         if _watchable(incoming):
+            self._incoming = incoming
             source = os.fdopen(incoming, "rb", buffering=0)
             self._reader, _ = await loop.connect_read_pipe(lambda: _Reader(self._protocol, self), source)
         else:
@@ -53,6 +60,7 @@ class PipeTransport(asyncio.Transport):
             self._lost = True
             self._closing = True
             self._protocol.connection_lost(exc)
+            self._look_no_more()
             if self._reader is not None:
                 self._reader.close()
             if self._writer is not None:
@@ -67,6 +75,7 @@ class PipeTransport(asyncio.Transport):
     def close(self) -> None:
         """Write what is held, then close."""
         self._closing = True
+        self._look_no_more()
         if self._reader is not None:
             self._reader.close()
         if isinstance(self._writer, _FileWriter):
@@ -86,11 +95,31 @@ class PipeTransport(asyncio.Transport):
     def pause_reading(self) -> None:
         if self._reader is not None:
             self._reader.pause_reading()
+            self._look_later()
 
     @override
     def resume_reading(self) -> None:
+        self._look_no_more()
         if self._reader is not None and not self._closing:
             self._reader.resume_reading()
+
+    def _look_later(self) -> None:
+        if self._incoming >= 0 and hasattr(select, "poll"):
+            self._look = asyncio.get_running_loop().call_later(_LOOK, self._look_for_the_end)
+
+    def _look_no_more(self) -> None:
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
+
+    def _look_for_the_end(self) -> None:
+        """Read a pipe whose writer is gone, although it is not to be read for now: only so is its end noticed."""
+        poll = select.poll()
+        poll.register(self._incoming, getattr(select, "POLLRDHUP", 0))
+        if poll.poll(0):
+            self.resume_reading()
+        else:
+            self._look_later()
 
 
 class _Reader(asyncio.Protocol):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, cast
 from typing_extensions import override
 
 from mcprev.errors import ConnectionLost, ProcessExited
+from mcprev.reopening import Restarts
 from mcprev.transports.lines import LineConnection
 
 if TYPE_CHECKING:
@@ -32,12 +33,16 @@ GRACE: Final = 2.0
 TAIL: Final = 8 * 1024
 """How many bytes of stderr are kept."""
 logger: Final = logging.getLogger("mcprev.client")
+_STDERR: Final = 2
 _LAST_WORDS: Final = 0.5
 """Seconds in which a process that is ending may still say something, or tell its exit code."""
 
 
 class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "argument"))`
     """A command to run as a server. No shell is involved, and little of the environment is passed on."""
+
+    restarts: Final = Restarts()
+    """A server that ends by itself is started again, unless `connect` is told otherwise (STDIO-7)."""
 
     def __init__(
         self,
@@ -59,14 +64,21 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
         self._stderr = stderr
         self._grace = grace
         self._process: _Process | None = None
+        self._starting: asyncio.Task[Connection] | None = None
+        self._closing: asyncio.Task[None] | None = None
 
     async def open(self, side: ClientSide, desk: Desk, /) -> Connection:
         """Start the process. Raises `ProcessExited` for a command that cannot be started."""
+        # Whoever waits may be cancelled, and again: then `close` still finds what was started.
+        self._starting = asyncio.get_running_loop().create_task(self._start(side, desk))
+        return await asyncio.shield(self._starting)
+
+    async def _start(self, side: ClientSide, desk: Desk) -> Connection:
         connection = LineConnection(side, desk, logger, linger=0)
         environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
         loop = asyncio.get_running_loop()
         try:
-            _, protocol = await loop.subprocess_exec(
+            _, self._process = await loop.subprocess_exec(
                 lambda: _Process(connection, self._command, self._stderr),
                 *self._command,
                 env={**environment, **(self._env or {})},
@@ -76,7 +88,6 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
         except (OSError, ValueError) as error:
             text = f"cannot start '{self._command[0]}': {error}"
             raise ProcessExited(text, returncode=None, stderr="") from error
-        self._process = protocol
         return connection
 
     @property
@@ -86,7 +97,15 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
 
     async def close(self) -> None:
         """End the process: by closing its stdin, then SIGTERM, then SIGKILL, to its whole group (STDIO-5)."""
-        if self._process is not None:
+        if self._starting is None:
+            return
+        if self._closing is None or self._closing.done():
+            self._closing = asyncio.get_running_loop().create_task(self._end(self._starting))
+        await asyncio.shield(self._closing)
+
+    async def _end(self, starting: asyncio.Task[Connection]) -> None:
+        await asyncio.wait({starting})
+        if not starting.cancelled() and starting.exception() is None and self._process is not None:
             await self._process.end(self._grace)
 
     @override
@@ -132,7 +151,10 @@ class _Process(asyncio.SubprocessProtocol):
         self._tail += cast("bytes", data)
         del self._tail[:-TAIL]
         if self._on_stderr is not None:
-            self._on_stderr(cast("bytes", data))
+            try:
+                self._on_stderr(cast("bytes", data))
+            except Exception:
+                logger.exception("what reads the server's stderr raised")
 
     @override
     def pause_writing(self) -> None:
@@ -145,7 +167,9 @@ class _Process(asyncio.SubprocessProtocol):
     @override
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         self._pipes.discard(fd)
-        self._ending()
+        if fd != _STDERR or self._exited.done():
+            # A server may have no use for its stderr and live on.
+            self._ending()
 
     @override
     def process_exited(self) -> None:
@@ -184,12 +208,14 @@ class _Process(asyncio.SubprocessProtocol):
         stdin = self._transport.get_pipe_transport(0)
         if stdin is not None:
             stdin.close()
-        for number in (None, signal.SIGTERM, signal.SIGKILL):
-            if number is not None:
-                self._kill(number)
-            if await self._gone(grace):
-                break
-        self._kill(signal.SIGKILL)
+        try:
+            for number in (None, signal.SIGTERM, signal.SIGKILL):
+                if number is not None:
+                    self._kill(number)
+                if await self._gone(grace):
+                    break
+        finally:
+            self._kill(signal.SIGKILL)
         self._transport.close()
         self.tell()
 

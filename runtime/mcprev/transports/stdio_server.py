@@ -8,16 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import sys
+import threading
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Final
 
 from mcprev.transports.pipes import connect
 
 if TYPE_CHECKING:
     from mcprev.server import Server
+
+
+SETTLED: Final = 2.0
+"""Seconds after which the models that are used have been built, most likely."""
+GC: Final = (10_000, 20, 50)
+"""How much a process of ours allocates between collections: three generations, as `gc.set_threshold` has them."""
+EXIT: Final = 1.0
+"""Seconds that a process of ours gets to end once it has served, whatever its handlers have left running."""
+_logger: Final = logging.getLogger("mcprev.server")
 
 
 @contextmanager
@@ -48,11 +59,50 @@ async def serve(server: Server, *, freeze: bool = False) -> None:
     with diverted() as (incoming, outgoing):
         connection = server.connection()
         await connect(connection, incoming, outgoing)
-        if freeze:
-            # What is there by now stays for the life of the process: the collector need not look at it again.
-            gc.collect()
-            gc.freeze()
+        with _collecting_less() if freeze else nullcontext():
+            try:
+                await asyncio.shield(connection.closed)
+            finally:
+                await connection.aclose()
+
+
+@contextmanager
+def _collecting_less() -> Generator[None, None, None]:
+    """Let the collector pass over what stays for the life of the process: what is there now, and the models later."""
+    gc.collect()
+    gc.freeze()
+    before = gc.get_threshold()
+    # A thousand calls in flight are no garbage yet: look when there may be some.
+    gc.set_threshold(*GC)
+    later = asyncio.get_running_loop().call_later(SETTLED, gc.freeze)
+    try:
+        yield
+    finally:
+        later.cancel()
+        gc.set_threshold(*before)
+
+
+def run(server: Server) -> None:
+    """Serve in a process of its own, until its client is gone (STDIO-6)."""
+    # A handler that takes no notice of being cancelled, or sits in a thread, would keep the process for ever.
+    guard = threading.Timer(EXIT, _leave)
+    guard.daemon = True
+
+    async def main() -> None:
         try:
-            await asyncio.shield(connection.closed)
+            await serve(server, freeze=True)
         finally:
-            await connection.aclose()
+            if threading.current_thread() is threading.main_thread():
+                guard.start()
+
+    try:
+        asyncio.run(main())
+    finally:
+        guard.cancel()
+
+
+def _leave() -> None:
+    """End the process without asking what still runs in it."""
+    _logger.error("the client is gone and a handler does not end: the process ends without it")
+    logging.shutdown()
+    os._exit(0)

@@ -1,0 +1,114 @@
+"""`mcprev serve`: runs a server that a module defines, on stdin and stdout or over HTTP (HTTP-3)."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from mcprev.server import Server
+    from mcprev.transports.http_options import HttpOptions
+
+
+@click.command("serve")
+@click.argument("target", metavar="MODULE:SERVER")
+@click.option("--stdio", is_flag=True, help="Serve one client on stdin and stdout; the default.")
+@click.option(
+    "--http", metavar="HOST:PORT", help="Serve over HTTP; the host alone or the port alone will do."
+)
+@click.option("--path", help="The path of the endpoint, /mcp by default.")
+@click.option("--sse", is_flag=True, help="Serve the two endpoints of the oldest HTTP transport as well.")
+@click.option("--json", "json_response", is_flag=True, help="Answer with JSON and never with a stream.")
+@click.option("--origin", "origins", multiple=True, help="Let in pages of this origin; repeat it for more.")
+def command(
+    *,
+    target: str,
+    stdio: bool,
+    http: str | None,
+    path: str | None,
+    sse: bool,
+    json_response: bool,
+    origins: tuple[str, ...],
+) -> None:
+    """Serve the mcprev.Server called SERVER in MODULE, which is a module's name or the path of a file."""
+    if stdio and http is not None:
+        raise click.UsageError("--stdio and --http exclude each other")
+    server = _find(target)
+    if http is None:
+        if path is not None or sse or json_response or origins:
+            raise click.UsageError("--path, --sse, --json and --origin go with --http")
+        server.run_stdio()
+        return
+    host, port = address(http)
+    options: HttpOptions = {"sse": sse, "origins": origins}
+    if json_response:
+        options["json_response"] = True
+    if path is not None:
+        options["path"] = path
+    try:
+        server.run_http(host, port, **options)
+    except (ImportError, OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def address(text: str) -> tuple[str, int]:
+    """A host and a port, of which either may be left out; an IPv6 address stands in brackets."""
+    from mcprev.server import HOST, PORT
+
+    if text.isascii() and text.isdigit():
+        return HOST, _port(text)
+    host, colon, port = text.rpartition(":")
+    if not colon or port.endswith("]"):
+        host, port = text, ""
+    return host.strip("[]") or HOST, _port(port) if port else PORT
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) < 1 << 16):
+        raise click.BadParameter(f"'{text}' is no port", param_hint="--http")
+    return int(text)
+
+
+def _find(target: str) -> Server:
+    """The server that a target names."""
+    from mcprev.server import Server
+
+    module_name, _, name = target.rpartition(":")
+    if not module_name or not name:
+        raise click.UsageError(
+            f"'{target}' is not MODULE:SERVER, such as server.py:server or package.module:server"
+        )
+    found: object = _module(module_name)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+        if found is None:
+            raise click.ClickException(f"there is no '{name}' in {module_name}")
+    if not isinstance(found, Server):
+        raise click.ClickException(
+            f"'{name}' in {module_name} is no mcprev.Server but a {type(found).__name__}"
+        )
+    return found
+
+
+def _module(name: str) -> object:
+    sys.path.insert(0, str(Path.cwd()))
+    if not name.endswith(".py"):
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not (name == error.name or name.startswith(error.name + ".")):
+                raise  # something that the module itself needs
+            raise click.ClickException(f"there is no module '{name}'") from error
+    path = Path(name)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise click.ClickException(f"there is no file '{name}'")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module

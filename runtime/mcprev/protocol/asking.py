@@ -1,0 +1,199 @@
+"""What a server may ask of a client, and what is an answer to it, beyond what the types say.
+
+ROOT-1, SAMP-2, SAMP-3, ELIC-1, ELIC-2, ELIC-3, ELIC-7, ELIC-8. Pure functions over requests in the words of the
+latest revision, the same for requests of sessions and for those inside results. Each gives the text of what is
+wrong, or None: what that means depends on who made the mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, cast
+
+from mcprev.errors import Json
+
+ELICIT: Final = "elicitation/create"
+SAMPLE: Final = "sampling/createMessage"
+ROOTS: Final = "roots/list"
+_FIELDS: Final = frozenset({"string", "number", "integer", "boolean"})
+_USE: Final = "tool_use"
+_RESULT: Final = "tool_result"
+
+
+def _object(value: Json) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _list(value: Json) -> Sequence[Any]:
+    return cast("Sequence[Any]", value) if isinstance(value, list) else ()
+
+
+# -- questions -------------------------------------------------------------------------------------------
+
+
+def misasked(method: str, params: Json) -> str | None:
+    """What is wrong with a question whoever it is asked (ELIC-2, SAMP-3)."""
+    if method == ELICIT:
+        return _misform(_object(params))
+    return _misplaced_tools(_object(params)) if method == SAMPLE else None
+
+
+def undeclared(method: str, params: Json, capabilities: Mapping[str, Json]) -> str | None:
+    """The part of a question that a client did not declare; for methods that it serves (ELIC-8, SAMP-2)."""
+    given = _object(params)
+    if method == ELICIT:
+        mode, modes = given.get("mode", "form"), _object(capabilities.get("elicitation"))
+        # No modes at all means forms, as it did before there were any (ELIC-1).
+        return (
+            None if mode in modes or (mode == "form" and not modes) else f"elicitation in mode {mode!r:.40}"
+        )
+    if method == SAMPLE and ("tools" in given or "toolChoice" in given):
+        return None if "tools" in _object(capabilities.get("sampling")) else "sampling with tools"
+    return None
+
+
+def without_context(
+    method: str, params: dict[str, Json], capabilities: Mapping[str, Json]
+) -> dict[str, Json]:
+    """Params that ask for no context which the client has not said it can give: none is what it gives then (SAMP-2)."""
+    if method != SAMPLE or "context" in _object(capabilities.get("sampling")):
+        return params
+    return {name: value for name, value in params.items() if name != "includeContext"}
+
+
+def _misform(params: Mapping[str, Any]) -> str | None:
+    """Forms are flat: a host shows one field for each member and nothing within (ELIC-2)."""
+    if params.get("mode", "form") != "form":
+        return None
+    fields = _object(_object(params.get("requestedSchema")).get("properties"))
+    for name, field in fields.items():
+        given = _object(field)
+        if given.get("type") not in _FIELDS and not _is_choice(given):
+            kind = given.get("type", "anything")
+            return (
+                f"requestedSchema.properties.{name}: a form has no field for {kind!r:.40}; it is flat: "
+                "ask for strings, numbers, booleans and choices, each under a name of its own"
+            )
+    return None
+
+
+def _is_choice(field: Mapping[str, Any]) -> bool:
+    """Whether a field takes several of some strings."""
+    items = _object(field.get("items"))
+    return field.get("type") == "array" and (items.get("type") == "string" or "anyOf" in items)
+
+
+def _misplaced_tools(params: Mapping[str, Any]) -> str | None:
+    """Tool results are alone in their message, and answer all uses of the message before (SAMP-3)."""
+    used: set[str] = set()
+    for index, message in enumerate(_list(params.get("messages"))):
+        place = f"messages.{index}"
+        blocks = _blocks(_object(message))
+        answered = {str(block.get("toolUseId")) for block in blocks if block.get("type") == _RESULT}
+        if answered and any(block.get("type") != _RESULT for block in blocks):
+            return f"{place}: tool results stand in a message with something else"
+        if answered != used:
+            ids = ", ".join(sorted(answered ^ used))
+            return f"{place}: tool uses and tool results do not answer each other: {ids:.80}"
+        used = {str(block.get("id")) for block in blocks if block.get("type") == _USE}
+    return f"a tool use has no result: {', '.join(sorted(used)):.80}" if used else None
+
+
+def _blocks(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    content = message.get("content")
+    return [_object(block) for block in (_list(content) if isinstance(content, list) else [content])]
+
+
+# -- answers ---------------------------------------------------------------------------------------------
+
+
+def misanswered(method: str, params: Json, answer: Mapping[str, Json]) -> str | None:
+    """What keeps a client from giving an answer, whose types are right (ROOT-1, ELIC-3)."""
+    if method == ROOTS:
+        uris = [str(_object(root).get("uri")) for root in _list(answer.get("roots"))]
+        other = [uri for uri in uris if not uri.lower().startswith("file://")]
+        return f"roots are files: {other[0]!r:.80} is no file:// URI" if other else None
+    return misfit(method, params, answer)
+
+
+def misfit(method: str, params: Json, answer: Mapping[str, Json]) -> str | None:
+    """What keeps an answer from being one to this very question (ELIC-3)."""
+    if method != ELICIT or answer.get("action") != "accept" or _object(params).get("mode") == "url":
+        return None
+    return misfilled(_object(_object(params).get("requestedSchema")), _object(answer.get("content")))
+
+
+def only_accepted(method: str, params: Json, answer: dict[str, Json]) -> dict[str, Json]:
+    """An answer without content where there is none: it goes with an accepted form only (ELIC-3)."""
+    kept = answer.get("action") == "accept" and _object(params).get("mode") != "url"
+    if method != ELICIT or kept or "content" not in answer:
+        return answer
+    return {name: value for name, value in answer.items() if name != "content"}
+
+
+def misfilled(schema: Mapping[str, Json], content: Mapping[str, Json]) -> str | None:
+    """What keeps content from being a filled in form; members that no field is for do no harm (ELIC-3)."""
+    fields = _object(schema.get("properties"))
+    for name in _list(schema.get("required")):
+        if name not in content:
+            return f"content.{name} is missing"
+    for name, value in content.items():
+        if name in fields:
+            wrong = next(_complaints(_object(fields[name]), value), None)
+            if wrong is not None:
+                return f"content.{name} {wrong}"
+    return None
+
+
+def defaults(schema: Mapping[str, Json]) -> dict[str, Json]:
+    """What a form shows before anybody has filled it in, for the fields that say so (ELIC-7)."""
+    fields = _object(schema.get("properties"))
+    return {name: _object(field)["default"] for name, field in fields.items() if "default" in _object(field)}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_whole(value: object) -> bool:
+    return _is_number(value) and (isinstance(value, int) or cast("float", value).is_integer())
+
+
+_TYPES: Final[Mapping[str, Callable[[object], bool]]] = {
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "number": _is_number,
+    "integer": _is_whole,
+    "array": lambda value: isinstance(value, list) and all(isinstance(item, str) for item in _list(value)),
+}
+_BOUNDS: Final[Mapping[str, tuple[str, Callable[[Any, Any], bool]]]] = {
+    # By keyword: the type it is for, and whether a value keeps to it.
+    "minLength": ("string", lambda value, bound: len(value) >= bound),
+    "maxLength": ("string", lambda value, bound: len(value) <= bound),
+    "minimum": ("number", lambda value, bound: value >= bound),
+    "maximum": ("number", lambda value, bound: value <= bound),
+    "minItems": ("array", lambda value, bound: len(value) >= bound),
+    "maxItems": ("array", lambda value, bound: len(value) <= bound),
+}
+
+
+def _complaints(field: Mapping[str, Any], value: Json) -> Iterator[str]:
+    """What is wrong with the value of one field, the type first."""
+    type_ = str(field.get("type"))
+    if type_ not in _TYPES or not _TYPES[type_](value):
+        yield f"is no {type_}"
+        return
+    for keyword, (of, keeps) in _BOUNDS.items():
+        if keyword in field and _TYPES[of](value) and not keeps(value, field[keyword]):
+            yield f"does not keep to {keyword} {field[keyword]}"
+    allowed = _choices(_object(field.get("items")) if type_ == "array" else field)
+    if allowed is not None and not set(value if type_ == "array" else [value]) <= allowed:
+        yield f"is none of the choices: {', '.join(sorted(allowed)):.80}"
+
+
+def _choices(field: Mapping[str, Any]) -> frozenset[str] | None:
+    """What may be chosen; None where anything may be said."""
+    if "enum" in field:
+        return frozenset(str(item) for item in _list(field["enum"]))
+    options = field.get("oneOf", field.get("anyOf"))
+    return None if options is None else frozenset(str(_object(item).get("const")) for item in _list(options))

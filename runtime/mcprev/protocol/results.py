@@ -1,0 +1,138 @@
+"""What results are held to beyond their types, at whichever revision (CACHE-1, COMP-1, TOOL-5, TOOL-7, RES-1, PROM-2).
+
+Pure but for one thing: what is only advice to the author goes to the log, once for each name.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final, TypeAlias, cast
+
+from mcprev.errors import ConversionError, Json
+from mcprev.revisions import LATEST
+
+Result: TypeAlias = dict[str, Json]
+MOST_VALUES: Final = 100
+"""As many completions as a result may have (COMP-1)."""
+_TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_logger: Final = logging.getLogger("mcprev.server")
+
+
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def _items(value: Json) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects in a list, with where they stand."""
+    for index, item in enumerate(_list(value)):
+        if isinstance(item, dict):
+            yield index, cast("dict[str, Any]", item)
+
+
+def _wrong(message: str, path: str) -> ConversionError:
+    return ConversionError(message, path=path, revision=LATEST.name)
+
+
+# -- content ---------------------------------------------------------------------------------------------
+
+
+def _check_base64(holder: Mapping[str, Any], member: str, path: str) -> None:
+    data = holder.get(member)
+    if not isinstance(data, str):
+        return
+    try:
+        binascii.a2b_base64(data, strict_mode=True)
+    except ValueError as error:
+        raise _wrong(f"binary data has to be base64: {error}", f"{path}.{member}") from None
+
+
+def _check_block(block: Mapping[str, Any], path: str) -> None:
+    _check_base64(block, "data", path)
+    inner = block.get("resource")
+    if isinstance(inner, dict):
+        _check_base64(cast("dict[str, Any]", inner), "blob", f"{path}.resource")
+
+
+def _tool_result(result: Result) -> Result:
+    """Binaries are base64; what is structured is there as text too, for models that read nothing else (TOOL-5)."""
+    readable = False
+    for index, block in _items(result.get("content")):
+        if block.get("type") == "text":
+            readable = True  # and holds nothing else
+        else:
+            _check_block(block, f"$.content[{index}]")
+    if readable or "structuredContent" not in result or not isinstance(result.get("content"), list):
+        return result
+    said = json.dumps(result["structuredContent"], ensure_ascii=False, separators=(",", ":"))
+    return {**result, "content": [*_list(result["content"]), {"type": "text", "text": said}]}
+
+
+def _prompt(result: Result) -> Result:
+    for index, message in _items(result.get("messages")):
+        block = message.get("content")
+        if isinstance(block, dict):
+            _check_block(cast("dict[str, Any]", block), f"$.messages[{index}].content")
+    return result
+
+
+def _contents(result: Result) -> Result:
+    for index, item in _items(result.get("contents")):
+        _check_base64(item, "blob", f"$.contents[{index}]")
+    return _hinted(result)
+
+
+def _hinted(result: Result) -> Result:
+    """A time in milliseconds is a whole number, which the schemas do not say (CACHE-1)."""
+    ttl = result.get("ttlMs")
+    if isinstance(ttl, float):
+        raise _wrong("ttlMs is a whole number of milliseconds", "$.ttlMs")
+    return result
+
+
+# -- lists -----------------------------------------------------------------------------------------------
+
+
+def _completions(result: Result) -> Result:
+    completion = result.get("completion")
+    if (
+        isinstance(completion, dict)
+        and len(_list(cast("dict[str, Any]", completion).get("values"))) > MOST_VALUES
+    ):
+        raise _wrong(
+            f"there may be {MOST_VALUES} values: give the best and set hasMore", "$.completion.values"
+        )
+    return result
+
+
+def _tools(result: Result) -> Result:
+    for _, tool in _items(result.get("tools")):
+        name = tool.get("name")
+        if isinstance(name, str) and _TOOL_NAME.fullmatch(name) is None:
+            _advise(name)
+    return _hinted(result)
+
+
+@lru_cache(maxsize=4096)
+def _advise(name: str) -> None:
+    _logger.warning(
+        "the tool name %.160r may not work with every client: use 1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.'",
+        name,
+    )
+
+
+RULES: Final[Mapping[str, Callable[[Result], Result]]] = {
+    "tools/call": _tool_result,
+    "tools/list": _tools,
+    "prompts/list": _hinted,
+    "resources/list": _hinted,
+    "resources/templates/list": _hinted,
+    "prompts/get": _prompt,
+    "resources/read": _contents,
+    "completion/complete": _completions,
+}
+"""By method: gives the result, or a changed copy. Raises `ConversionError` for what must not go out."""

@@ -1,0 +1,186 @@
+"""A server as an ASGI app: one path for every revision (design §4.3; HTTP-1, HTTP-2, HTTP-31, SEC-3, AMB-14).
+
+Paths, origins, sizes and the body are seen to here; what a request is, `http_classify` says; `hosting` carries it
+out. Nothing has to be started: whoever mounts the app need not forward its lifespan, and everything belongs to the
+event loop that runs the first request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from mcprev.errors import HEADER_MISMATCH, InternalError, InvalidRequest
+from mcprev.protocol.http_classify import Endpoint, classify, session_id
+from mcprev.protocol.http_verdicts import Reject
+from mcprev.transports.cors import Receive, Scope, Send
+from mcprev.transports.exchange import refuse
+from mcprev.transports.hosting import Asked, Hosting
+from mcprev.transports.http_options import Settings
+from mcprev.transports.security import Access, ClientGone, read_body, too_many_headers
+from mcprev.transports.tool_headers import ToolHeaders
+from mcprev.wire.headers import Headers
+from mcprev.wire.jsonrpc import Malformed, parse
+
+if TYPE_CHECKING:
+    from mcprev.server import Server
+
+logger: Final = logging.getLogger("mcprev.transport.http")
+
+
+class AsgiApp:
+    """A server over HTTP, to be run by any ASGI server or mounted in another app; see `Server.asgi`."""
+
+    def __init__(self, server: Server, settings: Settings) -> None:
+        self.server = server
+        self.settings = settings
+        self._access = Access(settings.origins, settings.hosts)
+        self._guarded = settings.hosts is not None
+        self._tools = ToolHeaders(server)
+        self._endpoint = Endpoint(
+            server.identity.rows,
+            sessions=settings.sessions,
+            sessionless=not settings.sessions,
+            get_stream=settings.get_stream,
+            json_only=settings.json_response is True,
+            param_headers=self._tools.of,
+        )
+        self._hosting: Hosting | None = None
+        self._closed = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or the lifespan of the app."""
+        kind = scope["type"]
+        if kind == "http":
+            try:
+                reject = await self._answer(scope, receive, send)
+                if reject is not None:
+                    await refuse(send, reject)
+            except (ClientGone, OSError) as error:
+                logger.debug("a client is gone: %s", error)
+        elif kind == "lifespan":
+            await self._lifespan(receive, send)
+        elif kind == "websocket":
+            await send({"type": "websocket.close", "code": 1000})
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                self._closed = False
+            elif message["type"] == "lifespan.shutdown":
+                await self.aclose()
+            await send({"type": f"{message['type']}.complete"})
+            if message["type"] == "lifespan.shutdown":
+                return
+
+    async def aclose(self) -> None:
+        """End all sessions and streams within bounded time; what comes from now on is refused with 503."""
+        self._closed = True
+        hosting, self._hosting = self._hosting, None
+        if hosting is not None and hosting.loop is asyncio.get_running_loop():
+            await hosting.aclose()
+
+    @property
+    def hosting(self) -> Hosting:
+        """What is held in the running event loop; what another one held is gone with it."""
+        found = self._hosting
+        if found is None or found.loop is not asyncio.get_running_loop():
+            found = self._hosting = Hosting(self.server, self.settings)
+        return found
+
+    # -- a request -----------------------------------------------------------------------------------------
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> Reject | None:
+        """Serve a request, or give its refusal."""
+        here = self.settings.path
+        place = here if scope["path"] == here else self._place(scope)
+        if place is None:
+            return Reject(404, InvalidRequest("Invalid Request: there is nothing at this path"))
+        if self._closed:
+            return Reject(503, InternalError("the server stops"))
+        pairs = scope["headers"]
+        headers = Headers(pairs)
+        reject = too_many_headers(pairs, self.settings.max_headers)
+        if reject is None and (self._guarded or b"origin" in headers):
+            reject = self._access.refusal(headers, reached_at(scope))
+        if reject is not None:
+            return reject
+        find = self.settings.principal
+        asked = Asked(receive, send, headers, None if find is None else find(scope))
+        if place == here:
+            return await self._at_endpoint(scope["method"], asked)
+        return await self._at_sse(place, scope, asked)
+
+    def _place(self, scope: Scope) -> str | None:
+        """Which of the app's paths a request is for. At its root, a mounted app has its endpoint."""
+        path: str = scope["path"]
+        root: str = scope.get("root_path", "")
+        if root and path.startswith(root):
+            path = path[len(root) :]
+            if path in {"", "/"}:
+                return self.settings.path
+        path = path.rstrip("/") or "/"
+        return path if path == self.settings.path or path in self.settings.sse_paths else None
+
+    async def _at_endpoint(self, verb: str, asked: Asked) -> Reject | None:
+        """Serve a request to the one endpoint of the newer transports."""
+        hosting, headers, principal = self.hosting, asked.headers, asked.principal
+        message = None
+        if verb == "POST":
+            body = await self._read(hosting, asked)
+            if isinstance(body, Reject):
+                return body
+            message = parse(body, batch=True)
+        named = session_id(headers)
+        session = None if named is None else hosting.sessions.find(named, principal)
+        live = None if session is None else session.row
+        if self._endpoint.modern and not self._tools.knows(message, principal):
+            await self._tools.learn(message, principal, hosting.shared)
+        verdict = classify(self._endpoint, verb, headers, message, live)
+        if (
+            isinstance(verdict, Reject)
+            and verdict.error.code == HEADER_MISMATCH
+            and await self._tools.learn_again(message, principal, hosting.shared)
+        ):
+            verdict = classify(self._endpoint, verb, headers, message, live)
+        if isinstance(verdict, Reject):
+            if session is not None and isinstance(message, Malformed):
+                session.hear(message)  # a broken answer ends the waiting for a good one
+            return verdict
+        return await hosting.carry_out(verdict, session, asked)
+
+    async def _at_sse(self, place: str, scope: Scope, asked: Asked) -> Reject | None:
+        """Serve a request to one of the two endpoints of the oldest transport."""
+        hosting = self.hosting
+        if place == self.settings.sse_paths[0]:
+            return await hosting.open_sse(scope, asked)
+        found = hosting.sse.find(scope["method"], scope, asked.headers, asked.principal)
+        if isinstance(found, Reject):
+            return found
+        body = await self._read(hosting, asked)
+        return body if isinstance(body, Reject) else await hosting.take_sse(found, body, asked)
+
+    async def _read(self, hosting: Hosting, asked: Asked) -> bytes | Reject:
+        upkeep = hosting.upkeep
+        task = asked.task = asyncio.current_task(hosting.loop)
+        assert task is not None
+        upkeep.reads(task)
+        try:
+            return await read_body(asked.receive, asked.headers, self.settings.max_body)
+        except asyncio.CancelledError:
+            if task not in upkeep.late:
+                raise
+            upkeep.late.discard(task)
+            task.uncancel()
+            return Reject(408, InvalidRequest("Invalid Request: the body took too long"))
+        finally:
+            del upkeep.reading[task]
+
+
+def reached_at(scope: Mapping[str, Any]) -> str | None:
+    """The address at which a request was received; None for a socket that has none."""
+    server = scope.get("server")
+    return server[0] if server and server[1] is not None else None

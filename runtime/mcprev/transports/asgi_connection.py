@@ -1,0 +1,248 @@
+"""A server's connection over HTTP, whose messages go out on the answers of requests (HTTP-12, HTTP-32, HTTPM-4, HTTPM-6).
+
+The task that the ASGI server has for a request also runs its handler: no other task, queue or future is between a
+request and its answer. The members of an array, of which one task could run only one at a time, get tasks of their
+own. Which exchange a message belongs to is said by the `origin` of the request that it belongs to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import cast
+
+from pydantic_core import from_json
+from typing_extensions import override
+
+from mcprev.driver import LINGER, MAX_HANDLERS, Connection, Desk
+from mcprev.errors import ConnectionLost, InternalError
+from mcprev.protocol.http_verdicts import status_of
+from mcprev.protocol.link import Aborted, Channel, Event, Inbound, Notified
+from mcprev.protocol.sides import ServerSide
+from mcprev.transports.exchange import Exchange
+from mcprev.wire.jsonrpc import Batch, Malformed, Message, Notification, Request, encode_error
+
+
+def from_here(request: Request, origin: object) -> None:
+    """Say which way a request came in, which is also its answer's way out."""
+    object.__setattr__(request, "origin", origin)  # a message is frozen for everyone but who made it
+
+
+class AsgiConnection(Connection):
+    """What one session and all requests without one have in common."""
+
+    side: ServerSide
+
+    def __init__(
+        self, side: ServerSide, desk: Desk, logger: logging.Logger, *, max_handlers: int = MAX_HANDLERS
+    ) -> None:
+        super().__init__(side, desk, logger, max_handlers=max_handlers)
+        self._sendable = True
+        self._running = 0
+        self._idle: asyncio.Future[None] | None = None
+
+    # -- in ------------------------------------------------------------------------------------------------
+
+    async def serve(self, request: Request, exchange: Exchange) -> None:
+        """Take a request, serve it in this very task, and answer it."""
+        object.__setattr__(request, "origin", exchange)  # a message is frozen for everyone but who made it
+        self.receive(request)
+        inbound = exchange.inbound
+        if inbound is not None:
+            await self._serve_here(inbound, exchange)
+        await exchange.finish()
+
+    async def serve_batch(self, batch: Batch, exchange: Exchange) -> None:
+        """Take the members of an array, each by itself: one that is slow delays no other (BATCH-4, BATCH-7)."""
+        exchange.batch, exchange.inline = True, False
+        broken = [member for member in batch.messages if isinstance(member, Malformed) and member.answer]
+        exchange.waiting = len(broken) + sum(isinstance(member, Request) for member in batch.messages)
+        for member in broken:
+            error = {"code": member.code, "message": member.message}
+            exchange.answer(encode_error(member.id, error, null_id=True))
+        for message in batch.messages:
+            if isinstance(message, Request):
+                from_here(message, exchange)
+                self.receive(message)
+            else:
+                self.hear(message)
+        await exchange.finish()
+
+    def receive(self, message: Message) -> None:
+        """Take a message in."""
+        self.side.receive(message, self._loop.time())
+        self.pump()
+
+    def hear(self, message: Message | Batch) -> None:
+        """Take in what wants no answer, and nothing else."""
+        for member in message.messages if isinstance(message, Batch) else (message,):
+            if not isinstance(member, Malformed) or member.answer is None:
+                self.receive(member)
+
+    @override
+    def pump(self) -> None:
+        # What is sent is only put where it is to be written from, so there is nothing to be won by waiting.
+        link = self._link
+        while link.events:
+            events: list[Event] = link.events
+            link.events = []
+            for event in events:
+                self._on[event.__class__](event)
+        if link.sends:
+            self._flush()
+
+    @override
+    def _admit(self, event: Inbound | Notified) -> None:
+        exchange = event.origin if isinstance(event, Inbound) else None
+        if not isinstance(exchange, Exchange) or not exchange.inline or not isinstance(event, Inbound):
+            super()._admit(event)
+        elif self._running < self._max_handlers:
+            exchange.inbound = event
+        else:
+            event.peer.fail(event, InternalError("too many requests in progress"))
+
+    async def _serve_here(self, inbound: Inbound, exchange: Exchange) -> None:
+        task = inbound.handle = exchange.task or asyncio.current_task()
+        self._running += 1
+        try:
+            await self._desk.serve(inbound, self)
+        except asyncio.CancelledError:
+            if not exchange.cancelled:
+                inbound.handle = None
+                inbound.peer.abandon(inbound, "the HTTP server gave the request up")
+                raise
+        finally:
+            self._running -= 1
+            if self._idle is not None and not self._running and not self._idle.done():
+                self._idle.set_result(None)
+            self.pump()
+            exchange.inbound = None  # the two would keep each other
+        if exchange.cancelled and task is not None:
+            await _calm(task)
+
+    # -- out -----------------------------------------------------------------------------------------------
+
+    @override
+    def _send(self, sends: list[tuple[Channel, bytes]]) -> None:
+        for channel, message in sends:
+            exchange = channel.origin if isinstance(channel, Inbound | Request) else None
+            if not isinstance(exchange, Exchange):
+                self._stray(message)
+            elif isinstance(channel, Request):
+                exchange.answer(message, self._status_unserved(message))
+            elif isinstance(channel, Inbound) and message is channel.answer:
+                # A result always has the same status.
+                exchange.answer(message, 200 if channel.code is None else self._status(channel.code))
+            elif not exchange.put(message):
+                self._stray(message, related=True)
+
+    def _status(self, code: int) -> int:
+        """The HTTP status of an error that a handler answered."""
+        del code
+        return 200
+
+    def _status_unserved(self, message: bytes) -> int:
+        """The HTTP status of an answer that no handler was asked for."""
+        del message
+        return 200
+
+    def _stray(self, message: bytes, *, related: bool = False) -> None:
+        """A message that has no stream of a request to go to, although it may be related to one."""
+        del related
+        self.logger.debug("there is no stream for %.500r", message)
+
+    @override
+    async def drain(self, channel: Channel = None) -> None:
+        exchange = channel.origin if isinstance(channel, Inbound) else None
+        if isinstance(exchange, Exchange):
+            await exchange.drain()
+
+    @override
+    async def hang_up(self, inbound: Inbound, retry: float | None) -> bool:
+        exchange = inbound.origin
+        if not isinstance(exchange, Exchange) or not inbound.open or not self._can_return():
+            return False
+        return await exchange.hang_up(None if retry is None else round(retry * 1000))
+
+    def _can_return(self) -> bool:
+        """Whether clients know how to come back to a stream whose connection was closed."""
+        return False
+
+    # -- requests that end otherwise -----------------------------------------------------------------------
+
+    def opened(self, exchange: Exchange) -> bytes:
+        """An answer becomes a stream; what is to come first on it."""
+        del exchange
+        return b""
+
+    def left(self, exchange: Exchange) -> None:
+        """The client of an exchange is gone."""
+
+    @override
+    def _on_aborted(self, event: Aborted) -> None:
+        inbound = event.inbound
+        exchange = cast("Exchange", inbound.origin)
+        if exchange.inbound is not inbound:
+            super()._on_aborted(event)
+        else:
+            self.logger.debug("request %r was cancelled: %s", inbound.id, event.reason)
+            task: object = inbound.handle
+            if isinstance(task, asyncio.Task):
+                exchange.cancelled = True
+                task.cancel()
+        exchange.dropped(inbound.id)
+
+    @override
+    async def aclose(self, error: ConnectionLost | None = None) -> None:
+        """Let what runs finish within bounded time, then end the connection; may be called again."""
+        self.side.end()
+        self.pump()
+        if self._running:
+            self._idle = self._loop.create_future()
+            await asyncio.wait({self._idle}, timeout=LINGER)
+        self.ended(error or ConnectionLost("the server stops", in_flight=True, retry_safe=False))
+        await asyncio.shield(self.closed)
+
+
+async def _calm(task: asyncio.Task[object]) -> None:
+    """Take back a cancellation of ours, also where the handler ended without noticing it."""
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.sleep(0)
+    task.uncancel()
+
+
+class StatelessConnection(AsgiConnection):
+    """The one connection of all requests that describe themselves: each client's answer is on its own exchange."""
+
+    def __init__(
+        self, side: ServerSide, desk: Desk, logger: logging.Logger, *, max_handlers: int = MAX_HANDLERS
+    ) -> None:
+        super().__init__(side, desk, logger, max_handlers=max_handlers)
+        self._link.shared = True
+
+    @override
+    def receive(self, message: Message) -> None:
+        stateless = self.side.stateless
+        if isinstance(message, Request):
+            stateless.request(message)
+        elif isinstance(message, Notification):
+            stateless.notification(message)
+        self.pump()
+
+    @override
+    def _status(self, code: int) -> int:
+        return status_of(code, pre_dispatch=False)
+
+    @override
+    def _status_unserved(self, message: bytes) -> int:
+        error = from_json(message).get("error")
+        return 200 if error is None else status_of(error["code"], pre_dispatch=True)
+
+    @override
+    def left(self, exchange: Exchange) -> None:
+        # The end of the stream is how its request is cancelled (HTTPM-6).
+        inbound = self._link.inbound.get(exchange)
+        if inbound is not None:
+            inbound.peer.abandon(inbound, "the client closed the connection")
+            self._loop.call_soon(self.pump)

@@ -1,0 +1,390 @@
+"""The answer to one HTTP request: JSON or an event stream, decided as late as possible (HTTP-6 to 8, HTTPM-4 to 6, HTTPM-9).
+
+While nothing has been sent the status is open: an answer that comes soon and alone is JSON with the status of its
+error. With the first message ahead of the answer, or after a while, the answer becomes a stream. What is to be
+written is queued by whoever has it and written by one task at a time; the task of the ASGI server writes the end.
+A reader who is too slow is let go instead of being waited for without bound (SEC-6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
+
+from mcprev.protocol.link import Inbound
+from mcprev.transports.cors import Receive, Send
+from mcprev.wire.jsonrpc import RequestId, encode_error
+from mcprev.wire.media import Accept
+from mcprev.wire.sse import encode_message, encode_retry
+
+if TYPE_CHECKING:
+    from mcprev.protocol.http_verdicts import Reject
+
+HIGH: Final = 64 * 1024
+"""Bytes that wait to be written before a handler that writes more has to wait."""
+MAX_WAITING: Final = 4 * 1024 * 1024
+"""Bytes that wait to be written before the reader is let go; one message may be larger."""
+REQUEST_CANCELLED: Final = -32800
+"""The code of the answer to a request that was cancelled, where HTTP wants an answer all the same (AMB-10)."""
+
+_SSE_HEAD: Final = (
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"x-accel-buffering", b"no"),
+)
+_JSON_TYPE: Final = (b"content-type", b"application/json")
+KEEP_ALIVE: Final = b": \n\n"
+_logger: Final = logging.getLogger("mcprev.transport.http")
+
+
+class Owner(Protocol):
+    """The connection whose messages an exchange carries."""
+
+    def opened(self, exchange: Exchange, /) -> bytes:
+        """It became a stream; give what comes before everything else."""
+        ...
+
+    def left(self, exchange: Exchange, /) -> None:
+        """Its client is gone, for good or for now, although it has not been answered."""
+        ...
+
+
+class Tape(Protocol):
+    """A stream that outlives the exchange it began on."""
+
+    def push(self, message: bytes, /) -> None:
+        """Send a message to whoever reads now, and keep it for who comes back."""
+        ...
+
+    def close(self) -> None:
+        """The last message was sent."""
+        ...
+
+    def detach(self, exchange: Exchange, /) -> None:
+        """This one reads no longer."""
+        ...
+
+
+class Exchange:
+    """One HTTP request whose answer is still to be sent, or is being sent."""
+
+    __slots__ = (
+        "_asgi_send", "_busy", "_close", "_drained", "_finisher", "_head_sent", "_last", "_out", "_receive",
+        "_size", "_stalled", "_wake", "_watch", "_writer", "answers", "batch", "began", "cancelled", "ended",
+        "headers", "inbound", "inline", "owner", "prefers_stream", "principal", "started", "status", "streams",
+        "tape", "task", "waiting",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        receive: Receive,
+        send: Send,
+        owner: Owner,
+        began: float,
+        *,
+        accept: Accept,
+        principal: str | None = None,
+        json_response: bool | None = None,
+        task: asyncio.Task[object] | None = None,
+    ) -> None:
+        """`task` is what the ASGI server runs for it, where that is known. `json_response` decides the format where the client leaves the choice; None decides by what happens."""
+        self._receive, self._asgi_send = receive, send
+        self.owner = owner
+        self.began = began
+        self.principal = principal
+        """Who asks, as the server's authentication has it."""
+        self.streams = accept.sse and not (json_response is True and accept.json)
+        """Whether messages can be sent ahead of the answer."""
+        self.prefers_stream = self.streams and (json_response is False or not accept.json)
+        self.headers: Sequence[tuple[bytes, bytes]] = ()
+        """What the answer says beside its type."""
+        self.status = 200
+        self.waiting = 1
+        """How many answers are to come."""
+        self.batch = False
+        self.task = task
+        self.inline = True
+        """Whether its request is served by the task that the ASGI server runs for it."""
+        self.inbound: Inbound | None = None
+        """The request that is served like that."""
+        self.cancelled = False
+        """Whether that task was asked to stop."""
+        self.answers: list[bytes] = []
+        self.tape: Tape | None = None
+        self.started = False
+        """Whether it is a stream."""
+        self.ended = False
+        """Whether nothing can be sent any more."""
+        self._out: list[bytes] = []
+        self._size = 0
+        self._busy = self._last = began
+        self._head_sent = self._close = self._stalled = False
+        self._writer: asyncio.Task[None] | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._wake: asyncio.Future[None] | None = None
+        self._drained: asyncio.Future[None] | None = None
+        self._finisher: asyncio.Task[object] | None = None
+
+    # -- what is to be sent --------------------------------------------------------------------------------
+
+    def put(self, message: bytes) -> bool:
+        """Send a message ahead of the answer; False where there is no stream it could go to."""
+        if self.tape is None:
+            if self.ended or not self.streams:
+                return False
+            self.start()
+        self._send(message)
+        return True
+
+    def answer(self, message: bytes, status: int = 200) -> None:
+        """Send an answer; the last one ends the exchange."""
+        self.waiting -= 1
+        if self.prefers_stream and not self.started and status == 200 and not self.ended:
+            self.start()
+        if self.started:
+            self._send(message)
+        else:
+            self.answers.append(message)
+            self.status = status
+        if not self.waiting:
+            self._complete()
+
+    def dropped(self, request_id: RequestId) -> None:
+        """A request will not be answered; the client that waits for JSON is told so (AMB-10)."""
+        if self.started:
+            self.waiting -= 1
+            if not self.waiting:
+                self._complete()
+        else:
+            error = {"code": REQUEST_CANCELLED, "message": "Request cancelled"}
+            self.prefers_stream = False
+            self.answer(encode_error(request_id, error))
+
+    def end(self) -> None:
+        """Nothing more will come."""
+        self.waiting = 0
+        self._complete()
+
+    def _complete(self) -> None:
+        if self.tape is not None:
+            tape, self.tape = self.tape, None
+            tape.close()
+        if self._wake is not None:
+            _release(self._wake)
+
+    def _send(self, message: bytes) -> None:
+        if self.tape is not None:
+            self.tape.push(message)
+        else:
+            self.write(encode_message(message))
+
+    def start(self) -> None:
+        """Become a stream; the answers to some members of an array may be there already (BATCH-7)."""
+        if not self.started:
+            self.started = True
+            self.write(self.owner.opened(self))
+            for message in self.answers:
+                self._send(message)
+
+    def write(self, data: bytes) -> None:
+        """Queue bytes of the stream. Who has not read what was sent long before is let go."""
+        if self.ended or self._close:
+            return
+        if self._size > MAX_WAITING:
+            self.lose()
+            return
+        self._out.append(data)
+        self._size += len(data)
+        # The last bytes are written by the task that waits for them to be there.
+        if self.waiting and self._writer is None:
+            self._write_soon()
+
+    async def hang_up(self, retry: int | None) -> bool:
+        """Close the connection and not the stream: its client comes back for the rest, in some milliseconds (HTTP-17).
+
+        False where that is done already or cannot be.
+        """
+        if self.ended or self._close or not self.streams:
+            return False
+        self.start()
+        if self.tape is None:
+            return False
+        if retry is not None:
+            self.write(encode_retry(retry))
+        self._close = True
+        if self._writer is None:
+            self._write_soon()
+        if self._writer is not None:
+            await asyncio.wait({self._writer})
+        return True
+
+    # -- sending -------------------------------------------------------------------------------------------
+
+    def _write_soon(self) -> None:
+        self._writer = asyncio.get_running_loop().create_task(self._write())
+
+    async def _write(self) -> None:
+        """Write until nothing is left."""
+        try:
+            await self._send_queued()
+            if self._close:
+                await self._asgi_send({"type": "http.response.body", "body": b"", "more_body": False})
+                self._hung_up()
+        except OSError:
+            self.lose()
+        except Exception:
+            # Not every ASGI server says with an OSError that a client is gone.
+            _logger.warning("a stream could not be written", exc_info=True)
+            self.lose()
+        finally:
+            self._writer = None
+
+    async def _send_queued(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._out and not self.ended:
+            self._busy = loop.time()
+            if not self._head_sent:
+                await self._send_head(200, (*_SSE_HEAD, *self.headers))
+            data = self._take()
+            if data:
+                await self._asgi_send({"type": "http.response.body", "body": data, "more_body": True})
+            self._last = loop.time()
+            if self._drained is not None and self._size <= HIGH:
+                _release(self._drained)
+
+    def _take(self) -> bytes:
+        data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
+        self._out.clear()
+        self._size = 0
+        return data
+
+    async def _send_head(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        self._head_sent = True
+        await self._asgi_send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def drain(self) -> None:
+        """Wait while much is waiting to be written (STDIO-9 says the same of pipes)."""
+        while self._size > HIGH and not self.ended:
+            if self._drained is None or self._drained.done():
+                self._drained = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._drained)
+
+    async def finish(self) -> None:
+        """Wait until everything is there and send it; the task of the ASGI server ends with this."""
+        try:
+            if self.waiting and not self.ended:
+                self._wake = asyncio.get_running_loop().create_future()
+                await self._wake
+            if self._writer is not None:
+                self._wake = None
+                await asyncio.wait({self._writer})
+            if not self.ended:
+                await self._send_last()
+        except OSError:
+            self.lose()
+        except asyncio.CancelledError:
+            task = self._finisher
+            self.lose()
+            if not self._stalled or task is None:
+                raise
+            task.uncancel()
+        finally:
+            self.ended = True
+            if self._watch is not None:
+                self._watch.cancel()
+
+    async def _send_last(self) -> None:
+        task = self._finisher = self.task or asyncio.current_task()
+        assert task is not None
+        self._busy = task.get_loop().time()
+        if self.started:
+            if not self._head_sent:
+                await self._send_head(200, (*_SSE_HEAD, *self.headers))
+            last = self._take() if self._out else b""
+        else:
+            last = (
+                b"[%b]" % b",".join(self.answers) if self.batch else self.answers[0] if self.answers else b""
+            )
+            length = (b"content-length", b"%d" % len(last))
+            head = (_JSON_TYPE, length, *self.headers) if self.headers else (_JSON_TYPE, length)
+            await self._asgi_send({"type": "http.response.start", "status": self.status, "headers": head})
+        await self._asgi_send({"type": "http.response.body", "body": last, "more_body": False})
+        self._finisher = None
+
+    # -- the client ----------------------------------------------------------------------------------------
+
+    def mature(self) -> None:
+        """It takes a while: watch whether the client is still there, and let it have a stream (HTTPM-9)."""
+        if self.ended or not self.waiting:
+            return
+        if self._watch is None:
+            self._watch = asyncio.get_running_loop().create_task(self._watching())
+        if self.streams:
+            self.start()
+
+    async def _watching(self) -> None:
+        message: Mapping[str, object] = {}
+        while message.get("type") != "http.disconnect":
+            message = await self._receive()
+        self.lose()
+
+    def tick(self, now: float, keep_alive: float, stall: float) -> None:
+        """Keep a silent stream open, and let a reader go who takes nothing (HTTPM-5, SEC-6)."""
+        writing = self._writer is not None or self._finisher is not None
+        if writing and now - self._busy >= stall:
+            self._stalled = True
+            finisher = self._finisher
+            self.lose()
+            if finisher is not None:
+                finisher.cancel()
+        elif self._head_sent and not writing and now - self._last >= keep_alive:
+            self.write(KEEP_ALIVE)
+
+    def lose(self) -> None:
+        """The client is gone, or has to be."""
+        if self.ended:
+            return
+        self._end()
+        if self._writer is not None and self._writer is not asyncio.current_task():
+            self._writer.cancel()
+        self.owner.left(self)
+
+    def _hung_up(self) -> None:
+        self._end()
+        self.owner.left(self)
+
+    def _end(self) -> None:
+        self.ended = True
+        self._out.clear()
+        self._size = 0
+        if self._drained is not None:
+            _release(self._drained)
+        if self.tape is not None:
+            self.tape.detach(self)
+        self._rouse()
+
+    def _rouse(self) -> None:
+        if self._wake is not None:
+            _release(self._wake)
+
+
+def _release(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+async def refuse(send: Send, reject: Reject) -> None:
+    """Answer a request that nobody is asked about."""
+    body = reject.body
+    head = [_JSON_TYPE, (b"content-length", b"%d" % len(body)), *reject.headers]
+    await send({"type": "http.response.start", "status": reject.status, "headers": head})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def accept_silently(send: Send, status: int = 202) -> None:
+    """Answer what wants no answer (HTTP-6, HTTPM-3)."""
+    length = [] if status == 204 else [(b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": status, "headers": length})
+    await send({"type": "http.response.body", "body": b""})

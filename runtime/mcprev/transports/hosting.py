@@ -1,0 +1,244 @@
+"""What an HTTP server holds in one event loop, and how it serves each kind of request (NEG-8 to 11, HTTP-6 to 10, HTTP-19,
+HTTP-24, HTTP-27, HTTPM-1 to 4, AMB-3, AMB-5, AMB-15, SSE-7).
+
+Requests that describe themselves share one connection, each session has its own, and so has each stream of the
+oldest transport.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from mcprev.errors import InternalError, InvalidRequest
+from mcprev.protocol.http_verdicts import (
+    Delete,
+    LegacyOpen,
+    LegacySession,
+    LegacySessionless,
+    Modern,
+    Reject,
+    Stream,
+    Verdict,
+    wants_answer,
+)
+from mcprev.protocol.sides import ServerSide
+from mcprev.transports.asgi_connection import AsgiConnection, StatelessConnection, from_here
+from mcprev.transports.cors import Receive, Send
+from mcprev.transports.exchange import Exchange, Owner, accept_silently
+from mcprev.transports.http_options import Settings
+from mcprev.transports.sessions import Session, Sessions
+from mcprev.transports.sse_legacy import SseConnection, SseEndpoints
+from mcprev.transports.upkeep import Upkeep
+from mcprev.wire.headers import Headers
+from mcprev.wire.jsonrpc import Batch, Message, Request
+from mcprev.wire.media import Accept, accepted
+
+if TYPE_CHECKING:
+    from mcprev.server import Server
+
+_logger: Final = logging.getLogger("mcprev.transport.http")
+_STREAM: Final = Accept(json=False, sse=True)
+
+
+class Asked:
+    """A request as the ASGI server hands it over, once it was let in."""
+
+    __slots__ = ("headers", "principal", "receive", "send", "task")
+
+    def __init__(self, receive: Receive, send: Send, headers: Headers, principal: str | None) -> None:
+        self.receive = receive
+        self.send = send
+        self.headers = headers
+        self.principal = principal
+        self.task: asyncio.Task[object] | None = None
+        """What the ASGI server runs for it, once that is known."""
+
+
+class Hosting:
+    """Everything of one app that lives in one event loop."""
+
+    def __init__(self, server: Server, settings: Settings) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._server = server
+        self._settings = settings
+        self._clock = settings.clock or self.loop.time
+        self.sessions = Sessions(idle=settings.idle, limit=settings.max_sessions, clock=self._clock)
+        self.shared = StatelessConnection(
+            ServerSide(server.identity), server, _logger, max_handlers=settings.max_requests
+        )
+        server.keep(self.shared)
+        messages = settings.sse_paths[1] if settings.sse_paths else ""
+        self.sse = SseEndpoints(server, _logger, messages=messages, limit=settings.max_sessions)
+        self.upkeep = Upkeep(
+            self._expire,
+            defer=settings.defer,
+            keep_alive=settings.keep_alive,
+            stall=settings.stall,
+            body_timeout=settings.body_timeout,
+        )
+
+    def _expire(self, now: float) -> float | None:
+        wait = self.sessions.expire()
+        return None if wait is None else now + wait
+
+    async def aclose(self) -> None:
+        """End everything within bounded time."""
+        streams = (connection.aclose() for connection in self.sse.all())
+        await asyncio.gather(self.shared.aclose(), self.sessions.aclose(), *streams)
+        self.upkeep.stop()
+
+    # -- the endpoint --------------------------------------------------------------------------------------
+
+    async def carry_out(self, verdict: Verdict, session: Session | None, asked: Asked) -> Reject | None:
+        """Do what a request turned out to be, and answer it; or give its refusal."""
+        if isinstance(verdict, Modern):
+            message = verdict.message
+            if isinstance(message, Request):
+                exchange = self._exchange(self.shared, asked, verdict.accept)
+                await self._serve(self.shared, message, exchange)
+            else:
+                self.shared.receive(message)
+                await accept_silently(asked.send)
+            return None
+        if isinstance(verdict, LegacySession) and session is not None:
+            await self._in_session(session, verdict.message, asked)
+            return None
+        match verdict:
+            case LegacyOpen(message):
+                return await self._open(message, asked)
+            case LegacySessionless():
+                await self._without_session(verdict, asked)
+            case Stream(_, last_event_id) if session is not None:
+                return await self._stream(session, last_event_id, asked)
+            case Delete() if session is not None:
+                self.sessions.end(session, "the client ended the session")
+                await accept_silently(asked.send, 204)
+            case _:
+                raise AssertionError(verdict)
+        return None
+
+    def _exchange(self, owner: Owner, asked: Asked, accept: Accept) -> Exchange:
+        return Exchange(
+            asked.receive,
+            asked.send,
+            owner,
+            self.loop.time(),
+            accept=accept,
+            principal=asked.principal,
+            json_response=self._settings.json_response,
+            task=asked.task,
+        )
+
+    async def _serve(self, connection: AsgiConnection, message: Request | Batch, exchange: Exchange) -> None:
+        self.upkeep.begin(exchange)
+        try:
+            if isinstance(message, Request):
+                await connection.serve(message, exchange)
+            else:
+                await connection.serve_batch(message, exchange)
+        finally:
+            self.upkeep.end(exchange)
+
+    async def _stay(self, exchange: Exchange) -> None:
+        """Keep a stream open until its end."""
+        self.upkeep.begin(exchange)
+        try:
+            await exchange.finish()
+        finally:
+            self.upkeep.end(exchange)
+
+    # -- sessions ------------------------------------------------------------------------------------------
+
+    def _session(self, principal: str | None, *, lasting: bool) -> Session:
+        settings = self._settings
+        return Session(
+            ServerSide(self._server.identity),
+            self._server,
+            _logger,
+            principal=principal,
+            events=settings.events if lasting else None,
+            get_stream=lasting and settings.get_stream,
+            clock=self._clock,
+            max_handlers=self._server.max_handlers,
+        )
+
+    async def _open(self, message: Request, asked: Asked) -> Reject | None:
+        """Open a session; one that comes to nothing leaves nothing behind (HTTP-19, HTTP-27)."""
+        if not self.sessions.room():
+            return Reject(503, InternalError("there are too many sessions"), message.id)
+        session = self._session(asked.principal, lasting=True)
+        exchange = self._exchange(session, asked, accepted(asked.headers.get(b"accept")))
+        from_here(message, exchange)
+        session.receive(message)
+        if session.side.session.agreed:
+            self._server.keep(session)
+            self.sessions.add(session)
+            self.upkeep.at(self.loop.time() + self._settings.idle)
+            exchange.headers = ((b"mcp-session-id", session.id.encode()),)
+        await exchange.finish()
+        return None
+
+    async def _in_session(self, session: Session, message: Message | Batch, asked: Asked) -> None:
+        """Hand a session what its client sends."""
+        if not isinstance(message, Request) and not (isinstance(message, Batch) and wants_answer(message)):
+            session.touch()
+            session.hear(message)
+            await accept_silently(asked.send)
+            return
+        exchange = self._exchange(session, asked, accepted(asked.headers.get(b"accept")))
+        session.enter(exchange)
+        try:
+            await self._serve(session, message, exchange)
+        finally:
+            session.left(exchange)
+
+    async def _without_session(self, verdict: LegacySessionless, asked: Asked) -> None:
+        """Serve a request as the only one of a session that nobody opened (AMB-15)."""
+        session = self._session(asked.principal, lasting=False)
+        if verdict.row is not None:
+            session.side.session.assume(verdict.row)
+        try:
+            await self._in_session(session, verdict.message, asked)
+        finally:
+            session.retire()
+
+    async def _stream(self, session: Session, last_event_id: str | None, asked: Asked) -> Reject | None:
+        """A session's client listens, or takes up what it listened to before."""
+        exchange = self._exchange(session, asked, _STREAM)
+        if last_event_id is None:
+            if not session.listen(exchange):
+                return Reject(
+                    429, InvalidRequest("Invalid Request: too many streams of this session are open")
+                )
+        elif not await session.resume(exchange, last_event_id):
+            return Reject(
+                400, InvalidRequest("Invalid Request: nothing can be resumed from this Last-Event-ID")
+            )
+        session.enter(exchange)
+        try:
+            await self._stay(exchange)
+        finally:
+            session.left(exchange)
+        return None
+
+    # -- the oldest transport ------------------------------------------------------------------------------
+
+    async def open_sse(self, scope: Mapping[str, Any], asked: Asked) -> Reject | None:
+        """A client opens its stream, and a session with it."""
+        reject = self.sse.refuses_stream(scope["method"], asked.headers)
+        if reject is None:
+            connection = self.sse.connect(asked.principal)
+            exchange = self._exchange(connection, asked, _STREAM)
+            connection.begin(exchange, self.sse.endpoint(connection, scope))
+            await self._stay(exchange)
+        return reject
+
+    async def take_sse(self, connection: SseConnection, body: bytes, asked: Asked) -> Reject | None:
+        """A client posts a message."""
+        reject = connection.take(body)
+        if reject is None:
+            await accept_silently(asked.send)
+        return reject

@@ -1,0 +1,98 @@
+"""What can be configured of an HTTP server, with the defaults (HTTP-2, HTTP-3, HTTP-27, HTTP-31, SEC-3, SSE-7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypedDict
+
+from mcprev.transports.events import EventStore, MemoryEvents
+from mcprev.transports.security import MAX_BODY, MAX_HEADERS
+
+PATH: Final = "/mcp"
+SSE_PATHS: Final = ("/sse", "/messages")
+Principal = Callable[[Mapping[str, Any]], "str | None"]
+
+
+class HttpOptions(TypedDict, total=False):
+    """The keyword arguments of `Server.asgi`, `run_http` and `serve_http`; times are in seconds."""
+
+    path: str
+    """The endpoint, `/mcp` by default. Mounted in another app it is also the place where that app mounts it."""
+    json_response: bool | None
+    """Whether answers are JSON: True always, False never if the client reads streams; by default those that come
+    soon and alone. What a handler sends ahead of its answer needs a stream."""
+    sessions: bool
+    """Whether `initialize` opens a session; otherwise older clients are served without one, and cannot be asked."""
+    get_stream: bool
+    """Whether sessions have a stream for what belongs to no request; otherwise GET is answered 405."""
+    events: EventStore | None
+    """Keeps what was sent for clients that come back for it; None keeps nothing. By default memory, within bounds."""
+    sse: bool | tuple[str, str]
+    """Whether the two endpoints of the oldest revision are there too, and where: `/sse` and `/messages` unless said."""
+    principal: Callable[[Mapping[str, Any]], str | None] | None
+    """Who sends a request, found in its ASGI scope. Sessions belong to who opened them."""
+    origins: Sequence[str]
+    """Origins of pages that may ask, beside those of this machine; `*` for all."""
+    hosts: Sequence[str] | None
+    """The only values of `Host` that are let in; by default there is no such rule."""
+    idle: float
+    """After which time without a sign of its client a session ends: half an hour."""
+    max_sessions: int
+    max_requests: int
+    """Requests that are served at a time, those of sessions apart."""
+    max_body: int
+    """Bytes of a request's body."""
+    max_headers: int
+    """Bytes of a request's headers."""
+    body_timeout: float
+    """How long a client may take to send a body."""
+    defer: float
+    """How long an answer is waited for before it becomes a stream and its client is watched."""
+    keep_alive: float
+    """After which silence a stream gets a comment, so that nobody in between closes it."""
+    stall: float
+    """How long a client may take nothing of what it is sent."""
+    clock: Callable[[], float] | None
+    """Tells the time by which sessions are idle; the event loop's by default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The options with their defaults. Raises `ValueError` for a path that is none."""
+
+    path: str = PATH
+    json_response: bool | None = None
+    sessions: bool = True
+    get_stream: bool = True
+    events: EventStore | None = field(default_factory=MemoryEvents)
+    sse: bool | tuple[str, str] = False
+    principal: Callable[[Mapping[str, Any]], str | None] | None = None
+    origins: Sequence[str] = ()
+    hosts: Sequence[str] | None = None
+    idle: float = 30 * 60.0
+    max_sessions: int = 10_000
+    max_requests: int = 16_384
+    max_body: int = MAX_BODY
+    max_headers: int = MAX_HEADERS
+    body_timeout: float = 30.0
+    defer: float = 0.2
+    keep_alive: float = 15.0
+    stall: float = 60.0
+    clock: Callable[[], float] | None = None
+
+    def __post_init__(self) -> None:
+        for path in (self.path, *self.sse_paths):
+            if not path.startswith("/"):
+                raise ValueError(f"the path '{path}' has to begin with a slash")
+        if len({self.path, *self.sse_paths}) != 1 + len(self.sse_paths):
+            raise ValueError(
+                f"every endpoint needs a path of its own: {self.path}, {', '.join(self.sse_paths)}"
+            )
+
+    @property
+    def sse_paths(self) -> tuple[str, ...]:
+        """The paths of the two endpoints of the oldest revision, if they are served."""
+        if self.sse is True:
+            return SSE_PATHS
+        return self.sse or ()

@@ -1,0 +1,101 @@
+"""Running an ASGI app on uvicorn (HTTP-3), with httptools and uvloop where they are installed.
+
+uvicorn is imported when it is needed. Its own way to stop waits for every open stream, so the streams are ended
+first; what clients then still have not read is waited for within a bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import socket
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+from typing_extensions import override
+
+from mcprev.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from uvicorn import Server
+
+    from mcprev.transports.asgi import AsgiApp
+
+STOP: Final = 5
+"""Seconds that answers may take to be read once the server stops."""
+BACKLOG: Final = 2048
+_logger: Final = logging.getLogger("mcprev.transport.http")
+
+
+def run(app: AsgiApp, host: str, port: int) -> None:
+    """Serve until the process is told to stop."""
+    server = _server(app)
+    with (
+        bind(host, port) as listening,
+        asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner,
+    ):
+        # What is there by now stays for the life of the process: the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        with contextlib.suppress(KeyboardInterrupt):
+            runner.run(_serve(server, listening, None))
+
+
+async def serve(app: AsgiApp, host: str, port: int, *, ready: Callable[[int], object] | None = None) -> None:
+    """The same within a running loop; `ready` is told the port as soon as it listens."""
+    server = _server(app)
+    with bind(host, port) as listening:
+        await _serve(server, listening, ready)
+
+
+async def _serve(server: Server, listening: socket.socket, ready: Callable[[int], object] | None) -> None:
+    port = listening.getsockname()[1]
+    _logger.info("listening at %s", listening.getsockname())
+    if ready is not None:
+        ready(port)
+    serving = asyncio.create_task(server.serve([listening]))
+    try:
+        await asyncio.shield(serving)
+    except asyncio.CancelledError:
+        # uvicorn ends what it has begun when it is told to, and not when it is cancelled.
+        server.should_exit = True
+        await asyncio.wait({serving}, timeout=2 * STOP)
+        serving.cancel()
+        raise
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that listens. Raises `OSError` for an address that is taken or not of this machine."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    # Inherited by every connection; asyncio itself does so only for sockets that were made to be TCP's by number.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
+
+
+def _server(app: AsgiApp) -> Server:
+    if find_spec("uvicorn") is None:
+        raise MissingExtra("serving over HTTP", "uvicorn", "http")
+    import uvicorn
+
+    class StreamsFirst(uvicorn.Server):
+        """Ends the app's streams before it waits for connections to close."""
+
+        @override
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            await app.aclose()
+            await super().shutdown(sockets)
+
+    # The app says what is worth saying; a log of every request costs as much as answering it.
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=STOP,
+    )
+    return StreamsFirst(config)

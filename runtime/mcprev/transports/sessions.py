@@ -1,0 +1,340 @@
+"""The sessions of an HTTP server and their streams (HTTP-9 to 19, HTTP-22, HTTP-24, HTTP-27, HTTP-28, HTTP-32; SEC-4).
+
+A session is a connection with an engine of its own. Each answer that becomes a stream, and each GET, is a `Stream`
+with a number; its events are numbered and kept, so that a client that lost the connection, or was asked to come
+back, gets the rest (HTTP-14 to 17). What belongs to no request goes to the latest GET stream that somebody reads,
+or waits for one. Losing a connection cancels nothing (HTTP-9).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from typing_extensions import override
+
+from mcprev.driver import MAX_HANDLERS, Desk
+from mcprev.errors import ConnectionLost, LocalProtocolError, McpError
+from mcprev.protocol.link import Inbound
+from mcprev.protocol.sides import ServerSide
+from mcprev.revisions import Revision
+from mcprev.transports.asgi_connection import AsgiConnection
+from mcprev.transports.events import EventStore
+from mcprev.transports.exchange import Exchange
+from mcprev.transports.security import new_session_id
+from mcprev.wire.sse import encode_message, encode_priming
+
+IDLE: Final = 30 * 60.0
+"""Seconds without a sign of its client after which a session ends (HTTP-27)."""
+MAX_SESSIONS: Final = 10_000
+MAX_GETS: Final = 16
+"""GET streams that a session may have open at a time."""
+MAX_PENDING: Final = 256
+"""Messages that wait for a GET stream."""
+MAX_STREAMS: Final = 256
+"""Streams that are over and can still be asked for what was sent on them."""
+_REQUEST: Final = b'{"jsonrpc":"2.0","id":'
+_EVENT_ID: Final = re.compile(r"([0-9]{1,12})-([0-9]{1,12})")
+
+
+class Stream:
+    """One event stream of a session, over however many connections (HTTP-14, HTTP-16)."""
+
+    __slots__ = ("_session", "done", "last", "number", "reader")
+
+    def __init__(self, session: Session, number: int) -> None:
+        self._session = session
+        self.number = number
+        self.last = 0
+        """The number of its latest event."""
+        self.reader: Exchange | None = None
+        """Who reads it at the moment."""
+        self.done = False
+
+    def event_id(self, number: int) -> str:
+        """The id of an event: of which stream it is, and its place there."""
+        return f"{self.number}-{number}"
+
+    def push(self, message: bytes, /) -> None:
+        """Keep a message, and send it to who reads."""
+        self.last += 1
+        self._session.keep(self.number, self.last, message)
+        if self.reader is not None:
+            self.reader.write(encode_message(message, self.event_id(self.last)))
+
+    def read_by(self, exchange: Exchange) -> None:
+        """Somebody reads from now on; who did before reads no longer."""
+        if self.reader is not None and self.reader is not exchange:
+            self.reader.lose()
+        self.reader = exchange
+        exchange.tape = self
+
+    def close(self) -> None:
+        """The last message was sent."""
+        if self.done:
+            return
+        self.done = True
+        if self.reader is not None:
+            self.reader.end()
+            self.reader = None
+        self._session.over(self)
+
+    def detach(self, exchange: Exchange, /) -> None:
+        """This one reads no longer."""
+        if self.reader is exchange:
+            self.reader = None
+        self._session.touch()
+
+
+class Session(AsgiConnection):
+    """A session over HTTP."""
+
+    def __init__(
+        self,
+        side: ServerSide,
+        desk: Desk,
+        logger: logging.Logger,
+        *,
+        principal: str | None = None,
+        events: EventStore | None = None,
+        get_stream: bool = True,
+        clock: Callable[[], float],
+        max_handlers: int = MAX_HANDLERS,
+    ) -> None:
+        super().__init__(side, desk, logger, max_handlers=max_handlers)
+        self.id = new_session_id()
+        self.principal = principal
+        """Whose it is (HTTP-28)."""
+        self.exchanges: set[Exchange] = set()
+        """The HTTP requests whose clients wait for an answer, or listen."""
+        self._events = events
+        self._get_stream = get_stream
+        self._clock = clock
+        self.seen = clock()
+        """When its client gave the last sign of life."""
+        self._numbers = 0
+        self._streams: dict[int, Stream] = {}
+        self._finished: deque[int] = deque()
+        self._gets: list[Stream] = []
+        self._pending: deque[bytes] = deque(maxlen=MAX_PENDING)
+
+    @property
+    def row(self) -> Revision:
+        """The revision that was agreed on."""
+        return self.side.session.row
+
+    @property
+    def resumable(self) -> bool:
+        """Whether a client can come back to a stream (HTTP-15)."""
+        return self._events is not None and self.side.session.agreed and self.row.sse_resume
+
+    def touch(self) -> None:
+        """Its client gives a sign of life."""
+        self.seen = self._clock()
+
+    def enter(self, exchange: Exchange) -> None:
+        """Its client waits for an answer."""
+        self.exchanges.add(exchange)
+
+    @override
+    def left(self, exchange: Exchange) -> None:
+        self.exchanges.discard(exchange)
+        self.touch()
+
+    # -- streams of requests -------------------------------------------------------------------------------
+
+    @override
+    def opened(self, exchange: Exchange) -> bytes:
+        if exchange.tape is not None or not self.resumable:
+            return b""
+        stream = self._new_stream()
+        stream.read_by(exchange)
+        return encode_priming(stream.event_id(0)) if self.row.sse_priming else b""
+
+    def _new_stream(self) -> Stream:
+        self._numbers += 1
+        stream = self._streams[self._numbers] = Stream(self, self._numbers)
+        return stream
+
+    def keep(self, stream: int, number: int, message: bytes) -> None:
+        """Keep an event for whoever comes back for it."""
+        if self._events is not None:
+            self._events.append(self.id, stream, number, message)
+
+    def over(self, stream: Stream) -> None:
+        """A stream is complete; for a while it can be asked for what was sent on it."""
+        self._finished.append(stream.number)
+        if len(self._finished) > MAX_STREAMS:
+            self._streams.pop(self._finished.popleft(), None)
+
+    @override
+    def _can_return(self) -> bool:
+        return self.resumable and self.row.sse_priming
+
+    @override
+    def refuses(self, inbound: Inbound) -> McpError | None:
+        """Why the client cannot be asked on behalf of a request, if it cannot (HTTP-32)."""
+        exchange = inbound.origin
+        if not isinstance(exchange, Exchange) or self._gets or exchange.tape is not None:
+            return None
+        if not exchange.streams:
+            return LocalProtocolError(
+                "the client cannot be asked: its request is answered with JSON, and it has no GET stream"
+            )
+        if exchange.ended:
+            return ConnectionLost(
+                "the client has closed the stream of its request", in_flight=False, retry_safe=True
+            )
+        return None
+
+    @override
+    def can_reach(self) -> bool:
+        return any(stream.reader is not None for stream in self._gets)
+
+    # -- streams of their own ------------------------------------------------------------------------------
+
+    @override
+    def _stray(self, message: bytes, *, related: bool = False) -> None:
+        if not self._get_stream:
+            super()._stray(message, related=related)
+            return
+        for stream in reversed(self._gets):
+            if stream.reader is not None:
+                stream.push(message)
+                return
+        if related and not message.startswith(_REQUEST):
+            # What is said on the way to an answer is of no use after it.
+            super()._stray(message, related=related)
+            return
+        # Hearing twice that a list has changed says no more than hearing it once.
+        if message not in self._pending:
+            self._pending.append(message)
+
+    def listen(self, exchange: Exchange) -> bool:
+        """A GET opens a stream of its own; False when there are too many (HTTP-10)."""
+        if not self.resumable:
+            for stream in [stream for stream in self._gets if stream.reader is None]:
+                self._gets.remove(stream)
+                stream.close()
+        if sum(stream.reader is not None for stream in self._gets) >= MAX_GETS:
+            return False
+        stream = self._new_stream()
+        stream.read_by(exchange)
+        self._gets.append(stream)
+        if len(self._gets) > MAX_GETS:
+            self._drop_get()
+        first = self.resumable and self.row.sse_priming
+        exchange.started = True
+        exchange.write(encode_priming(stream.event_id(0)) if first else b"")
+        self._send_pending(stream)
+        return True
+
+    def _drop_get(self) -> None:
+        """Of too many GET streams the oldest that nobody reads cannot be taken up again."""
+        for stream in self._gets:
+            if stream.reader is None:
+                self._gets.remove(stream)
+                stream.close()
+                return
+
+    def _send_pending(self, stream: Stream) -> None:
+        while self._pending:
+            stream.push(self._pending.popleft())
+
+    async def resume(self, exchange: Exchange, last_event_id: str) -> bool:
+        """A client takes a stream up behind an event; False if that cannot be done without a gap (HTTP-15, AMB-11)."""
+        found = _EVENT_ID.fullmatch(last_event_id)
+        stream = self._streams.get(int(found[1])) if found else None
+        if found is None or stream is None or self._events is None or not self.resumable:
+            return False
+        place = int(found[2])
+        if place > stream.last:
+            return False
+        missed: list[tuple[int, bytes]] = []
+        while place < stream.last:
+            # More may be sent while the store looks for what was.
+            more = await self._events.after(self.id, stream.number, place, stream.last)
+            if more is None:
+                return False
+            missed.extend(more)
+            place = more[-1][0]
+        stream.read_by(exchange)
+        exchange.started = True
+        exchange.write(b"".join([encode_message(data, stream.event_id(at)) for at, data in missed]))
+        if stream.done:
+            exchange.end()
+        elif stream in self._gets:
+            self._send_pending(stream)
+        return True
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def retire(self) -> None:
+        """Nothing more will come; what still runs may finish."""
+        if self._tasks:
+            self._end_soon(self._linger)
+
+    @override
+    def ended(self, error: ConnectionLost | None) -> None:
+        super().ended(error)
+        for stream in self._gets:
+            stream.close()
+        self._gets.clear()
+        self._pending.clear()
+        if self._events is not None:
+            self._events.discard(self.id)
+
+
+class Sessions:
+    """The sessions that are open, by id."""
+
+    def __init__(self, *, idle: float, limit: int, clock: Callable[[], float]) -> None:
+        self._idle, self._limit = idle, limit
+        self._clock = clock
+        self._open: dict[str, Session] = {}
+        self._next_look = float("-inf")
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def find(self, session_id: str | None, principal: str | None) -> Session | None:
+        """The session that a request names, if it is the one of who asks (HTTP-22, HTTP-28)."""
+        session = None if session_id is None else self._open.get(session_id)
+        return session if session is not None and session.principal == principal else None
+
+    def room(self) -> bool:
+        """Whether there is room for one more, once the idle ones are gone."""
+        if len(self._open) >= self._limit:
+            self.expire()
+        return len(self._open) < self._limit
+
+    def add(self, session: Session) -> None:
+        """A session is open."""
+        self._open[session.id] = session
+        session.closed.add_done_callback(lambda _: self._open.pop(session.id, None))
+
+    def end(self, session: Session, why: str) -> None:
+        """End a session: its id is not known any more, what it runs is stopped, its streams end."""
+        self._open.pop(session.id, None)
+        session.ended(ConnectionLost(why, in_flight=True, retry_safe=False))
+
+    def expire(self) -> float | None:
+        """End the sessions that are idle; the seconds until the next may be, None without any."""
+        now = self._clock()
+        for session in tuple(self._open.values()):
+            if not session.exchanges and now - session.seen >= self._idle:
+                self.end(session, "the session was idle for too long")
+        if not self._open:
+            return None
+        oldest = min((session.seen for session in self._open.values() if not session.exchanges), default=now)
+        return max(oldest + self._idle - now, self._idle / 60)
+
+    async def aclose(self) -> None:
+        """End all of them, within bounded time."""
+        sessions = tuple(self._open.values())
+        await asyncio.gather(*(session.aclose() for session in sessions))
+        self._open.clear()

@@ -1,0 +1,198 @@
+"""The two endpoints of the oldest HTTP transport, as a server has them (SSE-1, SSE-2, SSE-4 to 7; HTTP-28).
+
+A GET opens a stream, and a session that lasts as long as the stream; the stream first says where to post. Whatever
+is posted there is accepted at once and answered on the stream. Which revision is spoken is agreed on as ever: of the
+handshake era, whose clients fall back to this transport where they find no other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, quote
+
+from typing_extensions import override
+
+from mcprev.driver import MAX_HANDLERS, Connection, Desk
+from mcprev.errors import ConnectionLost, InternalError, InvalidRequest, Json, RpcError
+from mcprev.protocol.http_verdicts import Reject
+from mcprev.protocol.link import Channel, Kind, Local
+from mcprev.protocol.sides import ServerSide
+from mcprev.revisions import Revision
+from mcprev.transports.asgi_connection import from_here
+from mcprev.transports.exchange import Exchange
+from mcprev.transports.security import new_session_id
+from mcprev.wire.headers import Headers
+from mcprev.wire.jsonrpc import Malformed, Request, parse
+from mcprev.wire.media import accepted, is_json
+from mcprev.wire.sse import encode_endpoint, encode_message
+
+if TYPE_CHECKING:
+    from mcprev.server import Server
+
+SESSION: Final = "sessionId"
+"""The parameter of the URI to post to."""
+_GET: Final = ((b"allow", b"GET"),)
+_POST: Final = ((b"allow", b"POST"),)
+
+
+class _Handshakes:
+    """What a server says of itself where the stateless era is not spoken."""
+
+    def __init__(self, local: Local) -> None:
+        self._local = local
+        self.rows = tuple(row for row in local.rows if row.handshake)
+
+    def kinds(self, row: Revision) -> Mapping[str, Kind]:
+        return self._local.kinds(row)
+
+    def notifications(self, row: Revision) -> frozenset[str]:
+        return self._local.notifications(row)
+
+    def capabilities(self, row: Revision) -> dict[str, Json]:
+        return self._local.capabilities(row)
+
+    def hello(self, row: Revision) -> dict[str, Json]:
+        return self._local.hello(row)
+
+    def requirements(self, method: str) -> Mapping[str, Json]:
+        return self._local.requirements(method)
+
+
+class SseConnection(Connection):
+    """A session whose messages all go out on one stream."""
+
+    side: ServerSide
+
+    def __init__(
+        self,
+        local: Local,
+        desk: Desk,
+        logger: logging.Logger,
+        *,
+        principal: str | None,
+        max_handlers: int = MAX_HANDLERS,
+    ) -> None:
+        super().__init__(ServerSide(_Handshakes(local)), desk, logger, max_handlers=max_handlers)
+        self.id = new_session_id()
+        self.principal = principal
+        """Whose it is; told to handlers as that of every request."""
+        self._exchange: Exchange | None = None
+
+    def begin(self, exchange: Exchange, endpoint: str) -> None:
+        """The stream is open: say where to post (SSE-2)."""
+        self._exchange = exchange
+        self._sendable = True
+        exchange.started = True
+        exchange.write(encode_endpoint(endpoint))
+
+    def take(self, body: bytes) -> Reject | None:
+        """Take what was posted; what is no message is refused (SSE-4)."""
+        message = parse(body, batch=self._link.accepts_batch)
+        if isinstance(message, Malformed) and message.answer is not None:
+            null_id = not self.side.session.agreed or self.side.session.row.null_id_in_errors
+            return Reject(400, RpcError(message.message, code=message.code), message.id, null_id=null_id)
+        if isinstance(message, Request):
+            from_here(message, self)
+        self.side.receive(message, self._loop.time())
+        self.pump()
+        return None
+
+    @override
+    def _send(self, sends: list[tuple[Channel, bytes]]) -> None:
+        if self._exchange is not None:
+            for _, message in sends:
+                self._exchange.write(encode_message(message))
+
+    @override
+    async def drain(self, channel: Channel = None) -> None:
+        if self._exchange is not None:
+            await self._exchange.drain()
+
+    def opened(self, exchange: Exchange) -> bytes:
+        """Nothing comes before where to post, which is said when the stream begins."""
+        del exchange
+        return b""
+
+    def left(self, exchange: Exchange) -> None:
+        """The session goes with its stream (SSE-6)."""
+        del exchange
+        lost = ConnectionLost("the client closed its stream", in_flight=True, retry_safe=False)
+        self._loop.call_soon(self.ended, lost)
+
+    @override
+    async def _shut(self) -> None:
+        if self._exchange is not None:
+            self._exchange.end()
+
+
+class SseEndpoints:
+    """The two endpoints, and the sessions that are open on them."""
+
+    def __init__(self, server: Server, logger: logging.Logger, *, messages: str, limit: int) -> None:
+        self._server = server
+        self._logger = logger
+        self._messages = messages
+        self._limit = limit
+        self._served = any(row.handshake for row in server.identity.rows)
+        self._open: dict[str, SseConnection] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def refuses_stream(self, verb: str, headers: Headers) -> Reject | None:
+        """Why a request to the first endpoint opens no stream."""
+        if verb != "GET":
+            return Reject(405, InvalidRequest("Invalid Request: a stream is opened with GET"), headers=_GET)
+        if b"accept" in headers and not accepted(headers.get(b"accept")).sse:
+            return _refuse(406, "the client has to accept text/event-stream")
+        if not self._served:
+            return _refuse(404, "no revision that has this transport is served")
+        if len(self._open) >= self._limit:
+            return Reject(503, InternalError("there are too many sessions"), null_id=True)
+        return None
+
+    def connect(self, principal: str | None) -> SseConnection:
+        """A session for one more client."""
+        connection = SseConnection(
+            self._server.identity,
+            self._server,
+            self._logger,
+            principal=principal,
+            max_handlers=self._server.max_handlers,
+        )
+        self._open[connection.id] = connection
+        connection.closed.add_done_callback(lambda _: self._open.pop(connection.id, None))
+        self._server.keep(connection)
+        return connection
+
+    def endpoint(self, connection: SseConnection, scope: Mapping[str, Any]) -> str:
+        """Where to post, as a path: whatever name the client knows the server by, it can resolve that (SSE-3)."""
+        root = quote(scope.get("root_path", "").rstrip("/"))
+        return f"{root}{quote(self._messages)}?{SESSION}={connection.id}"
+
+    def find(
+        self, verb: str, scope: Mapping[str, Any], headers: Headers, principal: str | None
+    ) -> SseConnection | Reject:
+        """The session that a request to the second endpoint is for."""
+        if verb != "POST":
+            return Reject(405, InvalidRequest("Invalid Request: messages are sent with POST"), headers=_POST)
+        query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+        named = query.get(SESSION)
+        if not named or len(named) != 1:
+            return _refuse(400, f"the parameter {SESSION} is missing: post to where the stream says")
+        connection = self._open.get(named[0])
+        if connection is None or connection.principal != principal or connection.error is not None:
+            return _refuse(404, "there is no such session")
+        if not is_json(headers.get(b"content-type")):
+            return _refuse(415, "the body has to be application/json")
+        return connection
+
+    def all(self) -> tuple[SseConnection, ...]:
+        """The sessions that are open."""
+        return tuple(self._open.values())
+
+
+def _refuse(status: int, why: str) -> Reject:
+    return Reject(status, InvalidRequest(f"Invalid Request: {why}"), null_id=True)

@@ -1,0 +1,108 @@
+"""A server of the oldest HTTP transport: a stream that is read, and an endpoint that is posted to (SSE-3, SSE-8, NEG-6).
+
+The stream says first where to post to, which has to be of the same origin. Everything the server says comes on the
+stream, so that its end is the end of the connection: every call that is open fails at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from mcprev.driver import Desk
+from mcprev.errors import ConnectionLost, McpError, RemoteProtocolError
+from mcprev.protocol.correlate import Call
+from mcprev.protocol.sides import ClientSide
+from mcprev.transports.http_posting import PostingConnection
+from mcprev.transports.http_requests import Requests, status_error
+from mcprev.transports.http_streams import FIELDS
+from mcprev.transports.urls import endpoint_url
+from mcprev.wire import media
+from mcprev.wire.headers import Pairs, request_headers
+from mcprev.wire.sse import ENDPOINT, Decoder
+
+if TYPE_CHECKING:
+    import aiohttp
+
+
+class SseConnection(PostingConnection):
+    """A connection over a stream and an endpoint. `open` has to come first."""
+
+    def __init__(self, side: ClientSide, desk: Desk, requests: Requests) -> None:
+        super().__init__(side, desk, requests)
+        # The answers to calls do not come on streams of their own: giving one up takes a message, in any era.
+        side.link.streams = False
+        self._sendable = False
+        self._endpoint: asyncio.Future[str] = self._loop.create_future()
+        self._endpoint.add_done_callback(lambda found: found.cancelled() or found.exception())
+
+    async def open(self, seconds: float) -> None:
+        """Open the stream and learn where to post to. Raises `TransportError` or `RemoteProtocolError`."""
+        self._run_aside(self._read())
+        done, _ = await asyncio.wait({self._endpoint}, timeout=seconds)
+        if not done:
+            self._endpoint.cancel()
+            raise ConnectionLost(
+                f"the server did not say within {seconds:g} s where to post to",
+                in_flight=False,
+                retry_safe=True,
+            )
+        self._endpoint.result()
+        self._sendable = True
+        self.pump()
+
+    async def _read(self) -> None:
+        """Read the stream to its end, which is the end of everything (SSE-8)."""
+        error: McpError | None = None
+        response: aiohttp.ClientResponse | None = None
+        try:
+            response = await self.requests.get([])
+            if response.status != 200 or response.content_type != media.SSE:
+                raise (await self._refusal(response))
+            decoder = Decoder(self.requests.max_message + FIELDS)
+            while chunk := await self.requests.chunk(response):
+                for event in decoder.feed(chunk):
+                    if event.is_message:
+                        self._take(event.data)
+                    elif event.event == ENDPOINT and not self._endpoint.done():
+                        self._endpoint.set_result(endpoint_url(str(response.url), event.data))
+                self.pump()
+        except McpError as found:
+            error = found
+        finally:
+            if response is not None:
+                response.close()
+        if not self._endpoint.done():
+            self._endpoint.set_exception(
+                error or RemoteProtocolError("the stream ended before it said where to post to")
+            )
+        why = "the server closed its stream" if error is None else f"the server's stream broke: {error}"
+        self.ended(ConnectionLost(why, in_flight=True, retry_safe=False))
+
+    async def _refusal(self, response: aiohttp.ClientResponse) -> McpError:
+        if response.status == 200:
+            return status_error(response, why=f"{response.content_type} is no stream of events")
+        return (await self.requests.failure(response))[0]
+
+    def _headers(self) -> Pairs:
+        """A server of a later revision that is spoken to in this way wants to be told its version all the same."""
+        return request_headers(self.client_side.row) if self.client_side.agreed else []
+
+    @override
+    async def _exchange(self, call: Call, message: bytes) -> None:
+        """Post a call; its answer comes on the stream."""
+        await self._tell(message)
+
+    @override
+    async def _tell(self, message: bytes) -> None:
+        response = await self.requests.post(message, self._headers(), self._endpoint.result())
+        try:
+            if not 200 <= response.status < 300:
+                raise await self._refusal(response)
+            if response.content_type == media.JSON and (body := await self.requests.body(response)):
+                self._take(body)  # an answer that comes where none is expected is one all the same
+                self.pump()
+        finally:
+            response.release()
