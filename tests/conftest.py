@@ -1,8 +1,18 @@
-"""Settings for the whole suite: the same examples in every run, and no deadline on a shared machine."""
+"""Settings for the whole suite: the same examples in every run, and no deadline on a shared machine.
+
+Also the plugin behind `requirements.req`: it runs a marked test at each revision of its requirements, and can
+write down which test checks what (`--requirements-to`), which `test_requirements.py` reads.
+"""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+import requirements
 
 settings.register_profile(
     "mcprev",
@@ -13,3 +23,27 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("mcprev")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--requirements-to", metavar="FILE", help="write down which test checks which requirement"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "req(*ids, everywhere, at): the requirements that the test checks")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    requirements.parametrize(metafunc)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        requirements.refuse_skipped(item)
+    target = config.getoption("--requirements-to")
+    if target is not None:
+        Path(str(target)).write_text(
+            json.dumps([requirements.checks(item) for item in items]), encoding="utf-8"
+        )

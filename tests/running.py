@@ -34,6 +34,7 @@ def run(work: Coroutine[Any, Any, T], *, limit: float = LIMIT) -> T:
         return asyncio.run(main(), debug=True)
     finally:
         gc.collect()
+        gc.freeze()  # what is alive now need not be looked at again after each test
         assert complaints == []
 
 

@@ -23,11 +23,13 @@ MACHINE: Final = re.compile(
     r"(?<![\w.])/(?:home|Users|root|work|mnt|private|tmp|var/folders)/\w|[A-Z]:\\\\?Users"
 )
 
+FOREIGN: Final = {"__pycache__", "node_modules"}
+
 
 def files(*folders: str, suffixes: tuple[str, ...] = (".py",)) -> list[str]:
     """The files below some folders, by their path in the repo."""
     found = (path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in suffixes)
-    return sorted(str(path.relative_to(ROOT)) for path in found if "__pycache__" not in path.parts)
+    return sorted(str(path.relative_to(ROOT)) for path in found if not FOREIGN & set(path.parts))
 
 
 HANDWRITTEN: Final = files("codegen", "runtime", "benchmarks")

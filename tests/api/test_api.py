@@ -14,6 +14,7 @@ import pytest
 
 import mcprev
 from api.authors import URLS, Everything, Helpful, Refusing
+from api.transports import reach
 from mcprev.errors import (
     ConnectionLost,
     InputDeclined,
@@ -28,8 +29,9 @@ from mcprev.errors import (
     RpcError,
 )
 from mcprev.protocol import plan
-from mcprev.revisions import ALL, DEFAULT, LATEST, Revision, load
+from mcprev.revisions import ALL, DEFAULT, LATEST, Revision, Tasks, load
 from mcprev_types.latest import models as m
+from requirements import req
 from running import Records, run, until
 
 Work = Callable[[mcprev.Client, Everything], Awaitable[None]]
@@ -42,11 +44,12 @@ def at(row: Revision, work: Work, *, handler: Any = None, server: Any = None, **
     async def main() -> None:
         author = Everything()
         made = server or mcprev.Server(author, "everything", "1", instructions="use it", title="E")
-        target = mcprev.memory(made)
-        async with mcprev.connect(target, handler=handler, mode=row.name, name="c", **options) as client:
+        async with (
+            reach(made, row) as target,
+            mcprev.connect(target, handler=handler, mode=row.name, name="c", **options) as client,
+        ):
             assert client.revision == row.name
             await work(client, author)
-        await until(lambda: not made._connections)
 
     run(main())
 
@@ -60,6 +63,7 @@ def said(result: m.CallToolResult) -> str:
 # -- who speaks what -------------------------------------------------------------------------------------
 
 
+@req("NEG-2", "NEG-13", "LIFE-3", "LIFE-4", everywhere=True)
 @pytest.mark.parametrize("theirs", [*DEFAULT, None], ids=lambda r: r.name if r else "all")
 @pytest.mark.parametrize("ours", [*DEFAULT, None], ids=lambda r: r.name if r else "all")
 def test_every_pair_of_revision_sets(ours: Revision | None, theirs: Revision | None) -> None:
@@ -84,6 +88,7 @@ def test_every_pair_of_revision_sets(ours: Revision | None, theirs: Revision | N
     run(main())
 
 
+@req("SEAM-8")
 def test_draft_only_when_named_seam_8() -> None:
     draft = ALL[-1].name
 
@@ -97,6 +102,7 @@ def test_draft_only_when_named_seam_8() -> None:
     run(main())
 
 
+@req("LIFE-11", "LIFE-12", "LIFE-14", "MOD-2", "MOD-7", "SEAM-3")
 @each_row
 def test_introductions(row: Revision) -> None:
     """LIFE-11, LIFE-12, LIFE-14, MOD-2, MOD-7, SEAM-3: each side learns who the other is and what it can do."""
@@ -110,12 +116,15 @@ def test_introductions(row: Revision) -> None:
         assert (resources is not None and resources.subscribe) is True
         assert ("completions" in client.capabilities.to_wire()) is (row is not DEFAULT[0])
         caps = ["roots", "sampling"] if row in DEFAULT[:2] else ["elicitation", "roots", "sampling"]
+        if row.tasks is Tasks.EXTENSION:
+            caps.insert(1, "extensions")
         wanted = str([row.name, "c", caps, 7])
         assert said(await client.call_tool("who", meta={"com.example/x": 7})) == wanted
 
     at(row, work, handler=Helpful())
 
 
+@req("LIFE-11", "LIFE-10", "SEAM-3")
 @each_row
 def test_an_empty_handler_advertises_nothing_life_11(row: Revision) -> None:
     class Nothing(mcprev.ServerHandler):
@@ -135,6 +144,7 @@ def test_an_empty_handler_advertises_nothing_life_11(row: Revision) -> None:
 # -- tools, resources, prompts ---------------------------------------------------------------------------
 
 
+@req("TOOL-1", "RES-1", "PROM-1", "COMP-1", "COMP-2", "PAGE-1")
 @each_row
 def test_every_method_of_a_server(row: Revision) -> None:
     """TOOL-1, RES-1, PROM-1, COMP-1, COMP-2, PAGE-1: typed in the latest revision at every other."""
@@ -160,6 +170,7 @@ def test_every_method_of_a_server(row: Revision) -> None:
     at(row, work)
 
 
+@req("ERR-2")
 @each_row
 def test_resource_not_found_err_2(row: Revision) -> None:
     async def work(client: mcprev.Client, author: Everything) -> None:
@@ -171,6 +182,7 @@ def test_resource_not_found_err_2(row: Revision) -> None:
     at(row, work)
 
 
+@req("ERR-1", "SEAM-4")
 @each_row
 def test_what_handlers_raise_err_1(row: Revision) -> None:
     """ERR-1, SEAM-4: a fixed text on the wire, everything in the log, and the next call is served."""
@@ -188,7 +200,8 @@ def test_what_handlers_raise_err_1(row: Revision) -> None:
                     assert (caught.value.code, caught.value.message) == (-32603, "Internal error")
         finally:
             log.removeHandler(records)
-        assert len(records.records) == 3
+        # Where there are URLs to visit, an error that names none does not go out either (ERR-3, ERR-4).
+        assert len(records.records) == 3 + ("url" in row.elicitation_modes)
         with pytest.raises(RpcError) as mine:
             await client.call_tool("error")
         assert (mine.value.code, mine.value.message, mine.value.data) == (-31000, "mine", {"x": 1})
@@ -197,6 +210,7 @@ def test_what_handlers_raise_err_1(row: Revision) -> None:
     at(row, work)
 
 
+@req("ERR-1", "TOOL-2")
 @each_row
 @pytest.mark.parametrize(
     "params", [{}, {"name": 3}, {"name": "echo", "arguments": "no"}, {"arguments": {}}, None]
@@ -211,6 +225,7 @@ def test_bad_params_are_the_callers(row: Revision, params: Any) -> None:
     at(row, work)
 
 
+@req("BASE-9", "MOD-14", "SEAM-2")
 @each_row
 def test_every_method_that_is_not_served(row: Revision) -> None:
     """BASE-9, MOD-14, SEAM-2: each method of any revision that this one lacks, or a server does not send."""
@@ -228,6 +243,7 @@ def test_every_method_that_is_not_served(row: Revision) -> None:
 # -- talking back ----------------------------------------------------------------------------------------
 
 
+@req("PROG-2", "CONV-28")
 @each_row
 def test_progress_prog_2(row: Revision) -> None:
     async def work(client: mcprev.Client, author: Everything) -> None:
@@ -245,6 +261,7 @@ def test_progress_prog_2(row: Revision) -> None:
     at(row, work)
 
 
+@req("LOG-2", "LOG-3", "LOG-5", "CONV-39")
 @each_row
 def test_logging_log_5(row: Revision) -> None:
     """LOG-2, LOG-3, LOG-5, CONV-39: one way to ask for it, gated as the revision wants."""
@@ -268,6 +285,7 @@ def test_logging_log_5(row: Revision) -> None:
     at(row, work, handler=handler)
 
 
+@req("SUB-7", "SUB-8", "CONV-38")
 @each_row
 def test_changes_sub_7(row: Revision) -> None:
     """SUB-1..8, CONV-38: one API for subscriptions and for listen streams."""
@@ -288,6 +306,7 @@ def test_changes_sub_7(row: Revision) -> None:
     at(row, work)
 
 
+@req("SUB-4")
 def test_listening_ends_with_the_server_sub_4() -> None:
     async def main(row: Revision) -> None:
         server = mcprev.Server(Everything(), "s", "1")
@@ -312,6 +331,7 @@ def test_listening_ends_with_the_server_sub_4() -> None:
 # -- input -----------------------------------------------------------------------------------------------
 
 
+@req("MRTR-11", "MRTR-12")
 @each_row
 def test_asking_is_the_same_in_both_eras_mrtr_12(row: Revision) -> None:
     """MRTR-1, 5, 7, 11, 12: the same handler and the same callbacks, by requests or by results."""
@@ -332,6 +352,7 @@ def test_asking_is_the_same_in_both_eras_mrtr_12(row: Revision) -> None:
     at(row, work, handler=handler)
 
 
+@req("MRTR-11", "CONV-17")
 @each_row
 def test_explicit_input_required_mrtr_11(row: Revision) -> None:
     """MRTR-11, CONV-17: a result that asks is asked by requests where results cannot."""
@@ -349,6 +370,7 @@ def test_explicit_input_required_mrtr_11(row: Revision) -> None:
     at(row, work, handler=handler)
 
 
+@req("MRTR-3", "ELIC-1", "CONV-18")
 @each_row
 @pytest.mark.parametrize("able", [True, False], ids=["declared", "undeclared"])
 def test_url_mode_is_for_those_who_declare_it_mrtr_3(row: Revision, able: bool) -> None:
@@ -376,6 +398,7 @@ def test_url_mode_is_for_those_who_declare_it_mrtr_3(row: Revision, able: bool) 
     at(row, work, handler=handler, capabilities=URLS if able else None)
 
 
+@req("MRTR-6", "MRTR-11")
 @each_row
 def test_asking_ends_mrtr_6(row: Revision) -> None:
     async def work(client: mcprev.Client, author: Everything) -> None:
@@ -389,6 +412,7 @@ def test_asking_ends_mrtr_6(row: Revision) -> None:
     at(row, work, handler=Helpful())
 
 
+@req("MRTR-10")
 @pytest.mark.parametrize("row", DEFAULT[2:], ids=lambda row: row.name)
 def test_declined_input_mrtr_10(row: Revision) -> None:
     async def work(client: mcprev.Client, author: Everything) -> None:
@@ -398,6 +422,7 @@ def test_declined_input_mrtr_10(row: Revision) -> None:
     at(row, work, handler=Refusing())
 
 
+@req("MRTR-4")
 def test_state_is_sealed_mrtr_4() -> None:
     """MRTR-4: a state that was changed, or made for another request, is refused before the handler runs."""
 
@@ -427,6 +452,7 @@ def test_state_is_sealed_mrtr_4() -> None:
     at(LATEST, work, handler=Helpful())
 
 
+@req("MRTR-1")
 @pytest.mark.parametrize("row", [LATEST], ids=lambda row: row.name)
 def test_reading_a_resource_may_ask_mrtr_1(row: Revision) -> None:
     async def work(client: mcprev.Client, author: Everything) -> None:
@@ -436,6 +462,7 @@ def test_reading_a_resource_may_ask_mrtr_1(row: Revision) -> None:
     at(row, work, handler=Helpful())
 
 
+@req("ROOT-2", "SAMP-1", "ELIC-1", "ERR-9")
 @pytest.mark.parametrize("row", [r for r in DEFAULT if r.handshake], ids=lambda row: row.name)
 def test_every_method_of_a_client(row: Revision) -> None:
     """ROOT-2, SAMP-1, ELIC-1, ERR-9: server requests with valid and invalid payloads, served and not."""
@@ -464,19 +491,22 @@ def test_every_method_of_a_client(row: Revision) -> None:
 # -- time and trouble ------------------------------------------------------------------------------------
 
 
+@req("TIME-1", "LIFE-18")
 @each_row
 def test_timeout_stops_the_handler_time_1(row: Revision) -> None:
     async def work(client: mcprev.Client, author: Everything) -> None:
+        await client.call_tool("echo")
         with pytest.raises(RequestTimeout):
-            await client.call_tool("wait", timeout=0.02)
+            await client.call_tool("wait", timeout=0.1)
         await asyncio.wait_for(author.stopped.wait(), 5)
         with pytest.raises(RequestTimeout):
-            await client.call_tool("wait", total_timeout=0.02)
+            await client.call_tool("wait", total_timeout=0.1)
         assert said(await client.call_tool("echo")) == "None"
 
     at(row, work)
 
 
+@req("CANC-7")
 @each_row
 def test_cancelled_caller_stops_the_handler_canc_7(row: Revision) -> None:
     async def work(client: mcprev.Client, author: Everything) -> None:
@@ -491,6 +521,7 @@ def test_cancelled_caller_stops_the_handler_canc_7(row: Revision) -> None:
     at(row, work)
 
 
+@req("BASE-5")
 @each_row
 def test_many_calls_at_once(row: Revision) -> None:
     async def work(client: mcprev.Client, author: Everything) -> None:
@@ -501,6 +532,7 @@ def test_many_calls_at_once(row: Revision) -> None:
     at(row, work)
 
 
+@req("SEAM-9")
 @each_row
 def test_exact_types_seam_9(row: Revision) -> None:
     package: Any = load(row, "constants")
@@ -530,6 +562,7 @@ def test_exact_types_seam_9(row: Revision) -> None:
     assert row.name == package.REVISION
 
 
+@req("MOD-6")
 def test_requirements_of_methods_mod_6() -> None:
     needs = m.ClientCapabilities(sampling=m.ClientCapabilitiesSampling())
 
@@ -540,6 +573,7 @@ def test_requirements_of_methods_mod_6() -> None:
     at(LATEST, work, server=mcprev.Server(Everything(), "s", "1", requires={"tools/call": needs}))
 
 
+@req("NEG-12", everywhere=True)
 def test_prior_discovery_saves_asking_neg_12() -> None:
     async def main() -> None:
         server = mcprev.Server(Everything(), "s", "1")
@@ -554,6 +588,7 @@ def test_prior_discovery_saves_asking_neg_12() -> None:
     run(main())
 
 
+@req("LIFE-16", everywhere=True)
 def test_await_instead_of_async_with() -> None:
     async def main() -> None:
         server = mcprev.Server(Everything(), "s", "1")
@@ -565,6 +600,7 @@ def test_await_instead_of_async_with() -> None:
     run(main())
 
 
+@req("NEG-13", everywhere=True)
 def test_misuse_is_told_at_once() -> None:
     class Wrong(mcprev.ServerHandler):
         async def discover(self, ctx: mcprev.Context, params: Any) -> Any:
@@ -582,6 +618,7 @@ def test_misuse_is_told_at_once() -> None:
             server.changed(what, uri)
 
 
+@req("ROOT-1", everywhere=True)
 def test_roots_changed_root_1() -> None:
     async def work(client: mcprev.Client, author: Everything) -> None:
         client.roots_changed()
@@ -591,6 +628,7 @@ def test_roots_changed_root_1() -> None:
         at(row, work, handler=Helpful())
 
 
+@req("PAGE-3", at=LATEST.name)
 def test_endless_pages_page_3() -> None:
     class Loop(mcprev.ServerHandler):
         async def list_prompts(self, ctx: Any, params: Any) -> m.ListPromptsResult:

@@ -70,6 +70,8 @@ def type_name(row: Revision, method: str, kind: str, value: Json) -> str:
     name = spec.params if kind == Kind.PARAMS else spec.result
     if kind == Kind.RESULT and value.get("resultType") == "input_required":
         name = "InputRequiredResult"
+    elif kind == Kind.RESULT and "task" in value and "CreateTaskResult" in spec.alternate_results:
+        name = "CreateTaskResult"
     assert name is not None
     return name
 

@@ -22,6 +22,7 @@ from mcprev.convert import Context, Converter, Kind, convert, converter, make_co
 from mcprev.convert.ladder import json_path, neighbours
 from mcprev.errors import ConversionError
 from mcprev.revisions import ALL, revision
+from requirements import req
 from support import DATED, DRAFT, ROOT, same
 
 PAIRS: Final = [(a.name, b.name) for a in ALL for b in ALL if a is not b]
@@ -36,6 +37,7 @@ RESULT: Final = {"content": [{"type": "text", "text": "hi"}]}
 # -- ways ------------------------------------------------------------------------------------------------
 
 
+@req("SEAM-5", "SEAM-9")
 @pytest.mark.parametrize("row", [r.name for r in ALL])
 def test_nothing_happens_between_a_revision_and_itself(row: str) -> None:
     for method, spec in revision(row).methods.items():
@@ -46,6 +48,7 @@ def test_nothing_happens_between_a_revision_and_itself(row: str) -> None:
     assert convert(value, "tools/call", "result", from_=row, to=row, validate=False) is value
 
 
+@req("SEAM-8")
 def test_the_draft_is_the_revision_it_grew_from() -> None:
     value = {**RESULT, "resultType": "complete"}
     assert convert(value, "tools/call", "result", from_=E, to=DRAFT) is value
@@ -55,6 +58,7 @@ def test_the_draft_is_the_revision_it_grew_from() -> None:
         assert same(convert(RESULT, "tools/call", "result", from_=row, to=DRAFT), value)
 
 
+@req("SEAM-10", everywhere=True)
 def test_rows_may_be_given_for_names() -> None:
     found = convert({**RESULT, "resultType": "complete"}, "tools/call", "result", from_=ALL[4], to=ALL[0])
     assert found == RESULT
@@ -63,6 +67,7 @@ def test_rows_may_be_given_for_names() -> None:
     )
 
 
+@req("SEAM-4", "SEAM-5", "SEAM-10")
 @pytest.mark.parametrize(("from_", "to"), PAIRS)
 def test_every_way_of_every_payload_compiles(from_: str, to: str) -> None:
     """No entry of a generated table asks for a value that no rule gives."""
@@ -75,6 +80,7 @@ def test_every_way_of_every_payload_compiles(from_: str, to: str) -> None:
         converter("", kind, from_=from_, to=to)
 
 
+@req("SEAM-7")
 @pytest.mark.parametrize(("older", "younger"), list(pairwise(DATED)))
 def test_rules_are_for_types_and_members_that_exist(older: str, younger: str) -> None:
     assert find_spec(
@@ -104,12 +110,14 @@ RETYPED: Final = {
 }  # fmt: skip
 
 
+@req("SEAM-4", "SEAM-5")
 @pytest.mark.parametrize(("here", "there"), [*pairwise(DATED), *pairwise(DATED[::-1])])
 def test_every_retyped_member_was_considered(here: str, there: str) -> None:
     for name, delta in neighbours(revision(here), revision(there)).deltas.items():
         assert set(delta.retyped) <= RETYPED.keys(), name
 
 
+@req("SEAM-6", "SEAM-7", everywhere=True)
 def test_only_step_modules_name_revisions() -> None:
     folder = ROOT / "runtime" / "mcprev" / "convert"
     for file in folder.glob("*.py"):
@@ -124,6 +132,7 @@ def _code(file: Path) -> str:
 # -- refusals --------------------------------------------------------------------------------------------
 
 
+@req("NEG-13", "SEAM-10", everywhere=True)
 def test_unknown_names() -> None:
     with pytest.raises(ValueError, match="unknown revision '2024-11-06'; known are 2024-11-05"):
         convert({}, "tools/call", "result", from_="2024-11-06", to=A)
@@ -138,6 +147,7 @@ def test_unknown_names() -> None:
         convert({}, "notifications/progress", "result", from_=E, to=A)
 
 
+@req("SEAM-2", at=(D, E))
 @pytest.mark.parametrize(
     "method", ["ping", "logging/setLevel", "resources/subscribe", "tasks/get", "initialize"]
 )
@@ -147,6 +157,7 @@ def test_methods_of_one_era_have_no_form_in_the_other(method: str) -> None:
     assert converter(method, "params", from_=D, to=D).steps == ()
 
 
+@req("SEAM-4", "SEAM-5")
 @pytest.mark.parametrize(
     ("payload", "method", "kind", "path"),
     [
@@ -179,11 +190,13 @@ def test_what_is_invalid_is_refused_with_its_path(
     assert f"(at {caught.value.path}, for {to})" in str(caught.value)
 
 
+@req("SEAM-4", everywhere=True)
 def test_paths() -> None:
     assert json_path(()) == "$"
     assert json_path(("a", 0, "b-c", "d'e")) == "$.a[0]['b-c'][\"d'e\"]"
 
 
+@req("SEAM-5", at=(A, D, E))
 def test_params_that_are_missing() -> None:
     for from_, to in ((E, A), (A, A), (A, E), (D, E)):
         with pytest.raises(ConversionError) as caught:
@@ -191,6 +204,7 @@ def test_params_that_are_missing() -> None:
         assert caught.value.path in {"$", "$.name"}
 
 
+@req("SEAM-5", everywhere=True)
 def test_params_may_be_absent_where_the_revision_says_so() -> None:
     for to in (A, B, C, D):
         assert convert(None, "notifications/tools/list_changed", "params", from_=E, to=to) is None
@@ -199,12 +213,14 @@ def test_params_may_be_absent_where_the_revision_says_so() -> None:
         assert convert(None, "roots/list", "params", from_=to, to=E) is None
 
 
+@req("SEAM-10", everywhere=True)
 def test_validation_can_be_left_to_the_caller() -> None:
     broken = {"content": [{"type": "text", "text": 5}], "resultType": "complete"}
     found = convert(broken, "tools/call", "result", from_=E, to=A, validate=False)
     assert found == {"content": [{"type": "text", "text": 5}]}
 
 
+@req("SEAM-4", at=(C, D, E))
 def test_a_task_is_no_result_elsewhere() -> None:
     task = {"task": {"taskId": "1", "status": "working", "createdAt": "", "lastUpdatedAt": "", "ttl": None}}
     assert convert(task, "tools/call", "result", from_=D, to=D) is task
@@ -214,6 +230,7 @@ def test_a_task_is_no_result_elsewhere() -> None:
                 convert(task, method, "result", from_=D, to=to)
 
 
+@req("CONV-1", "CONV-2", at=A)
 def test_hooks_give_content_that_the_peer_has() -> None:
     audio = {"content": [{"type": "audio", "data": "", "mimeType": "x"}], "resultType": "complete"}
     for given_ in (
@@ -240,6 +257,7 @@ def test_hooks_give_content_that_the_peer_has() -> None:
 # -- copies ----------------------------------------------------------------------------------------------
 
 
+@req("SEAM-10", everywhere=True)
 def test_only_changed_paths_are_copied() -> None:
     untouched = {"type": "text", "text": "a", "x": [1]}
     changed = {"type": "text", "text": "b", "annotations": {"lastModified": "2026", "priority": 1}}
@@ -277,6 +295,7 @@ EVERYTHING: Final = [
 ]
 
 
+@req("SEAM-4", "SEAM-5", everywhere=True)
 @settings(max_examples=400)
 @given(value=JSON, what=st.sampled_from(EVERYTHING))
 def test_whatever_comes_is_converted_or_refused_and_left_alone(
@@ -311,6 +330,7 @@ def python_calls(way: Converter, payload: Json) -> int:
     return len(seen)
 
 
+@req("SEAM-10", everywhere=True)
 @pytest.mark.parametrize(
     ("kind", "payload", "from_", "to", "most"),
     [
@@ -327,6 +347,7 @@ def test_python_calls(kind: str, payload: Json, from_: str, to: str, most: int) 
     assert python_calls(converter("tools/call", kind, from_=from_, to=to), payload) <= most
 
 
+@req("CONV-42", "SEAM-10", at=D)
 def test_a_context_is_made_once_for_a_connection() -> None:
     context = make_context(E, meta={**STAMP, "io.modelcontextprotocol/logLevel": "info"})
     assert isinstance(context, Context)
@@ -335,6 +356,7 @@ def test_a_context_is_made_once_for_a_connection() -> None:
     assert way(CALL)["_meta"] == STAMP
 
 
+@req("SEAM-10", everywhere=True)
 def test_importing_the_ladder_imports_no_models() -> None:
     script = "import sys, mcprev.convert; print(*[m for m in sys.modules if m.startswith(('pydantic', 'mcprev_types.v'))])"
     done = subprocess.run(

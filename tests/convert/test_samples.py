@@ -22,6 +22,7 @@ from corpus import Corpus
 from mcprev.convert import Kind, discover_to_initialize, input_required_from, requests_for
 from mcprev.errors import ConversionError
 from mcprev.revisions import revision
+from requirements import req
 from support import UPSTREAM, load, needs_upstream, same
 
 Payload = tuple[str, str, Json]
@@ -123,6 +124,7 @@ INEXPRESSIBLE: Final = {
 }
 
 
+@req("SEAM-4", everywhere=True)
 @needs_upstream
 def test_every_upstream_example_is_carried() -> None:
     assert len(FILES) == 129
@@ -133,6 +135,7 @@ def test_every_upstream_example_is_carried() -> None:
             )
 
 
+@req("SEAM-4", "SEAM-5")
 @needs_upstream
 @pytest.mark.parametrize("to", OLDER)
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.stem}")
@@ -168,6 +171,7 @@ def bounce(method: str, kind: str, payload: Json, to: str, name: str) -> None:
         assert same(down(up(older, method, kind, to), method, kind, to), older)
 
 
+@req("CONV-17")
 @needs_upstream
 @pytest.mark.parametrize("to", OLDER)
 def test_upstream_input_required(to: str) -> None:
@@ -228,6 +232,7 @@ DOWNWARDS: Final = [
 PICKY: Final = (HealthCheck.filter_too_much, HealthCheck.too_slow, HealthCheck.data_too_large)
 
 
+@req("SEAM-4", "SEAM-10", everywhere=True)
 @needs_upstream
 @pytest.mark.parametrize(("method", "kind", "type_"), DOWNWARDS)
 @settings(max_examples=40, suppress_health_check=PICKY)
@@ -255,6 +260,7 @@ UPWARDS: Final = [
 ]
 
 
+@req("SEAM-5", "SEAM-10")
 @needs_upstream
 @pytest.mark.parametrize(("here", "there", "method", "kind", "type_"), UPWARDS)
 @settings(max_examples=15, suppress_health_check=PICKY)
@@ -275,6 +281,7 @@ def test_corpus_up_and_down(
     assert same(go(go(back, method, kind, here, there), method, kind, there, here), back)
 
 
+@req("CONV-17", "ERR-3", at=D)
 def test_a_url_error_becomes_a_result_and_back() -> None:
     asked = {"mode": "url", "message": "log in", "url": "https://x.test", "elicitationId": "1"}
     result = input_required_from({"code": -32042, "message": "m", "data": {"elicitations": [asked]}})

@@ -11,6 +11,7 @@ import pytest
 from convert.peers import OLDER, A, B, C, D, E, Json, down, instead, up
 from mcprev.convert import Kind
 from mcprev.errors import ConversionError
+from requirements import req
 from support import same
 
 RESULT, PARAMS = Kind.RESULT, Kind.PARAMS
@@ -72,6 +73,7 @@ PLAIN: Final = {"type": "object"}
 # -- content ---------------------------------------------------------------------------------------------
 
 
+@req("CONV-1")
 @each_older
 def test_conv_01_audio(to: str) -> None:
     wanted = AS_RESOURCE if to == A else AUDIO
@@ -79,6 +81,7 @@ def test_conv_01_audio(to: str) -> None:
     assert down(told(AUDIO), "prompts/get", RESULT, to)["messages"][0]["content"] == wanted
 
 
+@req("CONV-1")
 @each_older
 def test_conv_01_audio_in_sampling(to: str) -> None:
     params = {
@@ -100,6 +103,7 @@ def test_conv_01_audio_in_sampling(to: str) -> None:
     assert heard["messages"][1]["content"] == text("heard")
 
 
+@req("CONV-2")
 @each_older
 def test_conv_02_resource_link(to: str) -> None:
     found = down(called(LINK), "tools/call", RESULT, to)["content"]
@@ -109,6 +113,7 @@ def test_conv_02_resource_link(to: str) -> None:
         assert found == [LINK if to == D else {k: v for k, v in LINK.items() if k != "icons"}]
 
 
+@req("CONV-2")
 @each_older
 def test_conv_02_resource_link_without_title(to: str) -> None:
     link = {"type": "resource_link", "uri": "x:y", "name": "n"}
@@ -116,6 +121,7 @@ def test_conv_02_resource_link_without_title(to: str) -> None:
     assert found == [text("n: x:y") if to in {A, B} else link]
 
 
+@req("CONV-2")
 @each_older
 def test_conv_02_author_embeds(to: str, caplog: pytest.LogCaptureFixture) -> None:
     asked: list[tuple[str, str]] = []
@@ -141,6 +147,7 @@ def test_conv_02_author_embeds(to: str, caplog: pytest.LogCaptureFixture) -> Non
 EMBEDDED: Final = {"type": "resource", "resource": {"uri": "file:///a", "text": "all of it"}}
 
 
+@req("CONV-3")
 @each_older
 def test_conv_03_structured_object(to: str) -> None:
     structured = {"temperature": 21.5, "at": "Łódź"}
@@ -157,6 +164,7 @@ def test_conv_03_structured_object(to: str) -> None:
             assert found == {"content": content, "structuredContent": structured}
 
 
+@req("CONV-4")
 @each_older
 @pytest.mark.parametrize("structured", [None, 0, False, "x", [1, {"a": None}]])
 def test_conv_04_structured_other(to: str, structured: Json) -> None:
@@ -167,6 +175,7 @@ def test_conv_04_structured_other(to: str, structured: Json) -> None:
     assert kept == {"content": [text(f" {said} ")]}
 
 
+@req("CONV-4", at=D)
 def test_conv_04_structured_null_of_an_older_peer_is_absent() -> None:
     assert up({"content": [], "structuredContent": None}, "tools/call", RESULT, D) == called()
 
@@ -183,6 +192,7 @@ SCHEMA: Final = {
 }
 
 
+@req("CONV-5")
 @each_older
 def test_conv_05_output_schema_of_an_object(to: str) -> None:
     found = tool_at({"name": "t", "inputSchema": PLAIN, "outputSchema": SCHEMA}, to)
@@ -190,6 +200,7 @@ def test_conv_05_output_schema_of_an_object(to: str) -> None:
     assert same(up({"tools": [found]}, "tools/list", RESULT, to)["tools"], [found])
 
 
+@req("CONV-6")
 @each_older
 @pytest.mark.parametrize(
     "schema", [{"type": "array"}, {}, {"anyOf": [{"type": "object"}]}, {"type": ["object"]}]
@@ -199,12 +210,14 @@ def test_conv_06_output_schema_of_something_else(to: str, schema: Json) -> None:
     assert tool_at(tool, to) == {"name": "t", "inputSchema": PLAIN}
 
 
+@req("CONV-7")
 @each_older
 def test_conv_07_input_schema_keywords(to: str) -> None:
     tool = {"name": "t", "inputSchema": SCHEMA}
     assert same(tool_at(tool, to), tool)
 
 
+@req("CONV-7")
 @each_older
 def test_conv_07_boolean_subschemas(to: str) -> None:
     schema = {"type": "object", "properties": {"any": True, "none": False, "text": {"type": "string"}}}
@@ -214,18 +227,21 @@ def test_conv_07_boolean_subschemas(to: str) -> None:
     assert tool.get("outputSchema") == (None if to in {A, B} else {"type": "object", "properties": wanted})
 
 
+@req("CONV-8")
 @each_older
 def test_conv_08_header_hints_in_schemas(to: str) -> None:
     found = tool_at({"name": "t", "inputSchema": SCHEMA}, to)
     assert found["inputSchema"]["properties"]["a"]["x-mcp-header"] == "A"
 
 
+@req("CONV-9")
 @each_older
 def test_conv_09_tool_annotations(to: str) -> None:
     tool = {"name": "t", "inputSchema": PLAIN, "annotations": {"readOnlyHint": True}}
     assert tool_at(tool, to) == ({"name": "t", "inputSchema": PLAIN} if to == A else tool)
 
 
+@req("CONV-10")
 @each_older
 @pytest.mark.parametrize(
     ("annotations", "at_b"),
@@ -241,6 +257,7 @@ def test_conv_10_title_of_tools(to: str, annotations: dict[str, Json], at_b: dic
     assert tool_at(plain | {"title": "T"} | annotations, to) == wanted
 
 
+@req("CONV-10")
 @each_older
 def test_conv_10_title_elsewhere(to: str) -> None:
     def without_title(value: Json) -> Json:
@@ -272,6 +289,7 @@ STAMP: Final[Json] = {
 }
 
 
+@req("CONV-11")
 @each_older
 def test_conv_11_icons_descriptions_websites(to: str) -> None:
     icons = {"icons": [{"src": "https://x.test/i.png"}]}
@@ -295,6 +313,7 @@ META: Final = {"_meta": {"vendor.example/x": [1], SERVER_INFO: {"name": "n", "ve
 VENDOR: Final = {"_meta": {"vendor.example/x": [1]}}
 
 
+@req("CONV-12")
 @each_older
 def test_conv_12_meta_of_parts(to: str) -> None:
     kept: dict[str, Any] = {} if to in {A, B} else VENDOR
@@ -320,6 +339,7 @@ def test_conv_12_meta_of_parts(to: str) -> None:
     assert down(called(inner), "tools/call", RESULT, to)["content"] == [wanted]
 
 
+@req("CONV-12")
 @each_older
 def test_conv_12_nothing_stays_of_an_emptied_meta(to: str) -> None:
     only_ours = {"_meta": {SERVER_INFO: {"name": "n", "version": "1"}}}
@@ -328,6 +348,7 @@ def test_conv_12_nothing_stays_of_an_emptied_meta(to: str) -> None:
     }
 
 
+@req("CONV-13", "CONV-14")
 @each_older
 def test_conv_13_14_annotations(to: str) -> None:
     """CONV-13 and CONV-14: when it was modified is new, whom it is for is not."""
@@ -344,6 +365,7 @@ def test_conv_13_14_annotations(to: str) -> None:
         assert listed(method, member, item | given, to) == item | wanted
 
 
+@req("CONV-15", at=(A, B, C, D))
 @pytest.mark.parametrize("to", [A, B, C, E])
 def test_conv_15_task_support(to: str) -> None:
     from convert.peers import go
@@ -354,6 +376,7 @@ def test_conv_15_task_support(to: str) -> None:
     assert go(value, "tools/list", RESULT, D, D) is value
 
 
+@req("CONV-16")
 @each_older
 def test_conv_16_result_metadata(to: str) -> None:
     vendor = {"_meta": {"vendor.example/x": 1, SERVER_INFO: {"name": "n", "version": "1"}}}
@@ -366,6 +389,7 @@ def test_conv_16_result_metadata(to: str) -> None:
     }
 
 
+@req("CONV-16", "CACHE-5")
 @each_older
 @pytest.mark.parametrize(
     ("method", "value"),
@@ -385,6 +409,7 @@ def test_conv_16_cache_hints_of_older_peers(to: str, method: str, value: dict[st
     assert up(value, method, RESULT, to) == value | hints
 
 
+@req("CONV-37")
 @each_older
 def test_conv_37_resource_link_in_prompts(to: str) -> None:
     found = down(told(LINK), "prompts/get", RESULT, to)["messages"][0]
@@ -395,6 +420,7 @@ def test_conv_37_resource_link_in_prompts(to: str) -> None:
         assert found["content"]["type"] == "resource_link"
 
 
+@req("CONV-41")
 @each_older
 def test_conv_41_meta_of_roots(to: str) -> None:
     root = {"uri": "file:///a", "name": "a"}

@@ -16,6 +16,7 @@ from mcprev.convert import (
     request_meta,
 )
 from mcprev.errors import ConversionError
+from requirements import req
 from support import same
 
 CLIENT, SERVER, ERROR = Kind.CLIENT_CAPABILITIES, Kind.SERVER_CAPABILITIES, Kind.ERROR
@@ -34,6 +35,7 @@ def who_at(row: str) -> dict[str, Json]:
 # -- capabilities ----------------------------------------------------------------------------------------
 
 
+@req("CONV-30")
 @each_older
 def test_conv_30_completions(to: str) -> None:
     plain: Json = {"tools": {"listChanged": True}, "logging": {}, "experimental": {"x": {}}}
@@ -42,6 +44,7 @@ def test_conv_30_completions(to: str) -> None:
     )
 
 
+@req("CONV-31", "LIFE-13")
 @each_older
 def test_conv_31_extensions(to: str) -> None:
     extensions: Json = {"extensions": {"vendor.example/x": {}}, "x-own": {"kept": None}}
@@ -49,6 +52,7 @@ def test_conv_31_extensions(to: str) -> None:
     assert down({"roots": {}, **extensions}, "", CLIENT, to) == {"roots": {}, "x-own": {"kept": None}}
 
 
+@req("CONV-32", at=(A, B, C, D))
 @pytest.mark.parametrize("to", [A, B, C, E])
 def test_conv_32_tasks(to: str) -> None:
     tasks: Json = {"tasks": {"list": {}, "cancel": {}}}
@@ -57,6 +61,7 @@ def test_conv_32_tasks(to: str) -> None:
     assert go(tasks, "", SERVER, D, D) is tasks
 
 
+@req("ELIC-1", "LIFE-13", "SAMP-4")
 @each_older
 @pytest.mark.parametrize(
     ("elicitation", "at_c"),
@@ -77,6 +82,7 @@ def test_modes_of_capabilities(to: str, elicitation: Json, at_c: Json) -> None:
     assert "url" not in up({"elicitation": {"url": {}}}, "", CLIENT, C)["elicitation"]
 
 
+@req("ROOT-1")
 @each_older
 def test_roots_announce_changes_in_sessions_only(to: str) -> None:
     assert up({"roots": {"listChanged": True}}, "", CLIENT, to) == {"roots": {}}
@@ -86,6 +92,7 @@ def test_roots_announce_changes_in_sessions_only(to: str) -> None:
 # -- errors ----------------------------------------------------------------------------------------------
 
 
+@req("CONV-33", "ERR-2")
 @each_older
 def test_conv_33_resource_not_found(to: str) -> None:
     missing = {"code": -32602, "message": "no such resource", "data": {"uri": "x:y"}}
@@ -97,6 +104,7 @@ def test_conv_33_resource_not_found(to: str) -> None:
     assert down(missing, "tools/call", ERROR, to) is missing
 
 
+@req("CONV-34")
 @each_older
 def test_conv_34_missing_capability(to: str) -> None:
     missing: Json = {
@@ -107,6 +115,7 @@ def test_conv_34_missing_capability(to: str) -> None:
     assert down(missing, "tools/call", ERROR, to) == {**missing, "code": -32602}
 
 
+@req("CONV-34")
 @each_older
 def test_codes_of_the_stateless_era(to: str) -> None:
     version = {"code": -32022, "message": "version", "data": {"supported": [E], "requested": "x"}}
@@ -117,6 +126,7 @@ def test_codes_of_the_stateless_era(to: str) -> None:
     assert up(own, "tools/call", ERROR, to) is own
 
 
+@req("CONV-17")
 @pytest.mark.parametrize("to", [A, B, C])
 def test_url_errors_say_where_to_go(to: str) -> None:
     asked = [{"mode": "url", "message": "m", "url": "https://x.test", "elicitationId": "1"}]
@@ -128,6 +138,7 @@ def test_url_errors_say_where_to_go(to: str) -> None:
         go(error, "tools/call", ERROR, D, E)
 
 
+@req("CONV-35", "TOOL-2", "AMB-4")
 @pytest.mark.parametrize("at", [*OLDER, E])
 def test_conv_35_invalid_arguments(at: str) -> None:
     answer = argument_failure("a is missing", at=at)
@@ -153,6 +164,7 @@ DISCOVERED: Final[Json] = {
 }
 
 
+@req("CONV-36")
 @each_older
 def test_conv_36_discover_and_initialize(to: str) -> None:
     found = discover_to_initialize(DISCOVERED, to=to)
@@ -172,6 +184,7 @@ def test_conv_36_discover_and_initialize(to: str) -> None:
     assert initialize_to_discover(found, from_=to, supported=[E])["supportedVersions"] == [E]
 
 
+@req("CONV-36")
 @each_older
 def test_conv_36_servers_and_clients_without_a_name(to: str) -> None:
     nameless: Json = {**DISCOVERED, "_meta": {"vendor.example/x": 1}}
@@ -186,6 +199,7 @@ def test_conv_36_servers_and_clients_without_a_name(to: str) -> None:
     assert initialize_params({}, to=to, client_info=WHO)["clientInfo"] == who_at(to)
 
 
+@req("CONV-36")
 @each_older
 def test_conv_36_client_side(to: str) -> None:
     declared: Json = {"roots": {}, "elicitation": {"form": {}}, "extensions": {}}
@@ -209,6 +223,7 @@ def test_conv_36_client_side(to: str) -> None:
     assert call["_meta"] == stamped
 
 
+@req("CONV-36")
 @each_older
 def test_conv_36_is_not_a_conversion_of_methods(to: str) -> None:
     for kind in (Kind.PARAMS, Kind.RESULT):
@@ -218,6 +233,7 @@ def test_conv_36_is_not_a_conversion_of_methods(to: str) -> None:
             up({}, "initialize", kind, to)
 
 
+@req("SEAM-10", at=(A, B, C, D))
 def test_handshakes_between_sessions_name_the_revision() -> None:
     result: Json = {"protocolVersion": D, "capabilities": {"tasks": {}}, "serverInfo": WHO}
     assert go(result, "initialize", Kind.RESULT, D, B) == {

@@ -9,12 +9,14 @@ import pytest
 from convert.peers import OLDER, A, B, C, D, E, Json, down, go, objections, up
 from mcprev.convert import Kind, level_change, listens_to, subscribed_resources
 from mcprev.errors import ConversionError
+from requirements import req
 from support import same
 
 RESULT, PARAMS = Kind.RESULT, Kind.PARAMS
 each_older = pytest.mark.parametrize("to", OLDER)
 
 
+@req("CONV-28")
 @each_older
 def test_conv_28_progress_message(to: str) -> None:
     params = {"progressToken": "t", "progress": 1, "total": 2, "message": "half"}
@@ -30,6 +32,7 @@ STAMP: Final[Json] = {
 }
 
 
+@req("CONV-29")
 @each_older
 def test_conv_29_completion_context(to: str) -> None:
     plain = {"ref": {"type": "ref/resource", "uri": "x:{y}"}, "argument": {"name": "y", "value": ""}}
@@ -38,6 +41,7 @@ def test_conv_29_completion_context(to: str) -> None:
     assert found == (plain if to in {A, B} else plain | context)
 
 
+@req("COMP-1")
 @each_older
 def test_completions_of_older_servers_are_cut_to_a_hundred(to: str) -> None:
     values = [str(i) for i in range(101)]
@@ -49,6 +53,7 @@ CALL: Final = {"name": "t", "arguments": {"a": None}}
 VENDOR_KEYS: Final = {"progressToken": 1, "vendor.example/x": {"y": None}, "plain": "z"}
 
 
+@req("CONV-42", "META-1")
 @each_older
 @pytest.mark.parametrize(
     ("method", "params"),
@@ -69,6 +74,7 @@ def test_conv_42_request_meta(to: str, method: str, params: Json) -> None:
     assert same(up(bare, method, PARAMS, to), {**params, "_meta": STAMP})
 
 
+@req("CONV-42", "META-9")
 @each_older
 def test_conv_42_a_session_speaks_for_its_requests(to: str) -> None:
     """What an older peer puts under the keys of the era is replaced by what its session said."""
@@ -83,6 +89,7 @@ def test_conv_42_a_session_speaks_for_its_requests(to: str) -> None:
     assert up({"_meta": None}, "tools/list", PARAMS, to) == {"_meta": STAMP}
 
 
+@req("CONV-43")
 @each_older
 def test_conv_43_trace_context(to: str) -> None:
     trace = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "baggage": "a=1"}
@@ -91,6 +98,7 @@ def test_conv_43_trace_context(to: str) -> None:
     assert up(found, "tools/call", PARAMS, to)["_meta"] == {**trace, **STAMP}
 
 
+@req("CONV-44")
 @each_older
 @pytest.mark.parametrize("request_id", [1, "1", 1.0, "ü"])
 def test_conv_40_44_cancelled(to: str, request_id: Json) -> None:
@@ -102,12 +110,14 @@ def test_conv_40_44_cancelled(to: str, request_id: Json) -> None:
     assert same(down(tokens, "notifications/progress", PARAMS, to), tokens)
 
 
+@req("CONV-44")
 @pytest.mark.parametrize("to", [A, B, C, E])
 def test_conv_44_a_cancellation_names_its_request(to: str) -> None:
     with pytest.raises(ConversionError, match="name its request"):
         go({"reason": "r"}, "notifications/cancelled", PARAMS, D, to)
 
 
+@req("CONV-38", "CONV-12")
 @each_older
 def test_notifications_lose_their_subscription(to: str) -> None:
     meta = {"io.modelcontextprotocol/subscriptionId": 7, "vendor.example/x": 1}
@@ -119,6 +129,7 @@ def test_notifications_lose_their_subscription(to: str) -> None:
 # -- what sessions say once ------------------------------------------------------------------------------
 
 
+@req("CONV-38", at=(A, B, C, D))
 def test_conv_38_listen_and_subscribe() -> None:
     listen = {
         "notifications": {
@@ -143,6 +154,7 @@ def test_conv_38_listen_and_subscribe() -> None:
             assert not objections({"uri": uri}, "resources/subscribe", PARAMS, to)
 
 
+@req("CONV-39", at=(A, B, C, D))
 def test_conv_39_log_level() -> None:
     meta = {"io.modelcontextprotocol/logLevel": "info"}
     assert level_change(meta, None) == {"level": "info"}

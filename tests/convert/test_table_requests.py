@@ -16,6 +16,7 @@ from mcprev.convert import (
     url_error,
 )
 from mcprev.errors import ConversionError
+from requirements import req
 from support import same
 
 RESULT, PARAMS = Kind.RESULT, Kind.PARAMS
@@ -48,6 +49,7 @@ def asking(**requests: tuple[str, Json]) -> dict[str, Json]:
 # -- input that results ask for --------------------------------------------------------------------------
 
 
+@req("CONV-17")
 @each_older
 @pytest.mark.parametrize("method", ["tools/call", "prompts/get", "resources/read"])
 def test_conv_17_is_no_result_elsewhere(to: str, method: str) -> None:
@@ -59,6 +61,7 @@ def test_conv_17_is_no_result_elsewhere(to: str, method: str) -> None:
             down({"resultType": kind, "content": [], "messages": [], "contents": []}, method, RESULT, to)
 
 
+@req("CONV-17")
 @each_older
 def test_conv_17_the_author_may_answer(to: str) -> None:
     instead = {"content": [text("ask me by mail")], "isError": True, "resultType": "complete"}
@@ -75,6 +78,7 @@ def test_conv_17_the_author_may_answer(to: str) -> None:
         down(asking(), "tools/call", RESULT, to, on_downgrade=unchanged)
 
 
+@req("CONV-17")
 @each_older
 def test_conv_17_requests(to: str) -> None:
     result = asking(model=(SAMPLE, SAMPLING), roots=("roots/list", None))
@@ -89,6 +93,7 @@ def test_conv_17_requests(to: str) -> None:
         assert form.params == (FORM if to == D else {k: v for k, v in FORM.items() if k != "mode"})
 
 
+@req("CONV-17")
 @pytest.mark.parametrize("to", [A, B])
 def test_conv_17_no_elicitation(to: str) -> None:
     with pytest.raises(ConversionError, match="cannot be sent 'elicitation/create'") as caught:
@@ -104,6 +109,7 @@ def test_conv_17_no_elicitation(to: str) -> None:
     assert not objections(answer.payload, "prompts/get", Kind.ERROR, to)
 
 
+@req("CONV-17", "ERR-3", "ELIC-6", at=(A, B, C, D))
 def test_conv_17_url_as_text_or_error() -> None:
     with pytest.raises(ConversionError, match="cannot be sent to a URL") as caught:
         requests_for(asking(login=(ELICIT, URL)), to=C)
@@ -127,6 +133,7 @@ def test_conv_17_url_as_text_or_error() -> None:
 # -- elicitation -----------------------------------------------------------------------------------------
 
 
+@req("CONV-18", "ELIC-6", at=(C, D))
 def test_conv_18_url_mode() -> None:
     assert down(URL, ELICIT, PARAMS, D) == {**URL, "elicitationId": MINTED}
     assert up({**URL, "elicitationId": "1", "task": {"ttl": 1}}, ELICIT, PARAMS, D) == URL
@@ -138,6 +145,7 @@ def test_conv_18_url_mode() -> None:
     assert first["elicitationId"] != second["elicitationId"]
 
 
+@req("CONV-17")
 @pytest.mark.parametrize("to", [A, B])
 def test_conv_18_no_elicitation_at_all(to: str) -> None:
     for params in (FORM, URL):
@@ -152,6 +160,7 @@ def field_at(field: Json, to: str, **options: Any) -> Json:
     return found["requestedSchema"]["properties"]["f"]
 
 
+@req("CONV-19")
 @with_forms
 def test_conv_19_defaults(to: str) -> None:
     for field in (
@@ -166,6 +175,7 @@ def test_conv_19_defaults(to: str) -> None:
     assert field_at(switch, to) == switch
 
 
+@req("CONV-20")
 @with_forms
 def test_conv_20_titled_choice(to: str) -> None:
     options = [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]
@@ -174,12 +184,14 @@ def test_conv_20_titled_choice(to: str) -> None:
     assert field_at(field, to) == (older if to == C else field)
 
 
+@req("CONV-21")
 @with_forms
 def test_conv_21_untitled_choice(to: str) -> None:
     field = {"type": "string", "enum": ["r", "g"]}
     assert field_at(field, to) == field
 
 
+@req("CONV-22")
 @with_forms
 @pytest.mark.parametrize(
     "items", [{"type": "string", "enum": ["r"]}, {"anyOf": [{"const": "r", "title": "Red"}]}]
@@ -202,6 +214,7 @@ def test_conv_22_several_choices(to: str, items: Json) -> None:
         field_at(field, to, on_downgrade=unchanged)
 
 
+@req("CONV-23", at=D)
 def test_conv_23_chosen_values() -> None:
     answer = {"action": "accept", "content": {"several": ["a", "b"], "one": "a", "n": 1, "yes": True}}
     assert same(up(answer, ELICIT, RESULT, D), answer)
@@ -228,6 +241,7 @@ def said(role: str, content: Json, **more: Json) -> dict[str, Json]:
     return {"role": role, "content": content, **more}
 
 
+@req("CONV-24")
 @each_older
 @pytest.mark.parametrize(
     ("params", "path"),
@@ -247,6 +261,7 @@ def test_conv_24_tools(to: str, params: Json, path: str) -> None:
     assert (caught.value.path, caught.value.revision) == (path, to)
 
 
+@req("CONV-24")
 @single
 def test_conv_24_answers_and_what_does_no_harm(to: str) -> None:
     answer: Json = {"role": "assistant", "content": USE, "model": "m", "stopReason": "toolUse"}
@@ -257,6 +272,7 @@ def test_conv_24_answers_and_what_does_no_harm(to: str) -> None:
     assert down(sampled(tools=[], toolChoice={"mode": "auto"}), SAMPLE, PARAMS, to) == sampled()
 
 
+@req("CONV-24", at=D)
 def test_conv_24_structured_results_of_tools() -> None:
     found = down(sampled(said("user", [{**DONE, "structuredContent": [1]}])), SAMPLE, PARAMS, D)
     block = found["messages"][0]["content"][0]
@@ -265,6 +281,7 @@ def test_conv_24_structured_results_of_tools() -> None:
     assert "structuredContent" not in up(null, SAMPLE, PARAMS, D)["messages"][0]["content"]
 
 
+@req("CONV-25", "SAMP-4")
 @each_older
 def test_conv_25_list_of_one(to: str) -> None:
     params = sampled(said("user", [text("?")]))
@@ -278,6 +295,7 @@ def test_conv_25_list_of_one(to: str) -> None:
         assert down({**answer, "content": []}, SAMPLE, RESULT, to) == {**answer, "content": text("")}
 
 
+@req("CONV-26", "SAMP-4")
 @each_older
 def test_conv_26_several_blocks(to: str) -> None:
     params = sampled(
@@ -295,6 +313,7 @@ def test_conv_26_several_blocks(to: str) -> None:
     assert caught.value.path == "$.content"
 
 
+@req("CONV-27")
 @each_older
 def test_conv_27_answers_of_older_clients(to: str) -> None:
     answer = {

@@ -10,6 +10,7 @@ from convert.peers import Json
 from mcprev.convert.rules import Context, Inexpressible, JsonObject, Reason, Rules, replacement
 from mcprev.convert.walk import Step
 from mcprev_types import Child, TypeDelta
+from requirements import req
 
 CONTEXT = Context("x")
 
@@ -32,6 +33,7 @@ def to(name: str, tag: str = "") -> tuple[tuple[str, str], ...]:
     return ((tag, name),)
 
 
+@req("SEAM-4", everywhere=True)
 def test_maps_and_lists_of_lists() -> None:
     tables = {
         "Map": TypeDelta("Map", children=(Child("items", ("{}",), to("Leaf"), ""),)),
@@ -60,6 +62,7 @@ def test_maps_and_lists_of_lists() -> None:
         assert run(step, "Lists", shape) is shape
 
 
+@req("SEAM-4", everywhere=True)
 def test_paths_through_maps_and_lists() -> None:
     tables = {
         "Map": TypeDelta("Map", children=(Child("items", ("{}",), to("Leaf"), ""),)),
@@ -71,6 +74,7 @@ def test_paths_through_maps_and_lists() -> None:
     assert caught.value.path == ("maps", 1, "items", "b", "bad")
 
 
+@req("SEAM-5", everywhere=True)
 def test_what_is_filled_in() -> None:
     step = Step({"T": TypeDelta("T", fill=(("kind", "x"), ("n", 0)))}, Rules(fresh=frozenset({"n"})))
     assert run(step, "T", {}) == {"kind": "x", "n": 0}
@@ -78,6 +82,7 @@ def test_what_is_filled_in() -> None:
     assert run(step, "T", {"kind": "y", "n": 5}) == {"kind": "y", "n": 0}
 
 
+@req("SEAM-4", everywhere=True)
 def test_types_without_work_compile_to_nothing() -> None:
     tables = {
         "Empty": TypeDelta("Empty"),
@@ -90,6 +95,7 @@ def test_types_without_work_compile_to_nothing() -> None:
     assert replaced.compiled("T") is None
 
 
+@req("SEAM-4", everywhere=True)
 def test_substitutes_are_converted_as_what_they_became() -> None:
     def other(value: JsonObject, context: Context) -> JsonObject:
         found = replacement(value, Reason.AUDIO, context, frozenset({"b"}))
@@ -103,6 +109,7 @@ def test_substitutes_are_converted_as_what_they_became() -> None:
     assert run(step, "T", {"items": [{"type": "a"}]}) == {"items": [{"type": "b", "was": "a"}]}
 
 
+@req("SEAM-4", everywhere=True)
 def test_a_meta_that_was_all_of_stripped_keys_is_gone() -> None:
     step = Step({"T": TypeDelta("T")}, Rules(strip_meta=frozenset({"k"})))
     assert run(step, "T", {"_meta": {"k": 1}}) == {}

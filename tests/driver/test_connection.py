@@ -19,9 +19,11 @@ from mcprev.errors import ConnectionLost, RequestTimeout, RpcError
 from mcprev.protocol.sides import ClientSide
 from mcprev.revisions import LATEST
 from mcprev.transports.memory import HIGH
+from requirements import D, E, req
 from running import run, until
 
 
+@req("PING-1", everywhere=True)
 def test_requests_run_side_by_side_and_ping_is_not_behind_them_ping_1() -> None:
     async def work() -> None:
         connection, desk, peer = server()
@@ -37,6 +39,7 @@ def test_requests_run_side_by_side_and_ping_is_not_behind_them_ping_1() -> None:
     run(work())
 
 
+@req("STDIO-8", at=E)
 def test_cancelled_request_is_stopped_and_not_answered_canc_2() -> None:
     async def work() -> None:
         connection, desk, peer = server()
@@ -52,6 +55,7 @@ def test_cancelled_request_is_stopped_and_not_answered_canc_2() -> None:
     run(work())
 
 
+@req("STDIO-8", at=E)
 def test_cancel_in_the_same_chunk_never_starts_the_handler() -> None:
     async def work() -> None:
         connection, desk, peer = server()
@@ -67,6 +71,7 @@ def test_cancel_in_the_same_chunk_never_starts_the_handler() -> None:
     run(work())
 
 
+@req("STDIO-9", "SEC-6", everywhere=True)
 def test_handlers_are_bounded_and_none_is_forgotten_stdio_9() -> None:
     async def work() -> None:
         connection, desk, peer = server(max_handlers=3)
@@ -82,6 +87,7 @@ def test_handlers_are_bounded_and_none_is_forgotten_stdio_9() -> None:
     run(work())
 
 
+@req("STDIO-8", at=E)
 def test_waiting_requests_can_be_cancelled() -> None:
     async def work() -> None:
         connection, desk, peer = server(max_handlers=1)
@@ -97,6 +103,7 @@ def test_waiting_requests_can_be_cancelled() -> None:
     run(work())
 
 
+@req("SEC-6", everywhere=True)
 def test_what_is_too_much_is_refused() -> None:
     async def work() -> None:
         connection, desk, peer = server(max_handlers=2)
@@ -113,6 +120,7 @@ def test_what_is_too_much_is_refused() -> None:
     run(work())
 
 
+@req("STDIO-9", everywhere=True)
 def test_reading_pauses_while_the_peer_does_not_read() -> None:
     async def work() -> None:
         connection, desk, peer = server()
@@ -129,6 +137,7 @@ def test_reading_pauses_while_the_peer_does_not_read() -> None:
     run(work())
 
 
+@req("STDIO-9", everywhere=True)
 def test_a_client_that_waits_keeps_reading() -> None:
     """Both sides blocked on writing: the one that waits for answers still reads, so nobody hangs."""
 
@@ -155,6 +164,7 @@ async def call(
     return await connection.wait(side.call("tools/call", {"name": name}, connection.now(), **options))
 
 
+@req("STDIO-9", everywhere=True)
 def test_writes_of_one_turn_are_one_write() -> None:
     async def work() -> None:
         connection, _, peer = server()
@@ -169,6 +179,7 @@ def test_writes_of_one_turn_are_one_write() -> None:
     run(work())
 
 
+@req("TIME-1", "CANC-7", "ERR-5", at=E)
 @pytest.mark.parametrize("kind", ["idle", "total"])
 def test_timeout_cancels_and_raises_time_1(kind: str) -> None:
     async def work() -> None:
@@ -191,6 +202,7 @@ def test_timeout_cancels_and_raises_time_1(kind: str) -> None:
     run(work())
 
 
+@req("CANC-7", at=E)
 def test_cancelled_caller_cancels_the_call_canc_7() -> None:
     async def work() -> None:
         connection, side, peer = client()
@@ -208,6 +220,7 @@ def test_cancelled_caller_cancels_the_call_canc_7() -> None:
     run(work())
 
 
+@req("LIFE-16", "ERR-5", at=E)
 def test_lost_connection_fails_calls_before_handlers_stop() -> None:
     async def work() -> None:
         connection, side, peer = client()
@@ -224,6 +237,7 @@ def test_lost_connection_fails_calls_before_handlers_stop() -> None:
     run(work())
 
 
+@req("STDIO-6", "LIFE-16", at=E)
 def test_end_of_input_lets_handlers_finish_stdio_6() -> None:
     async def work() -> None:
         connection, desk, peer = server()
@@ -239,6 +253,7 @@ def test_end_of_input_lets_handlers_finish_stdio_6() -> None:
     run(work())
 
 
+@req("STDIO-6", at=E)
 def test_end_of_input_ends_a_handler_that_does_not() -> None:
     async def work() -> None:
         connection, desk, peer = server(linger=0.01)
@@ -251,6 +266,7 @@ def test_end_of_input_ends_a_handler_that_does_not() -> None:
     run(work())
 
 
+@req("STDIO-1", "STDIO-6", everywhere=True)
 def test_last_line_without_an_end_counts() -> None:
     async def work() -> None:
         connection, _, peer = server()
@@ -263,6 +279,7 @@ def test_last_line_without_an_end_counts() -> None:
     run(work())
 
 
+@req("LIFE-16", at=E)
 def test_aclose_from_any_task_and_again() -> None:
     async def work() -> None:
         connection, side, peer = client()
@@ -279,6 +296,7 @@ def test_aclose_from_any_task_and_again() -> None:
     run(work())
 
 
+@req("SUB-4")
 def test_streams_end_before_the_connection_does_sub_4() -> None:
     async def work() -> None:
         connection, _, peer = server()
@@ -291,6 +309,7 @@ def test_streams_end_before_the_connection_does_sub_4() -> None:
     run(work())
 
 
+@req("PROG-1", at=E)
 def test_a_raising_progress_callback_harms_nobody() -> None:
     async def work() -> None:
         connection, side, peer = client()
@@ -312,6 +331,7 @@ def test_a_raising_progress_callback_harms_nobody() -> None:
     run(work())
 
 
+@req("BASE-8", at=D)
 def test_notifications_reach_the_desk() -> None:
     async def work() -> None:
         connection, desk, peer = server()
@@ -323,6 +343,7 @@ def test_notifications_reach_the_desk() -> None:
     run(work())
 
 
+@req("BASE-10", "STDIO-1", everywhere=True)
 @given(st.lists(st.binary(max_size=40), max_size=8))
 def test_any_bytes_and_it_still_answers(chunks: list[bytes]) -> None:
     async def work() -> None:
@@ -337,6 +358,7 @@ def test_any_bytes_and_it_still_answers(chunks: list[bytes]) -> None:
     run(work())
 
 
+@req("STDIO-1", everywhere=True)
 @given(st.lists(st.integers(1, 60), max_size=30))
 def test_however_the_bytes_are_cut(cuts: list[int]) -> None:
     async def work() -> None:
@@ -355,6 +377,7 @@ def test_however_the_bytes_are_cut(cuts: list[int]) -> None:
     run(work())
 
 
+@req("STDIO-9", "SEC-6", everywhere=True)
 def test_line_over_the_limit_stdio_9() -> None:
     async def work() -> None:
         connection, _, peer = server(max_line=1000)
@@ -367,6 +390,7 @@ def test_line_over_the_limit_stdio_9() -> None:
     run(work())
 
 
+@req("BASE-6", at=E)
 def test_error_answer_is_raised() -> None:
     async def work() -> None:
         connection, side, peer = client()
@@ -381,6 +405,7 @@ def test_error_answer_is_raised() -> None:
     run(work())
 
 
+@req("LIFE-16", everywhere=True)
 def test_thousand_connections_leave_nothing() -> None:
     async def work() -> None:
         for _ in range(1000):

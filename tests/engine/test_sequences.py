@@ -26,6 +26,7 @@ from mcprev.protocol.correlate import Calls
 from mcprev.protocol.link import Aborted, Answered, Failed, Inbound, TimedOut
 from mcprev.protocol.sides import ClientSide, ServerSide
 from mcprev.revisions import DEFAULT, LATEST, Revision
+from requirements import E, req
 
 ids = st.one_of(st.integers(-3, 9), st.sampled_from(["1", "2", "", 1.0, None, True, 1.5]))
 scalars = st.one_of(st.none(), st.booleans(), st.integers(-2, 9), st.sampled_from(["1", "info", "a:b", "x"]))
@@ -60,6 +61,7 @@ anything = st.one_of(
 )
 
 
+@req("BASE-8", "BASE-10", "CANC-3", everywhere=True)
 @given(st.lists(anything, max_size=25))
 def test_server_takes_anything(messages: list[Any]) -> None:
     side = ServerSide(FakeServer())
@@ -76,6 +78,7 @@ def test_server_takes_anything(messages: list[Any]) -> None:
     assert side.link.inbound == {}
 
 
+@req("BASE-10", "CANC-3", "LIFE-18")
 @pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 @given(messages=st.lists(anything, max_size=25))
 def test_client_forgets_no_call(row: Revision, messages: list[Any]) -> None:
@@ -100,6 +103,7 @@ def test_client_forgets_no_call(row: Revision, messages: list[Any]) -> None:
     assert not side.waiting
 
 
+@req("BASE-5", "PROG-1", "PROG-2")
 @pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 def test_back_to_back(row: Revision) -> None:
     """Our client's engine and our server's, wired without I/O, at each revision."""
@@ -125,6 +129,7 @@ def test_back_to_back(row: Revision) -> None:
     assert [(event.call, event.result["content"]) for event in answers] == [(call, [])]
 
 
+@req("LIFE-16", at=E)
 def test_lost_server_drops_its_requests() -> None:
     side = ServerSide(FakeServer(LATEST.name))
     wire = Wire(side)
@@ -134,6 +139,7 @@ def test_lost_server_drops_its_requests() -> None:
     assert len([event for event in wire.events() if isinstance(event, Aborted)]) == 2
 
 
+@req("LIFE-18", everywhere=True)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["open", "close", "due", "progress"]), st.integers(0, 12)), max_size=40

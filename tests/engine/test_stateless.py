@@ -25,6 +25,7 @@ from mcprev.protocol.sides import ClientSide, ServerSide
 from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION, lacking
 from mcprev.protocol.subscriptions import ACKNOWLEDGED, SUBSCRIPTION_ID, Changed, honoured, wants
 from mcprev.revisions import LATEST
+from requirements import A, E, req
 
 INFO_KEY = "clientInfo"
 
@@ -38,6 +39,7 @@ def code(message: dict[str, Any]) -> int | None:
     return cast("int | None", message.get("error", {}).get("code"))
 
 
+@req("AMB-6", "MOD-3", "MOD-4", "MOD-6", "MOD-14", "BASE-9", "NEG-8", at=E)
 @pytest.mark.parametrize(
     ("message", "wanted"),
     [
@@ -75,6 +77,7 @@ def test_ladder_amb_6(message: dict[str, Any], wanted: int) -> None:
         assert answer["error"]["data"] == {"requiredCapabilities": {"sampling": {}}}
 
 
+@req("MOD-3")
 def test_unmarked_request_without_sessions_mod_3() -> None:
     _, wire = server(LATEST.name)
     assert code(wire.get(request("tools/call", {"name": "x"}))[0]) == -32602
@@ -87,6 +90,7 @@ def served(wire: Wire, message: dict[str, Any]) -> Inbound:
     return next(event for event in wire.events() if isinstance(event, Inbound))
 
 
+@req("MOD-5", "MOD-7", "BASE-13", "META-9", at=E)
 def test_request_describes_itself_mod_5() -> None:
     side, wire = server()
     caps: dict[str, Any] = {"sampling": {"tools": {}}}
@@ -102,6 +106,7 @@ def test_request_describes_itself_mod_5() -> None:
     assert results[1]["_meta"] == {SERVER_INFO: {"name": "own", "version": "9"}, "a": 1}
 
 
+@req("BASE-4")
 def test_id_may_come_back_base_4() -> None:
     side, wire = server()
     for _ in range(3):
@@ -111,6 +116,7 @@ def test_id_may_come_back_base_4() -> None:
     assert code(wire.get(modern("tools/call", {"name": "x"}))[0]) == -32600
 
 
+@req("MOD-9", "MOD-7", "MOD-11")
 def test_discover_mod_9() -> None:
     _, wire = server()
     answer = wire.get(modern("server/discover"))[0]["result"]
@@ -120,6 +126,7 @@ def test_discover_mod_9() -> None:
     assert wire.get(modern("server/discover", id_=2))[0]["result"] == answer
 
 
+@req("NEG-9", at=(A, E))
 def test_both_eras_on_one_pipe_neg_9() -> None:
     side, wire = server()
     wire.get(initialize(HANDSHAKE[0]), notification("notifications/initialized"))
@@ -134,6 +141,7 @@ def test_both_eras_on_one_pipe_neg_9() -> None:
     assert wire.sent() == [result(5, {})]
 
 
+@req("LOG-3")
 def test_log_gate_log_3() -> None:
     side, wire = server()
     silent = served(wire, modern("tools/call", {"name": "x"}))
@@ -145,12 +153,14 @@ def test_log_gate_log_3() -> None:
     assert not allows(talking, "emergency")
 
 
+@req("BASE-12", "BASE-8", "BASE-9", at=E)
 def test_strays_have_no_effect_base_12() -> None:
     _, wire = server(LATEST.name)
     assert wire.get(result(1, {}), notification("notifications/initialized"), notification("x")) == []
     assert all(isinstance(event, Noted) for event in wire.events())
 
 
+@req("BASE-7", "BASE-10", at=E)
 @pytest.mark.parametrize("data", [b"{", b"[]", b"[1]", b"7"])
 def test_malformed_has_no_id_base_7(data: bytes) -> None:
     _, wire = server(LATEST.name)
@@ -160,6 +170,7 @@ def test_malformed_has_no_id_base_7(data: bytes) -> None:
 # -- listen ----------------------------------------------------------------------------------------------
 
 
+@req("SUB-2", "SUB-3", "META-7")
 def test_listen_acknowledges_first_sub_2() -> None:
     """SUB-2, SUB-3, META-7: the honoured part first, then only what was asked for, all of it marked."""
     side, wire = server()
@@ -179,6 +190,7 @@ def test_listen_acknowledges_first_sub_2() -> None:
     assert {message["params"]["_meta"][SUBSCRIPTION_ID] for message in [ack, *sent]} == {"L"}
 
 
+@req("SUB-4", "AMB-1")
 def test_streams_end_in_good_order_sub_4() -> None:
     side, wire = server()
     wire.get(modern("subscriptions/listen", {"notifications": {}}, 1))
@@ -192,6 +204,7 @@ def test_streams_end_in_good_order_sub_4() -> None:
     assert wire.sent() == []
 
 
+@req("SUB-6", "META-7")
 def test_several_streams_sub_6() -> None:
     side, wire = server()
     for id_ in (1, 2):
@@ -200,6 +213,7 @@ def test_several_streams_sub_6() -> None:
     assert [message["params"]["_meta"][SUBSCRIPTION_ID] for message in wire.sent()] == [1, 2]
 
 
+@req("SUB-3")
 def test_filters() -> None:
     assert honoured({"toolsListChanged": "yes"}, Changed) == {}
     assert wants({"resourceSubscriptions": ["a"]}, Changed.RESOURCE, "a")
@@ -209,6 +223,7 @@ def test_filters() -> None:
 # -- the client ------------------------------------------------------------------------------------------
 
 
+@req("MOD-1", "MOD-2", "META-9", at=E)
 def test_client_says_who_it_is_mod_1() -> None:
     """MOD-1, MOD-2, META-9: stamped on every request, the caller's own keys kept."""
     side, wire = open_client(LATEST)
@@ -224,6 +239,7 @@ def test_client_says_who_it_is_mod_1() -> None:
     assert meta == {"com.example/x": 1, VERSION: "mine"}
 
 
+@req("BASE-14")
 @pytest.mark.parametrize(
     ("answer", "accepted"),
     [
@@ -243,6 +259,7 @@ def test_result_types_base_14(answer: dict[str, Any], accepted: bool) -> None:
         assert isinstance(event.error, RemoteProtocolError)
 
 
+@req("BASE-15")
 def test_extensions_have_result_types_base_15() -> None:
     side = ClientSide(FakeClient(), frozenset({"task"}))
     side.settle(LATEST)
@@ -251,6 +268,7 @@ def test_extensions_have_result_types_base_15() -> None:
     assert isinstance(side.events()[-1], Answered)
 
 
+@req("BASE-11", "BASE-12")
 def test_client_never_answers_base_12() -> None:
     side, wire = open_client(LATEST)
     assert (
@@ -260,6 +278,7 @@ def test_client_never_answers_base_12() -> None:
     assert side.agreed
 
 
+@req("MOD-14")
 def test_client_refuses_what_does_not_exist() -> None:
     side, wire = open_client(LATEST)
     for method in ("ping", "initialize", "prompts/list", "no/such"):
@@ -268,6 +287,7 @@ def test_client_refuses_what_does_not_exist() -> None:
     assert wire.sent() == []
 
 
+@req("SUB-5")
 def test_client_tells_streams_apart_sub_5() -> None:
     side, wire = open_client(LATEST)
     calls = [
@@ -282,6 +302,7 @@ def test_client_tells_streams_apart_sub_5() -> None:
     assert not any(isinstance(event, Streamed) for event in wire.events())
 
 
+@req("AMB-1", "CANC-5")
 def test_server_may_end_a_stream_by_cancelling_amb_1() -> None:
     side, wire = open_client(LATEST)
     listen = side.stateless.call(LATEST, "subscriptions/listen", {}, 0, idle=None, total=None)
@@ -294,6 +315,7 @@ def test_server_may_end_a_stream_by_cancelling_amb_1() -> None:
     assert other in side.link.calls
 
 
+@req("CANC-7", "TIME-1", "STDIO-8", at=E)
 def test_timeout_cancels_canc_7() -> None:
     side, wire = open_client(LATEST)
     call = side.stateless.call(LATEST, "tools/call", {}, 0, idle=5, total=None)
@@ -303,6 +325,7 @@ def test_timeout_cancels_canc_7() -> None:
     assert wire.sent()[0]["method"] == "notifications/cancelled"
 
 
+@req("LIFE-16", at=E)
 def test_closed_client_sends_nothing() -> None:
     side, _ = open_client(LATEST)
     side.lost(ConnectionLost("gone", in_flight=False, retry_safe=True))
@@ -310,6 +333,7 @@ def test_closed_client_sends_nothing() -> None:
         side.stateless.call(LATEST, "tools/list", {}, 0, idle=None, total=None)
 
 
+@req("MOD-6")
 def test_lacking_names_what_is_missing_mod_6() -> None:
     needed: dict[str, Any] = {"sampling": {"tools": {}}, "roots": {}}
     assert lacking({"sampling": {}}, needed) == needed

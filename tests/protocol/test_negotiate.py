@@ -19,6 +19,7 @@ from mcprev.protocol.negotiate import (
     versions,
 )
 from mcprev.revisions import ALL, DEFAULT, Era, Revision
+from requirements import req
 
 A, B, C, D, E, DRAFT = ALL
 SETS = tuple(rows for size in range(1, 6) for rows in combinations(DEFAULT, size))
@@ -32,6 +33,7 @@ def modern(version: object) -> dict[str, object]:
     return {"_meta": {VERSION_KEY: version}}
 
 
+@req("LIFE-3", "AMB-2", everywhere=True)
 @each_set
 def test_life_3_an_initialize_gets_what_it_asks_for_or_the_latest_of_its_era(
     allowed: tuple[Revision, ...],
@@ -48,6 +50,7 @@ def test_life_3_an_initialize_gets_what_it_asks_for_or_the_latest_of_its_era(
             assert answer.version == (requested if requested in versions(rows) else rows[-1].version)
 
 
+@req("MOD-4")
 @each_set
 def test_mod_4_a_stateless_request_is_served_at_its_own_version_or_not_at_all(
     allowed: tuple[Revision, ...],
@@ -60,6 +63,7 @@ def test_mod_4_a_stateless_request_is_served_at_its_own_version_or_not_at_all(
             assert answer == Refusal(requested, versions(allowed))
 
 
+@req("MOD-4")
 def test_mod_4_a_refusal_names_every_version_newest_first() -> None:
     refusal = check_version("1999-01-01", ALL)
     assert isinstance(refusal, Refusal)
@@ -72,6 +76,7 @@ def test_mod_4_a_refusal_names_every_version_newest_first() -> None:
     assert read.supported == tuple(names)
 
 
+@req("MOD-15")
 def test_mod_15_whoever_runs_the_server_reads_the_same() -> None:
     refusal = answer_initialize(D.version, (E,))
     assert isinstance(refusal, Refusal)
@@ -81,6 +86,7 @@ def test_mod_15_whoever_runs_the_server_reads_the_same() -> None:
     assert D.version in str(failure)
 
 
+@req("NEG-8", "NEG-9", everywhere=True)
 @pytest.mark.parametrize(
     ("params", "allowed", "era"),
     [
@@ -106,6 +112,7 @@ def test_neg_8_an_opener_picks_its_engine(
     assert engine_for(params, allowed) is era
 
 
+@req("NEG-12", "NEG-13", everywhere=True)
 @pytest.mark.parametrize(
     ("names", "mode", "allowed"),
     [
@@ -122,6 +129,7 @@ def test_neg_12_modes(names: tuple[str, ...] | None, mode: str, allowed: tuple[R
     assert allow(names, mode) == allowed
 
 
+@req("NEG-12", "NEG-13", everywhere=True)
 @pytest.mark.parametrize(
     ("names", "mode", "message"),
     [
@@ -137,6 +145,7 @@ def test_neg_12_modes_that_make_no_sense(names: tuple[str, ...] | None, mode: st
         allow(names, mode)
 
 
+@req("SEAM-8")
 def test_seam_8_a_version_means_the_dated_revision_before_the_draft() -> None:
     assert mutual((E.version,), (E, DRAFT)) is E
     assert mutual((E.version,), (DRAFT,)) is DRAFT
@@ -145,6 +154,7 @@ def test_seam_8_a_version_means_the_dated_revision_before_the_draft() -> None:
     assert versions((D, E, DRAFT)) == (E.version, D.version)
 
 
+@req("NEG-13", everywhere=True)
 def test_neg_13_an_unknown_version_is_never_near_a_known_one() -> None:
     for version in UNKNOWN:
         assert mutual((version,), ALL) is None

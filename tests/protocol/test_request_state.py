@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from mcprev.errors import INVALID_PARAMS, InvalidParams
 from mcprev.protocol.request_state import KEY_BYTES, RequestStates, params_digest
+from requirements import req
 from support import same
 
 KEY, OLD, OTHER = b"k" * KEY_BYTES, b"o" * KEY_BYTES, b"x" * KEY_BYTES
@@ -43,6 +44,7 @@ def refused(states: RequestStates, token: object, **changed: Any) -> None:
     assert caught.value.__cause__ is None
 
 
+@req("MRTR-4")
 @given(json_values, json_values, st.none() | st.text())
 def test_mrtr_4_what_is_sealed_is_opened_exactly(payload: Any, argument: Any, principal: str | None) -> None:
     states = RequestStates([KEY])
@@ -52,6 +54,7 @@ def test_mrtr_4_what_is_sealed_is_opened_exactly(payload: Any, argument: Any, pr
     assert same(states.open(token, **bound), payload)
 
 
+@req("MRTR-4")
 def test_mrtr_4_no_bit_can_be_changed() -> None:
     states = RequestStates([KEY])
     token = states.seal({"step": 2, "answers": ["yes"]}, **REQUEST)
@@ -63,6 +66,7 @@ def test_mrtr_4_no_bit_can_be_changed() -> None:
             refused(states, changed.decode("latin-1"))
 
 
+@req("MRTR-4")
 @pytest.mark.parametrize("length", range(0, 200, 7))
 def test_mrtr_4_nothing_can_be_cut_off_or_added(length: int) -> None:
     states = RequestStates([KEY])
@@ -77,11 +81,13 @@ def test_mrtr_4_nothing_can_be_cut_off_or_added(length: int) -> None:
     assert states.open(token, **REQUEST) == {"step": 2}
 
 
+@req("MRTR-4")
 @given(st.none() | st.integers() | st.binary() | st.text() | st.text("AZaz09-_", max_size=80) | json_values)
 def test_mrtr_4_anything_else_is_refused(token: object) -> None:
     refused(RequestStates([KEY]), token)
 
 
+@req("MRTR-4", "SEC-5")
 @pytest.mark.parametrize(
     "changed",
     [
@@ -107,6 +113,7 @@ def test_mrtr_4_a_state_is_good_for_its_request_only(changed: dict[str, Any]) ->
     refused(states, states.seal("x", **REQUEST), **changed)
 
 
+@req("MRTR-4", "MRTR-5")
 def test_mrtr_5_what_a_retry_adds_does_not_count() -> None:
     states = RequestStates([KEY])
     token = states.seal("x", **REQUEST)
@@ -119,10 +126,12 @@ def test_mrtr_5_what_a_retry_adds_does_not_count() -> None:
     assert params_digest(None) == params_digest({}) == params_digest({"_meta": {}})
 
 
+@req("MRTR-4")
 def test_mrtr_4_params_beyond_a_double_are_still_bound() -> None:
     assert params_digest({"n": float("inf")}) != params_digest({"n": float("-inf")})
 
 
+@req("MRTR-4")
 def test_mrtr_4_time_is_passed_in() -> None:
     states = RequestStates([KEY], lifetime=10)
     token = states.seal("x", **REQUEST)
@@ -132,6 +141,7 @@ def test_mrtr_4_time_is_passed_in() -> None:
         refused(states, token, now=NOW + later)
 
 
+@req("MRTR-4")
 def test_mrtr_4_the_moment_of_expiry_is_too_late() -> None:
     states = RequestStates([KEY], lifetime=10)
     token = states.seal("x", **request(now=100.0))
@@ -139,6 +149,7 @@ def test_mrtr_4_the_moment_of_expiry_is_too_late() -> None:
     refused(states, token, now=110.0)
 
 
+@req("MRTR-4")
 def test_mrtr_4_keys_are_rotated() -> None:
     before, both, after = RequestStates([OLD]), RequestStates([KEY, OLD]), RequestStates([KEY])
     old, new = before.seal("old", **REQUEST), both.seal("new", **REQUEST)
@@ -149,6 +160,7 @@ def test_mrtr_4_keys_are_rotated() -> None:
     refused(RequestStates([OTHER]), new)
 
 
+@req("MRTR-4")
 def test_mrtr_4_a_state_is_for_its_audience() -> None:
     staging, production = (RequestStates([KEY], audience=name) for name in ("staging", "production"))
     token = staging.seal("x", **REQUEST)
@@ -157,12 +169,14 @@ def test_mrtr_4_a_state_is_for_its_audience() -> None:
     refused(RequestStates([KEY]), token)
 
 
+@req("MRTR-4")
 def test_mrtr_4_the_token_tells_nothing_but_its_payload() -> None:
     bound = request(principal="ann-the-principal")
     long, short = (RequestStates([KEY], audience=name).seal("x", **bound) for name in ("a" * 500, ""))
     assert len(long) == len(short) < 120
 
 
+@req("MRTR-4")
 def test_mrtr_4_size_is_bounded_both_ways() -> None:
     states = RequestStates([KEY], limit=200)
     assert states.open(states.seal("x" * 50, **REQUEST), **REQUEST) == "x" * 50
@@ -172,6 +186,7 @@ def test_mrtr_4_size_is_bounded_both_ways() -> None:
     refused(RequestStates([KEY]), "A" * 10_000_000)
 
 
+@req("MRTR-4")
 @pytest.mark.parametrize(
     "payload", [object(), float("nan"), {"a": {1}}, b"x"], ids=["object", "nan", "set", "bytes"]
 )
@@ -180,6 +195,7 @@ def test_mrtr_4_a_payload_is_json(payload: Any) -> None:
         RequestStates([KEY]).seal(payload, **REQUEST)
 
 
+@req("MRTR-4")
 def test_mrtr_4_weak_keys_and_no_lifetime_are_refused_at_once() -> None:
     with pytest.raises(ValueError, match="at least 32 bytes"):
         RequestStates([KEY, b"short"])
@@ -188,6 +204,7 @@ def test_mrtr_4_weak_keys_and_no_lifetime_are_refused_at_once() -> None:
             RequestStates([KEY], lifetime=lifetime)
 
 
+@req("MRTR-4")
 def test_mrtr_4_without_keys_a_process_has_one_of_its_own_and_says_so_once() -> None:
     script = """
 import logging
@@ -212,10 +229,12 @@ print(token)
         refused(RequestStates([KEY]), token, params=None, principal=None, now=0)
 
 
+@req("MRTR-4")
 def test_mrtr_4_keys_are_not_shown() -> None:
     assert "kkkk" not in repr(RequestStates([KEY]))
 
 
+@req("MRTR-4")
 def test_mrtr_4_every_key_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[bytes] = []
 

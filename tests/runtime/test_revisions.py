@@ -7,72 +7,86 @@ import pytest
 from mcprev import revisions
 from mcprev.revisions import ALL, Revision, Tasks
 from mcprev_types.index import LATEST, REVISIONS
+from requirements import req
 
 each_row = pytest.mark.parametrize("row", ALL, ids=lambda row: row.name)
 
 
+@req("SEAM-6", "SEAM-7", everywhere=True)
 def test_there_is_one_row_for_every_generated_package() -> None:
     assert [row.name for row in ALL] == list(REVISIONS)
 
 
+@req("SEAM-1", everywhere=True)
 def test_the_newest_dated_revision_is_the_latest() -> None:
     assert revisions.LATEST.name == LATEST
 
 
+@req("SEAM-6")
 @each_row
 def test_the_era_follows_from_the_initialize_method(row: Revision) -> None:
     assert row.era == REVISIONS[row.name].era
     assert row.handshake == ("initialize" in row.methods)
 
 
+@req("NEG-13")
 @each_row
 def test_the_version_on_the_wire_is_the_schemas_own(row: Revision) -> None:
     assert row.version == REVISIONS[row.name].protocol_version
 
 
+@req("BATCH-1", "BATCH-6")
 @each_row
 def test_batches_are_accepted_where_the_schema_has_them(row: Revision) -> None:
     assert row.accepts_batch == hasattr(row.models, "JSONRPCBatchRequest")
 
 
+@req("SEAM-2")
 @each_row
 def test_change_notifications_need_a_listen_stream_where_the_method_exists(row: Revision) -> None:
     assert row.listens == ("subscriptions/listen" in row.methods)
 
 
+@req("SEAM-6")
 @each_row
 def test_input_is_asked_for_in_results_where_requests_are_embedded(row: Revision) -> None:
     assert row.input_in_results == any(m.transport == "embedded" for m in row.methods.values())
 
 
+@req("PROG-3")
 @each_row
 def test_clients_report_progress_where_the_schema_lets_them(row: Revision) -> None:
     directions = row.methods["notifications/progress"].directions
     assert row.client_sends_progress == ("client_to_server" in directions)
 
 
+@req("SEAM-6")
 @each_row
 def test_the_log_level_comes_with_each_request_where_there_is_no_method_for_it(row: Revision) -> None:
     assert row.log_level_per_request == ("logging/setLevel" not in row.methods)
 
 
+@req("SEAM-6")
 @each_row
 def test_tasks_are_core_where_their_methods_are(row: Revision) -> None:
     assert (row.tasks is Tasks.CORE) == ("tasks/get" in row.methods)
 
 
+@req("SEAM-6")
 @each_row
 def test_elicitation_exists_where_it_has_modes(row: Revision) -> None:
     assert bool(row.elicitation_modes) == ("elicitation/create" in row.methods)
     assert ("url" in row.elicitation_modes) == hasattr(row.models, "ElicitRequestURLParams")
 
 
+@req("SEAM-6")
 @each_row
 def test_sampling_has_tools_and_lists_where_the_schema_has_them(row: Revision) -> None:
     assert row.sampling_tools == ("tools" in row.models.CreateMessageRequestParams.model_fields)
     assert row.sampling_content_lists == hasattr(row.models, "SamplingMessageContentBlock")
 
 
+@req("SEAM-8")
 def test_a_draft_is_never_offered_unasked_and_its_version_means_the_dated_revision() -> None:
     (draft,) = [row for row in ALL if not row.negotiable]
     assert draft not in revisions.DEFAULT
@@ -81,6 +95,7 @@ def test_a_draft_is_never_offered_unasked_and_its_version_means_the_dated_revisi
     assert revisions.place(draft) == revisions.place(revisions.LATEST)
 
 
+@req("NEG-13", everywhere=True)
 def test_a_choice_is_kept_in_order_and_an_unknown_name_is_refused() -> None:
     assert revisions.select((ALL[3].name, ALL[1].name)) == (ALL[1], ALL[3])
     assert revisions.select(None) == revisions.DEFAULT
@@ -90,6 +105,7 @@ def test_a_choice_is_kept_in_order_and_an_unknown_name_is_refused() -> None:
         revisions.select(())
 
 
+@req("NEG-13", everywhere=True)
 def test_a_version_that_no_row_bears_means_nothing() -> None:
     assert revisions.by_version("2999-01-01") is None
     assert revisions.by_version(ALL[0].version, (ALL[1],)) is None

@@ -16,11 +16,12 @@ import mcprev
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.memory import join
 from mcprev_types.latest import models as m
+from requirements import E, req
 from running import until
 
 HEAVY = ("aiohttp", "starlette", "uvicorn", "jsonschema", "httpx", "anyio", "click", "tree_sitter", "jinja2")
-MOST = 150
-"""Python functions that one tools/call may run, from its bytes to those of its answer."""
+MOST = 100
+"""Python functions that one tools/call may run, from its bytes to those of its answer: 60 to 80 today."""
 
 
 class Echo(mcprev.ServerHandler):
@@ -41,7 +42,7 @@ class Client(asyncio.Protocol):
 
 @pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 def test_calls_of_a_call(row: Revision) -> None:
-    """At most 150 Python functions for each of many calls, and no thread but the one of the loop."""
+    """Few Python functions for each of many calls, and no thread but the one of the loop."""
 
     async def main() -> float:
         server, peer = mcprev.Server(Echo(), "s", "1"), Client()
@@ -112,6 +113,39 @@ def test_import_graph_of_the_stdio_path() -> None:
     assert "mcprev.server" not in imported("import mcprev")
 
 
+def test_models_are_not_built_before_they_are_needed() -> None:
+    """Naming a revision's models imports none, nor does a server until it serves something with params or result."""
+    code = """
+import asyncio, json, sys, mcprev
+from mcprev_types.latest import models as m
+class H(mcprev.ServerHandler):
+    async def call_tool(self, ctx: "mcprev.Context", params: "m.CallToolRequestParams") -> "m.CallToolResult":
+        return m.CallToolResult(content=[])
+answers = []
+class Peer(asyncio.Protocol):
+    def data_received(self, data): answers.append(data)
+def send(transport, method, number, params):
+    message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+    transport.write(json.dumps(message).encode() + b"\\n")
+async def main():
+    from mcprev.transports.memory import join
+    connection, peer = mcprev.Server(H(), "s", "1").connection(), Peer()
+    peer.connection_made = lambda transport: setattr(peer, "transport", transport)
+    join(connection, peer)
+    opening = {"protocolVersion": "VERSION", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    send(peer.transport, "initialize", 0, opening)
+    while not answers: await asyncio.sleep(0)
+    assert "pydantic" not in sys.modules
+    send(peer.transport, "tools/call", 1, {"name": "t"})
+    while len(answers) < 2: await asyncio.sleep(0)
+    assert b'"content":[]' in answers[1], answers
+    await connection.aclose()
+asyncio.run(main())
+"""
+    opened = next(row for row in reversed(DEFAULT) if row.handshake)
+    assert "pydantic" in imported(code.replace("VERSION", opened.version))
+
+
 def test_importing_the_package_imports_nothing() -> None:
     modules = imported("import mcprev")
     assert {name for name in modules if name.startswith(("mcprev", "pydantic", "asyncio"))} == {"mcprev"}
@@ -138,3 +172,28 @@ def test_names_of_the_package() -> None:
         _ = mcprev.nothing
     assert callable(mcprev.convert)
     assert mcprev.convert({}, "ping", "result", from_=DEFAULT[0], to=DEFAULT[1]) == {}
+
+
+@req("TOOL-3", at=E)
+def test_plain_schemas_are_checked_without_a_library() -> None:
+    """The library is imported by the first tool whose schema needs it, and not for the others."""
+    code = """
+import asyncio, sys, mcprev
+class H(mcprev.ServerHandler):
+    async def list_tools(self, ctx, params):
+        plain = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+        return {"tools": [{"name": "plain", "inputSchema": plain, "outputSchema": plain},
+                          {"name": "rich", "inputSchema": {**plain, "not": False}}]}
+    async def call_tool(self, ctx, params):
+        return {"content": [], "structuredContent": params.arguments}
+async def main():
+    async with mcprev.connect(mcprev.memory(mcprev.Server(H(), "s", "1"))) as client:
+        await client.list_tools()
+        assert (await client.call_tool("plain", {})).is_error
+        assert not (await client.call_tool("plain", {"n": 1})).is_error
+        assert "jsonschema" not in sys.modules
+        assert (await client.call_tool("rich", {})).is_error
+        assert "jsonschema" in sys.modules
+asyncio.run(main())
+"""
+    assert "jsonschema" in imported(code)

@@ -18,6 +18,7 @@ from mcprev.errors import ConnectionLost, NegotiationError, ProcessExited
 from mcprev.protocol import plan
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from mcprev_types.latest import models as m
+from requirements import D, E, req
 from running import run, until
 
 HERE = Path(__file__).parent
@@ -57,6 +58,7 @@ def descriptors() -> int:
 # -- the server ------------------------------------------------------------------------------------------
 
 
+@req("STDIO-1", "STDIO-2", "STDIO-9")
 @each_row
 def test_our_client_and_our_server(row: Revision) -> None:
     """STDIO-1, STDIO-2: at each revision, with noise from the server and its children on its stdout."""
@@ -104,15 +106,20 @@ def check_dialogue(output: bytes) -> None:
     assert answers[2]["result"]["content"] == [{"type": "text", "text": "hi"}]
 
 
+@req("STDIO-6", "BASE-10", at=D)
 def test_end_of_input_ends_the_server_stdio_6() -> None:
-    """STDIO-6: what was asked before the end is answered, then the process is gone, with nothing on stderr."""
-    done = raw_server([INITIALIZE, b"\xff{", CALL])
+    """What was asked before the end is answered, then the process is gone, with nothing on stderr but complaints."""
+    done = raw_server([INITIALIZE, CALL])
     assert (done.returncode, done.stderr) == (0, b"")
+    check_dialogue(done.stdout)
+    done = raw_server([INITIALIZE, b"\xff{", CALL])
+    assert done.returncode == 0
     lines = done.stdout.splitlines()
     assert [json.loads(line).get("error", {}).get("code") for line in lines] == [None, -32700, None]
     check_dialogue(b"\n".join([lines[0], lines[2]]))
 
 
+@req("STDIO-11", everywhere=True)
 def test_files_instead_of_pipes(tmp_path: Path) -> None:
     wanted = tmp_path / "in"
     wanted.write_bytes(json.dumps(INITIALIZE).encode() + b"\n" + json.dumps(CALL).encode())
@@ -124,6 +131,7 @@ def test_files_instead_of_pipes(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
+@req("STDIO-6", everywhere=True)
 def test_server_whose_client_is_gone_ends() -> None:
     process = subprocess.Popen(ECHO, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdin is not None
@@ -136,6 +144,7 @@ def test_server_whose_client_is_gone_ends() -> None:
     process.communicate()
 
 
+@req("STDIO-6", everywhere=True)
 def test_handler_that_waits_does_not_keep_the_server() -> None:
     done = raw_server([INITIALIZE, {**CALL, "params": {"name": "wait"}}])
     assert (done.returncode, done.stderr) == (0, b"")
@@ -145,6 +154,7 @@ def test_handler_that_waits_does_not_keep_the_server() -> None:
 # -- the client ------------------------------------------------------------------------------------------
 
 
+@req("STDIO-3", everywhere=True)
 def test_noise_on_stdout_is_skipped_stdio_3() -> None:
     async def main() -> None:
         async with mcprev.connect(dumb("noise")) as client:
@@ -154,6 +164,7 @@ def test_noise_on_stdout_is_skipped_stdio_3() -> None:
     run(main())
 
 
+@req("STDIO-4", everywhere=True)
 def test_stderr_is_drained_stdio_4() -> None:
     async def main() -> None:
         async with mcprev.connect(dumb("flood")) as client:
@@ -163,6 +174,7 @@ def test_stderr_is_drained_stdio_4() -> None:
     run(main())
 
 
+@req("NEG-4", "NEG-1", at=(D, E))
 def test_old_server_is_found_out_neg_4() -> None:
     async def main() -> None:
         async with mcprev.connect(dumb("plain")) as client:
@@ -173,6 +185,7 @@ def test_old_server_is_found_out_neg_4() -> None:
     run(main())
 
 
+@req("NEG-4", at=D)
 def test_server_that_exits_is_started_once_more_neg_4(tmp_path: Path) -> None:
     async def main() -> None:
         async with mcprev.connect(dumb("once", str(tmp_path / "mark"))) as client:
@@ -181,6 +194,7 @@ def test_server_that_exits_is_started_once_more_neg_4(tmp_path: Path) -> None:
     run(main())
 
 
+@req("NEG-4", at=D)
 def test_server_that_only_exits_is_an_error_neg_4() -> None:
     async def main() -> None:
         with pytest.raises(NegotiationError, match="nothing to do") as caught:
@@ -191,6 +205,7 @@ def test_server_that_only_exits_is_an_error_neg_4() -> None:
     run(main())
 
 
+@req("NEG-5", everywhere=True)
 def test_silent_server_is_given_up_neg_5() -> None:
     async def main() -> None:
         with pytest.raises(NegotiationError):
@@ -200,6 +215,7 @@ def test_silent_server_is_given_up_neg_5() -> None:
     run(main())
 
 
+@req("STDIO-10", everywhere=True)
 @pytest.mark.parametrize("command", ["/no/such/command", "no-such-command", "", "nul\0byte", str(HERE)])
 def test_command_that_cannot_be_started_stdio_10(command: str) -> None:
     async def main() -> None:
@@ -212,6 +228,7 @@ def test_command_that_cannot_be_started_stdio_10(command: str) -> None:
     run(main())
 
 
+@req("STDIO-10", everywhere=True)
 def test_environment_is_an_allow_list_stdio_10(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SECRET_TOKEN", "x")
 
@@ -230,12 +247,13 @@ def test_environment_is_an_allow_list_stdio_10(monkeypatch: pytest.MonkeyPatch, 
     run(main())
 
 
+@req("LIFE-16", "STDIO-4")
 @pytest.mark.parametrize("row", [OLD, LATEST], ids=lambda row: row.name)
 def test_server_that_dies_in_a_call(row: Revision) -> None:
     """Every pending call fails at once, with the exit code and the end of stderr."""
 
     async def main() -> None:
-        async with mcprev.connect(echo(), mode=row.name) as client:
+        async with mcprev.connect(echo(), mode=row.name, restart=False) as client:
             waiting = asyncio.create_task(client.call_tool("wait"))
             with pytest.raises(ProcessExited) as caught:
                 await client.call_tool("die", {"code": 5})
@@ -250,6 +268,45 @@ def test_server_that_dies_in_a_call(row: Revision) -> None:
     run(main())
 
 
+@req("STDIO-5", "LIFE-16", everywhere=True)
+@req("STDIO-7", "SUB-5")
+@each_row
+def test_server_that_died_is_started_again_stdio_7(row: Revision) -> None:
+    """STDIO-7, SUB-5: another process takes its place, for callers and for who listens; the old one is gone."""
+
+    async def main() -> None:
+        target = echo()
+        async with mcprev.connect(target, mode=row.name) as client, client.listen(tools=True) as changes:
+            for number in range(1, 3):
+                old = target.pid
+                assert old is not None
+                with pytest.raises(ProcessExited):
+                    await client.call_tool("die")
+                assert await anext(changes) == mcprev.Change(mcprev.Changed.TOOLS)
+                assert said(await client.call_tool("echo", {"text": "hi"})) == "hi"
+                assert (client.reopened, client.revision) == (number, row.name)
+                assert target.pid != old
+                assert not alive(old)
+
+    run(main())
+
+
+@req("STDIO-7", everywhere=True)
+def test_server_that_keeps_dying_is_left_alone_stdio_7() -> None:
+    async def main() -> None:
+        restart = mcprev.Restarts(limit=2, backoff=0.001)
+        async with mcprev.connect(dumb("die-at-call"), restart=restart) as client:
+            for _ in range(3):
+                with pytest.raises(ProcessExited):
+                    await client.call_tool("x")
+            with pytest.raises(ConnectionLost, match="not opened again"):
+                await client.call_tool("x")
+            assert client.reopened == 2
+
+    run(main())
+
+
+@req("STDIO-5", "LIFE-16", everywhere=True)
 def test_kill_9_at_every_step() -> None:
     """The server is killed while it is being connected to, while it is idle and while it is called."""
 
@@ -283,6 +340,7 @@ def test_kill_9_at_every_step() -> None:
     run(main())
 
 
+@req("STDIO-5", everywhere=True)
 @pytest.mark.parametrize("mode", ["plain", "lingering", "stubborn"])
 def test_ladder_ends_every_server_stdio_5(mode: str) -> None:
     async def main() -> None:
@@ -295,6 +353,7 @@ def test_ladder_ends_every_server_stdio_5(mode: str) -> None:
     run(main())
 
 
+@req("STDIO-5", everywhere=True)
 def test_children_of_the_server_end_with_it_stdio_5() -> None:
     async def main() -> None:
         async with mcprev.connect(echo()) as client:
@@ -309,6 +368,7 @@ def test_children_of_the_server_end_with_it_stdio_5() -> None:
     run(main())
 
 
+@req("STDIO-5", everywhere=True)
 def test_cancelled_while_connecting_leaves_no_process() -> None:
     async def main() -> None:
         target = dumb("silent", grace=0.2)
@@ -323,6 +383,7 @@ def test_cancelled_while_connecting_leaves_no_process() -> None:
     run(main())
 
 
+@req("STDIO-5", everywhere=True)
 def test_two_hundred_connects_leave_nothing() -> None:
     async def main() -> None:
         async def once() -> None:

@@ -1,0 +1,117 @@
+"""Who sends a request: what handlers see of it, and what is bound to it (MRTR-4, SEC-5, MOD-11)."""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import mcprev
+from api.authors import Everything, Helpful
+from mcprev.errors import InvalidParams
+from mcprev.revisions import LATEST, Revision
+from mcprev.wire.jsonrpc import Request
+from mcprev_types.latest import models as m
+from requirements import E, req
+from running import run
+
+
+@dataclass
+class Origin:
+    """What a transport knows a request by, when it has asked who sends it."""
+
+    principal: object = None
+
+
+@contextmanager
+def sent_by(server: mcprev.Server, *principals: object) -> Generator[Origin, None, None]:
+    """Everything that comes to the server comes from whom the test says."""
+    (connection,) = server._connections
+    side: Any = connection.side
+    origin, receive = Origin(*principals), side.receive
+
+    def from_someone(message: Any, now: float) -> None:
+        if isinstance(message, Request):
+            unfrozen: Any = message
+            unfrozen.origin = Origin(origin.principal)
+        receive(message, now)
+
+    side.receive = from_someone
+    yield origin
+    del side.receive
+
+
+class Who(mcprev.ServerHandler):
+    """Says who asks, and has a tool for each that takes what its name says."""
+
+    def __init__(self) -> None:
+        self.lists = 0
+
+    async def list_tools(self, ctx: mcprev.Context, params: m.PaginatedRequestParams) -> Any:
+        self.lists += 1
+        required = [] if ctx.principal is None else [ctx.principal]
+        return {"tools": [{"name": "who", "inputSchema": {"type": "object", "required": required}}]}
+
+    async def call_tool(self, ctx: mcprev.Context, params: m.CallToolRequestParams) -> Any:
+        return m.CallToolResult(content=[m.TextContent(text=str(ctx.principal))])
+
+
+def said(result: m.CallToolResult) -> str:
+    block = result.content[0]
+    assert isinstance(block, m.TextContent)
+    return block.text
+
+
+@req("SEC-5", "TOOL-3")
+def test_handlers_see_who_asks_and_tools_are_theirs(row: Revision) -> None:
+    """None on a pipe; what is no name is nobody. The schemas of one are not those of another."""
+
+    async def main() -> None:
+        handler = Who()
+        server = mcprev.Server(handler, "s", "1")
+        async with mcprev.connect(mcprev.memory(server), mode=row.name) as client:
+            assert said(await client.call_tool("who")) == "None"
+            with sent_by(server) as origin:
+                for number, name in enumerate(("alice", "bob", "alice")):
+                    origin.principal = name
+                    assert said(await client.call_tool("who", {name: 1})) == name
+                    assert handler.lists == (2, 3, 3)[number]
+                    other = "bob" if name == "alice" else "alice"
+                    if row.tool_argument_errors_are_results:
+                        assert (await client.call_tool("who", {other: 1})).is_error
+                    else:
+                        with pytest.raises(InvalidParams):
+                            await client.call_tool("who", {other: 1})
+                origin.principal = 5
+                assert said(await client.call_tool("who")) == "None"
+
+    run(main())
+
+
+@req("MRTR-4", "SEC-5", at=E)
+@pytest.mark.parametrize("mine", [None, "alice"])
+@pytest.mark.parametrize("thief", [None, "bob"])
+def test_a_state_is_good_for_whom_it_was_made_only(mine: str | None, thief: str | None) -> None:
+    async def main() -> None:
+        author = Everything()
+        server = mcprev.Server(author, "s", "1")
+        async with mcprev.connect(mcprev.memory(server), mode=LATEST.name, handler=Helpful()) as client:
+            with sent_by(server, mine) as origin:
+                asked = await client.raw("tools/call", {"name": "explicit"})
+                given = {"a": {"action": "accept"}}
+                retry = {"name": "explicit", "inputResponses": given, "requestState": asked["requestState"]}
+                runs = author.runs
+                if mine != thief:
+                    origin.principal = thief
+                    with pytest.raises(InvalidParams, match="requestState"):
+                        await client.raw("tools/call", retry)
+                    assert author.runs == runs
+                origin.principal = mine
+                assert set((await client.raw("tools/call", retry))["inputRequests"]) == {"b"}
+
+    run(main())

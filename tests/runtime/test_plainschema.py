@@ -1,0 +1,142 @@
+"""The plain part of JSON Schema against the library: whatever is compiled means the same in both dialects."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft7Validator, Draft202012Validator  # type: ignore[import-untyped]
+
+from mcprev.plainschema import ANNOTATIONS, compile_plain, pattern, same
+from requirements import req
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 3),
+    st.sampled_from([0.0, 1.0, -2.0, 0.5, 10**30]),
+    st.text("ab", max_size=3),
+)
+NAMES = st.sampled_from(["a", "b", "c"])
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(NAMES, inner, max_size=3)),
+    max_leaves=6,
+)
+TYPES = st.sampled_from(["object", "array", "string", "boolean", "null", "number", "integer"])
+SIZES = st.integers(0, 3)
+BOUNDS = st.one_of(st.integers(-3, 3), st.sampled_from([0.5, 1.0]))
+
+
+def schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    some = st.lists(inner, min_size=1, max_size=3)
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "type": st.one_of(TYPES, st.lists(TYPES, min_size=1, max_size=3, unique=True)),
+            "enum": st.lists(VALUES, min_size=1, max_size=3),
+            "const": VALUES,
+            "anyOf": some,
+            "oneOf": some,
+            "allOf": some,
+            "minimum": BOUNDS,
+            "maximum": BOUNDS,
+            "exclusiveMinimum": BOUNDS,
+            "exclusiveMaximum": BOUNDS,
+            "minLength": SIZES,
+            "maxLength": SIZES,
+            "minItems": SIZES,
+            "maxItems": SIZES,
+            "minProperties": SIZES,
+            "maxProperties": SIZES,
+            "pattern": st.sampled_from(["a", "^a", "b$", "^(a|b)+$"]),
+            "items": inner,
+            "properties": st.dictionaries(NAMES, inner, max_size=3),
+            "required": st.lists(NAMES, max_size=3, unique=True),
+            "additionalProperties": st.one_of(st.booleans(), inner),
+            "title": st.just("x"),
+            "format": st.just("date"),
+            "default": VALUES,
+            "x-mcp-header": st.just("y"),
+        },
+    )
+
+
+NO_KEYWORDS: list[Any] = [{}, True]
+SCHEMAS = st.recursive(st.sampled_from(NO_KEYWORDS), schemas, max_leaves=5)
+
+
+@req("TOOL-3", "JSCH-1", everywhere=True)
+@settings(max_examples=1500)
+@given(SCHEMAS, VALUES)
+def test_it_means_what_the_library_says(schema: Any, value: Any) -> None:
+    check = compile_plain(schema)
+    assert check is not None
+    for validator in (Draft202012Validator, Draft7Validator):
+        assert (check(value) == []) is cast("Any", validator(schema)).is_valid(value)
+
+
+@req("TOOL-3", everywhere=True)
+@given(SCHEMAS, VALUES)
+def test_what_is_wrong_is_said_where(schema: Any, value: Any) -> None:
+    check = compile_plain(schema)
+    assert check is not None
+    for path, text in check(value):
+        inner = value
+        for part in path[:-1]:
+            inner = inner[part]
+        assert not path or isinstance(inner, dict | list)
+        assert text
+
+
+OTHERS: list[Any] = [
+        False, 5, None, [], {"$ref": "#/x"}, {"$id": "x"}, {"$schema": "y"}, {"not": {}}, {"if": {}},
+        {"uniqueItems": True}, {"patternProperties": {}}, {"propertyNames": {}}, {"prefixItems": []},
+        {"unevaluatedProperties": False}, {"dependentRequired": {}}, {"contains": {}}, {"multipleOf": 2},
+        {"$dynamicRef": "#x"}, {"items": [{}]}, {"anything": 1}, {"pattern": "(?=a)"}, {"pattern": 5},
+        {"type": "any"}, {"type": []}, {"type": ["null", "null"]}, {"type": 5}, {"required": True},
+        {"required": ["a", "a"]}, {"required": [5]}, {"properties": []}, {"enum": []}, {"minimum": "1"},
+        {"minimum": True}, {"minLength": -1}, {"minLength": 0.5}, {"anyOf": []}, {"anyOf": {}},
+        {"properties": {"a": {"$ref": "#"}}}, {"additionalProperties": {"not": {}}},
+    ]  # fmt: skip
+
+
+@req("JSCH-1", everywhere=True)
+@pytest.mark.parametrize("schema", OTHERS)
+def test_anything_else_is_left_to_the_library(schema: Any) -> None:
+    assert compile_plain(schema) is None
+
+
+@req("JSCH-3", everywhere=True)
+def test_depth_is_bounded() -> None:
+    schema: dict[str, Any] = {}
+    for _ in range(100):
+        schema = {"properties": {"a": schema}}
+    assert compile_plain(schema) is None
+
+
+@req("TOOL-3", everywhere=True)
+@given(VALUES, VALUES)
+def test_the_same_json(one: Any, other: Any) -> None:
+    validator = cast("Any", Draft202012Validator({"const": one}))
+    assert same(one, other) is validator.is_valid(other)
+
+
+@req("JSCH-3", everywhere=True)
+def test_patterns_cost_linear_time() -> None:
+    """A pattern that makes a backtracking matcher run for ages on a short text."""
+    matches = pattern("^(a+)+$")
+    assert not matches("a" * 200_000 + "b")
+    assert matches("aaa")
+    for expression in ("(?=a)", "(a)\\1", "(", "(?<!a)b"):
+        with pytest.raises(ValueError, match="linear time"):
+            pattern(expression)
+
+
+@req("TOOL-3", everywhere=True)
+def test_annotations_make_nothing_wrong() -> None:
+    check = compile_plain(dict.fromkeys(ANNOTATIONS, "anything"))
+    assert check is not None
+    assert check(5) == []
