@@ -1,0 +1,112 @@
+"""`mcprev inspect URL`, and what is said where HTTP is not installed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+
+import pytest
+
+import mcprev
+from api.authors import Everything
+from api.transports import listening
+from mcprev.revisions import DEFAULT, HttpShape, Revision
+from raw_server import Exchange, serve
+from requirements import req
+from running import run
+
+
+async def inspect(*arguments: str) -> tuple[int | None, str, str]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", "from mcprev.cli import main; main()", "inspect", *arguments,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    out, err = await process.communicate()
+    return process.returncode, out.decode(), err.decode()
+
+
+@pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
+@req("NEG-6", "NEG-12", "PAGE-1", at=tuple(row.name for row in DEFAULT))
+def test_a_server_at_a_url_is_inspected(row: Revision) -> None:
+    async def main() -> None:
+        server = mcprev.Server(Everything(), "everything", "1", revisions=[row.name])
+        async with listening(server, sse=True) as origin:
+            url = origin + ("/sse" if row.http is HttpShape.SSE else "/mcp")
+            code, out, err = await inspect(url, "--json")
+            assert (code, err) == (0, "")
+            document = json.loads(out)
+            assert document["revision"] == row.name
+            assert [tool["name"] for tool in document["tools"]] == ["tool0", "tool1", "tool2"]
+            assert document["evidence"]
+
+    run(main())
+
+
+@req("NEG-6", everywhere=True)
+def test_headers_are_sent_and_refusals_told() -> None:
+    async def main() -> None:
+        async def answer(exchange: Exchange) -> None:
+            assert exchange.headers["x-a"] == "b: c"
+            await exchange.respond(401, b"no \x1b[2J entry")
+
+        async with serve(answer) as raw:
+            code, out, err = await inspect("--header", "X-A: b: c", raw.url)
+            assert code == 1
+            assert out == ""
+            assert "HTTP 401" in err
+            assert "\x1b" not in err
+            assert "Traceback" not in err
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--header", "x", "http://127.0.0.1:1/"), "a name, a colon and a value"),
+        (("--header", "a: b", "--", "command"), "for a server at a URL"),
+        (("http://user:secret@host/",), "use a header"),
+    ],
+)
+@req("NEG-6", everywhere=True)
+def test_what_cannot_be_meant_is_refused(arguments: tuple[str, ...], said: str) -> None:
+    async def main() -> None:
+        code, _, err = await inspect(*arguments)
+        assert code == 2
+        assert said in " ".join(err.split())
+        assert "secret" not in err
+
+    run(main())
+
+
+@req("STDIO-11", everywhere=True)
+def test_what_is_missing_is_named_and_nothing_else_needs_it() -> None:
+    """The path over stdio imports no HTTP library; `mcprev.http` without one says what to install."""
+    script = """
+import sys
+sys.modules["aiohttp"] = None
+import mcprev, mcprev.connecting, mcprev.transports.stdio_client
+mcprev.stdio, mcprev.connect, mcprev.Server
+try:
+    mcprev.http
+except ImportError as error:
+    assert isinstance(error, mcprev.McpError)
+    assert "mcprev[http]" in str(error), error
+else:
+    raise SystemExit("there was no error")
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", script], check=True)
+
+
+@req("STDIO-11", everywhere=True)
+def test_connecting_over_a_pipe_imports_no_http() -> None:
+    script = """
+import sys
+import mcprev
+mcprev.stdio, mcprev.connect, mcprev.memory, mcprev.Client
+found = {"aiohttp", "uvicorn", "yarl", "http.client", "mcprev.transports.http_client"} & set(sys.modules)
+assert not found, found
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", script], check=True)

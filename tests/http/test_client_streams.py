@@ -1,0 +1,450 @@
+"""A client's streams: those that answer calls, and the server's own; how each is taken up where it was cut."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+
+import pytest
+
+import mcprev
+from api.authors import Helpful
+from mcprev.errors import ConnectionLost, RequestTimeout
+from mcprev.revisions import DEFAULT, Revision, revision
+from mcprev.wire.sse import encode_message
+from raw_server import Exchange, Reply, connected, numbered, text
+from requirements import E, req
+from running import run, until
+
+LATEST = revision(E)
+RESUMING = [row for row in DEFAULT if row.sse_resume]
+
+
+async def tells(exchange: Exchange, *numbers: int) -> None:
+    """Send log messages with their numbers as event ids."""
+    found = list(numbered(max(numbers) + 1))
+    for number in numbers:
+        await exchange.event(found[number], f"{number}")
+
+
+# -- the server's own stream -----------------------------------------------------------------------------
+
+
+@req("HTTP-10")
+def test_the_servers_own_stream_is_opened_and_read(row: Revision) -> None:
+    async def main() -> None:
+        async def listen(exchange: Exchange) -> None:
+            await exchange.stream()
+            await exchange.event({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+            await exchange.gone.wait()
+
+        async with connected(row, {"GET": listen}, handler=Helpful()) as (client, _, raw):
+            async with client.listen(tools=True) as changes:
+                await until(lambda: bool(raw.asked("GET")))
+                assert await anext(changes) == mcprev.Change(mcprev.Changed.TOOLS)
+            (get,) = raw.asked("GET")
+            assert get.headers["accept"] == "text/event-stream"
+            assert "last-event-id" not in get.headers
+        assert get.gone.is_set() or not raw.open
+
+    run(main())
+
+
+@pytest.mark.parametrize("row", [row for row in DEFAULT if row.handshake][1:], ids=lambda row: row.name)
+@req("HTTP-10", "ELIC-1", at=tuple(row.name for row in RESUMING))
+def test_what_the_server_asks_on_its_own_stream_is_answered(row: Revision) -> None:
+    async def main() -> None:
+        answered = asyncio.Event()
+
+        async def listen(exchange: Exchange) -> None:
+            await exchange.stream()
+            await exchange.event({"jsonrpc": "2.0", "id": "q", "method": "roots/list"})
+            await exchange.gone.wait()
+
+        async def answer(exchange: Exchange) -> None:
+            assert exchange.message["result"]["roots"]
+            answered.set()
+            await exchange.respond(202)
+
+        async with connected(row, {"GET": listen, "answer": answer}, handler=Helpful()):
+            await answered.wait()
+
+    run(main())
+
+
+@req("HTTP-10")
+def test_calls_wait_a_moment_for_the_servers_own_stream(row: Revision) -> None:
+    """What a server says there because of a call is not lost for a stream that comes too late."""
+
+    async def main() -> None:
+        async def listen(exchange: Exchange) -> None:
+            await asyncio.sleep(0.05)
+            assert raw.asked(method="tools/call") == []
+            await exchange.stream()
+            await exchange.gone.wait()
+
+        async with connected(row, {"GET": listen, "tools/call": text("x")}) as (client, _, raw):
+            await client.call_tool("t")
+
+    run(main())
+
+
+@req("HTTP-10")
+def test_calls_do_not_wait_long_for_the_servers_own_stream(
+    row: Revision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcprev.transports.http_connection.OPENING", 0.02)
+
+    async def main() -> None:
+        async def silent(exchange: Exchange) -> None:
+            await exchange.gone.wait()
+
+        async with connected(row, {"GET": silent, "tools/call": text("x")}) as (client, _, raw):
+            await asyncio.gather(*(client.call_tool("t") for _ in range(3)))
+            assert len(raw.asked("GET")) == 1
+
+    run(main())
+
+
+@pytest.mark.parametrize("status", [405, 404, 400, 401, 501, 200])
+@req("HTTP-10", "AMB-3")
+def test_a_server_without_a_stream_is_not_asked_again(row: Revision, status: int) -> None:
+    async def main() -> None:
+        async def refuse(exchange: Exchange) -> None:
+            await exchange.respond(status, b"none", {"Content-Type": "text/plain"})
+
+        async with connected(row, {"GET": refuse, "tools/call": text("x")}) as (client, _, raw):
+            await until(lambda: bool(raw.asked("GET")))
+            for _ in range(5):
+                await client.call_tool("t")
+            assert client.reopened == 0
+        assert len(raw.asked("GET")) == 1
+
+    run(main())
+
+
+@req("HTTP-10", at=E)
+def test_there_is_no_such_stream_in_the_stateless_era() -> None:
+    async def main() -> None:
+        async with connected(LATEST, {"tools/call": text("x")}) as (client, _, raw):
+            await client.call_tool("t")
+        assert {seen.verb for seen in raw.seen} == {"POST"}
+
+    run(main())
+
+
+@req("HTTP-15", "HTTP-18", "HTTP-16")
+def test_the_servers_own_stream_is_taken_up_where_it_was_cut(row: Revision) -> None:
+    """HTTP-15: an event that was not complete is asked for again, one that was is not."""
+    handler = Helpful()
+
+    async def main() -> None:
+        async def listen(exchange: Exchange) -> None:
+            await exchange.stream()
+            last = exchange.headers.get("last-event-id")
+            if last is None:
+                await tells(exchange, 0, 1)
+                await exchange.send(b'id: 2\ndata: {"jsonrpc":"2.0","method":"notifications/mes')
+                await asyncio.sleep(0.01)
+                exchange.cut()
+            elif last == "1":
+                await tells(exchange, 2)
+                await exchange.end()
+            else:
+                assert last == "2"
+                await tells(exchange, 3)
+                await exchange.gone.wait()
+
+        async with connected(row, {"GET": listen}, handler=handler):
+            await until(lambda: len(handler.logs) == 4)
+        assert handler.logs == [("error", number) for number in range(4)]
+
+    run(main())
+
+
+@req("AMB-11", "HTTP-15")
+def test_a_stream_whose_place_is_unknown_begins_anew(row: Revision) -> None:
+    handler = Helpful()
+
+    async def main() -> None:
+        async def listen(exchange: Exchange) -> None:
+            if "last-event-id" in exchange.headers:
+                await exchange.json({"jsonrpc": "2.0", "error": {"code": -32600, "message": "which?"}}, 400)
+                return
+            await exchange.stream()
+            await tells(exchange, len(raw.asked("GET")))
+            if len(raw.asked("GET")) == 1:
+                await exchange.end()
+            else:
+                await exchange.gone.wait()
+
+        async with connected(row, {"GET": listen, "tools/call": text("x")}, handler=handler) as (
+            client,
+            _,
+            raw,
+        ):
+            await until(lambda: len(handler.logs) == 2)
+            await client.call_tool("t")
+            assert client.reopened == 0
+            assert len(raw.asked("GET")) == 3
+
+    run(main())
+
+
+@req("HTTP-29", "HTTP-10")
+def test_a_stream_that_never_holds_is_given_up(row: Revision, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcprev.transports.http_streams.FIRST", 0.001)
+    monkeypatch.setattr("mcprev.transports.http_streams.LONGEST", 0.002)
+
+    async def main() -> None:
+        async def listen(exchange: Exchange) -> None:
+            await exchange.stream()
+            exchange.cut()
+
+        async with connected(row, {"GET": listen, "tools/call": text("x")}) as (client, _, raw):
+            await until(lambda: len(raw.asked("GET")) == 9)
+            await asyncio.sleep(0.05)
+            assert len(raw.asked("GET")) == 9
+            await client.call_tool("t")
+
+    run(main())
+
+
+# -- the streams of calls --------------------------------------------------------------------------------
+
+
+@req("HTTP-15", "HTTP-18")
+@pytest.mark.parametrize("retry", [None, 0, 80])
+def test_a_call_is_polled_for_after_the_server_closed_its_connection(
+    row: Revision, retry: int | None
+) -> None:
+    """HTTP-15, HTTP-18: the primed stream ends; it is asked for again, and not before the time that was given."""
+
+    async def main() -> None:
+        closed: list[float] = []
+
+        async def called(exchange: Exchange) -> None:
+            await exchange.stream()
+            await exchange.prime("p-0", retry)
+            await exchange.end()
+            closed.append(exchange.at)
+            waiting.append(exchange)
+
+        async def polled(exchange: Exchange) -> None:
+            last = exchange.headers.get("last-event-id")
+            if last is None:
+                await exchange.respond(405)
+                return
+            await exchange.stream()
+            await exchange.prime(f"p-{int(last[2:]) + 1}")
+            if last == "p-2":
+                await exchange.event(
+                    {**waiting[0].response, "result": server.complete(text("at last"))}, "p-4"
+                )
+            await exchange.end()
+
+        waiting: list[Exchange] = []
+        async with connected(row, {"tools/call": called, "GET": polled}) as (client, server, raw):
+            result = await client.call_tool("t")
+            assert "at last" in str(result)
+            polls = [get for get in raw.asked("GET") if "last-event-id" in get.headers]
+            assert [poll.headers["last-event-id"] for poll in polls] == ["p-0", "p-1", "p-2"]
+            assert polls[0].at - closed[0] >= (retry or 0) / 1000
+            assert len(raw.asked(method="tools/call")) == 1
+
+    run(main())
+
+
+@req("HTTP-18")
+def test_an_event_without_data_is_no_message(row: Revision) -> None:
+    async def main() -> None:
+        async def called(exchange: Exchange) -> None:
+            await exchange.stream()
+            await exchange.prime("1")
+            await exchange.send(b"data:\n\n:comment\n\nid: 2\n\nevent: other\ndata: {}\n\nretry: 5\n\n")
+            await exchange.event({**exchange.response, "result": server.complete(text("x"))})
+            await exchange.end()
+
+        async with connected(row, {"tools/call": called}) as (client, server, raw):
+            await client.call_tool("t")
+        assert all(post.method for post in raw.asked())
+
+    run(main())
+
+
+@pytest.mark.parametrize("how", ["end", "cut", "half"])
+@req("HTTP-29", "HTTPM-7", "HTTP-8")
+def test_a_stream_that_ends_too_early_fails_its_call_at_once(row: Revision, how: str) -> None:
+    """HTTP-29, HTTPM-7: without an event id there is nothing to go on from, and the call is not sent again."""
+
+    async def main() -> None:
+        async def called(exchange: Exchange) -> None:
+            await exchange.stream()
+            await exchange.event(next(numbered(1)))
+            if how == "half":
+                await exchange.send(b'data: {"jsonrpc":"2.0","id":2,"result":{}')
+            if how == "end":
+                await exchange.end()
+            else:
+                await asyncio.sleep(0.01)
+                exchange.cut()
+
+        async def other(exchange: Exchange) -> None:
+            await release.wait()
+            await exchange.result(server.complete({"prompts": []}))
+
+        release = asyncio.Event()
+        replies: dict[str, Reply] = {"tools/call": called, "prompts/list": other}
+        async with connected(row, replies, timeout=None, total_timeout=None) as (client, server, raw):
+            task = asyncio.create_task(client.list_prompts())
+            with pytest.raises(ConnectionLost) as caught:
+                await client.call_tool("t")
+            assert (caught.value.in_flight, caught.value.retry_safe) == (True, False)
+            assert len(raw.asked(method="tools/call")) == 1
+            assert not task.done()
+            release.set()
+            await task
+
+    run(main(), limit=5)
+
+
+@req("HTTP-15", at=E)
+def test_ids_of_events_mean_nothing_in_the_stateless_era() -> None:
+    async def main() -> None:
+        async def called(exchange: Exchange) -> None:
+            await exchange.stream()
+            await exchange.prime("1", 1)
+            await exchange.end()
+
+        async with connected(LATEST, {"tools/call": called}) as (client, _, raw):
+            with pytest.raises(ConnectionLost):
+                await client.call_tool("t")
+        assert raw.asked("GET") == []
+
+    run(main())
+
+
+@pytest.mark.parametrize("status", [400, 404, 405, 500])
+@req("AMB-11", "HTTP-29", "HTTP-15")
+def test_a_call_whose_stream_cannot_be_taken_up_is_lost(
+    row: Revision, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AMB-11: it is not sent again, for the server has seen it; the session is good for others, unless it is gone."""
+    monkeypatch.setattr("mcprev.transports.http_streams.FIRST", 0.001)
+    monkeypatch.setattr("mcprev.transports.http_streams.LONGEST", 0.002)
+
+    async def main() -> None:
+        async def called(exchange: Exchange) -> None:
+            await exchange.stream()
+            await exchange.prime("1")
+            exchange.cut()
+
+        async def refused(exchange: Exchange) -> None:
+            await exchange.respond(status if "last-event-id" in exchange.headers else 405)
+
+        replies: dict[str, Reply] = {"tools/call": called, "GET": refused, "prompts/list": {"prompts": []}}
+        async with connected(row, replies) as (client, _, raw):
+            with pytest.raises(ConnectionLost) as caught:
+                await client.call_tool("t")
+            assert caught.value.in_flight
+            assert not caught.value.retry_safe
+            assert len(raw.asked(method="tools/call")) == 1
+            await client.list_prompts()
+            assert client.reopened == (1 if status == 404 else 0)
+
+    run(main())
+
+
+@req("HTTP-29", "HTTP-9")
+def test_the_time_of_a_call_bounds_its_polling(row: Revision) -> None:
+    async def main() -> None:
+        async def called(exchange: Exchange) -> None:
+            await exchange.stream()
+            await exchange.prime("1", 2_000_000_000)
+            await exchange.end()
+
+        async with connected(row, {"tools/call": called}) as (client, _, raw):
+            with pytest.raises(RequestTimeout):
+                await client.call_tool("t", timeout=0.05)
+            assert all("last-event-id" not in get.headers for get in raw.asked("GET"))
+            await until(lambda: bool(raw.asked(method="notifications/cancelled")))
+
+    run(main())
+
+
+@req("HTTP-8", "HTTP-7", everywhere=True)
+def test_a_server_that_keeps_the_stream_open_after_the_answer_is_left() -> None:
+    async def main() -> None:
+        async def called(exchange: Exchange) -> None:
+            await exchange.stream()
+            await exchange.event({**exchange.response, "result": server.complete(text("x"))})
+            await exchange.gone.wait()
+
+        async with connected(LATEST, {"tools/call": called}) as (client, server, raw):
+            await client.call_tool("t")
+            await until(raw.asked(method="tools/call")[0].gone.is_set)
+
+    run(main())
+
+
+# -- cutting anywhere ------------------------------------------------------------------------------------
+
+COUNT = 400
+
+
+@req("HTTP-15", "HTTP-16")
+def test_wherever_it_is_cut_a_stream_loses_and_repeats_nothing(row: Revision) -> None:
+    handler = Helpful()
+    chance = random.Random(row.name)  # noqa: S311 - the same cuts in every run
+
+    async def main() -> None:
+        messages = list(numbered(COUNT))
+
+        async def carry(exchange: Exchange, first: int) -> None:
+            """Send what follows, cut in the middle of an event or between two, after a random number of them."""
+            await exchange.stream()
+            wire = b"".join(event(number) for number in range(first, COUNT))
+            if first < COUNT:
+                end = chance.randrange(1, 6000) if first < COUNT - 60 else len(wire)
+                for part in chunks(wire[:end]):
+                    await exchange.send(part)
+                if end < len(wire):
+                    await asyncio.sleep(0)
+                    exchange.cut()
+                    return
+            await exchange.event({**asked[0].response, "result": server.complete(text("x"))}, str(COUNT))
+            await exchange.end()
+
+        def event(number: int) -> bytes:
+            return encode_message(json.dumps(messages[number]).encode(), str(number))
+
+        def chunks(wire: bytes) -> list[bytes]:
+            size = chance.randrange(1, 900)
+            return [wire[start : start + size] for start in range(0, len(wire), size)]
+
+        async def called(exchange: Exchange) -> None:
+            asked.append(exchange)
+            await exchange.stream()
+            await exchange.prime("-1", 0)
+            exchange.cut()
+
+        async def resumed(exchange: Exchange) -> None:
+            last = exchange.headers.get("last-event-id")
+            if last is None:
+                await exchange.respond(405)
+            else:
+                await carry(exchange, int(last) + 1)
+
+        asked: list[Exchange] = []
+        async with connected(row, {"tools/call": called, "GET": resumed}, handler=handler) as (
+            client,
+            server,
+            raw,
+        ):
+            await client.call_tool("t")
+            await until(lambda: len(handler.logs) >= COUNT)
+        assert [data for _, data in handler.logs] == list(range(COUNT))
+        assert len(raw.asked("GET")) > 5
+
+    run(main())

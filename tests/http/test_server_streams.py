@@ -1,0 +1,585 @@
+"""The streams of sessions: what goes where, and how it is taken up again (HTTP-8 to 18, HTTP-32; AMB-3, AMB-11; SUB-1)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from asgi_bridge import Client, Exchange, request
+from mcprev.errors import INVALID_REQUEST
+from mcprev.revisions import Revision, revision
+from mcprev.transports.asgi import AsgiApp
+from mcprev.transports.events import MemoryEvents
+from requirements import B, C, D, req
+from running import run, until
+from served import QUICK, Served, work
+
+Make = Callable[..., AsgiApp]
+LATER = [revision(name) for name in (B, C, D)]
+
+
+def later(test: Any) -> Any:
+    """Run a test at the revisions that have sessions over one endpoint."""
+    return pytest.mark.parametrize("row", LATER, ids=[row.name for row in LATER])(test)
+
+
+def back(client: Client, event_id: str | None) -> Exchange:
+    """Come back for what follows an event."""
+    return client.send("GET", None, {"last-event-id": event_id})
+
+
+@req("HTTP-14", "HTTP-17", "HTTP-18", "HTTP-8", "HTTP-12")
+@later
+def test_a_stream_has_ids_and_begins_as_its_revision_says(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make()).open(row)
+        streams = [await client.call("log").done(), await client.call("log", id_=2).done()]
+        ids = [event.id for stream in streams for event in stream.events]
+        assert None not in ids
+        assert len(set(ids)) == len(ids)
+        for stream in streams:
+            first = stream.events[0]
+            assert (first.data == b"") is row.sse_priming
+            assert [message.get("method", "answer") for message in stream.messages] == [
+                "notifications/message", "answer",
+            ]  # fmt: skip
+            if not row.sse_priming:  # older clients read every event as JSON
+                assert all(event.data for event in stream.events)
+
+    work(test)
+
+
+@req("HTTP-10", "HTTP-11", "HTTP-12", "HTTP-13", "SUB-1", "SUB-8", "HTTP-17")
+@later
+def test_changes_go_on_one_get_stream_and_answers_on_none(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        app = make()
+        client, other = await Client(app).open(row), await Client(app).open(row)
+        first = await client.send("GET").begun()
+        second = await client.send("GET").begun()
+        theirs = await other.send("GET").begun()
+        assert second.headers["content-type"] == "text/event-stream"
+        await client.request("resources/subscribe", {"uri": "a:1"}).done()
+        assert (await client.call("changed").done()).text == "done"
+        assert [message["method"] for message in await second.heard(2)] == [
+            "notifications/tools/list_changed",
+            "notifications/resources/updated",
+        ]
+        assert (await theirs.heard(1))[0]["method"] == "notifications/tools/list_changed"
+        assert first.messages == []
+        second.disconnect()
+        await second.done()
+        await client.call("changed").done()
+        assert len(await first.heard(2)) == 2
+        assert len(second.messages) == 2
+        for stream in (first, theirs):
+            stream.disconnect()
+            await stream.done()
+
+    work(test)
+
+
+@req("HTTP-10", "HTTP-12", "SEC-6")
+@later
+def test_changes_wait_for_a_get_stream_and_say_nothing_twice(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make()).open(row)
+        for _ in range(300):
+            await client.call("changed").done()
+        stream = await client.send("GET").begun()
+        assert [m["method"] for m in await stream.heard(1)] == ["notifications/tools/list_changed"]
+        stream.disconnect()
+        await stream.done()
+
+    work(test)
+
+
+@req("AMB-3", "HTTP-10", "HTTP-1")
+@later
+def test_a_server_may_have_no_get_stream(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make(get_stream=False)).open(row)
+        answer = await client.send("GET").done()
+        assert (answer.status, answer.headers["allow"]) == (405, "POST, DELETE")
+        assert (await client.call("changed").done()).status == 200
+
+    work(test)
+
+
+@req("HTTP-10")
+@later
+@pytest.mark.parametrize("accept", ["application/json", None, "text/html"])
+def test_a_get_has_to_accept_streams(accept: str | None, row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make()).open(row)
+        assert (await client.send("GET", None, {"accept": accept}).done()).status == 406
+
+    work(test)
+
+
+@req("SEC-6", "HTTP-13")
+@later
+def test_a_session_has_no_more_get_streams_than_allowed(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make()).open(row)
+        streams = [await client.send("GET").begun() for _ in range(17)]
+        assert [stream.status for stream in streams] == [200] * 16 + [429]
+        for stream in streams[:16]:
+            stream.disconnect()
+            await stream.done()
+        again = await client.send("GET").begun()
+        assert again.status == 200
+        again.disconnect()
+        await again.done()
+
+    work(test)
+
+
+# -- taking a stream up again ----------------------------------------------------------------------------
+
+
+@req("HTTP-15", "HTTP-16", "HTTP-11", "HTTP-9", "HTTP-14")
+@later
+def test_a_broken_stream_is_taken_up_where_it_broke(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make(defer=QUICK)).open(row)
+        one, two = client.call("hold", {"n": 1}, 1), client.call("hold", {"n": 2}, 2)
+        await one.heard(1)
+        await two.heard(1)
+        place = one.events[-1].id
+        one.disconnect()
+        again = await back(client, place).begun()
+        assert again.status == 200
+        handler.gate.set()
+        await again.done()
+        await two.done()
+        await one.done()
+        # What follows the event, of its own stream and no other, and then the end.
+        assert [message["id"] for message in again.messages] == [1]
+        assert [message.get("id") for message in two.messages] == [None, 2]
+        whole = await back(client, f"{place.split('-')[0]}-0" if place else "").done()
+        assert [message.get("id") for message in whole.messages] == [None, 1]
+        assert [event.id for event in whole.events] == [place, again.events[-1].id]
+
+    work(test)
+
+
+@req("HTTP-15", "HTTP-16", "HTTP-12")
+@later
+def test_a_get_stream_is_taken_up_too(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make(defer=QUICK)).open(row)
+        stream = await client.send("GET").begun()
+        await client.call("changed").done()
+        await stream.heard(1)
+        place = stream.events[-1].id
+        stream.disconnect()
+        await stream.done()
+        await client.call("changed").done()
+        await client.request("resources/subscribe", {"uri": "a:2"}).done()
+        await client.call("changed").done()
+        again = back(client, place)
+        assert [m["method"] for m in await again.heard(2)] == [
+            "notifications/tools/list_changed",
+            "notifications/resources/updated",
+        ]
+        # It goes on where it is read.
+        await client.call("changed").done()
+        await again.heard(4)
+        third = back(client, again.events[1].id)
+        await third.heard(2)
+        assert third.messages == again.messages[2:]
+        await again.begun()
+        await until(again.task.done)
+        third.disconnect()
+        await third.done()
+        again.gone = True
+
+    work(test)
+
+
+@req("HTTP-12", "HTTP-15")
+@later
+def test_a_stream_has_one_reader(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make(defer=QUICK)).open(row)
+        first = client.call("hold")
+        await first.heard(1)
+        second = await back(client, first.events[-1].id).begun()
+        handler.gate.set()
+        await second.done()
+        first.gone = True
+        await first.done()
+        assert [message.get("id") for message in first.messages] == [None]
+        assert second.answers[0]["id"] == 1
+
+    work(test)
+
+
+@req("AMB-11", "HTTP-16", "HTTP-22")
+@later
+@pytest.mark.parametrize("event_id", ["", "x", "1", "99-1", "1-99", "-1-1", "1-1-1", "1-" + "9" * 50])
+def test_an_unknown_event_is_refused_and_the_session_lives(event_id: str, row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make()).open(row)
+        await client.call("log").done()
+        answer = await back(client, event_id).done()
+        assert (answer.status, answer.json["error"]["code"]) == (400, INVALID_REQUEST)
+        assert (await client.request("ping").done()).result == {}
+
+    work(test)
+
+
+@req("AMB-11", "HTTP-16", "HTTP-28")
+@later
+def test_nobody_gets_the_events_of_another_session(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        app = make()
+        mine, yours = await Client(app).open(row), await Client(app).open(row)
+        stream = await mine.call("log", {"secret": 1}).done()
+        assert (await back(yours, stream.events[0].id).done()).status == 400
+        await yours.call("log").done()
+        found = await back(yours, "1-0").done()
+        assert found.messages[-1]["id"] == 1
+        assert b"secret" not in found.body
+
+    work(test)
+
+
+@req("AMB-11", "HTTP-16")
+@later
+def test_a_gap_is_refused_instead_of_being_passed_over(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make(events=MemoryEvents(events=2))).open(row)
+        first = await client.call("log", id_=1).done()
+        second = await client.call("log", id_=2).done()
+        assert (await back(client, f"{1}-0").done()).status == 400
+        assert (await back(client, second.events[-2].id).done()).messages == second.messages[-1:]
+        # Who has everything misses nothing.
+        assert (await back(client, first.events[-1].id).done()).messages == []
+
+    work(test)
+
+
+@req("AMB-11", "HTTP-14")
+@later
+def test_a_server_that_keeps_nothing_gives_no_ids(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make(events=None)).open(row)
+        stream = await client.call("log").done()
+        assert all(event.id is None and event.data for event in stream.events)
+        assert (await back(client, "1-0").done()).status == 400
+        running = client.call("hang_up")
+        await running.heard(1)
+        assert handler.notes == [False, False]
+        handler.gate.set()
+        assert (await running.done()).text == "come back"
+
+    work(test)
+
+
+class SlowEvents(MemoryEvents):
+    """A store that takes its time to find what was sent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = asyncio.Event()
+        self.go = asyncio.Event()
+
+    async def after(
+        self, session: str, stream: int, number: int, last: int, /
+    ) -> Sequence[tuple[int, bytes]] | None:
+        self.asked.set()
+        await self.go.wait()
+        return await super().after(session, stream, number, last)
+
+
+@req("HTTP-15", "HTTP-12")
+@later
+def test_what_is_sent_while_a_store_looks_is_not_lost(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        store = SlowEvents()
+        client = await Client(make(defer=QUICK, events=store)).open(row)
+        first = client.call("hold")
+        await first.heard(1)
+        first.disconnect()
+        again = back(client, f"{first.events[-1].id}".replace("-1", "-0"))
+        await store.asked.wait()
+        handler.gate.set()
+        await until(lambda: handler.running == 0)
+        await first.done()
+        store.go.set()
+        await again.done()
+        assert [message.get("id") for message in again.messages] == [None, 1]
+
+    work(test)
+
+
+@req("HTTP-14", "SEC-6", everywhere=True)
+def test_memory_keeps_the_latest_within_its_bounds() -> None:
+    async def test() -> None:
+        store = MemoryEvents(events=10, session_bytes=100, total_bytes=150)
+        for number in range(1, 31):
+            store.append("a", 1, number, b"x")
+        assert store.size == 10
+        assert await store.after("a", 1, 20, 30) is not None
+        assert await store.after("a", 1, 19, 30) is None
+        store.append("a", 1, 31, b"y" * 99)
+        assert store.size == 100
+        store.append("a", 1, 32, b"z" * 120)  # the latest may be larger than what is kept
+        assert (store.size, await store.after("a", 1, 31, 32)) == (120, [(32, b"z" * 120)])
+        store.append("b", 1, 1, b"b" * 60)  # what is older of all has to go
+        assert (store.size, await store.after("a", 1, 31, 32)) == (60, None)
+        store.discard("b")
+        store.discard("unknown")
+        assert store.size == 0
+
+    run(test())
+
+
+# -- asking a client to come back ------------------------------------------------------------------------
+
+
+@req("HTTP-17", "HTTP-18", "HTTP-15", at=D)
+@pytest.mark.parametrize("option", [None, False])
+def test_a_handler_can_have_its_client_hang_up_and_come_back(option: bool | None) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make(json_response=option)).open(revision(D))
+        polled = client.call("hang_up", {"retry": 0.5})
+        await until(lambda: polled.complete)
+        assert [(event.id is None, event.data, event.retry) for event in polled.events] == [
+            (False, b"", None),
+            (True, b"", 500),
+        ]
+        again = back(client, polled.events[0].id)
+        assert (await again.heard(1))[0]["params"]["data"] == "afterwards"
+        assert handler.notes == [True, False]
+        handler.gate.set()
+        assert (await again.done()).answers[0]["result"]["content"][0]["text"] == "come back"
+        await polled.done()
+
+    work(test)
+
+
+@req("HTTP-17")
+@pytest.mark.parametrize("row", [revision(B), revision(C)], ids=[B, C])
+def test_clients_that_do_not_know_how_to_come_back_are_not_sent_away(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make()).open(row)
+        running = client.call("hang_up", {"retry": 0.5})
+        await running.heard(1)
+        assert handler.notes == [False, False]
+        handler.gate.set()
+        assert (await running.done()).text == "come back"
+        assert all(event.retry is None for event in running.events)
+
+    work(test)
+
+
+@req("HTTP-17", at=D)
+def test_nothing_is_closed_where_answers_are_json() -> None:
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make(json_response=True)).open(revision(D))
+        running = client.call("hang_up")
+        await until(lambda: len(handler.notes) == 2)
+        handler.gate.set()
+        assert ((await running.done()).text, handler.notes) == ("come back", [False, False])
+
+    work(test)
+
+
+# -- asking a client -------------------------------------------------------------------------------------
+
+
+def answer_roots(client: Client, asked: Any) -> Exchange:
+    return client.post({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": [{"uri": "file:///x"}]}})
+
+
+@req("HTTP-12", "HTTP-8", "MRTR-11")
+@later
+def test_a_client_is_asked_on_the_stream_of_its_request(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make()).open(row, roots={})
+        listening = await client.send("GET").begun()
+        running = client.call("tries")
+        (asked,) = await running.heard(1)
+        assert asked["method"] == "roots/list"
+        assert (await answer_roots(client, asked).done()).status == 202
+        assert (await running.done()).text == "['file:///x']"
+        assert listening.messages == []
+        listening.disconnect()
+        await listening.done()
+
+    work(test)
+
+
+@req("HTTP-32", "HTTP-12")
+@later
+def test_where_answers_are_json_a_client_is_asked_on_its_get_stream_or_not_at_all(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make(json_response=True)).open(row, roots={})
+        assert (await client.call("tries").done()).text == "LocalProtocolError"
+        listening = await client.send("GET").begun()
+        running = client.call("tries")
+        (asked,) = await listening.heard(1)
+        assert asked["method"] == "roots/list"
+        await answer_roots(client, asked).done()
+        assert (await running.done()).json["result"]["content"][0]["text"] == "['file:///x']"
+        listening.disconnect()
+        await listening.done()
+
+    work(test)
+
+
+@req("HTTP-32", "HTTP-12")
+@later
+def test_what_is_said_on_the_way_to_json_is_told_who_listens_and_kept_for_nobody(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make(json_response=True)).open(row)
+        await client.call("log").done()
+        listening = await client.send("GET").begun()
+        await client.call("log", id_=2).done()
+        await client.call("changed", id_=3).done()
+        methods = [message["method"] for message in await listening.heard(2)]
+        assert methods == ["notifications/message", "notifications/tools/list_changed"]
+        listening.disconnect()
+        await listening.done()
+
+    work(test)
+
+
+@req("HTTP-9", "HTTP-15", "HTTP-12")
+@later
+def test_a_client_that_comes_back_finds_what_it_was_asked(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make(defer=QUICK)).open(row, roots={})
+        running = client.call("tries")
+        (asked,) = await running.heard(1)
+        running.disconnect()
+        again = back(client, f"{running.events[-1].id}".split("-")[0] + "-0")
+        assert await again.heard(1) == [asked]
+        await answer_roots(client, asked).done()
+        assert (await again.done()).answers[0]["id"] == 1
+        await running.done()
+
+    work(test)
+
+
+@req("HTTP-24", "HTTP-12")
+@later
+def test_the_end_of_a_session_ends_the_waiting_for_its_client(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make()).open(row, roots={})
+        running = client.call("tries")
+        await running.heard(1)
+        await client.send("DELETE").done()
+        await running.done()
+        assert running.complete
+        assert running.answers == [] or "result" not in running.answers[0]
+
+    work(test)
+
+
+@req("HTTP-12", "BASE-6")
+@later
+def test_a_broken_answer_ends_the_waiting_for_a_good_one(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make()).open(row, roots={})
+        running = client.call("tries")
+        (asked,) = await running.heard(1)
+        broken = await client.post(
+            {"jsonrpc": "2.0", "id": asked["id"], "error": {"code": "x", "message": "y"}}
+        ).done()
+        assert broken.status == 400
+        assert (await running.done()).text == "RemoteProtocolError"
+
+    work(test)
+
+
+# -- slow readers ----------------------------------------------------------------------------------------
+
+
+@req("SEC-6", "STDIO-9", everywhere=True)
+def test_a_handler_waits_for_a_slow_reader() -> None:
+    async def test(handler: Served, make: Make) -> None:
+        for row in (*LATER, revision("2026-07-28")):
+            handler.notes.clear()
+            client = await Client(make(events=None)).open(row)
+            running = client.call("flood", **({} if row.handshake else {"logLevel": "debug"}))
+            running.reading.clear()
+            for _ in range(50):
+                await asyncio.sleep(0)
+            sent = len(handler.notes)
+            assert 0 < sent < 200
+            running.reading.set()
+            assert len((await running.done()).messages) == 2001
+
+    work(test)
+
+
+@req("SEC-6", "HTTP-15")
+@later
+def test_a_get_stream_that_is_not_read_is_let_go_and_can_be_taken_up(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        kept = MemoryEvents()
+        client = await Client(make(defer=QUICK, events=kept)).open(row)
+        uri = "a:" + "x" * 10_000
+        await client.request("resources/subscribe", {"uri": uri}).done()
+        stream = await client.send("GET").begun()
+        stream.reading.clear()
+        stream.gone = True
+        told = 0
+        while not stream.task.done() and told < 1000:
+            told += 1
+            client.app.server.changed("resource", uri)
+            await asyncio.sleep(0)
+        await stream.done()
+        assert told < 1000
+        assert kept.size <= 1024 * 1024
+        assert (await client.request("ping").done()).result == {}
+
+    work(test)
+
+
+@req("HTTP-8", "ERR-8", "HTTP-6")
+@later
+def test_a_task_of_the_http_server_that_is_cancelled_leaves_nothing_behind(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make()).open(row)
+        running = client.call("hold")
+        await running.heard(1)
+        running.task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running.task
+        session = client.app.hosting.sessions.find(client.session["mcp-session-id"], None)
+        assert session is not None
+        assert session.side.link.inbound == {}
+        assert (session.exchanges, handler.running) == (set(), 0)
+        assert (await client.call("echo").done()).status == 200
+
+    work(test)
+
+
+@req("LIFE-16")
+@later
+def test_a_server_that_stops_lets_handlers_finish_and_then_ends_everything(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        app = make(defer=QUICK)
+        client = await Client(app).open(row)
+        listening = await client.send("GET").begun()
+        good, stuck = client.call("hold", {}, 1), client.call("quiet", {}, 2)
+        await until(lambda: handler.running == 2)
+        closing = asyncio.ensure_future(app.aclose())
+        await asyncio.sleep(0)
+        assert (await client.post(request("ping")).done()).status == 503
+        handler.gate.set()
+        await closing
+        assert (await good.done()).answers[0]["id"] == 1
+        assert (await stuck.done()).text == "quiet"
+        await listening.done()
+        assert listening.complete
+
+    work(test)

@@ -1,0 +1,131 @@
+"""The server that the HTTP tests talk to: tools that are slow, talk, ask, let their clients hang up, or never end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+import mcprev
+from api.authors import Everything, text
+from mcprev.transports.asgi import AsgiApp
+from mcprev_types.latest import models as m
+from running import run
+
+QUICK = 0.02
+"""Seconds after which an answer becomes a stream, for tests that wait for that."""
+REGION = m.ToolInputSchema.from_wire(
+    {
+        "type": "object",
+        "properties": {
+            "region": {"type": "string", "x-mcp-header": "Region"},
+            "size": {"type": "integer", "x-mcp-header": "Size"},
+        },
+    }
+)
+
+
+class Served(Everything):
+    """What `Everything` does, and what matters over HTTP only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Event()
+        self.notes: list[Any] = []
+        self.tools: list[m.Tool] = [m.Tool(name="region", input_schema=REGION)]
+        self.running = 0
+        self.lists = 0
+
+    async def list_tools(self, ctx: mcprev.Context, params: m.PaginatedRequestParams) -> m.ListToolsResult:
+        self.lists += 1
+        return m.ListToolsResult(tools=self.tools)
+
+    async def do_region(self, ctx: mcprev.Context, params: Any) -> m.CallToolResult:
+        return text(params.arguments)
+
+    async def do_hold(self, ctx: mcprev.Context, params: Any) -> m.CallToolResult:
+        """Say something, then wait for the gate."""
+        self.running += 1
+        try:
+            await ctx.log("error", {"holding": params.arguments})
+            await self.gate.wait()
+        finally:
+            self.running -= 1
+        return text(params.arguments)
+
+    async def do_quiet(self, ctx: mcprev.Context, params: Any) -> m.CallToolResult:
+        """Wait for the gate without a word."""
+        self.running += 1
+        try:
+            await self.gate.wait()
+        finally:
+            self.running -= 1
+        return text("quiet")
+
+    async def do_stubborn(self, ctx: mcprev.Context, params: Any) -> m.CallToolResult:
+        """End well although it was cancelled."""
+        self.started.set()
+        try:
+            await self.gate.wait()
+        except asyncio.CancelledError:
+            self.stopped.set()
+        return text("stubborn")
+
+    async def do_hang_up(self, ctx: mcprev.Context, params: m.CallToolRequestParams) -> m.CallToolResult:
+        """Let the client hang up, then wait for the gate."""
+        self.notes.append(await ctx.close_stream(retry=(params.arguments or {}).get("retry")))
+        self.notes.append(await ctx.close_stream())
+        await ctx.log("error", "afterwards")
+        await self.gate.wait()
+        return text("come back")
+
+    async def do_flood(self, ctx: mcprev.Context, params: Any) -> m.CallToolResult:
+        """Say a great deal."""
+        for number in range(2000):
+            await ctx.log("error", "x" * 1000)
+            self.notes.append(number)
+        return text("flood")
+
+    async def do_whose(self, ctx: mcprev.Context, params: Any) -> m.CallToolResult:
+        return text(ctx.principal)
+
+    async def do_tries(self, ctx: mcprev.Context, params: Any) -> m.CallToolResult:
+        """Ask, and tell what came of it."""
+        try:
+            found = await ctx.ask("roots", m.ListRootsRequest())
+        except mcprev.McpError as error:
+            return text(type(error).__name__)
+        return text([root.uri for root in found.roots])
+
+
+def who(scope: Mapping[str, Any]) -> str | None:
+    """Who sends a request, as a header has it: stands for an authentication."""
+    pairs: list[tuple[bytes, bytes]] = scope["headers"]
+    return dict(pairs).get(b"who", b"").decode() or None
+
+
+def work(
+    test: Callable[[Served, Callable[..., AsgiApp]], Any],
+    *,
+    run: Callable[[Coroutine[Any, Any, None]], object] = run,
+    **server_options: Any,
+) -> None:
+    """Run a test with a handler and a way to make apps of its server, which are closed in the end."""
+
+    async def main() -> None:
+        handler = Served()
+        server = mcprev.Server(handler, "served", "1", **server_options)
+        apps: list[AsgiApp] = []
+
+        def make(**options: Any) -> AsgiApp:
+            apps.append(server.asgi(**options))
+            return apps[-1]
+
+        try:
+            await test(handler, make)
+        finally:
+            handler.gate.set()
+            for app in apps:
+                await app.aclose()
+
+    run(main())
