@@ -1,0 +1,147 @@
+"""The client that the official conformance suite starts, on the public API alone: one process for each scenario.
+
+The suite names scenario and revision in the environment and appends the server's URL to the command.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+import mcprev
+from mcprev.revisions import DEFAULT, revision
+from mcprev_types.latest import models as m
+
+Scenario: TypeAlias = Callable[[mcprev.Client], Awaitable[None]]
+TIMEOUT: Final = 20.0
+SAMPLES: Final[Mapping[str, object]] = {"string": "text", "integer": 1, "number": 1.5, "boolean": True}
+
+
+class Person(mcprev.ClientHandler):
+    """Accepts whatever it is asked, with the defaults where there are any."""
+
+    async def elicit(self, ctx: mcprev.ClientContext, params: m.ElicitRequestParams) -> m.ElicitResult:
+        asked = params.to_wire().get("requestedSchema", {}).get("properties", {})
+        filled = {name: filling(schema) for name, schema in asked.items()}
+        return m.ElicitResult.from_wire({"action": "accept", "content": filled})
+
+    async def create_message(
+        self, ctx: mcprev.ClientContext, params: m.CreateMessageRequestParams
+    ) -> m.CreateMessageResult:
+        return m.CreateMessageResult(role="assistant", model="none", content=m.TextContent(text="Paris"))
+
+    async def list_roots(self, ctx: mcprev.ClientContext, params: Any) -> m.ListRootsResult:
+        return m.ListRootsResult(roots=[m.Root(uri="file:///workspace", name="workspace")])
+
+
+def filling(schema: Mapping[str, Any]) -> object:
+    """What to write into a field."""
+    if "default" in schema:
+        return schema["default"]
+    choices = schema.get("enum") or [choice["const"] for choice in schema.get("oneOf", ())]
+    return choices[0] if choices else SAMPLES.get(schema["type"], [])
+
+
+async def use_everything(client: mcprev.Client) -> None:
+    """List what there is, and use each thing once."""
+    tools = [tool async for tool in client.tools()]
+    for tool in tools:
+        properties = tool.input_schema.to_wire().get("properties", {})
+        await client.call_tool(tool.name, {name: filling(schema) for name, schema in properties.items()})
+
+
+async def list_tools(client: mcprev.Client) -> None:
+    """Only list the tools."""
+    assert [tool async for tool in client.tools()]
+
+
+async def ask_anyway(client: mcprev.Client) -> None:
+    """Ask for the tools of a server that has not declared any."""
+    await client.raw("tools/list")
+
+
+async def add_numbers(client: mcprev.Client) -> None:
+    """Call the one tool there is."""
+    assert [tool.name async for tool in client.tools()] == ["add_numbers"]
+    await client.call_tool("add_numbers", {"a": 5, "b": 3})
+
+
+async def fill_in_defaults(client: mcprev.Client) -> None:
+    """The tool asks while it runs."""
+    await client.call_tool("test_client_elicitation_defaults", {})
+
+
+async def reconnect(client: mcprev.Client) -> None:
+    """The stream is closed while the tool runs."""
+    await client.call_tool("test_reconnection", {})
+
+
+async def keep_state(client: mcprev.Client) -> None:
+    """Tools that ask, with and without a state; one between them that has nothing to do with it."""
+    for name in ("echo_state", "unrelated", "no_state", "no_result_type"):
+        await client.call_tool(f"test_mrtr_{name}", {})
+
+
+async def use_all_methods(client: mcprev.Client) -> None:
+    """Every method that has routing headers."""
+    for tool in [tool async for tool in client.tools()]:
+        await client.call_tool(tool.name, {})
+    for resource in [resource async for resource in client.resources()]:
+        await client.read_resource(resource.uri)
+    for prompt in [prompt async for prompt in client.prompts()]:
+        await client.get_prompt(prompt.name, {})
+
+
+async def replay(client: mcprev.Client) -> None:
+    """Call what the context says."""
+    await list_tools(client)
+    for call in json.loads(os.environ["MCP_CONFORMANCE_CONTEXT"])["toolCalls"]:
+        await client.call_tool(call["name"], call["arguments"])
+
+
+async def echo_schema(client: mcprev.Client) -> None:
+    """Send a schema back as it came."""
+    tools = {tool.name: tool async for tool in client.tools()}
+    schema = tools["json_schema_2020_12_tool"].input_schema.to_wire()
+    await client.call_tool("json_schema_echo", {"schema": schema})
+
+
+SCENARIOS: Final[Mapping[str, Scenario]] = {
+    "initialize": ask_anyway,
+    "tools_call": add_numbers,
+    "elicitation-sep1034-client-defaults": fill_in_defaults,
+    "sse-retry": reconnect,
+    "request-metadata": ask_anyway,
+    "sep-2322-client-request-state": keep_state,
+    "http-standard-headers": use_all_methods,
+    "http-custom-headers": replay,
+    "http-invalid-tool-headers": use_everything,
+    "json-schema-ref-no-deref": list_tools,
+    "json-schema-2020-12-preservation": echo_schema,
+}
+
+
+async def main(url: str) -> None:
+    """Run the scenario, within a bound."""
+    scenario = SCENARIOS[os.environ["MCP_CONFORMANCE_SCENARIO"]]
+    version = os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"]
+    names = [row.name for row in DEFAULT if row.era is revision(version).era]
+    async with (
+        asyncio.timeout(TIMEOUT),
+        mcprev.connect(
+            mcprev.http(url),
+            handler=Person(),
+            name="mcprev-conformance-client",
+            version="1.0",
+            revisions=names[: names.index(version) + 1],
+        ) as client,
+    ):
+        await scenario(client)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))

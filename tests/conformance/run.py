@@ -1,0 +1,351 @@
+"""Runs the official conformance suite against the fixtures and judges by what it wrote, not by what it prints.
+
+    python tests/conformance/run.py [--leg server|client] [--only SCENARIO] [--keep DIR]
+
+A scenario counts as passed when at least one check of its own succeeded, none failed or warned, and a client ended
+as it should. The suite takes silence, dead peers and misspelt names for success; here whatever is missing fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import shutil
+import socket
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+HERE: Final = Path(__file__).parent
+SUITE: Final = HERE / "node_modules" / ".bin" / "conformance"
+NODES: Final = (HERE / "node_modules").glob("node-linux-*/bin")
+AT_ONCE: Final = 3
+"""Processes of the suite at a time; it mostly waits."""
+BOUND: Final = 60.0
+"""Seconds that one run of the suite may take."""
+SCHEMA_ONLY: Final = "wire-schema-valid"
+"""A check that succeeds where nothing was said."""
+MAY_FAIL: Final = frozenset({"http-invalid-tool-headers"})
+"""Client scenarios in which the client may end with an error."""
+SERVER: Final = {"2025-11-25": 33, "2026-07-28": 40}
+"""The revisions whose server scenarios run as the suite means them, and how many there are."""
+FROZEN: Final = ("2025-11-25", "2026-07-28")
+"""The revisions of which there is a frozen set of required scenarios."""
+PINNED: Final = {"2025-06-18": "2025-06-18", "2025-03-26": "2025-03-26", "2024-11-05": "2025-03-26"}
+"""The wires that the suite never asks for by itself, and the revision that it is to judge them by."""
+OLD: Final = ("2025-03-26", "2025-06-18")
+"""The revisions whose scenarios those wires get."""
+PINNED_COUNT: Final = 27
+TASKS: Final = 10
+CLIENT: Final = {"2025-03-26": 0, "2025-06-18": 2, "2025-11-25": 5, "2026-07-28": 8}
+"""Client scenarios without authorization that a revision has."""
+FORCED: Final = {"2025-03-26": ("tools_call",)}
+"""Client scenarios that also make sense at a revision that the suite does not list them for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One scenario on one wire."""
+
+    leg: str
+    scenario: str
+    wire: str
+    """The revision that is spoken."""
+    judged: str | None = None
+    """The revision the suite is told, where it is not its own choice."""
+    forced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a case ended."""
+
+    case: Case
+    why: str | None
+    """What is wrong; None for a pass."""
+    checks: int
+
+
+def judge(case: Case, code: int, checks: Iterable[Mapping[str, str]]) -> Verdict:
+    """Whether a case passed, from what the suite wrote."""
+    found = list(checks)
+    own = [check for check in found if check["id"] != SCHEMA_ONLY]
+    bad = [check for check in found if check["status"] in ("FAILURE", "WARNING")]
+    good = [check for check in own if check["status"] == "SUCCESS"]
+    why = None
+    if bad:
+        why = "; ".join(f"{check['id']}: {_reason(check)}" for check in bad)
+    elif not good:
+        why = "nothing was judged"
+    elif code and case.leg == "client" and case.scenario not in MAY_FAIL:
+        why = f"the client ended with {code}"
+    return Verdict(case, why, len(good))
+
+
+def _reason(check: Mapping[str, str]) -> str:
+    return str(check.get("errorMessage") or check.get("details") or check.get("description"))[:400]
+
+
+def expected() -> dict[str, dict[str, str]]:
+    """The scenarios that are known not to pass, by leg, with the reason for each."""
+    return tomllib.loads((HERE / "expected.toml").read_text(encoding="utf-8"))
+
+
+def compare(verdicts: Iterable[Verdict], known: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """What differs from what is expected: new failures, passes still listed, and entries for nothing."""
+    problems: list[str] = []
+    used: set[tuple[str, str]] = set()
+    for verdict in verdicts:
+        case = verdict.case
+        names = (f"{case.scenario}@{case.wire}", case.scenario)
+        entry = next((name for name in names if name in known.get(case.leg, {})), None)
+        if entry is not None:
+            used.add((case.leg, entry))
+        if verdict.why is None and entry is not None:
+            problems.append(f"{case.leg} {names[0]} passes, but '{entry}' is listed in expected.toml")
+        elif verdict.why is not None and entry is None:
+            problems.append(f"{case.leg} {names[0]}: {verdict.why}")
+    listed = {(leg, name) for leg, names in known.items() for name in names}
+    problems += [
+        f"expected.toml lists {leg} '{name}', which was not run" for leg, name in sorted(listed - used)
+    ]
+    return problems
+
+
+# -- running -----------------------------------------------------------------------------------------------
+
+
+class Suite:
+    """Runs the suite's command, a few at a time."""
+
+    def __init__(self, results: Path) -> None:
+        self._results = results
+        self._turn = asyncio.Semaphore(AT_ONCE)
+        node = next(iter(NODES), None)
+        if node is None or not SUITE.exists():
+            raise SystemExit("the suite is not installed: run `make conformance`")
+        self._env = {**os.environ, "PATH": f"{node}:{os.environ['PATH']}", "NO_COLOR": "1"}
+
+    async def run(self, *arguments: str) -> tuple[int, str]:
+        """Run a command of the suite. Gives its exit code and what it printed."""
+        process = await asyncio.create_subprocess_exec(
+            str(SUITE),
+            *arguments,
+            env=self._env,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        try:
+            async with asyncio.timeout(BOUND):
+                out, _ = await process.communicate()
+        except TimeoutError:
+            process.kill()
+            out, _ = await process.communicate()
+        return process.returncode or 0, out.decode(errors="replace")
+
+    async def scenarios(self, *arguments: str) -> list[str]:
+        """The scenarios of a selection."""
+        _, out = await self.run("list", *arguments)
+        return [name for name in re.findall(r"^  - (\S+)", out, re.MULTILINE) if not name.startswith("auth/")]
+
+    async def case(self, case: Case, *arguments: str) -> Verdict:
+        """Run one case and judge it."""
+        async with self._turn:
+            place = Path(tempfile.mkdtemp(prefix=f"{case.scenario.replace('/', '-')}-", dir=self._results))
+            version = () if case.judged is None else ("--spec-version", case.judged)
+            force = ("--force",) if case.forced else ()
+            code, out = await self.run(
+                case.leg, *arguments, "--scenario", case.scenario, *version, *force, "-o", str(place)
+            )
+        return judge(case, code, _written(place, out))
+
+    async def together(self, cases: list[Case], url: str) -> list[Verdict]:
+        """Run all server scenarios of a revision in one go, and judge each by itself."""
+        if not cases:
+            return []
+        wire = cases[0].wire
+        place = Path(tempfile.mkdtemp(prefix=f"{wire}-", dir=self._results))
+        _, out = await self.run(
+            "server", "--url", url, "--suite", "all", "--spec-version", wire, "-o", str(place)
+        )
+        checks = {case.scenario: _written(place, out, f"server-{case.scenario}-2*") for case in cases}
+        return [judge(case, 0, checks[case.scenario]) for case in cases]
+
+
+async def _listens(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+def _written(place: Path, out: str, folder: str = "*") -> list[Mapping[str, str]]:
+    """The checks that the suite wrote; what it printed is kept beside them."""
+    (place / "output.txt").write_text(out, encoding="utf-8")
+    paths = place.glob(f"{folder}/checks.json")
+    return [check for path in paths for check in json.loads(path.read_text(encoding="utf-8"))]
+
+
+class Fixture:
+    """The fixture server, on a free port, for as long as it is needed."""
+
+    def __init__(self, newest: str | None = None) -> None:
+        self._newest = newest
+        self._process: asyncio.subprocess.Process | None = None
+        self.url = ""
+
+    async def __aenter__(self) -> Self:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        newest = () if self._newest is None else ("--newest", self._newest)
+        command = (sys.executable, str(HERE / "server.py"), "--port", str(port), *newest)
+        self._process = await asyncio.create_subprocess_exec(*command)
+        self.url = f"http://localhost:{port}/mcp"
+        async with asyncio.timeout(BOUND):
+            while not await _listens(port):
+                if self._process.returncode is not None:
+                    raise SystemExit("the fixture server could not be started")
+                await asyncio.sleep(0.05)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        assert self._process is not None
+        if self._process.returncode is None:
+            self._process.terminate()
+        await self._process.wait()
+
+
+async def server_leg(suite: Suite, only: str | None) -> list[Verdict]:
+    """Everything that is asked of a server."""
+    async with Fixture() as free:
+        verdicts: list[Verdict] = []
+        for wire, count in SERVER.items():
+            names = await suite.scenarios("--server", "--spec-version", wire)
+            assert len(names) == count, f"the suite has {len(names)} server scenarios at {wire}, not {count}"
+            wanted = [name for name in names if only in (None, name)]
+            verdicts += await suite.together([Case("server", name, wire, wire) for name in wanted], free.url)
+        tasks = [name for name in await suite.scenarios("--server") if name.startswith("tasks-")]
+        assert len(tasks) == TASKS, f"the suite has {len(tasks)} scenarios for tasks, not {TASKS}"
+        cases = [Case("server", name, "2026-07-28") for name in tasks]
+        verdicts += await _run(suite, cases, only, "--url", free.url)
+        if only is None:
+            verdicts += [await _frozen(suite, free.url, revision) for revision in FROZEN]
+    names = [name for wire in OLD for name in await suite.scenarios("--server", "--spec-version", wire)]
+    pinned = sorted(set(names))
+    assert len(pinned) == PINNED_COUNT, f"the suite has {len(pinned)} scenarios for older wires"
+    for wire, judged in PINNED.items():
+        async with Fixture(wire) as old:
+            cases = [Case("server", name, wire, judged, forced=True) for name in pinned]
+            verdicts += await _run(suite, cases, only, "--url", old.url)
+    return verdicts
+
+
+async def _frozen(suite: Suite, url: str, revision: str) -> Verdict:
+    """A frozen set of requirements, as a whole and by the suite's own judgement."""
+    code, out = await suite.run("server", "--url", url, "--requirements", revision)
+    why = None if code == 0 else f"exit code {code}: {out[-300:]}"
+    return Verdict(Case("server", "(frozen set)", revision), why, 1)
+
+
+async def client_leg(suite: Suite, only: str | None) -> list[Verdict]:
+    """Everything that is asked of a client, but for authorization."""
+    cases: list[Case] = []
+    for wire, count in CLIENT.items():
+        names = await suite.scenarios("--client", "--spec-version", wire)
+        assert len(names) == count, f"the suite has {len(names)} client scenarios at {wire}, not {count}"
+        cases += [Case("client", name, wire, wire) for name in names]
+        cases += [Case("client", name, wire, wire, forced=True) for name in FORCED.get(wire, ())]
+    return await _run(suite, cases, only, "--command", f"{sys.executable} {HERE / 'client.py'}")
+
+
+async def _run(suite: Suite, cases: Iterable[Case], only: str | None, *arguments: str) -> list[Verdict]:
+    """Run cases, a few at a time, and say how far it is where somebody looks."""
+    found: list[Verdict] = []
+    wanted = [case for case in cases if only is None or case.scenario == only]
+    for done in asyncio.as_completed([suite.case(case, *arguments) for case in wanted]):
+        found.append(await done)
+        if sys.stderr.isatty():
+            line = f"\r{len(found)}/{len(wanted)} {found[-1].case.scenario:50.50}"
+            print(line, end="", file=sys.stderr)  # noqa: T201
+    return found
+
+
+# -- the table ---------------------------------------------------------------------------------------------
+
+
+def table(verdicts: Iterable[Verdict], known: Mapping[str, Mapping[str, str]]) -> str:
+    """Revision by scenario, for each leg."""
+    lines: list[str] = []
+    for leg in ("server", "client"):
+        mine = [verdict for verdict in verdicts if verdict.case.leg == leg]
+        if not mine:
+            continue
+        wires = sorted({verdict.case.wire for verdict in mine})
+        lines.append(f"{leg:50} {'  '.join(wires)}")
+        for scenario in sorted({verdict.case.scenario for verdict in mine}):
+            cells = [_cell(mine, scenario, wire, known.get(leg, {})) for wire in wires]
+            lines.append(f"  {scenario:48} {'  '.join(f'{cell:>10}' for cell in cells)}".rstrip())
+        passed = [sum(v.why is None for v in mine if v.case.wire == wire) for wire in wires]
+        of = [sum(v.case.wire == wire for v in mine) for wire in wires]
+        counts = [f"{good}/{all_}" for good, all_ in zip(passed, of, strict=True)]
+        lines.append(f"  {'passed':48} {'  '.join(f'{count:>10}' for count in counts)}\n")
+    return "\n".join(lines)
+
+
+def _cell(verdicts: Iterable[Verdict], scenario: str, wire: str, known: Mapping[str, str]) -> str:
+    for verdict in verdicts:
+        if verdict.case.scenario == scenario and verdict.case.wire == wire:
+            listed = scenario in known or f"{scenario}@{wire}" in known
+            return "ok" if verdict.why is None else "expected" if listed else "FAILED"
+    return ""
+
+
+async def run(leg: str | None, only: str | None, results: Path) -> int:
+    """Run what was asked for, print the table, and say what is not as expected."""
+    began = time.monotonic()
+    suite, verdicts = Suite(results), list[Verdict]()
+    if leg != "client":
+        verdicts += await server_leg(suite, only)
+    if leg != "server":
+        verdicts += await client_leg(suite, only)
+    known = expected()
+    problems = compare(verdicts, known)
+    if leg is not None or only is not None:
+        problems = [problem for problem in problems if "was not run" not in problem]
+    print(f"\n{table(verdicts, known)}")  # noqa: T201
+    for problem in problems:
+        print(f"FAILED {problem}")  # noqa: T201
+    print(f"{len(verdicts)} runs in {time.monotonic() - began:.0f} s, {len(problems)} problems")  # noqa: T201
+    return 1 if problems or not verdicts else 0
+
+
+def main() -> None:
+    """Run the suite; exit code 1 when anything is not as expected."""
+    parser = argparse.ArgumentParser(description="Run the official conformance suite.")
+    parser.add_argument("--leg", choices=("server", "client"))
+    parser.add_argument("--only", metavar="SCENARIO")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep what the suite wrote here")
+    options = parser.parse_args()
+    results = options.keep or Path(tempfile.mkdtemp(prefix="mcprev-conformance-"))
+    results.mkdir(parents=True, exist_ok=True)
+    try:
+        code = asyncio.run(run(options.leg, options.only, results))
+    finally:
+        if options.keep is None:
+            shutil.rmtree(results, ignore_errors=True)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()
