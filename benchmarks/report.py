@@ -1,0 +1,66 @@
+"""What the benchmarks have in common: the peers, what was measured of them, and the table."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Peer:
+    """One program, and what was measured of it."""
+
+    name: str
+    command: list[str]
+    figures: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+
+    def add(self, figure: str, value: float) -> None:
+        """Keep one figure."""
+        self.figures.setdefault(figure, []).append(value)
+
+    def median(self, figure: str) -> float | None:
+        """The median of the runs; None for a figure that this program has none of."""
+        values = self.figures.get(figure)
+        return statistics.median(values) if values else None
+
+
+def progress(run: int, runs: int) -> None:
+    """Say on a terminal how far it has come."""
+    if sys.stderr.isatty():
+        print(
+            f"\r\x1b[Krun {run} of {runs}", end="" if run < runs else "\r\x1b[K", file=sys.stderr, flush=True
+        )
+
+
+def show(peers: list[Peer]) -> None:
+    """Print every figure: of the floor, of this project, and of peers, with the ratios to this project."""
+    floor, ours = peers[0], peers[1]
+    for figure in dict.fromkeys(figure for peer in peers for figure in peer.figures):
+        print(figure)
+        base, mine = floor.median(figure), ours.median(figure)
+        for peer in peers:
+            median = peer.median(figure)
+            if median is None:
+                continue
+            values = peer.figures[figure]
+            line = f"  {peer.name:<32} {median:>10.1f}  ({min(values):.1f} to {max(values):.1f})"
+            if base:
+                line += f"  {median / base:.2f} of the floor"
+            if mine and peer not in (floor, ours):
+                line += f"; mcprev is {mine / median:.2f} of it"
+            print(line)
+
+
+def cpu_seconds(pid: int) -> float:
+    """The CPU time of a process so far."""
+    with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def peak_megabytes(pid: int) -> float:
+    """The most memory that a process has had."""
+    with open(f"/proc/{pid}/status") as file:  # noqa: PTH123
+        return next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmHWM"))

@@ -1,0 +1,70 @@
+"""The stdio servers that are measured, as programs, and the revision that they are asked to speak.
+
+One echo tool everywhere; `FLOOR` is a bare asyncio loop with the standard library's json and knows no protocol.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mcprev.revisions import DEFAULT
+
+FLOOR: Final = """
+import asyncio, json, sys
+class P(asyncio.Protocol):
+    rest = b""
+    def data_received(self, data):
+        lines = (self.rest + data).split(b"\\n")
+        self.rest = lines.pop()
+        out = []
+        for line in lines:
+            m = json.loads(line)
+            if "id" not in m: continue
+            if m["method"] == "initialize":
+                r = {"protocolVersion": m["params"]["protocolVersion"], "capabilities": {"tools": {}},
+                     "serverInfo": {"name": "floor", "version": "1"}}
+            elif m["method"] == "tools/list":
+                r = {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
+            else:
+                r = {"content": [{"type": "text", "text": m["params"]["arguments"]["text"]}]}
+            out.append(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": r}).encode())
+        if out: w.write(b"\\n".join(out) + b"\\n")
+    def eof_received(self): done.set_result(None)
+async def main():
+    global w, done
+    loop = asyncio.get_running_loop(); done = loop.create_future()
+    w, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, sys.stdout)
+    await loop.connect_read_pipe(P, sys.stdin)
+    await done
+asyncio.run(main())
+"""
+OURS: Final = """
+import mcprev
+from mcprev_types.latest import models as m
+class Echo(mcprev.ServerHandler):
+    async def call_tool(self, ctx, params):
+        return m.CallToolResult(content=[m.TextContent(text=params.arguments["text"])])
+mcprev.Server(Echo(), "echo", "1").run_stdio()
+"""
+SDK: Final = """
+import anyio
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+import mcp.types as t
+async def echo(*a):
+    params = a[-1]
+    text = params["text"] if isinstance(params, dict) else params.arguments["text"]
+    content = [t.TextContent(type="text", text=text)]
+    return content if isinstance(params, dict) else t.CallToolResult(content=content)
+async def tools(*a):
+    tool = t.Tool(name="echo", inputSchema={"type": "object"})
+    return t.ListToolsResult(tools=[tool]) if a else [tool]
+try:
+    s = Server("echo", on_call_tool=echo, on_list_tools=tools)
+except TypeError:
+    s = Server("echo"); s.list_tools()(tools); s.call_tool()(echo)
+async def main():
+    async with stdio_server() as (r, w): await s.run(r, w, s.create_initialization_options())
+anyio.run(main)
+"""
+REVISION: Final = [row for row in DEFAULT if row.handshake][-1]
