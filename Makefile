@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PYTHON_CODE := runtime codegen tests benchmarks examples
 
-.PHONY: setup generate check lint types imports generated test interop bench clean
+.PHONY: setup generate check lint types imports generated test interop conformance bench clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -16,11 +16,11 @@ $(READY): pyproject.toml
 	  || { echo "mcprev needs Python 3.11 or newer: make PYTHON=/path/to/python3.11"; exit 1; }
 	@if command -v uv >/dev/null 2>&1; then \
 	  uv venv --quiet --allow-existing --python $(PYTHON) $(VENV) \
-	  && uv pip install --quiet --python $(BIN)/python -e '.[codegen]' --group dev; \
+	  && uv pip install --quiet --python $(BIN)/python -e '.[codegen,http]' --group dev; \
 	else \
 	  $(PYTHON) -m venv $(VENV) \
 	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1' \
-	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[codegen]' --group dev; \
+	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[codegen,http]' --group dev; \
 	fi
 	@touch $@
 
@@ -51,20 +51,33 @@ OLD_SDKS := 1.8.1 1.9.4 1.10.1
 NEW_SDKS := 1.23.3 2.3.0
 
 interop: setup $(OLD_SDKS:%=.interop/%/.ready) $(NEW_SDKS:%=.interop/%/.ready)
-	$(BIN)/pytest tests/interop
+	$(BIN)/pytest tests/interop -n auto --dist loadgroup
 
 $(OLD_SDKS:%=.interop/%/.ready): PINS := pydantic==2.11.7
+.interop/2.3.0/.ready: PINS := httptools uvloop
 
 .interop/%/.ready:
 	$(PYTHON) -m venv .interop/$*
 	.interop/$*/bin/python -m pip install --quiet --disable-pip-version-check mcp==$* $(PINS)
 	@touch $@
 
+# The official conformance suite: node and the suite come from the npm registry, pinned by package-lock.json.
+conformance: setup tests/conformance/node_modules/.ready
+	$(BIN)/python tests/conformance/run.py
+
+tests/conformance/node_modules/.ready: tests/conformance/package-lock.json
+	cd tests/conformance && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# Beside the official SDK where `make interop` has installed it; QUICK=1 only sees that everything works.
+bench: PEER := $(if $(wildcard .interop/2.3.0/.ready),--peer .interop/2.3.0/bin/python) $(if $(QUICK),--quick)
 bench: setup
 	$(BIN)/python benchmarks/imports.py
 	$(BIN)/python benchmarks/generate.py
-	$(BIN)/python benchmarks/stdio.py
+	$(BIN)/python benchmarks/over_stdio.py $(PEER)
+	$(BIN)/python benchmarks/client.py $(PEER)
+	$(BIN)/python benchmarks/over_http.py $(PEER)
 
 clean:
-	rm -rf $(VENV) .interop build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .interop tests/conformance/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
