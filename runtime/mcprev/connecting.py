@@ -28,7 +28,7 @@ from mcprev.errors import (
     RpcError,
     Unanswered,
 )
-from mcprev.identity import ClientIdentity
+from mcprev.identity import ClientIdentity, introduction
 from mcprev.knowledge import Knowledge
 from mcprev.options import TIMEOUT, TOTAL, Settings
 from mcprev.pinging import check_interval
@@ -128,6 +128,9 @@ class connect:  # noqa: N801 - called like a function
         name: str = "mcprev",
         version: str = "0",
         title: str | None = None,
+        description: str | None = None,
+        website_url: str | None = None,
+        icons: Sequence[models.Icon] = (),
         revisions: Sequence[str] | None = None,
         mode: str = "auto",
         capabilities: models.ClientCapabilities | None = None,
@@ -158,8 +161,8 @@ class connect:  # noqa: N801 - called like a function
         (and a `principal`, where private results may be shared). `validate` says what becomes of a tool's result
         that does not fit the schema it was listed with: `warn`, `strict` (an error) or `off`. With `ping_interval`
         the server is asked that often, in seconds, whether it is there, where there are pings; one that does not
-        answer within 10 s is lost. `tasks` declares that calls may be answered
-        with tasks where servers decide that; they are followed to their ends. Raises `ValueError` for unknown names.
+        answer within 10 s is lost. `tasks` declares that calls may be answered with tasks where servers decide that;
+        they are followed to their ends. Raises `ValueError` for unknown names.
         """
         if isinstance(restart, bool):
             wanted: Restarts = getattr(target, "restarts", NEVER) if restart else NEVER
@@ -172,9 +175,14 @@ class connect:  # noqa: N801 - called like a function
         self._settings = Settings((timeout, total_timeout), wanted, check_interval(ping_interval), known)
         self._target = target
         self._rows = negotiate.allow(revisions, mode)
-        info: dict[str, Json] = {"name": name, "version": version}
-        if title is not None:
-            info["title"] = title
+        info = introduction(
+            name=name,
+            version=version,
+            title=title,
+            description=description,
+            websiteUrl=website_url,
+            icons=icons,
+        )
         self._identity = ClientIdentity(
             handler if handler is not None else object(),
             info,

@@ -6,9 +6,9 @@ Nothing is computed for a revision before a peer speaks it, so only the packages
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from typing_extensions import override
 
@@ -26,6 +26,9 @@ from mcprev.protocol.tasks import NEEDS as TASK_NEEDS
 from mcprev.revisions import LATEST, Revision, Tasks, load
 from mcprev_types import Binding, Direction, MethodSpec
 from mcprev_types import Kind as Sort
+
+if TYPE_CHECKING:
+    from mcprev_types import Model
 
 _FLAGS: Final[Mapping[str, Mapping[str, Json]]] = {
     "tools": {"listChanged": True},
@@ -284,6 +287,14 @@ class ClientIdentity(Identity):
         if row.handshake:
             return {"protocolVersion": row.version, "capabilities": capabilities, "clientInfo": info}
         return {VERSION: row.version, CLIENT_INFO: info, CLIENT_CAPABILITIES: capabilities}
+
+
+def introduction(*, icons: Sequence[Model] = (), **texts: str | None) -> dict[str, Json]:
+    """What a side calls itself, by the members of an Implementation of the latest revision (LIFE-14)."""
+    info: dict[str, Json] = {name: text for name, text in texts.items() if text is not None}
+    if icons:
+        info["icons"] = [icon.to_wire() for icon in icons]
+    return info
 
 
 def overridden(handler: object, row: Revision, base: str) -> list[str]:

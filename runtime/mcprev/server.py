@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from mcprev.context import Context
@@ -15,7 +15,7 @@ from mcprev.convert import Context as Conversion
 from mcprev.convert import Kind, OnDowngrade, make_context, request_meta, unmet_input
 from mcprev.driver import MAX_HANDLERS, Connection
 from mcprev.errors import ConversionError, Json, LocalProtocolError
-from mcprev.identity import ServerIdentity, overridden
+from mcprev.identity import ServerIdentity, introduction, overridden
 from mcprev.pinging import check_interval, keep_pinging
 from mcprev.protocol import mrtr
 from mcprev.protocol.handshake import HandshakeServer
@@ -65,6 +65,9 @@ class Server:
         revisions: tuple[str, ...] | list[str] | None = None,
         instructions: str | None = None,
         title: str | None = None,
+        description: str | None = None,
+        website_url: str | None = None,
+        icons: Sequence[models.Icon] = (),
         exact: Mapping[str, object] | None = None,
         capabilities: models.ServerCapabilities | None = None,
         requires: Mapping[str, models.ClientCapabilities] | None = None,
@@ -78,11 +81,11 @@ class Server:
     ) -> None:
         """Say who this is and what it speaks.
 
-        `revisions` narrows what is offered (the draft only when named); `exact` maps a revision's name to a
+        `title`, `description`, `website_url` and `icons` are told where the revision knows them. `revisions` narrows what is offered (the draft only when named); `exact` maps a revision's name to a
         handler of that revision's own `ServerHandler`, which is then served without conversion; `capabilities`
         are added to those that follow from the overridden stubs; `requires` names client capabilities without
-        which a method is refused; `tasks` names the tools that can run as tasks; `states` seals request state with keys that other processes share;
-        `on_downgrade` may say what takes the place of what an older peer cannot be told. Arguments and structured
+        which a method is refused; `tasks` names the tools that can run as tasks; `states` seals request state with
+        keys that other processes share; `on_downgrade` may say what takes the place of what an older peer cannot be told. Arguments and structured
         results of the tools that the handler lists are checked against their schemas, which are asked for once and
         again after `changed("tools")`; `validate=False` leaves all of that to the handler. With `ping_interval`
         clients with sessions are asked that often, in seconds, whether they are there. `max_line` and
@@ -94,9 +97,14 @@ class Server:
         mine = _RUNTIME & set(overridden(handler, LATEST, "ServerHandler")) if handler is not None else ()
         if mine:
             raise ValueError(f"the runtime serves {', '.join(sorted(mine))} itself")
-        info: dict[str, Json] = {"name": name, "version": version}
-        if title is not None:
-            info["title"] = title
+        info = introduction(
+            name=name,
+            version=version,
+            title=title,
+            description=description,
+            websiteUrl=website_url,
+            icons=icons,
+        )
         self.identity = ServerIdentity(
             handler if handler is not None else object(),
             info,

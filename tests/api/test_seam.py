@@ -158,7 +158,9 @@ def test_there_are_two_engines_of_each_role() -> None:
     def leaves(base: type) -> set[type]:
         return {base}.union(*map(leaves, base.__subclasses__())) - {Peer}
 
-    concrete = {found for found in leaves(Peer) if not found.__subclasses__()}
+    found = {peer for peer in leaves(Peer) if not peer.__subclasses__()}
+    # A stand-in of a transport's, which hears nobody and answers nothing, is no engine.
+    concrete = {peer for peer in found if peer.__module__.startswith("mcprev.protocol.")}
     assert concrete == {HandshakeServer, HandshakeClient, StatelessServer, StatelessClient}
     assert len(Era) == 2
     assert {row.era for row in ALL} == set(Era)

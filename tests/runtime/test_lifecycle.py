@@ -392,11 +392,17 @@ def test_unknown_capabilities_are_kept(row: Revision) -> None:
 
 @req("LIFE-14")
 def test_instructions_and_names(row: Revision) -> None:
-    made = mcprev.Server(Everything(), "s", "1", title="S", instructions="use it")
+    icon = {"src": "https://x.test/i.png", "mimeType": "image/png"}
+    made = mcprev.Server(
+        Everything(), "s", "1", title="S", description="serves", website_url="https://x.test",
+        icons=[m.Icon.from_wire(icon)], instructions="use it",
+    )  # fmt: skip
 
     async def main() -> None:
         async with served(made, row) as hand:
-            named = {"name": "s", "version": "1"} | ({"title": "S"} if row.name >= C else {})
+            named: dict[str, Any] = {"name": "s", "version": "1"} | ({"title": "S"} if row.name >= C else {})
+            if row.name >= D:
+                named |= {"description": "serves", "websiteUrl": "https://x.test", "icons": [icon]}
             assert hand.hello["serverInfo"] == named
             assert hand.hello["instructions"] == "use it"
         async with served(server(), row) as hand:
@@ -405,7 +411,9 @@ def test_instructions_and_names(row: Revision) -> None:
         info |= {"title": "H"} if row.name >= C else {}
         info |= {"description": "by hand", "websiteUrl": "https://x.test"} if row.name >= D else {}
         said: dict[str, Any] = {"protocolVersion": row.version, "capabilities": {}, "serverInfo": info}
-        async with serving(row, {"initialize": {**said, "instructions": "be kind"}}, title="T") as (
+        async with serving(
+            row, {"initialize": {**said, "instructions": "be kind"}}, title="T", description="asks"
+        ) as (
             client,
             peer,
         ):
@@ -413,7 +421,8 @@ def test_instructions_and_names(row: Revision) -> None:
             assert client.server_info.to_wire() == info
             assert client.instructions == "be kind"
         opened = peer.got[0]["params"]["clientInfo"]
-        assert opened == {"name": "mcprev", "version": "0"} | ({"title": "T"} if row.name >= C else {})
+        wanted = {"name": "mcprev", "version": "0"} | ({"title": "T"} if row.name >= C else {})
+        assert opened == wanted | ({"description": "asks"} if row.name >= D else {})
 
     run(main())
 
