@@ -1,4 +1,7 @@
-"""A server that clients of every revision can talk to: `python examples/server.py`, or see client.py."""
+"""A server that clients of every revision can talk to: `python examples/server.py`, or see client.py.
+
+Over HTTP: `mcprev serve examples/server.py:server --http 8000`.
+"""
 
 from __future__ import annotations
 
@@ -30,15 +33,14 @@ class Handler(mcprev.ServerHandler):
     async def call_tool(
         self, ctx: mcprev.Context, params: models.CallToolRequestParams
     ) -> models.CallToolResult:
-        """Add, and say so."""
-        arguments = params.arguments or {}
+        """Add, and say so; arguments that do not fit the schema never get here."""
         await ctx.log("info", f"adding for a client that speaks {ctx.revision}")
-        try:
-            total = arguments["a"] + arguments["b"]
-        except (KeyError, TypeError):
-            raise mcprev.InvalidParams("add takes two numbers, a and b") from None
+        arguments = params.arguments or {}
+        total = arguments["a"] + arguments["b"]
         return models.CallToolResult(content=[models.TextContent(text=str(total))], structured_content=total)
 
 
+server = mcprev.Server(Handler(), "adder", "1.0", instructions="Adds numbers.")
+
 if __name__ == "__main__":
-    mcprev.Server(Handler(), "adder", "1.0", instructions="Adds numbers.").run_stdio()
+    server.run_stdio()
