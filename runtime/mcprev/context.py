@@ -25,8 +25,8 @@ from mcprev.revisions import LATEST
 if TYPE_CHECKING:
     from mcprev.client import Client
     from mcprev.driver import Connection
+    from mcprev.running_tasks import Running
     from mcprev.server import Server
-    from mcprev.task_desk import Running
     from mcprev.tools import ToolTable
     from mcprev.wire.jsonrpc import RequestId
     from mcprev_types.latest import models

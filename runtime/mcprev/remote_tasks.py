@@ -12,7 +12,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, cast
 
 from mcprev.convert import Kind, converter
-from mcprev.errors import Json, McpError, RemoteProtocolError, RequestTimeout, RpcError, TaskCancelled
+from mcprev.errors import (
+    InputDeclined,
+    Json,
+    McpError,
+    RemoteProtocolError,
+    RequestTimeout,
+    RpcError,
+    TaskCancelled,
+)
 from mcprev.protocol import tasks
 from mcprev.protocol.tasks import Status
 from mcprev.revisions import LATEST, Tasks
@@ -59,7 +67,7 @@ class RemoteTask:
     async def refresh(self) -> Status:
         """Look at it, and answer what it asks. Raises what a call raises."""
         if self._result is None:
-            self._told = await self._client.raw(tasks.GET, {"taskId": self.id})
+            self._told = await self._client.raw(tasks.GET, {"taskId": self.id}, retry=True)
             _check(self._told)
             await self._answer()
         return self.status
@@ -68,7 +76,7 @@ class RemoteTask:
         """Give it up; one that has ended stays as it is."""
         if self.status not in tasks.FINAL:
             with suppress(RpcError):
-                await self._client.raw(tasks.CANCEL, {"taskId": self.id}, timeout=GIVE_UP)
+                await self._client.raw(tasks.CANCEL, {"taskId": self.id}, timeout=GIVE_UP, retry=True)
             await self.refresh()
 
     async def result(self, timeout: float | None = None) -> models.CallToolResult:  # noqa: ASYNC109
@@ -83,10 +91,13 @@ class RemoteTask:
     async def wire_result(self, timeout: float | None) -> dict[str, Json]:  # noqa: ASYNC109
         """The same as JSON, in the words of the latest revision."""
         if self._result is None:
+            bound = asyncio.timeout(timeout)
             try:
-                async with asyncio.timeout(timeout):
+                async with bound:
                     self._result = await self._follow()
             except TimeoutError:
+                if not bound.expired():
+                    raise  # the handler's own
                 text = f"the task '{self.id}' has not ended within {timeout:.3g} s"
                 raise RequestTimeout(text, elapsed=timeout or 0.0, kind="total") from None
         return self._result
@@ -110,7 +121,7 @@ class RemoteTask:
         """The answer to `tasks/result`, which comes with the end; meanwhile the server may ask (TASK-4)."""
         row, whole = self._client.row, {"taskId": self.id}
         try:
-            found = await self._client.raw(tasks.RESULT, whole, timeout=None, total_timeout=None)
+            found = await self._client.raw(tasks.RESULT, whole, timeout=None, total_timeout=None, retry=True)
         except RpcError:
             if await self.refresh() is Status.CANCELLED:
                 raise TaskCancelled(f"the task '{self.id}' was cancelled") from None
@@ -125,8 +136,13 @@ class RemoteTask:
         if not new:
             return
         self._answered.update(new)
-        answers = {key: await answer_input(self._client, request) for key, request in new.items()}
-        await self._client.raw(tasks.UPDATE, {"taskId": self.id, "inputResponses": answers})
+        try:
+            answers = {key: await answer_input(self._client, request) for key, request in new.items()}
+            update: dict[str, Json] = {"taskId": self.id, "inputResponses": answers}
+            await self._client.raw(tasks.UPDATE, update, retry=True)
+        except BaseException:
+            self._answered.difference_update(new)
+            raise
 
     def _pause(self) -> float:
         """Seconds to wait before the next look (TASK-8)."""
@@ -153,10 +169,12 @@ async def followed(client: Client, result: dict[str, Json], end: float | None) -
     seconds = None if end is None else max(end - client.connection.now(), 0.0)
     try:
         return await task.wire_result(seconds)
-    except (asyncio.CancelledError, RequestTimeout):
-        with suppress(McpError, TimeoutError):
+    except (asyncio.CancelledError, RequestTimeout, InputDeclined):
+        # Nobody else knows of it.
+        giving_up = client.start(_give_up(client, task.id))
+        with suppress(TimeoutError):
             async with asyncio.timeout(GIVE_UP):
-                await asyncio.shield(asyncio.ensure_future(_give_up(client, task.id)))
+                await asyncio.shield(giving_up)
         raise
 
 

@@ -15,8 +15,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from mcprev.convert import Kind, convert
+from mcprev.driver import CLOSE
 from mcprev.errors import (
     INTERNAL_MESSAGE,
+    ConnectionLost,
     ConversionError,
     InternalError,
     InvalidParams,
@@ -32,6 +34,7 @@ from mcprev.protocol.stateless import lacking
 from mcprev.protocol.tasks import Support, Task
 from mcprev.revisions import LATEST, Revision
 from mcprev.revisions import Tasks as Place
+from mcprev.running_tasks import Running
 from mcprev.tasks import Tasks
 
 if TYPE_CHECKING:
@@ -42,93 +45,10 @@ CALL: Final = "tools/call"
 _PROCESS: Final = secrets.token_hex(8)
 """What tells this process's sessions from those of others that share a store."""
 logger: Final = logging.getLogger("mcprev.server")
+Judge = Callable[[dict[str, Json]], object]
+"""Raises `ConversionError` for a result that cannot be told the client."""
 Run = Callable[["Context", dict[str, Json] | None], Awaitable[dict[str, Json]]]
 """Runs the handler once, and gives its result in the words of the latest revision."""
-
-
-class Running:
-    """A handler that may be, or has become, a task."""
-
-    def __init__(self, desk: TaskDesk, inbound: Inbound, connection: Connection) -> None:
-        self._desk = desk
-        self._inbound = inbound
-        self._connection = connection
-        self.task: Task | None = None
-        self.handle: asyncio.Task[dict[str, Json]] | None = None
-        loop = asyncio.get_running_loop()
-        self.detached: asyncio.Future[Task] = loop.create_future()
-        self._answers: dict[str, asyncio.Future[dict[str, Json]]] = {}
-        self.taken: set[str] = set()
-        """What is being asked of the client right now."""
-        self._news: asyncio.Future[None] = loop.create_future()
-
-    @property
-    def is_task(self) -> bool:
-        """Whether it has become one."""
-        return self.task is not None
-
-    async def detach(self, ttl: int | None, poll: int | None, message: str | None) -> None:
-        """Become a task: from now on nobody waits for the answer (TASKX-2)."""
-        if self.task is None:
-            task = self._desk.begin(self._inbound, ttl, poll)
-            self._inbound.tells = self._inbound.row.tasks is Place.CORE
-            await self.keep(task if message is None else tasks.say(task, message, time.time()))
-            if not self.detached.done():
-                self.detached.set_result(cast("Task", self.task))
-
-    async def keep(self, task: Task) -> None:
-        """Save what has become of it, and tell whoever waits for that."""
-        before, self.task = self.task, task
-        await self._desk.settings.store.save(task)
-        news, self._news = self._news, asyncio.get_running_loop().create_future()
-        if not news.done():
-            news.set_result(None)
-        if before is not None and before.status is not task.status:
-            self._desk.tell(task, self._inbound, self._connection)
-
-    def end(self) -> None:
-        """Nothing more is reported of it."""
-        self._inbound.tells = False
-
-    async def changed(self) -> None:
-        """Wait until something becomes of it."""
-        await asyncio.shield(self._news)
-
-    async def say(self, message: str) -> None:
-        """What it is at, for people."""
-        if self.task is not None:
-            await self.keep(tasks.say(self.task, message, time.time()))
-
-    async def ask(self, key: str, request: Mapping[str, Json], seconds: float | None) -> dict[str, Json]:
-        """Wait for an answer of the client's, however it comes (TASK-4, TASKX-3)."""
-        task = cast("Task", self.task)
-        future: asyncio.Future[dict[str, Json]] = asyncio.get_running_loop().create_future()
-        asked = tasks.ask(task, key, request, time.time())
-        self._answers[key] = future
-        await self.keep(asked)
-        try:
-            async with asyncio.timeout(seconds):
-                return await future
-        finally:
-            self._answers.pop(key, None)
-            self.taken.discard(key)
-            if key in self.task.asked if self.task else False:
-                await self.keep(tasks.answered(cast("Task", self.task), (key,), time.time()))
-
-    async def answer(self, answers: Mapping[str, dict[str, Json] | McpError]) -> None:
-        """The client answered; what it was not asked is left alone (TASKX-3)."""
-        task = cast("Task", self.task)
-        known = {key: answer for key, answer in answers.items() if key in task.asked}
-        if known:
-            await self.keep(tasks.answered(task, known, time.time()))
-        for key, answer in known.items():
-            future = self._answers.get(key)
-            if future is None or future.done():
-                continue
-            if isinstance(answer, McpError):
-                future.set_exception(answer)
-            else:
-                future.set_result(answer)
 
 
 class TaskDesk:
@@ -136,7 +56,8 @@ class TaskDesk:
 
     def __init__(self, settings: Tasks) -> None:
         self.settings = settings
-        self._running: dict[str, Running] = {}
+        self.running: dict[str, Running] = {}
+        """What runs as a task here, by its name."""
         self._background: set[asyncio.Task[None]] = set()
         self._methods: Mapping[str, Callable[[Inbound, Context], Awaitable[dict[str, Json]]]] = {
             tasks.GET: self._get,
@@ -190,7 +111,7 @@ class TaskDesk:
 
     def begin(self, inbound: Inbound, ttl: int | None, poll: int | None) -> Task:
         """A task for a request. Raises `InternalError` when too many run, `InvalidParams` for a bad wish."""
-        if len(self._running) >= self.settings.max_running:
+        if len(self.running) >= self.settings.max_running:
             raise InternalError("too many tasks are running")
         most = self.settings.ttl if ttl is None else ttl
         if inbound.row.tasks is Place.CORE:
@@ -205,7 +126,7 @@ class TaskDesk:
         context: Context,
         params: dict[str, Json] | None,
         run: Run,
-        judge: Callable[[dict[str, Json]], object],
+        judge: Judge,
     ) -> dict[str, Json] | None:
         """Run a call that may become a task. Gives its result, or None once a task has been answered instead.
 
@@ -213,34 +134,49 @@ class TaskDesk:
         """
         inbound = context.request
         running = context.running = Running(self, inbound, context.connection)
-        if inbound.row.tasks is Place.CORE:
-            await running.detach(None, None, None)
-        handle = running.handle = asyncio.ensure_future(_to_the_end(context, params, run, running))
-        if not running.detached.done():
-            either: set[asyncio.Future[Any]] = {handle, running.detached}
-            try:
-                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            except asyncio.CancelledError:
-                handle.cancel()
-                await asyncio.wait({handle})
-                raise
+        try:
+            if inbound.row.tasks is Place.CORE:
+                await running.detach(None, None, None)
+            handle = running.handle = asyncio.ensure_future(_to_the_end(context, params, run, running))
             if not running.detached.done():
-                return handle.result()
-        task = running.detached.result()
-        self._running[task.id] = running
+                either: set[asyncio.Future[Any]] = {handle, running.detached}
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await self._given_up(running, judge)
+            raise
+        if not running.detached.done():
+            return handle.result()
+        self._see_to(running, judge)
+        if not inbound.open:
+            handle.cancel()  # the client is never told the task's name
+        inbound.peer.finish(inbound, tasks.created(running.detached.result(), inbound.row))
+        return None
+
+    async def _given_up(self, running: Running, judge: Judge) -> None:
+        """The client gave a request up before it was told of a task: whatever runs for it is not wanted."""
+        handle = running.handle
+        if handle is not None:
+            handle.cancel()
+        if running.task is not None:
+            self._see_to(running, judge)
+        elif handle is not None:
+            await asyncio.wait({handle})
+            if not handle.cancelled() and handle.exception() is not None:
+                logger.debug("a handler that was given up raised", exc_info=handle.exception())
+
+    def _see_to(self, running: Running, judge: Judge) -> None:
         watcher = asyncio.ensure_future(self._watch(running, judge))
         self._background.add(watcher)
         watcher.add_done_callback(self._background.discard)
-        inbound.peer.finish(inbound, tasks.created(task, inbound.row))
-        return None
 
-    async def _watch(self, running: Running, judge: Callable[[dict[str, Json]], object]) -> None:
+    async def _watch(self, running: Running, judge: Judge) -> None:
         """See a task to its end, whatever that is."""
-        handle = cast("asyncio.Task[dict[str, Json]]", running.handle)
-        await asyncio.wait({handle})
+        handle = running.handle
+        if handle is not None:
+            await asyncio.wait({handle})
         task, now = cast("Task", running.task), time.time()
         try:
-            if handle.cancelled():
+            if handle is None or handle.cancelled():
                 task = tasks.cancel(task, now)
             else:
                 result = handle.result()
@@ -252,23 +188,33 @@ class TaskDesk:
             logger.exception("a task failed")
             task = tasks.fail(task, InternalError(INTERNAL_MESSAGE).to_wire(), now)
         running.end()
-        await running.keep(task)
-        self._running.pop(task.id, None)
+        try:
+            await running.keep_at_last(task)
+        finally:
+            self.running.pop(task.id, None)
+            running.stir()
 
     async def aclose(self) -> None:
-        """Give up what runs; may be called again."""
-        for running in tuple(self._running.values()):
+        """Give up what runs, within bounded time; may be called again."""
+        for running in tuple(self.running.values()):
             if running.handle is not None:
                 running.handle.cancel()
-        if self._background:
-            await asyncio.wait(set(self._background))
+        for bound in (CLOSE, CLOSE):
+            if self._background:
+                _, left = await asyncio.wait(set(self._background), timeout=bound)
+                for watcher in left:
+                    logger.warning("a task does not end: it is left alone")
+                    watcher.cancel()
 
     # -- requests about tasks ------------------------------------------------------------------------------
 
     async def _find(self, inbound: Inbound) -> Task:
         """The task that a request names, if it is the asker's (TASK-7, TASKX-5)."""
         name = (inbound.params or {}).get("taskId")
+        running = self.running.get(name) if isinstance(name, str) else None
         task = await self.settings.store.load(name) if isinstance(name, str) else None
+        if running is not None and (task is None or not task.ended):
+            task = running.task  # which is what the store will have next; it may have ended meanwhile
         if task is None or task.owner != _owner(inbound):
             raise tasks.unknown(name)
         return task
@@ -282,16 +228,24 @@ class TaskDesk:
     async def _result(self, inbound: Inbound, context: Context) -> dict[str, Json]:
         """Wait for the end of a task; what it asks meanwhile is asked here (TASK-4)."""
         task = await self._find(inbound)
+        running = self.running.get(task.id)
         while not task.ended:
-            running = self._running.get(task.id)
-            if running is None:
+            # What becomes of it from here on is news, also while it is looked for.
+            news = None if running is None else running.news
+            task = await self._find(inbound)
+            if running is not None and running.task is not None and running.task.ended:
+                task = running.task
+            if task.ended:
+                break
+            if running is None or news is None:
                 # It runs in another process, whose store tells when it has ended.
+                if task.expired(time.time()):
+                    raise tasks.unknown(task.id)
                 await asyncio.sleep((task.poll or tasks.POLL) / 1000)
             elif (key := next((key for key in task.asked if key not in running.taken), None)) is not None:
                 await self._put(running, key, task, context)
             else:
-                await running.changed()
-            task = await self._find(inbound)
+                await asyncio.shield(news)
         if task.error is not None:
             raise RpcError(str(task.error["message"]), code=task.error["code"], data=task.error.get("data"))
         if task.result is None:
@@ -308,10 +262,13 @@ class TaskDesk:
         running.taken.add(key)
         try:
             answer: dict[str, Json] | McpError = await context.put({**request, "params": marked})
+        except ConnectionLost:
+            raise  # it is asked again over the next connection
         except McpError as error:
             answer = error
         finally:
             running.taken.discard(key)
+            running.stir()
         await running.answer({key: answer})
 
     async def _update(self, inbound: Inbound, context: Context) -> dict[str, Json]:
@@ -331,7 +288,7 @@ class TaskDesk:
                 raise InvalidParams(f"Invalid params: the input response '{key}' is no object")
             known[key] = cast("dict[str, Json]", answer)
             read_answer(key, task.asked[key], cast("dict[str, Json]", answer))
-        running = self._running.get(task.id)
+        running = self.running.get(task.id)
         if running is not None:
             await running.answer(known)
         return {}
@@ -342,14 +299,18 @@ class TaskDesk:
         task, core = await self._find(inbound), inbound.row.tasks is Place.CORE
         if task.ended and core:
             raise InvalidParams(f"the task has ended: it is {tasks.members(task, inbound.row)['status']}")
-        running = self._running.get(task.id)
+        if task.ended:
+            return {}
+        running = self.running.get(task.id)
         task = tasks.cancel(task, time.time())
         if running is None:
             await self.settings.store.save(task)
         else:
-            await running.keep(task)
-            if running.handle is not None:
-                running.handle.cancel()
+            try:
+                await running.keep(task)
+            finally:
+                if running.handle is not None:
+                    running.handle.cancel()
         return tasks.members(task, inbound.row) if core else {}
 
     async def _list(self, inbound: Inbound, context: Context) -> dict[str, Json]:

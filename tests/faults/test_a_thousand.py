@@ -1,0 +1,120 @@
+"""A thousand connections, opened and closed: what they took is given back, in memory, descriptors and processes."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import tracemalloc
+from collections import Counter
+
+import pytest
+
+import mcprev
+from api.authors import text
+from faults.processes import nothing_left
+from mcprev.revisions import DEFAULT, Revision
+from mcprev_types.latest import models as m
+from requirements import D, req
+from running import run
+
+THOUSAND = 1000
+MEMORY = 20_000
+"""Bytes that a hundred connections may seem to keep, in caches of the interpreter: less than one of them takes."""
+
+
+class Author(mcprev.ServerHandler):
+    async def call_tool(self, ctx: mcprev.Context, params: m.CallToolRequestParams) -> m.CallToolResult:
+        await ctx.progress(1)
+        return text(params.name)
+
+
+def ours() -> Counter[str]:
+    """How many objects there are of each type of the runtime's, and of asyncio's that it uses."""
+    gc.collect()
+    names = (f"{type(thing).__module__}.{type(thing).__qualname__}" for thing in gc.get_objects())
+    counts = Counter(name for name in names if name.startswith(("mcprev.", "_asyncio", "asyncio")))
+    # The loop lets go of timers that were cancelled a hundred at a time.
+    del counts["asyncio.events.TimerHandle"]
+    return counts
+
+
+async def in_memory(made: mcprev.Server, row: Revision) -> None:
+    """What a client usually does; every other one goes with calls and a stream still open."""
+    target = mcprev.memory(made)
+    async with mcprev.connect(target, mode=row.name, validate="off") as client:
+        await client.call_tool("x", progress=lambda _, __, ___: None)
+        async with client.listen(tools=True):
+            await client.call_tool("y")
+
+
+@req("LIFE-16")
+@pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
+def test_a_thousand_over_memory(row: Revision) -> None:
+    """A fifth of them at each revision."""
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_debug(False)  # which keeps where everything was made
+        made = mcprev.Server(Author(), "s", "1", validate=False)
+
+        async def some(count: int) -> None:
+            for _ in range(count):
+                await in_memory(made, row)
+
+        await some(20)
+        before, count = ours(), THOUSAND // len(DEFAULT)
+        await some(count // 2)
+        tracemalloc.start()
+        try:
+            await some(20)
+            gc.collect()
+            held, _ = tracemalloc.get_traced_memory()
+            await some(count // 2)
+            gc.collect()
+            size = tracemalloc.get_traced_memory()[0] - held
+        finally:
+            tracemalloc.stop()
+        grown = ours() - before
+        assert not made._connections  # pyright: ignore[reportPrivateUsage]
+        assert not {name: count for name, count in grown.items() if count > 5}, grown
+        assert size < MEMORY, f"{size} bytes are kept"
+
+    run(main(), limit=60)
+
+
+ANSWER = '{"jsonrpc":"2.0","id":%s,"result":%s}'
+HELLO = '{"protocolVersion":"' + D + '","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}'
+SHELL = (
+    f"read line; echo '{ANSWER % (1, HELLO)}'; read line; read line; "
+    f"""echo '{ANSWER % (2, '{"content":[]}')}'; while read line; do :; done"""
+)
+"""A server in a shell, which starts faster than anything: it opens a session, answers one call, and waits for the end."""
+
+
+@req("LIFE-16", "STDIO-5", everywhere=True)
+def test_a_thousand_over_processes() -> None:
+    async def once() -> None:
+        target = mcprev.stdio("sh", "-c", SHELL)
+        async with mcprev.connect(target, mode=D, restart=False, validate="off") as client:
+            assert (await client.call_tool("x")).content == []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_debug(False)
+
+        async def some(count: int) -> None:
+            for _ in range(count // 10):
+                await asyncio.gather(*(once() for _ in range(10)))
+
+        await some(20)
+        before, threads = ours(), threading.active_count()
+        await some(THOUSAND)
+        grown = ours() - before
+        assert not {name: count for name, count in grown.items() if count > 5}, grown
+        for _ in range(100):
+            if threading.active_count() <= threads:
+                break
+            await asyncio.sleep(0.01)
+        assert threading.active_count() <= threads
+
+    with nothing_left():
+        run(main(), limit=90)
