@@ -92,7 +92,8 @@ class Connection:
         self._desk = desk
         self._link = side.link
         self._linger = linger
-        self._error: ConnectionLost | None = None
+        self.error: ConnectionLost | None = None
+        """Why the connection ended; None while it has not."""
         self._flush_due = False
         self._sendable = False
         """Whether there is a transport that takes what is to be sent."""
@@ -121,11 +122,6 @@ class Connection:
             Opened: self._on_opened,
             Noted: self._on_noted,
         }
-
-    @property
-    def error(self) -> ConnectionLost | None:
-        """Why the connection ended; None while it has not."""
-        return self._error
 
     # -- for transports ------------------------------------------------------------------------------------
 
@@ -330,9 +326,9 @@ class Connection:
         """The transport is gone: whoever waits learns of it before anything else is torn down (design §10.4)."""
         if not self._lost.done():
             self._lost.set_result(None)
-        if self._error is None:
-            self._error = error or ConnectionLost("the connection ended", in_flight=True, retry_safe=False)
-        self.side.lost(self._error)
+        if self.error is None:
+            self.error = error or ConnectionLost("the connection ended", in_flight=True, retry_safe=False)
+        self.side.lost(self.error)
         self.pump()
         self._queue.clear()
         for task in self._tasks:
@@ -347,7 +343,7 @@ class Connection:
             self._ending = self._loop.create_task(self._end(linger))
 
     def _fail_calls(self, error: ConnectionLost) -> None:
-        self._error = error
+        self.error = error
         self._link.events.extend(Failed(call, error) for call in self._link.calls.drain())
 
     async def _end(self, linger: float) -> None:
@@ -365,7 +361,7 @@ class Connection:
 
     async def aclose(self, error: ConnectionLost | None = None) -> None:
         """End the connection; may be called from any task, and again."""
-        if self._error is None:
+        if self.error is None:
             self._fail_calls(
                 error or ConnectionLost("the connection was closed", in_flight=True, retry_safe=False)
             )

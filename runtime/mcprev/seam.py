@@ -6,6 +6,7 @@ a method gets from one to the other is worked out once for each revision and kep
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
@@ -21,6 +22,7 @@ from mcprev.errors import (
     InternalError,
     InvalidParams,
     Json,
+    LocalProtocolError,
     ResourceNotFound,
     RpcError,
 )
@@ -28,6 +30,8 @@ from mcprev.identity import Identity, bindings
 from mcprev.protocol.codes import outgoing
 from mcprev.protocol.link import Inbound
 from mcprev.protocol.meta import advise
+from mcprev.protocol.results import CALL, RULES, only_text
+from mcprev.protocol.stateless import COMPLETE
 from mcprev.revisions import Revision
 from mcprev_types import MethodNotHandled
 
@@ -41,7 +45,7 @@ class Route:
     The conversions are run from here, step by step: a call more or less for each message is seen in the rate.
     """
 
-    __slots__ = ("_context", "_judge", "_read", "_up", "down", "may_ask", "method", "row", "stub", "up")
+    __slots__ = ("_judge", "_read", "_up", "down", "may_ask", "method", "plain", "row", "rule", "stub", "up")
 
     def __init__(self, method: str, row: Revision, written: Revision, stub: Stub, params: str | None) -> None:
         spec = written.methods[method]
@@ -50,6 +54,8 @@ class Route:
         self.stub = stub
         self.may_ask = spec.input_responses
         """Whether the handler's result may ask for input (MRTR-1)."""
+        self.rule = RULES.get(method)
+        """What its results are held to beyond their types."""
         self.up = converter(method, Kind.PARAMS, from_=row, to=written)
         self._read = reader(written, params)
         self._up = self.up.steps
@@ -58,6 +64,10 @@ class Route:
         if spec.result is not None:
             self.down = converter(method, Kind.RESULT, from_=written, to=row)
             self._judge = reader(row, row.methods[method].result)
+        self.plain: frozenset[str] | None = None
+        """The members that are left of a tool's result of nothing but text; None where nothing is known of them."""
+        if method == CALL:
+            self.plain = self._try_text()
 
     def params(self, given: dict[str, Json] | None, context: Context | None) -> object:
         """The handler's params. Raises `InvalidParams`, which quotes nothing of what was sent."""
@@ -79,6 +89,10 @@ class Route:
         """The answer at the peer's revision. Raises `ConversionError` for what is none there (SEAM-4)."""
         down = self.down
         assert down is not None
+        if self.plain is not None and only_text(wire):
+            # What makes no difference to one makes none to another.
+            kept = self.plain
+            return wire if kept.issuperset(wire) else {name: wire[name] for name in wire if name in kept}
         if "_meta" in wire:
             advise(wire["_meta"] or {})
         try:
@@ -90,6 +104,12 @@ class Route:
             # It may be one of the other types that can answer; if not, the converter says what is wrong and where.
             out = down(wire, context)
         return out
+
+    def _try_text(self) -> frozenset[str] | None:
+        """The members that are left of a result of nothing but text, as trying it shows; None where more is done."""
+        given: dict[str, Json] = {"resultType": COMPLETE, "content": [{"type": "text", "text": ""}]}
+        found = self.result(dict(given))
+        return frozenset(found) if all(given.get(name) == value for name, value in found.items()) else None
 
 
 def to_wire(value: object) -> dict[str, Json]:
@@ -158,6 +178,12 @@ def error_at(error: RpcError, method: str, row: Revision, written: Revision) -> 
     return wire
 
 
+def is_cancelled() -> bool:
+    """Whether a cancellation that is seen is one of the task's own, and not of something that a handler waited for."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
 def answer_failure(error: Exception, inbound: Inbound, written: Revision, logger: logging.Logger) -> None:
     """Answer a request whose handler raised. Only an `RpcError` is told the peer; the rest is logged (ERR-1)."""
     if isinstance(error, MethodNotHandled):
@@ -169,8 +195,12 @@ def answer_failure(error: Exception, inbound: Inbound, written: Revision, logger
         except ConversionError as wrong:
             error = wrong
         else:
-            inbound.peer.fail(inbound, found)
-            return
+            try:
+                inbound.peer.fail(inbound, found)
+            except LocalProtocolError as unwritten:
+                error = unwritten
+            else:
+                return
     what = "the answer is not valid" if isinstance(error, ConversionError) else "the handler raised"
     logger.error("'%s' failed: %s", inbound.method, what, exc_info=error)
     inbound.peer.fail(inbound, InternalError(INTERNAL_MESSAGE))

@@ -5,6 +5,7 @@ LIFE-11, SEAM-1..5, SEAM-9, MRTR-1..11, SUB-8, TOOL-1..5, RES-1, PROM-1, COMP-1,
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
@@ -21,14 +22,13 @@ from mcprev.protocol import mrtr
 from mcprev.protocol.handshake import HandshakeServer
 from mcprev.protocol.link import Inbound, Notified
 from mcprev.protocol.request_state import RequestStates
-from mcprev.protocol.results import RULES
 from mcprev.protocol.sides import ServerSide
 from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, COMPLETE, INPUT_REQUIRED, VERSION
 from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.protocol.uris import check_uri
 from mcprev.revisions import LATEST, Revision, revision, select
-from mcprev.seam import Route, Routes, answer_failure, to_wire
-from mcprev.tools import CALL, ToolTable
+from mcprev.seam import Route, Routes, answer_failure, is_cancelled, to_wire
+from mcprev.tools import CALL, UNKNOWN, ToolTable
 from mcprev.transports.lines import LineConnection
 from mcprev.wire.jsonrpc import MAX_LINE
 from mcprev_types.latest import dispatch
@@ -237,7 +237,7 @@ class Server:
                 return
             route = self._routes.find(row, inbound.method)
             params, answers = inbound.params, mrtr.Answers()
-            if route.may_ask and row.input_in_results and params is not None:
+            if route.may_ask and row.input_in_results and params is not None and mrtr.is_retry(params):
                 answers = mrtr.Answers.of_retry(
                     inbound.method, params, self._states, time.time(), principal=inbound.principal
                 )
@@ -254,6 +254,12 @@ class Server:
                 inbound.peer.finish(inbound, self.tasks.mark(route.result(wire, told.down), row))
             else:
                 inbound.peer.finish(inbound, route.result(wire, told.down))
+        except asyncio.CancelledError as error:
+            if is_cancelled():
+                raise
+            wrong = RuntimeError(f"what the handler of '{inbound.method}' waited for was cancelled")
+            wrong.__cause__ = error
+            answer_failure(wrong, inbound, self.identity.handler_at(row)[1], _logger)
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is answered
             answer_failure(error, inbound, self.identity.handler_at(row)[1], _logger)
 
@@ -340,7 +346,7 @@ class Server:
         peer, row = inbound.peer, inbound.row
         if not isinstance(peer, HandshakeServer):
             meta = (inbound.params or {})["_meta"]
-            return Told(meta, None, self._down(row))
+            return Told(meta, None, self._contexts.get(row.name) or self._down(row))
         told = peer.told
         if not isinstance(told, Told):
             stamp = _session_stamp(peer, row)
@@ -391,14 +397,18 @@ async def _run(
 ) -> dict[str, Json]:
     """Run the handler; one that cannot go on without input gives a result that asks for it."""
     given = route.params(params, up)
-    if route.method == "resources/read":
-        check_uri((params or {}).get("uri"))
     tool = None
-    if route.method == CALL and context.tools is not None:
-        tool = await context.tools.find(context, params, up)
+    if route.method == CALL:
+        tools = context.tools
+        if tools is not None:
+            tool = tools.known(context.request)
+            if tool is UNKNOWN:
+                tool = await tools.find(context, params, up)
         refusal = tool and tool.check(params or {}, route.row)
         if refusal:
             return refusal
+    elif route.method == "resources/read":
+        check_uri((params or {}).get("uri"))
     try:
         wire = to_wire(await route.stub(context, given))
         if tool is not None:
@@ -413,7 +423,7 @@ async def _run(
         raise ConversionError(
             f"no client takes a result of type {kind!r:.40}", path="$.resultType", revision=LATEST.name
         )
-    rule = RULES.get(route.method)
+    rule = route.rule
     return wire if rule is None else rule(wire)
 
 

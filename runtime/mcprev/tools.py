@@ -25,6 +25,7 @@ from mcprev.seam import Routes, to_wire
 if TYPE_CHECKING:
     from mcprev.context import Context
     from mcprev.convert import Context as Conversion
+    from mcprev.protocol.link import Inbound
     from mcprev.protocol.link import Kind as Served
     from mcprev.revisions import Revision
     from mcprev_types.latest import models
@@ -117,6 +118,10 @@ class Tool:
             ) from error
 
 
+UNKNOWN: Final = Tool("", None, None)
+"""Stands for a tool that has to be asked for."""
+
+
 class ToolTable:
     """What a server knows of the tools of its handler."""
 
@@ -125,17 +130,21 @@ class ToolTable:
         self._served = served
         self._lists: OrderedDict[tuple[str, str | None], dict[str, Tool]] = OrderedDict()
         self._locks: dict[tuple[str, str | None], asyncio.Lock] = {}
-        self._generation = 0
-
-    @property
-    def generation(self) -> int:
+        self.generation = 0
         """Changes when what is known of the tools is forgotten."""
-        return self._generation
 
     def forget(self) -> None:
         """The tools have changed."""
-        self._generation += 1
+        self.generation += 1
         self._lists.clear()
+
+    def known(self, inbound: Inbound) -> Tool | None:
+        """What `find` would say, as far as nobody has to be asked for it; `UNKNOWN` otherwise."""
+        tools = self._lists.get((inbound.row.name, inbound.principal))
+        if tools is not None:
+            name: Json = None if inbound.params is None else inbound.params.get("name")
+            return tools.get(name, UNKNOWN) if name.__class__ is str else None
+        return UNKNOWN if LIST in self._served(inbound.row) else None
 
     async def find(
         self, context: Context, params: Mapping[str, Json] | None, up: Conversion | None
@@ -168,14 +177,14 @@ class ToolTable:
     async def _learn(
         self, key: tuple[str, str | None], context: Context, up: Conversion | None
     ) -> dict[str, Tool]:
-        before, known = self._generation, self._lists.get(key, {})
+        before, known = self.generation, self._lists.get(key, {})
         listed = {tool["name"]: tool for tool in await self._all(context, up)}
         if len(known) > len(listed) + MAX_TOOLS:
             known = {}
         tools: dict[str, Tool] = {name: tool for name, tool in known.items() if name not in listed}
         for name, tool in listed.items():
             tools[name] = Tool(name, tool.get("inputSchema"), tool.get("outputSchema"))
-        if before == self._generation:
+        if before == self.generation:
             self._lists[key] = tools
             self._lists.move_to_end(key)
             if len(self._lists) > MAX_LISTS:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from mcprev.errors import (
@@ -29,14 +29,15 @@ from mcprev.wire.jsonrpc import (
     RequestId,
     Response,
     encode_error,
+    record,
 )
-from mcprev.wire.media import Accept
+from mcprev.wire.media import BOTH, Accept
 
 Good: TypeAlias = Request | Notification | Response | ErrorResponse
 """A message that is one."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Modern:
     """For the stateless engine, whatever its `_meta` is like: the engine says what is missing there (MOD-3).
 
@@ -55,12 +56,14 @@ class LegacyOpen:
     message: Request
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LegacySession:
     """For a session that lives. What wants no answer (`wants_answer`) gets 202 (HTTP-6, BATCH-4)."""
 
     message: Good | Batch
     row: Revision
+    accept: Accept = field(default=BOTH, compare=False)
+    """In which formats it may be answered."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,7 @@ class Inbound:
         self.progress = float("-inf")
         self.token: RequestId | None = None
         meta: Json = None if self.params is None else self.params.get("_meta")
-        if meta.__class__ is dict:
+        if meta.__class__ is dict and "progressToken" in meta:
             self.token = _token(meta.get("progressToken"))
         self.handle: object = None
         """Whatever the driver has running for it."""

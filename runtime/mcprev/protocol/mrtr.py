@@ -49,6 +49,11 @@ def needs_of(error: BaseException) -> dict[str, dict[str, Json]] | None:
     return found
 
 
+def is_retry(params: Mapping[str, Json]) -> bool:
+    """Whether a request brings what an earlier round asked for."""
+    return RESPONSES in params or STATE in params
+
+
 def is_input_required(result: Mapping[str, Json]) -> bool:
     """Whether a result asks for input."""
     return result.get("resultType") == INPUT_REQUIRED

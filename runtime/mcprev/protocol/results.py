@@ -17,6 +17,7 @@ from mcprev.errors import ConversionError, Json
 from mcprev.revisions import LATEST
 
 Result: TypeAlias = dict[str, Json]
+CALL: Final = "tools/call"
 MOST_VALUES: Final = 100
 """As many completions as a result may have (COMP-1)."""
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -61,15 +62,34 @@ def _check_block(block: Mapping[str, Any], path: str) -> None:
 def _tool_result(result: Result) -> Result:
     """Binaries are base64; what is structured is there as text too, for models that read nothing else (TOOL-5)."""
     readable = False
-    for index, block in _items(result.get("content")):
-        if block.get("type") == "text":
-            readable = True  # and holds nothing else
-        else:
-            _check_block(block, f"$.content[{index}]")
+    content: Json = result.get("content")
+    for index, block in enumerate(content if content.__class__ is list else ()):
+        if block.__class__ is dict:
+            if block.get("type") == "text":
+                readable = True  # and holds nothing else
+            else:
+                _check_block(block, f"$.content[{index}]")
     if readable or "structuredContent" not in result or not isinstance(result.get("content"), list):
         return result
     said = json.dumps(result["structuredContent"], ensure_ascii=False, separators=(",", ":"))
     return {**result, "content": [*_list(result["content"]), {"type": "text", "text": said}]}
+
+
+def only_text(result: Result) -> bool:
+    """Whether a tool's result is a complete one of ASCII texts and nothing else.
+
+    So are most, and every revision says them in the same words, but for `resultType`.
+    """
+    content: Json = result.get("content")
+    if content.__class__ is not list or len(result) > 2:
+        return False
+    for block in content:
+        if block.__class__ is not dict or len(block) != 2 or block.get("type") != "text":
+            return False
+        text = block.get("text")
+        if text.__class__ is not str or not text.isascii():
+            return False
+    return len(result) == 1 or result.get("resultType") == "complete"
 
 
 def _prompt(result: Result) -> Result:
@@ -126,7 +146,7 @@ def _advise(name: str) -> None:
 
 
 RULES: Final[Mapping[str, Callable[[Result], Result]]] = {
-    "tools/call": _tool_result,
+    CALL: _tool_result,
     "tools/list": _tools,
     "prompts/list": _hinted,
     "resources/list": _hinted,

@@ -66,6 +66,8 @@ class StatelessServer(Peer):
         super().__init__(link, local)
         self._rows = tuple(row for row in local.rows if not row.handshake)
         self._by_version = {row.version: row for row in reversed(self._rows)}
+        self._served: dict[tuple[str, str], tuple[Revision, Kind]] = {}
+        self._stamps: dict[tuple[str, str], tuple[bool, dict[str, Json]]] = {}
         self.listeners: list[Inbound] = []
         """The listen streams that are open."""
 
@@ -74,22 +76,36 @@ class StatelessServer(Peer):
     def request(self, message: Request) -> None:
         """Take a request: the first step of the ladder that has something to say answers it (AMB-6)."""
         meta: Json = None if message.params is None else message.params.get("_meta")
-        for check in _CHECKS:
-            error = check(self, message, meta)
-            if error is not None:
-                self.link.refuse(message, error, None)
+        served = None
+        if meta.__class__ is dict and is_usual(meta):
+            served = self._served.get((meta[VERSION], message.method))
+        if served is None:
+            served = self._judge(message, meta)
+            if served is None:
                 return
-        row = self._by_version[meta[VERSION]]
+        row, kind = served
         inbound = self.take(row, message, None, meta[CLIENT_CAPABILITIES])
         if inbound is None:
             return
         inbound.client_info = meta.get(CLIENT_INFO)
         inbound.level = meta.get(LOG_LEVEL)
-        kind = self.local.kinds(row)[message.method]
         if kind is Kind.SERVED:
             self.link.events.append(inbound)
         else:
             _OWN[kind](self, inbound)
+
+    def _judge(self, message: Request, meta: Json) -> tuple[Revision, Kind] | None:
+        """The revision of a request and what it is there; None for one that is refused."""
+        for check in _CHECKS:
+            error = check(self, message, meta)
+            if error is not None:
+                self.link.refuse(message, error, None)
+                return None
+        row = self._by_version[meta[VERSION]]
+        served = row, self.local.kinds(row)[message.method]
+        if not self.local.requirements(message.method):
+            self._served[meta[VERSION], message.method] = served
+        return served
 
     def notification(self, message: Notification) -> None:
         """Take a notification; a client has only one to send."""
@@ -155,14 +171,21 @@ class StatelessServer(Peer):
     def finish(self, inbound: Inbound, result: dict[str, Json]) -> None:
         """Answer a request, stamped with what every result says (BASE-13, MOD-7), or has to say (CACHE-1)."""
         kind = result.setdefault("resultType", COMPLETE)
-        spec = inbound.row.methods.get(inbound.method)
-        if kind == COMPLETE and spec is not None and spec.cacheable:
+        stamp = self._stamps.get((inbound.row.name, inbound.method))
+        cacheable, said = stamp or self._find_stamp(inbound.row, inbound.method)
+        if cacheable and kind == COMPLETE:
             result.setdefault("ttlMs", 0)
             result.setdefault("cacheScope", "private")
-        info = self.local.hello(inbound.row)["_meta"][SERVER_INFO]
         meta = result.get("_meta")
-        result["_meta"] = {SERVER_INFO: info, **meta} if meta else {SERVER_INFO: info}
+        result["_meta"] = {**said, **meta} if meta else said
         super().finish(inbound, result)
+
+    def _find_stamp(self, row: Revision, method: str) -> tuple[bool, dict[str, Json]]:
+        """Whether the results of a method can be kept, and what stands in the `_meta` of each."""
+        spec = row.methods.get(method)
+        said = {SERVER_INFO: self.local.hello(row)["_meta"][SERVER_INFO]}
+        found = self._stamps[row.name, method] = spec is not None and spec.cacheable, said
+        return found
 
     @override
     def allows_log(self, inbound: Inbound | None, level: str) -> bool:
@@ -196,6 +219,24 @@ _OWN: Final[Mapping[Kind, Callable[[StatelessServer, Inbound], None]]] = {
     Kind.DISCOVER: StatelessServer.discover,
     Kind.LISTEN: StatelessServer.listen,
 }
+
+
+def is_usual(meta: dict[str, Json]) -> bool:
+    """Whether a `_meta` is in shape for certain, as most are; `misshapen` says what is wrong with another."""
+    info = meta.get(CLIENT_INFO)
+    return (
+        meta.get(VERSION).__class__ is str
+        and meta.get(CLIENT_CAPABILITIES).__class__ is dict
+        and LOG_LEVEL not in meta
+        and (
+            info is None
+            or (
+                info.__class__ is dict
+                and info.get("name").__class__ is str
+                and info.get("version").__class__ is str
+            )
+        )
+    )
 
 
 def misshapen(meta: object) -> str | None:

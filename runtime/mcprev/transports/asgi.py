@@ -18,10 +18,10 @@ from mcprev.protocol.http_verdicts import Reject
 from mcprev.transports.cors import Receive, Scope, Send
 from mcprev.transports.exchange import refuse
 from mcprev.transports.hosting import Asked, Hosting
-from mcprev.transports.http_options import Settings
+from mcprev.transports.http_options import Principal, Settings, checked_principal
 from mcprev.transports.security import Access, ClientGone, read_body, too_many_headers
 from mcprev.transports.tool_headers import ToolHeaders
-from mcprev.wire.headers import Headers
+from mcprev.wire.headers import SESSION_ID_KEY, Headers
 from mcprev.wire.jsonrpc import Malformed, parse
 
 if TYPE_CHECKING:
@@ -55,7 +55,13 @@ class AsgiApp:
         kind = scope["type"]
         if kind == "http":
             try:
-                reject = await self._answer(scope, receive, send)
+                asked = self._let_in(scope, receive, send)
+                if isinstance(asked, Reject):
+                    reject: Reject | None = asked
+                elif asked.place is None:
+                    reject = await self._at_endpoint(scope["method"], asked)
+                else:
+                    reject = await self._at_sse(asked.place, scope, asked)
                 if reject is not None:
                     await refuse(send, reject)
             except (ClientGone, OSError) as error:
@@ -85,34 +91,42 @@ class AsgiApp:
 
     @property
     def hosting(self) -> Hosting:
-        """What is held in the running event loop; what another one held is gone with it."""
+        """What is held in the running event loop; what another one held, or what the server has ended, is gone."""
         found = self._hosting
-        if found is None or found.loop is not asyncio.get_running_loop():
+        if found is None or found.loop is not asyncio.get_running_loop() or found.shared.error is not None:
             found = self._hosting = Hosting(self.server, self.settings)
         return found
 
     # -- a request -----------------------------------------------------------------------------------------
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> Reject | None:
-        """Serve a request, or give its refusal."""
+    def _let_in(self, scope: Scope, receive: Receive, send: Send) -> Asked | Reject:
+        """Take a request in, or give its refusal."""
         here = self.settings.path
         place = here if scope["path"] == here else self._place(scope)
         if place is None:
             return Reject(404, InvalidRequest("Invalid Request: there is nothing at this path"))
         if self._closed:
-            return Reject(503, InternalError("the server stops"))
+            return _stopped()
         pairs = scope["headers"]
         headers = Headers(pairs)
         reject = too_many_headers(pairs, self.settings.max_headers)
-        if reject is None and (self._guarded or b"origin" in headers):
+        if reject is None and (self._guarded or b"origin" in headers.found):
             reject = self._access.refusal(headers, reached_at(scope))
         if reject is not None:
             return reject
         find = self.settings.principal
-        asked = Asked(receive, send, headers, None if find is None else find(scope))
-        if place == here:
-            return await self._at_endpoint(scope["method"], asked)
-        return await self._at_sse(place, scope, asked)
+        principal = None if find is None else self._who(find, scope)
+        if isinstance(principal, Reject):
+            return principal
+        return Asked(receive, send, headers, principal, None if place == here else place)
+
+    def _who(self, find: Principal, scope: Scope) -> str | Reject | None:
+        """Who sends a request. Where that cannot be told nobody is let in, for None would be anybody (HTTP-28)."""
+        try:
+            return checked_principal(find(scope))
+        except Exception:
+            logger.exception("who sends a request cannot be told, so it is refused")
+            return Reject(403, InvalidRequest("Forbidden: it cannot be told who sends the request"))
 
     def _place(self, scope: Scope) -> str | None:
         """Which of the app's paths a request is for. At its root, a mounted app has its endpoint."""
@@ -127,16 +141,23 @@ class AsgiApp:
 
     async def _at_endpoint(self, verb: str, asked: Asked) -> Reject | None:
         """Serve a request to the one endpoint of the newer transports."""
-        hosting, headers, principal = self.hosting, asked.headers, asked.principal
+        headers, principal, hosting = asked.headers, asked.principal, self._hosting
+        if (
+            hosting is None
+            or hosting.shared.error is not None
+            or hosting.loop is not asyncio.get_running_loop()
+        ):
+            hosting = self.hosting
         message = None
         if verb == "POST":
             body = await self._read(hosting, asked)
             if isinstance(body, Reject):
                 return body
             message = parse(body, batch=True)
-        named = session_id(headers)
-        session = None if named is None else hosting.sessions.find(named, principal)
-        live = None if session is None else session.row
+        session = live = None
+        if SESSION_ID_KEY in headers.found:
+            session = hosting.sessions.find(session_id(headers), principal)
+            live = None if session is None else session.row
         if self._endpoint.modern and not self._tools.knows(message, principal):
             await self._tools.learn(message, principal, hosting.shared)
         verdict = classify(self._endpoint, verb, headers, message, live)
@@ -146,6 +167,8 @@ class AsgiApp:
             and await self._tools.learn_again(message, principal, hosting.shared)
         ):
             verdict = classify(self._endpoint, verb, headers, message, live)
+        if hosting is not self._hosting or hosting.shared.error is not None:
+            return _stopped()  # while the body was read
         if isinstance(verdict, Reject):
             if session is not None and isinstance(message, Malformed):
                 session.hear(message)  # a broken answer ends the waiting for a good one
@@ -178,6 +201,10 @@ class AsgiApp:
             return Reject(408, InvalidRequest("Invalid Request: the body took too long"))
         finally:
             del upkeep.reading[task]
+
+
+def _stopped() -> Reject:
+    return Reject(503, InternalError("the server stops"))
 
 
 def reached_at(scope: Mapping[str, Any]) -> str | None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 from typing import cast
 
-from pydantic_core import from_json
 from typing_extensions import override
 
 from mcprev.driver import LINGER, MAX_HANDLERS, Connection, Desk
@@ -49,8 +49,26 @@ class AsgiConnection(Connection):
         object.__setattr__(request, "origin", exchange)  # a message is frozen for everyone but who made it
         self.receive(request)
         inbound = exchange.inbound
-        if inbound is not None:
-            await self._serve_here(inbound, exchange)
+        if inbound is None:
+            await exchange.finish()
+            return
+        task = inbound.handle = exchange.task or asyncio.current_task()
+        self._running += 1
+        try:
+            await self._desk.serve(inbound, self)
+        except asyncio.CancelledError:
+            if not exchange.cancelled:
+                inbound.handle = None
+                inbound.peer.abandon(inbound, "the HTTP server gave the request up")
+                raise
+        finally:
+            self._running -= 1
+            if self._idle is not None and not self._running and not self._idle.done():
+                self._idle.set_result(None)
+            self.pump()
+            exchange.inbound = None  # the two would keep each other
+        if exchange.cancelled and task is not None:
+            await _calm(task)
         await exchange.finish()
 
     async def serve_batch(self, batch: Batch, exchange: Exchange) -> None:
@@ -102,40 +120,24 @@ class AsgiConnection(Connection):
         else:
             event.peer.fail(event, InternalError("too many requests in progress"))
 
-    async def _serve_here(self, inbound: Inbound, exchange: Exchange) -> None:
-        task = inbound.handle = exchange.task or asyncio.current_task()
-        self._running += 1
-        try:
-            await self._desk.serve(inbound, self)
-        except asyncio.CancelledError:
-            if not exchange.cancelled:
-                inbound.handle = None
-                inbound.peer.abandon(inbound, "the HTTP server gave the request up")
-                raise
-        finally:
-            self._running -= 1
-            if self._idle is not None and not self._running and not self._idle.done():
-                self._idle.set_result(None)
-            self.pump()
-            exchange.inbound = None  # the two would keep each other
-        if exchange.cancelled and task is not None:
-            await _calm(task)
-
     # -- out -----------------------------------------------------------------------------------------------
 
     @override
     def _send(self, sends: list[tuple[Channel, bytes]]) -> None:
         for channel, message in sends:
-            exchange = channel.origin if isinstance(channel, Inbound | Request) else None
-            if not isinstance(exchange, Exchange):
+            if isinstance(channel, Inbound):
+                exchange = channel.origin
+                if not isinstance(exchange, Exchange):
+                    self._stray(message)
+                elif message is channel.answer:
+                    # A result always has the same status.
+                    exchange.answer(message, 200 if channel.code is None else self._status(channel.code))
+                elif not exchange.put(message):
+                    self._stray(message, related=True)
+            elif isinstance(channel, Request) and isinstance(channel.origin, Exchange):
+                channel.origin.answer(message, self._status_unserved(message))
+            else:
                 self._stray(message)
-            elif isinstance(channel, Request):
-                exchange.answer(message, self._status_unserved(message))
-            elif isinstance(channel, Inbound) and message is channel.answer:
-                # A result always has the same status.
-                exchange.answer(message, 200 if channel.code is None else self._status(channel.code))
-            elif not exchange.put(message):
-                self._stray(message, related=True)
 
     def _status(self, code: int) -> int:
         """The HTTP status of an error that a handler answered."""
@@ -236,7 +238,7 @@ class StatelessConnection(AsgiConnection):
 
     @override
     def _status_unserved(self, message: bytes) -> int:
-        error = from_json(message).get("error")
+        error = json.loads(message).get("error")  # the fast parser refuses lone surrogates, as in an id
         return 200 if error is None else status_of(error["code"], pre_dispatch=True)
 
     @override

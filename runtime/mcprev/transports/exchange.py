@@ -148,7 +148,7 @@ class Exchange:
         else:
             self.answers.append(message)
             self.status = status
-        if not self.waiting:
+        if not self.waiting and (self.tape is not None or self._wake is not None):
             self._complete()
 
     def dropped(self, request_id: RequestId) -> None:
@@ -220,10 +220,19 @@ class Exchange:
             await asyncio.wait({self._writer})
         return True
 
+    def give_way(self) -> None:
+        """Somebody else takes its stream up: it ends, and what it carries goes on there (HTTP-12, HTTP-15)."""
+        if not self.ended and not self._close:
+            self._close = True
+            if self._writer is None:
+                self._write_soon()
+
     # -- sending -------------------------------------------------------------------------------------------
 
     def _write_soon(self) -> None:
-        self._writer = asyncio.get_running_loop().create_task(self._write())
+        loop = asyncio.get_running_loop()
+        self._busy = loop.time()  # it has not been waited for yet, however long nothing was written
+        self._writer = loop.create_task(self._write())
 
     async def _write(self) -> None:
         """Write until nothing is left."""
@@ -246,7 +255,7 @@ class Exchange:
         while self._out and not self.ended:
             self._busy = loop.time()
             if not self._head_sent:
-                await self._send_head(200, (*_SSE_HEAD, *self.headers))
+                await self._asgi_send(self._stream_head())
             data = self._take()
             if data:
                 await self._asgi_send({"type": "http.response.body", "body": data, "more_body": True})
@@ -259,10 +268,6 @@ class Exchange:
         self._out.clear()
         self._size = 0
         return data
-
-    async def _send_head(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
-        self._head_sent = True
-        await self._asgi_send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def drain(self) -> None:
         """Wait while much is waiting to be written (STDIO-9 says the same of pipes)."""
@@ -281,7 +286,26 @@ class Exchange:
                 self._wake = None
                 await asyncio.wait({self._writer})
             if not self.ended:
-                await self._send_last()
+                task = self._finisher = self.task or asyncio.current_task()
+                assert task is not None
+                self._busy = task.get_loop().time()
+                if self.started:
+                    if not self._head_sent:
+                        await self._asgi_send(self._stream_head())
+                    last = self._take() if self._out else b""
+                else:
+                    last = self._whole() if self.batch or not self.answers else self.answers[0]
+                    length = (b"content-length", b"%d" % len(last))
+                    head = (_JSON_TYPE, length, *self.headers) if self.headers else (_JSON_TYPE, length)
+                    await self._asgi_send(
+                        {"type": "http.response.start", "status": self.status, "headers": head}
+                    )
+                await self._asgi_send({"type": "http.response.body", "body": last, "more_body": False})
+                self._finisher = None
+            elif self.started and not self._head_sent:
+                # Let go before its first byte: an HTTP server takes silence for an accident of the app.
+                await self._asgi_send(self._stream_head())
+                await self._asgi_send({"type": "http.response.body", "body": b"", "more_body": False})
         except OSError:
             self.lose()
         except asyncio.CancelledError:
@@ -295,23 +319,13 @@ class Exchange:
             if self._watch is not None:
                 self._watch.cancel()
 
-    async def _send_last(self) -> None:
-        task = self._finisher = self.task or asyncio.current_task()
-        assert task is not None
-        self._busy = task.get_loop().time()
-        if self.started:
-            if not self._head_sent:
-                await self._send_head(200, (*_SSE_HEAD, *self.headers))
-            last = self._take() if self._out else b""
-        else:
-            last = (
-                b"[%b]" % b",".join(self.answers) if self.batch else self.answers[0] if self.answers else b""
-            )
-            length = (b"content-length", b"%d" % len(last))
-            head = (_JSON_TYPE, length, *self.headers) if self.headers else (_JSON_TYPE, length)
-            await self._asgi_send({"type": "http.response.start", "status": self.status, "headers": head})
-        await self._asgi_send({"type": "http.response.body", "body": last, "more_body": False})
-        self._finisher = None
+    def _whole(self) -> bytes:
+        return b"[%b]" % b",".join(self.answers) if self.batch else b"".join(self.answers)
+
+    def _stream_head(self) -> dict[str, object]:
+        self._head_sent = True
+        headers = (*_SSE_HEAD, *self.headers) if self.headers else _SSE_HEAD
+        return {"type": "http.response.start", "status": 200, "headers": headers}
 
     # -- the client ----------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from mcprev.protocol.http_verdicts import (
     wants_answer,
 )
 from mcprev.protocol.sides import ServerSide
-from mcprev.transports.asgi_connection import AsgiConnection, StatelessConnection, from_here
+from mcprev.transports.asgi_connection import StatelessConnection, from_here
 from mcprev.transports.cors import Receive, Send
 from mcprev.transports.exchange import Exchange, Owner, accept_silently
 from mcprev.transports.http_options import Settings
@@ -46,13 +46,17 @@ _STREAM: Final = Accept(json=False, sse=True)
 class Asked:
     """A request as the ASGI server hands it over, once it was let in."""
 
-    __slots__ = ("headers", "principal", "receive", "send", "task")
+    __slots__ = ("headers", "place", "principal", "receive", "send", "task")
 
-    def __init__(self, receive: Receive, send: Send, headers: Headers, principal: str | None) -> None:
+    def __init__(
+        self, receive: Receive, send: Send, headers: Headers, principal: str | None, place: str | None
+    ) -> None:
         self.receive = receive
         self.send = send
         self.headers = headers
         self.principal = principal
+        self.place = place
+        """The path of the oldest transport that it is for; None for the endpoint of the newer ones."""
         self.task: asyncio.Task[object] | None = None
         """What the ASGI server runs for it, once that is known."""
 
@@ -98,13 +102,17 @@ class Hosting:
             message = verdict.message
             if isinstance(message, Request):
                 exchange = self._exchange(self.shared, asked, verdict.accept)
-                await self._serve(self.shared, message, exchange)
+                self.upkeep.begin(exchange)
+                try:
+                    await self.shared.serve(message, exchange)
+                finally:
+                    self.upkeep.end(exchange)
             else:
                 self.shared.receive(message)
                 await accept_silently(asked.send)
             return None
         if isinstance(verdict, LegacySession) and session is not None:
-            await self._in_session(session, verdict.message, asked)
+            await self._in_session(session, verdict.message, verdict.accept, asked)
             return None
         match verdict:
             case LegacyOpen(message):
@@ -132,16 +140,6 @@ class Hosting:
             task=asked.task,
         )
 
-    async def _serve(self, connection: AsgiConnection, message: Request | Batch, exchange: Exchange) -> None:
-        self.upkeep.begin(exchange)
-        try:
-            if isinstance(message, Request):
-                await connection.serve(message, exchange)
-            else:
-                await connection.serve_batch(message, exchange)
-        finally:
-            self.upkeep.end(exchange)
-
     async def _stay(self, exchange: Exchange) -> None:
         """Keep a stream open until its end."""
         self.upkeep.begin(exchange)
@@ -159,7 +157,7 @@ class Hosting:
             self._server,
             _logger,
             principal=principal,
-            events=settings.events if lasting else None,
+            events=settings.events if lasting and settings.get_stream else None,  # a GET is the way back
             get_stream=lasting and settings.get_stream,
             clock=self._clock,
             max_handlers=self._server.max_handlers,
@@ -181,18 +179,25 @@ class Hosting:
         await exchange.finish()
         return None
 
-    async def _in_session(self, session: Session, message: Message | Batch, asked: Asked) -> None:
+    async def _in_session(
+        self, session: Session, message: Message | Batch, accept: Accept, asked: Asked
+    ) -> None:
         """Hand a session what its client sends."""
         if not isinstance(message, Request) and not (isinstance(message, Batch) and wants_answer(message)):
             session.touch()
             session.hear(message)
             await accept_silently(asked.send)
             return
-        exchange = self._exchange(session, asked, accepted(asked.headers.get(b"accept")))
-        session.enter(exchange)
+        exchange = self._exchange(session, asked, accept)
+        session.exchanges.add(exchange)
+        self.upkeep.begin(exchange)
         try:
-            await self._serve(session, message, exchange)
+            if isinstance(message, Request):
+                await session.serve(message, exchange)
+            else:
+                await session.serve_batch(message, exchange)
         finally:
+            self.upkeep.end(exchange)
             session.left(exchange)
 
     async def _without_session(self, verdict: LegacySessionless, asked: Asked) -> None:
@@ -201,7 +206,7 @@ class Hosting:
         if verdict.row is not None:
             session.side.session.assume(verdict.row)
         try:
-            await self._in_session(session, verdict.message, asked)
+            await self._in_session(session, verdict.message, accepted(asked.headers.get(b"accept")), asked)
         finally:
             session.retire()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import iscoroutinefunction
 from typing import Any, Final, TypedDict
 
 from mcprev.transports.events import EventStore, MemoryEvents
@@ -12,6 +13,13 @@ from mcprev.transports.security import MAX_BODY, MAX_HEADERS
 PATH: Final = "/mcp"
 SSE_PATHS: Final = ("/sse", "/messages")
 Principal = Callable[[Mapping[str, Any]], "str | None"]
+
+
+def checked_principal(found: object) -> str | None:
+    """What an author's `principal` gave, if it is what it may give. Raises `TypeError`."""
+    if found is None or isinstance(found, str):
+        return found
+    raise TypeError(f"`principal` gave a {type(found).__name__}, which is neither a str nor None")
 
 
 class HttpOptions(TypedDict, total=False):
@@ -25,13 +33,15 @@ class HttpOptions(TypedDict, total=False):
     sessions: bool
     """Whether `initialize` opens a session; otherwise older clients are served without one, and cannot be asked."""
     get_stream: bool
-    """Whether sessions have a stream for what belongs to no request; otherwise GET is answered 405."""
+    """Whether sessions have a stream for what belongs to no request; otherwise GET is answered 405, and no stream
+    whose connection was lost can be taken up again."""
     events: EventStore | None
     """Keeps what was sent for clients that come back for it; None keeps nothing. By default memory, within bounds."""
     sse: bool | tuple[str, str]
     """Whether the two endpoints of the oldest revision are there too, and where: `/sse` and `/messages` unless said."""
     principal: Callable[[Mapping[str, Any]], str | None] | None
-    """Who sends a request, found in its ASGI scope. Sessions belong to who opened them."""
+    """Who sends a request, found in its ASGI scope. Sessions belong to who opened them. Where this raises, the request
+    is refused with 403."""
     origins: Sequence[str]
     """Origins of pages that may ask, beside those of this machine; `*` for all."""
     hosts: Sequence[str] | None
@@ -85,6 +95,10 @@ class Settings:
         for path in (self.path, *self.sse_paths):
             if not path.startswith("/"):
                 raise ValueError(f"the path '{path}' has to begin with a slash")
+        if iscoroutinefunction(self.principal):
+            raise ValueError(
+                "`principal` cannot be awaited: what takes time belongs into a middleware before it"
+            )
         if len({self.path, *self.sse_paths}) != 1 + len(self.sse_paths):
             raise ValueError(
                 f"every endpoint needs a path of its own: {self.path}, {', '.join(self.sse_paths)}"

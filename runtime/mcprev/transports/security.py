@@ -190,12 +190,13 @@ async def read_body(receive: Receive, headers: Headers, limit: int = MAX_BODY) -
 
     Raises `ClientGone` when the client hangs up. How long a slow client may take is the server's business.
     """
-    declared = headers.get(b"content-length") or b""
+    declared = headers.found.get(b"content-length", b"").strip()
     if declared.isdigit() and (len(declared) > 18 or int(declared) > limit):
         return _too_large(limit)
     message = await receive()
-    chunk = _chunk(message)
-    if not message.get("more_body", False):
+    more = message.get("more_body", False)
+    chunk: bytes = message.get("body", b"") if message["type"] == "http.request" else _chunk(message)
+    if not more:
         return chunk if len(chunk) <= limit else _too_large(limit)
     body = bytearray(chunk)
     while message.get("more_body", False):

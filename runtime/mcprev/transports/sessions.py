@@ -64,12 +64,16 @@ class Stream:
         self.last += 1
         self._session.keep(self.number, self.last, message)
         if self.reader is not None:
-            self.reader.write(encode_message(message, self.event_id(self.last)))
+            if b"\r" in message or b"\n" in message:
+                event = encode_message(message, self.event_id(self.last))
+            else:
+                event = b"event: message\nid: %d-%d\ndata: %b\n\n" % (self.number, self.last, message)
+            self.reader.write(event)
 
     def read_by(self, exchange: Exchange) -> None:
         """Somebody reads from now on; who did before reads no longer."""
         if self.reader is not None and self.reader is not exchange:
-            self.reader.lose()
+            self.reader.give_way()
         self.reader = exchange
         exchange.tape = self
 
@@ -116,6 +120,7 @@ class Session(AsgiConnection):
         self._clock = clock
         self.seen = clock()
         """When its client gave the last sign of life."""
+        self._row: Revision | None = None
         self._numbers = 0
         self._streams: dict[int, Stream] = {}
         self._finished: deque[int] = deque()
@@ -125,7 +130,10 @@ class Session(AsgiConnection):
     @property
     def row(self) -> Revision:
         """The revision that was agreed on."""
-        return self.side.session.row
+        found = self._row
+        if found is None:
+            found = self._row = self.side.session.row
+        return found
 
     @property
     def resumable(self) -> bool:
@@ -143,7 +151,7 @@ class Session(AsgiConnection):
     @override
     def left(self, exchange: Exchange) -> None:
         self.exchanges.discard(exchange)
-        self.touch()
+        self.seen = self._clock()
 
     # -- streams of requests -------------------------------------------------------------------------------
 
@@ -152,8 +160,8 @@ class Session(AsgiConnection):
         if exchange.tape is not None or not self.resumable:
             return b""
         stream = self._new_stream()
-        stream.read_by(exchange)
-        return encode_priming(stream.event_id(0)) if self.row.sse_priming else b""
+        stream.reader, exchange.tape = exchange, stream
+        return b"id: %d-0\ndata: \n\n" % stream.number if self.row.sse_priming else b""
 
     def _new_stream(self) -> Stream:
         self._numbers += 1
@@ -161,9 +169,12 @@ class Session(AsgiConnection):
         return stream
 
     def keep(self, stream: int, number: int, message: bytes) -> None:
-        """Keep an event for whoever comes back for it."""
+        """Keep an event for whoever comes back for it; where that fails there is a gap, and nobody is let past it."""
         if self._events is not None:
-            self._events.append(self.id, stream, number, message)
+            try:
+                self._events.append(self.id, stream, number, message)
+            except Exception:
+                self.logger.exception("an event could not be kept")
 
     def over(self, stream: Stream) -> None:
         """A stream is complete; for a while it can be asked for what was sent on it."""
@@ -257,8 +268,12 @@ class Session(AsgiConnection):
         missed: list[tuple[int, bytes]] = []
         while place < stream.last:
             # More may be sent while the store looks for what was.
-            more = await self._events.after(self.id, stream.number, place, stream.last)
-            if more is None:
+            try:
+                more = await self._events.after(self.id, stream.number, place, stream.last)
+            except Exception:
+                self.logger.exception("the events of a stream could not be looked for")
+                return False
+            if not more:
                 return False
             missed.extend(more)
             place = more[-1][0]
@@ -286,7 +301,10 @@ class Session(AsgiConnection):
         self._gets.clear()
         self._pending.clear()
         if self._events is not None:
-            self._events.discard(self.id)
+            try:
+                self._events.discard(self.id)
+            except Exception:
+                self.logger.exception("the events of a session could not be discarded")
 
 
 class Sessions:
@@ -304,7 +322,9 @@ class Sessions:
     def find(self, session_id: str | None, principal: str | None) -> Session | None:
         """The session that a request names, if it is the one of who asks (HTTP-22, HTTP-28)."""
         session = None if session_id is None else self._open.get(session_id)
-        return session if session is not None and session.principal == principal else None
+        if session is None or session.principal != principal or session.error is not None:
+            return None
+        return session
 
     def room(self) -> bool:
         """Whether there is room for one more, once the idle ones are gone."""

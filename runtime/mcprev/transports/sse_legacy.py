@@ -24,7 +24,7 @@ from mcprev.transports.asgi_connection import from_here
 from mcprev.transports.exchange import Exchange
 from mcprev.transports.security import new_session_id
 from mcprev.wire.headers import Headers
-from mcprev.wire.jsonrpc import Malformed, Request, parse
+from mcprev.wire.jsonrpc import Batch, Malformed, Request, parse
 from mcprev.wire.media import accepted, is_json
 from mcprev.wire.sse import encode_endpoint, encode_message
 
@@ -88,13 +88,16 @@ class SseConnection(Connection):
         exchange.write(encode_endpoint(endpoint))
 
     def take(self, body: bytes) -> Reject | None:
-        """Take what was posted; what is no message is refused (SSE-4)."""
+        """Take what was posted; what is no message is refused (SSE-4), as is what comes after the end."""
+        if self.error is not None:
+            return _refuse(404, "there is no such session")
         message = parse(body, batch=self._link.accepts_batch)
         if isinstance(message, Malformed) and message.answer is not None:
             null_id = not self.side.session.agreed or self.side.session.row.null_id_in_errors
             return Reject(400, RpcError(message.message, code=message.code), message.id, null_id=null_id)
-        if isinstance(message, Request):
-            from_here(message, self)
+        for member in message.messages if isinstance(message, Batch) else (message,):
+            if isinstance(member, Request):
+                from_here(member, self)
         self.side.receive(message, self._loop.time())
         self.pump()
         return None

@@ -6,6 +6,7 @@ call that does not fit has the tools asked for once more before it is refused: t
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, cast
@@ -21,6 +22,8 @@ from mcprev.protocol.mrtr import Answers, NeedInput
 from mcprev.protocol.negotiate import VERSION_KEY
 from mcprev.protocol.peer import Peer
 from mcprev.protocol.stateless import misshapen
+from mcprev.seam import is_cancelled
+from mcprev.tools import MAX_NAME
 from mcprev.wire.jsonrpc import Request
 from mcprev.wire.param_headers import ParamHeader, find_annotations
 
@@ -105,7 +108,9 @@ class ToolHeaders:
         context = Context(self._server, connection, Inbound(asker, row, request, None, {}), meta, Answers())
         try:
             tool = await self._table.find(context, params, None)
-        except (Exception, NeedInput) as error:
+        except (Exception, NeedInput, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                raise
             _logger.warning(
                 "the tools cannot be listed, so the headers of '%s' are not checked", key[2], exc_info=error
             )
@@ -114,7 +119,8 @@ class ToolHeaders:
         if tool is not None:
             found = find_annotations(tool.input)
             headers = () if found.problems else found.headers
-        self._known[key] = headers
+        if tool is not None or len(key[2]) <= MAX_NAME:
+            self._known[key] = headers
         return headers
 
 

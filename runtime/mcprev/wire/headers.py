@@ -143,39 +143,43 @@ def render(value: Json, header: ParamHeader) -> str:
 # -- the server ------------------------------------------------------------------------------------------
 
 
+_NONE: Final[frozenset[bytes]] = frozenset()
+
+
 class Headers:
     """The headers of one request, by name in lower case.
 
     A repeated header is one list, as HTTP has it; `repeated` says which are, for those that may come only once.
     """
 
-    __slots__ = ("_found", "repeated")
+    __slots__ = ("found", "repeated")
 
     def __init__(self, pairs: Sequence[tuple[bytes, bytes]]) -> None:
         """Take header pairs as in an ASGI scope."""
-        self._found: dict[bytes, bytes] = dict(pairs)
-        self.repeated: frozenset[bytes] = frozenset()
-        if len(self._found) != len(pairs):
+        self.found: dict[bytes, bytes] = dict(pairs)
+        """The values as they came, which may have white space around them."""
+        self.repeated: frozenset[bytes] = _NONE
+        if len(self.found) != len(pairs):
             self._merge(pairs)
 
     def _merge(self, pairs: Sequence[tuple[bytes, bytes]]) -> None:
         values: dict[bytes, list[bytes]] = {}
         for name, value in pairs:
             values.setdefault(name, []).append(value)
-        self._found = {name: b", ".join(found) for name, found in values.items()}
+        self.found = {name: b", ".join(found) for name, found in values.items()}
         self.repeated = frozenset(name for name, found in values.items() if len(found) > 1)
 
     def get(self, name: bytes) -> bytes | None:
         """The value of a header without the white space around it; None when it is not there."""
-        value = self._found.get(name)
+        value = self.found.get(name)
         return None if value is None else value.strip(_SPACE)
 
     def __contains__(self, name: bytes) -> bool:
-        return name in self._found
+        return name in self.found
 
     def text(self, name: bytes) -> str | None:
         """The same as text, a character for each byte."""
-        value = self._found.get(name)
+        value = self.found.get(name)
         return None if value is None else value.strip(_SPACE).decode("latin-1")
 
 
@@ -202,6 +206,11 @@ def mismatch(
     if wrong is None and param_headers:
         return param_mismatch(headers, params.get("arguments"), param_headers)
     return wrong
+
+
+def is_plain(text: str) -> bool:
+    """Whether a value that came like this says just this: it is no encoded one, and HTTP takes nothing off it."""
+    return _PLAIN.fullmatch(text) is not None and text[:1] != "="
 
 
 def _compare(headers: Headers, key: bytes, name: str, expected: str) -> HeaderMismatch | None:
