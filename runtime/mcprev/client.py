@@ -331,7 +331,7 @@ class Client(Methods):
             await self.set_log_level(cast("Any", level))
         self._side.check(method)
         wire = convert(wire, method, Kind.PARAMS, from_=LATEST, to=row)
-        result = await self._wait(self._open(method, wire, options, end), options)
+        result = await self._wait(self._open(method, wire, options, end, unchecked=True), options)
         if row is LATEST or is_task(result, row):
             return result
         up = converter(method, Kind.RESULT, from_=row, to=LATEST)

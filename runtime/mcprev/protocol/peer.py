@@ -246,7 +246,7 @@ def declares(capabilities: Mapping[str, Json], path: str) -> bool:
     """Whether capabilities hold what a dotted path names."""
     value: Any = capabilities
     for name in path.split("."):
-        if not isinstance(value, Mapping):
+        if value.__class__ is not dict and not isinstance(value, Mapping):
             return False
         value = cast("Mapping[str, Json]", value).get(name)
     return value is not None and value is not False
