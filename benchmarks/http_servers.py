@@ -49,8 +49,12 @@ from mcprev_types.latest import models as m
 class Echo(mcprev.ServerHandler):
     async def call_tool(self, ctx, params):
         return m.CallToolResult(content=[m.TextContent(text=params.arguments["text"])])
+server, options = mcprev.Server(Echo(), "echo", "1"), {"json_response": sys.argv[1] == "json"}
+if sys.argv[2] == "httptools":
+    server.run_http(port=int(sys.argv[3]), **options)
+    sys.exit()
 lifespan = True
-app = mcprev.Server(Echo(), "echo", "1").asgi(json_response=sys.argv[1] == "json")
+app = server.asgi(**options)
 """ + _RUN
 SDK: Final = """
 import sys

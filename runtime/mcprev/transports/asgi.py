@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from mcprev.errors import HEADER_MISMATCH, InternalError, InvalidRequest
-from mcprev.protocol.http_classify import Endpoint, classify, session_id
+from mcprev.protocol.http_classify import Endpoint, classify
 from mcprev.protocol.http_verdicts import Reject
 from mcprev.transports.cors import Receive, Scope, Send
-from mcprev.transports.exchange import refuse
-from mcprev.transports.hosting import Asked, Hosting
+from mcprev.transports.hosting import Hosting
+from mcprev.transports.http_incoming import AsgiIncoming, Incoming
 from mcprev.transports.http_options import Principal, Settings, checked_principal
-from mcprev.transports.security import Access, ClientGone, read_body, too_many_headers
+from mcprev.transports.security import Access, Bodies, ClientGone, too_many_headers
 from mcprev.transports.tool_headers import ToolHeaders
 from mcprev.wire.headers import SESSION_ID_KEY, Headers
 from mcprev.wire.jsonrpc import Malformed, parse
@@ -37,6 +37,8 @@ class AsgiApp:
         self.server = server
         self.settings = settings
         self._access = Access(settings.origins, settings.hosts)
+        self.bodies = Bodies(settings.max_bodies)
+        """What is held of requests that are being received."""
         self._guarded = settings.hosts is not None
         self._tools = ToolHeaders(server)
         self._endpoint = Endpoint(
@@ -54,18 +56,13 @@ class AsgiApp:
         """Serve one request, or the lifespan of the app."""
         kind = scope["type"]
         if kind == "http":
-            try:
-                asked = self._let_in(scope, receive, send)
-                if isinstance(asked, Reject):
-                    reject: Reject | None = asked
-                elif asked.place is None:
-                    reject = await self._at_endpoint(scope["method"], asked)
-                else:
-                    reject = await self._at_sse(asked.place, scope, asked)
-                if reject is not None:
-                    await refuse(send, reject)
-            except (ClientGone, OSError) as error:
-                logger.debug("a client is gone: %s", error)
+            pairs = scope["headers"]
+            incoming = AsgiIncoming(scope, receive, send, Headers(pairs))
+            too_many = too_many_headers(pairs, self.settings.max_headers)
+            if too_many is None:
+                await self.serve(incoming)
+            else:
+                await incoming.refuse(too_many)
         elif kind == "lifespan":
             await self._lifespan(receive, send)
         elif kind == "websocket":
@@ -99,28 +96,42 @@ class AsgiApp:
 
     # -- a request -----------------------------------------------------------------------------------------
 
-    def _let_in(self, scope: Scope, receive: Receive, send: Send) -> Asked | Reject:
-        """Take a request in, or give its refusal."""
-        here = self.settings.path
-        place = here if scope["path"] == here else self._place(scope)
+    async def serve(self, incoming: Incoming) -> None:
+        """Serve one request, of whichever HTTP server, whose headers are within bounds."""
+        try:
+            reject = self._let_in(incoming)
+            if reject is None:
+                if incoming.place is None:
+                    reject = await self._at_endpoint(incoming)
+                else:
+                    reject = await self._at_sse(incoming)
+            if reject is not None:
+                await incoming.refuse(reject)
+        except (ClientGone, OSError) as error:
+            logger.debug("a client is gone: %s", error)
+
+    def _let_in(self, incoming: Incoming) -> Reject | None:
+        """See where a request is to go and whether it may; or give its refusal."""
+        here, headers = self.settings.path, incoming.headers
+        place = here if incoming.path == here else self._place(incoming)
         if place is None:
             return Reject(404, InvalidRequest("Invalid Request: there is nothing at this path"))
         if self._closed:
             return _stopped()
-        pairs = scope["headers"]
-        headers = Headers(pairs)
-        reject = too_many_headers(pairs, self.settings.max_headers)
-        if reject is None and (self._guarded or b"origin" in headers.found):
-            reject = self._access.refusal(headers, reached_at(scope))
-        if reject is not None:
-            return reject
-        find = self.settings.principal
-        principal = None if find is None else self._who(find, scope)
-        if isinstance(principal, Reject):
-            return principal
-        return Asked(receive, send, headers, principal, None if place == here else place)
+        if self._guarded or b"origin" in headers.found:
+            reject = self._access.refusal(headers, incoming.address)
+            if reject is not None:
+                return reject
+        if self.settings.principal is not None:
+            found = self._who(self.settings.principal, incoming.scope)
+            if isinstance(found, Reject):
+                return found
+            incoming.principal = found
+        if place is not here:
+            incoming.place = place
+        return None
 
-    def _who(self, find: Principal, scope: Scope) -> str | Reject | None:
+    def _who(self, find: Principal, scope: Mapping[str, Any]) -> str | Reject | None:
         """Who sends a request. Where that cannot be told nobody is let in, for None would be anybody (HTTP-28)."""
         try:
             return checked_principal(find(scope))
@@ -128,20 +139,22 @@ class AsgiApp:
             logger.exception("who sends a request cannot be told, so it is refused")
             return Reject(403, InvalidRequest("Forbidden: it cannot be told who sends the request"))
 
-    def _place(self, scope: Scope) -> str | None:
+    def _place(self, incoming: Incoming) -> str | None:
         """Which of the app's paths a request is for. At its root, a mounted app has its endpoint."""
-        path: str = scope["path"]
-        root: str = scope.get("root_path", "")
+        path, root, here = incoming.path, incoming.root, self.settings.path
         if root and path.startswith(root):
             path = path[len(root) :]
             if path in {"", "/"}:
-                return self.settings.path
+                return here
         path = path.rstrip("/") or "/"
-        return path if path == self.settings.path or path in self.settings.sse_paths else None
+        if path == here:
+            return here
+        return path if path in self.settings.sse_paths else None
 
-    async def _at_endpoint(self, verb: str, asked: Asked) -> Reject | None:
+    async def _at_endpoint(self, incoming: Incoming) -> Reject | None:
         """Serve a request to the one endpoint of the newer transports."""
-        headers, principal, hosting = asked.headers, asked.principal, self._hosting
+        verb, headers, principal = incoming.verb, incoming.headers, incoming.principal
+        hosting = self._hosting
         if (
             hosting is None
             or hosting.shared.error is not None
@@ -150,13 +163,16 @@ class AsgiApp:
             hosting = self.hosting
         message = None
         if verb == "POST":
-            body = await self._read(hosting, asked)
-            if isinstance(body, Reject):
-                return body
+            body = incoming.body()
+            if body is None:
+                read = await self._read(hosting, incoming)
+                if isinstance(read, Reject):
+                    return read
+                body = read
             message = parse(body, batch=True)
         session = live = None
         if SESSION_ID_KEY in headers.found:
-            session = hosting.sessions.find(session_id(headers), principal)
+            session = hosting.sessions.find(headers.text(SESSION_ID_KEY), principal)
             live = None if session is None else session.row
         if self._endpoint.modern and not self._tools.knows(message, principal):
             await self._tools.learn(message, principal, hosting.shared)
@@ -173,26 +189,26 @@ class AsgiApp:
             if session is not None and isinstance(message, Malformed):
                 session.hear(message)  # a broken answer ends the waiting for a good one
             return verdict
-        return await hosting.carry_out(verdict, session, asked)
+        return await hosting.carry_out(verdict, session, incoming)
 
-    async def _at_sse(self, place: str, scope: Scope, asked: Asked) -> Reject | None:
+    async def _at_sse(self, incoming: Incoming) -> Reject | None:
         """Serve a request to one of the two endpoints of the oldest transport."""
         hosting = self.hosting
-        if place == self.settings.sse_paths[0]:
-            return await hosting.open_sse(scope, asked)
-        found = hosting.sse.find(scope["method"], scope, asked.headers, asked.principal)
+        if incoming.place == self.settings.sse_paths[0]:
+            return await hosting.open_sse(incoming)
+        found = hosting.sse.find(incoming)
         if isinstance(found, Reject):
             return found
-        body = await self._read(hosting, asked)
-        return body if isinstance(body, Reject) else await hosting.take_sse(found, body, asked)
+        body = await self._read(hosting, incoming)
+        return body if isinstance(body, Reject) else await hosting.take_sse(found, body, incoming)
 
-    async def _read(self, hosting: Hosting, asked: Asked) -> bytes | Reject:
+    async def _read(self, hosting: Hosting, incoming: Incoming) -> bytes | Reject:
         upkeep = hosting.upkeep
-        task = asked.task = asyncio.current_task(hosting.loop)
+        task = incoming.task = asyncio.current_task(hosting.loop)
         assert task is not None
         upkeep.reads(task)
         try:
-            return await read_body(asked.receive, asked.headers, self.settings.max_body)
+            return await incoming.read(self.settings.max_body, self.bodies)
         except asyncio.CancelledError:
             if task not in upkeep.late:
                 raise
@@ -205,9 +221,3 @@ class AsgiApp:
 
 def _stopped() -> Reject:
     return Reject(503, InternalError("the server stops"))
-
-
-def reached_at(scope: Mapping[str, Any]) -> str | None:
-    """The address at which a request was received; None for a socket that has none."""
-    server = scope.get("server")
-    return server[0] if server and server[1] is not None else None

@@ -2,7 +2,7 @@
 
 While nothing has been sent the status is open: an answer that comes soon and alone is JSON with the status of its
 error. With the first message ahead of the answer, or after a while, the answer becomes a stream. What is to be
-written is queued by whoever has it and written by one task at a time; the task of the ASGI server writes the end.
+written is queued by whoever has it and written by one task at a time; the task of its request writes the end.
 A reader who is too slow is let go instead of being waited for without bound (SEC-6).
 """
 
@@ -10,17 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from mcprev.protocol.link import Inbound
-from mcprev.transports.cors import Receive, Send
+from mcprev.transports.http_incoming import JSON_TYPE, Fields, Incoming
 from mcprev.wire.jsonrpc import RequestId, encode_error
 from mcprev.wire.media import Accept
 from mcprev.wire.sse import encode_message, encode_retry
-
-if TYPE_CHECKING:
-    from mcprev.protocol.http_verdicts import Reject
 
 HIGH: Final = 64 * 1024
 """Bytes that wait to be written before a handler that writes more has to wait."""
@@ -34,7 +30,7 @@ _SSE_HEAD: Final = (
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
 )
-_JSON_TYPE: Final = (b"content-type", b"application/json")
+_JSON_HEAD: Final = (JSON_TYPE,)
 KEEP_ALIVE: Final = b": \n\n"
 _logger: Final = logging.getLogger("mcprev.transport.http")
 
@@ -71,42 +67,38 @@ class Exchange:
     """One HTTP request whose answer is still to be sent, or is being sent."""
 
     __slots__ = (
-        "_asgi_send", "_busy", "_close", "_drained", "_finisher", "_head_sent", "_last", "_out", "_receive",
-        "_size", "_stalled", "_wake", "_watch", "_writer", "answers", "batch", "began", "cancelled", "ended",
-        "headers", "inbound", "inline", "owner", "prefers_stream", "principal", "started", "status", "streams",
-        "tape", "task", "waiting",
+        "_busy", "_close", "_drained", "_finisher", "_head_sent", "_incoming", "_last", "_out", "_size", "_stalled",
+        "_wake", "_watched", "_writer", "answers", "batch", "began", "cancelled", "ended", "headers", "inbound",
+        "inline", "owner", "prefers_stream", "principal", "started", "status", "streams", "tape", "task", "waiting",
     )  # fmt: skip
 
     def __init__(
         self,
-        receive: Receive,
-        send: Send,
+        incoming: Incoming,
         owner: Owner,
         began: float,
         *,
         accept: Accept,
-        principal: str | None = None,
         json_response: bool | None = None,
-        task: asyncio.Task[object] | None = None,
     ) -> None:
-        """`task` is what the ASGI server runs for it, where that is known. `json_response` decides the format where the client leaves the choice; None decides by what happens."""
-        self._receive, self._asgi_send = receive, send
+        """`json_response` decides the format where the client leaves the choice; None decides by what happens."""
+        self._incoming = incoming
         self.owner = owner
         self.began = began
-        self.principal = principal
+        self.principal = incoming.principal
         """Who asks, as the server's authentication has it."""
         self.streams = accept.sse and not (json_response is True and accept.json)
         """Whether messages can be sent ahead of the answer."""
         self.prefers_stream = self.streams and (json_response is False or not accept.json)
-        self.headers: Sequence[tuple[bytes, bytes]] = ()
+        self.headers: Fields = ()
         """What the answer says beside its type."""
         self.status = 200
         self.waiting = 1
         """How many answers are to come."""
         self.batch = False
-        self.task = task
+        self.task = incoming.task
         self.inline = True
-        """Whether its request is served by the task that the ASGI server runs for it."""
+        """Whether its request is served by the task that the HTTP server runs for it."""
         self.inbound: Inbound | None = None
         """The request that is served like that."""
         self.cancelled = False
@@ -120,9 +112,8 @@ class Exchange:
         self._out: list[bytes] = []
         self._size = 0
         self._busy = self._last = began
-        self._head_sent = self._close = self._stalled = False
+        self._head_sent = self._close = self._stalled = self._watched = False
         self._writer: asyncio.Task[None] | None = None
-        self._watch: asyncio.Task[None] | None = None
         self._wake: asyncio.Future[None] | None = None
         self._drained: asyncio.Future[None] | None = None
         self._finisher: asyncio.Task[object] | None = None
@@ -239,12 +230,12 @@ class Exchange:
         try:
             await self._send_queued()
             if self._close:
-                await self._asgi_send({"type": "http.response.body", "body": b"", "more_body": False})
+                await self._incoming.end()
                 self._hung_up()
         except OSError:
             self.lose()
         except Exception:
-            # Not every ASGI server says with an OSError that a client is gone.
+            # Not every HTTP server says with an OSError that a client is gone.
             _logger.warning("a stream could not be written", exc_info=True)
             self.lose()
         finally:
@@ -254,11 +245,12 @@ class Exchange:
         loop = asyncio.get_running_loop()
         while self._out and not self.ended:
             self._busy = loop.time()
-            if not self._head_sent:
-                await self._asgi_send(self._stream_head())
             data = self._take()
-            if data:
-                await self._asgi_send({"type": "http.response.body", "body": data, "more_body": True})
+            if not self._head_sent:
+                self._head_sent = True
+                await self._incoming.begin(200, (*_SSE_HEAD, *self.headers), data)
+            elif data:
+                await self._incoming.write(data)
             self._last = loop.time()
             if self._drained is not None and self._size <= HIGH:
                 _release(self._drained)
@@ -277,7 +269,20 @@ class Exchange:
             await asyncio.shield(self._drained)
 
     async def finish(self) -> None:
-        """Wait until everything is there and send it; the task of the ASGI server ends with this."""
+        """Wait until everything is there and send it; the task of the HTTP server ends with this."""
+        try:
+            if self.waiting or self._writer is not None or self._head_sent or self.ended:
+                await self._finish()
+                return
+            fields = self._fields() if self.started or self.headers else _JSON_HEAD
+            if not self._incoming.reply(self.status, fields, self._whole()):
+                await self._finish()
+        finally:
+            self.ended = True
+            if self._watched:
+                self._incoming.unwatch()
+
+    async def _finish(self) -> None:
         try:
             if self.waiting and not self.ended:
                 self._wake = asyncio.get_running_loop().create_future()
@@ -286,26 +291,11 @@ class Exchange:
                 self._wake = None
                 await asyncio.wait({self._writer})
             if not self.ended:
-                task = self._finisher = self.task or asyncio.current_task()
-                assert task is not None
-                self._busy = task.get_loop().time()
-                if self.started:
-                    if not self._head_sent:
-                        await self._asgi_send(self._stream_head())
-                    last = self._take() if self._out else b""
-                else:
-                    last = self._whole() if self.batch or not self.answers else self.answers[0]
-                    length = (b"content-length", b"%d" % len(last))
-                    head = (_JSON_TYPE, length, *self.headers) if self.headers else (_JSON_TYPE, length)
-                    await self._asgi_send(
-                        {"type": "http.response.start", "status": self.status, "headers": head}
-                    )
-                await self._asgi_send({"type": "http.response.body", "body": last, "more_body": False})
-                self._finisher = None
+                await self._send_last()
             elif self.started and not self._head_sent:
                 # Let go before its first byte: an HTTP server takes silence for an accident of the app.
-                await self._asgi_send(self._stream_head())
-                await self._asgi_send({"type": "http.response.body", "body": b"", "more_body": False})
+                self._head_sent = True
+                await self._incoming.answer(200, self._fields(), b"")
         except OSError:
             self.lose()
         except asyncio.CancelledError:
@@ -314,18 +304,28 @@ class Exchange:
             if not self._stalled or task is None:
                 raise
             task.uncancel()
-        finally:
-            self.ended = True
-            if self._watch is not None:
-                self._watch.cancel()
+
+    async def _send_last(self) -> None:
+        task = self._finisher = self.task or asyncio.current_task()
+        assert task is not None
+        self._busy = task.get_loop().time()
+        if self._head_sent:
+            await self._incoming.end(self._take() if self._out else b"")
+        else:
+            self._head_sent = self.started
+            await self._incoming.answer(self.status, self._fields(), self._whole())
+        self._finisher = None
+
+    def _fields(self) -> Fields:
+        usual = _SSE_HEAD if self.started else _JSON_HEAD
+        return (*usual, *self.headers) if self.headers else usual
 
     def _whole(self) -> bytes:
-        return b"[%b]" % b",".join(self.answers) if self.batch else b"".join(self.answers)
-
-    def _stream_head(self) -> dict[str, object]:
-        self._head_sent = True
-        headers = (*_SSE_HEAD, *self.headers) if self.headers else _SSE_HEAD
-        return {"type": "http.response.start", "status": 200, "headers": headers}
+        if self.started:
+            return self._out[0] if len(self._out) == 1 else b"".join(self._out)
+        if self.batch:
+            return b"[%b]" % b",".join(self.answers)
+        return self.answers[0] if self.answers else b""
 
     # -- the client ----------------------------------------------------------------------------------------
 
@@ -333,16 +333,11 @@ class Exchange:
         """It takes a while: watch whether the client is still there, and let it have a stream (HTTPM-9)."""
         if self.ended or not self.waiting:
             return
-        if self._watch is None:
-            self._watch = asyncio.get_running_loop().create_task(self._watching())
+        if not self._watched:
+            self._watched = True
+            self._incoming.watch(self.lose)
         if self.streams:
             self.start()
-
-    async def _watching(self) -> None:
-        message: Mapping[str, object] = {}
-        while message.get("type") != "http.disconnect":
-            message = await self._receive()
-        self.lose()
 
     def tick(self, now: float, keep_alive: float, stall: float) -> None:
         """Keep a silent stream open, and let a reader go who takes nothing (HTTPM-5, SEC-6)."""
@@ -387,18 +382,3 @@ class Exchange:
 def _release(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
-
-
-async def refuse(send: Send, reject: Reject) -> None:
-    """Answer a request that nobody is asked about."""
-    body = reject.body
-    head = [_JSON_TYPE, (b"content-length", b"%d" % len(body)), *reject.headers]
-    await send({"type": "http.response.start", "status": reject.status, "headers": head})
-    await send({"type": "http.response.body", "body": body})
-
-
-async def accept_silently(send: Send, status: int = 202) -> None:
-    """Answer what wants no answer (HTTP-6, HTTPM-3)."""
-    length = [] if status == 204 else [(b"content-length", b"0")]
-    await send({"type": "http.response.start", "status": status, "headers": length})
-    await send({"type": "http.response.body", "body": b""})

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from mcprev.errors import InternalError, InvalidRequest
 from mcprev.protocol.http_verdicts import (
@@ -26,13 +25,12 @@ from mcprev.protocol.http_verdicts import (
 )
 from mcprev.protocol.sides import ServerSide
 from mcprev.transports.asgi_connection import StatelessConnection, from_here
-from mcprev.transports.cors import Receive, Send
-from mcprev.transports.exchange import Exchange, Owner, accept_silently
+from mcprev.transports.exchange import Exchange, Owner
+from mcprev.transports.http_incoming import Incoming
 from mcprev.transports.http_options import Settings
 from mcprev.transports.sessions import Session, Sessions
 from mcprev.transports.sse_legacy import SseConnection, SseEndpoints
 from mcprev.transports.upkeep import Upkeep
-from mcprev.wire.headers import Headers
 from mcprev.wire.jsonrpc import Batch, Message, Request
 from mcprev.wire.media import Accept, accepted
 
@@ -41,24 +39,6 @@ if TYPE_CHECKING:
 
 _logger: Final = logging.getLogger("mcprev.transport.http")
 _STREAM: Final = Accept(json=False, sse=True)
-
-
-class Asked:
-    """A request as the ASGI server hands it over, once it was let in."""
-
-    __slots__ = ("headers", "place", "principal", "receive", "send", "task")
-
-    def __init__(
-        self, receive: Receive, send: Send, headers: Headers, principal: str | None, place: str | None
-    ) -> None:
-        self.receive = receive
-        self.send = send
-        self.headers = headers
-        self.principal = principal
-        self.place = place
-        """The path of the oldest transport that it is for; None for the endpoint of the newer ones."""
-        self.task: asyncio.Task[object] | None = None
-        """What the ASGI server runs for it, once that is known."""
 
 
 class Hosting:
@@ -96,12 +76,12 @@ class Hosting:
 
     # -- the endpoint --------------------------------------------------------------------------------------
 
-    async def carry_out(self, verdict: Verdict, session: Session | None, asked: Asked) -> Reject | None:
+    async def carry_out(self, verdict: Verdict, session: Session | None, incoming: Incoming) -> Reject | None:
         """Do what a request turned out to be, and answer it; or give its refusal."""
         if isinstance(verdict, Modern):
             message = verdict.message
             if isinstance(message, Request):
-                exchange = self._exchange(self.shared, asked, verdict.accept)
+                exchange = self._exchange(self.shared, incoming, verdict.accept)
                 self.upkeep.begin(exchange)
                 try:
                     await self.shared.serve(message, exchange)
@@ -109,35 +89,32 @@ class Hosting:
                     self.upkeep.end(exchange)
             else:
                 self.shared.receive(message)
-                await accept_silently(asked.send)
+                await incoming.accept()
             return None
         if isinstance(verdict, LegacySession) and session is not None:
-            await self._in_session(session, verdict.message, verdict.accept, asked)
+            await self._in_session(session, verdict.message, verdict.accept, incoming)
             return None
         match verdict:
             case LegacyOpen(message):
-                return await self._open(message, asked)
+                return await self._open(message, incoming)
             case LegacySessionless():
-                await self._without_session(verdict, asked)
+                await self._without_session(verdict, incoming)
             case Stream(_, last_event_id) if session is not None:
-                return await self._stream(session, last_event_id, asked)
+                return await self._stream(session, last_event_id, incoming)
             case Delete() if session is not None:
                 self.sessions.end(session, "the client ended the session")
-                await accept_silently(asked.send, 204)
+                await incoming.accept(204)
             case _:
                 raise AssertionError(verdict)
         return None
 
-    def _exchange(self, owner: Owner, asked: Asked, accept: Accept) -> Exchange:
+    def _exchange(self, owner: Owner, incoming: Incoming, accept: Accept) -> Exchange:
         return Exchange(
-            asked.receive,
-            asked.send,
+            incoming,
             owner,
             self.loop.time(),
             accept=accept,
-            principal=asked.principal,
             json_response=self._settings.json_response,
-            task=asked.task,
         )
 
     async def _stay(self, exchange: Exchange) -> None:
@@ -163,12 +140,12 @@ class Hosting:
             max_handlers=self._server.max_handlers,
         )
 
-    async def _open(self, message: Request, asked: Asked) -> Reject | None:
+    async def _open(self, message: Request, incoming: Incoming) -> Reject | None:
         """Open a session; one that comes to nothing leaves nothing behind (HTTP-19, HTTP-27)."""
         if not self.sessions.room():
             return Reject(503, InternalError("there are too many sessions"), message.id)
-        session = self._session(asked.principal, lasting=True)
-        exchange = self._exchange(session, asked, accepted(asked.headers.get(b"accept")))
+        session = self._session(incoming.principal, lasting=True)
+        exchange = self._exchange(session, incoming, accepted(incoming.headers.get(b"accept")))
         from_here(message, exchange)
         session.receive(message)
         if session.side.session.agreed:
@@ -180,15 +157,15 @@ class Hosting:
         return None
 
     async def _in_session(
-        self, session: Session, message: Message | Batch, accept: Accept, asked: Asked
+        self, session: Session, message: Message | Batch, accept: Accept, incoming: Incoming
     ) -> None:
         """Hand a session what its client sends."""
         if not isinstance(message, Request) and not (isinstance(message, Batch) and wants_answer(message)):
             session.touch()
             session.hear(message)
-            await accept_silently(asked.send)
+            await incoming.accept()
             return
-        exchange = self._exchange(session, asked, accept)
+        exchange = self._exchange(session, incoming, accept)
         session.exchanges.add(exchange)
         self.upkeep.begin(exchange)
         try:
@@ -200,19 +177,21 @@ class Hosting:
             self.upkeep.end(exchange)
             session.left(exchange)
 
-    async def _without_session(self, verdict: LegacySessionless, asked: Asked) -> None:
+    async def _without_session(self, verdict: LegacySessionless, incoming: Incoming) -> None:
         """Serve a request as the only one of a session that nobody opened (AMB-15)."""
-        session = self._session(asked.principal, lasting=False)
+        session = self._session(incoming.principal, lasting=False)
         if verdict.row is not None:
             session.side.session.assume(verdict.row)
         try:
-            await self._in_session(session, verdict.message, accepted(asked.headers.get(b"accept")), asked)
+            await self._in_session(
+                session, verdict.message, accepted(incoming.headers.get(b"accept")), incoming
+            )
         finally:
             session.retire()
 
-    async def _stream(self, session: Session, last_event_id: str | None, asked: Asked) -> Reject | None:
+    async def _stream(self, session: Session, last_event_id: str | None, incoming: Incoming) -> Reject | None:
         """A session's client listens, or takes up what it listened to before."""
-        exchange = self._exchange(session, asked, _STREAM)
+        exchange = self._exchange(session, incoming, _STREAM)
         if last_event_id is None:
             if not session.listen(exchange):
                 return Reject(
@@ -231,19 +210,19 @@ class Hosting:
 
     # -- the oldest transport ------------------------------------------------------------------------------
 
-    async def open_sse(self, scope: Mapping[str, Any], asked: Asked) -> Reject | None:
+    async def open_sse(self, incoming: Incoming) -> Reject | None:
         """A client opens its stream, and a session with it."""
-        reject = self.sse.refuses_stream(scope["method"], asked.headers)
+        reject = self.sse.refuses_stream(incoming.verb, incoming.headers)
         if reject is None:
-            connection = self.sse.connect(asked.principal)
-            exchange = self._exchange(connection, asked, _STREAM)
-            connection.begin(exchange, self.sse.endpoint(connection, scope))
+            connection = self.sse.connect(incoming.principal)
+            exchange = self._exchange(connection, incoming, _STREAM)
+            connection.begin(exchange, self.sse.endpoint(connection, incoming.root))
             await self._stay(exchange)
         return reject
 
-    async def take_sse(self, connection: SseConnection, body: bytes, asked: Asked) -> Reject | None:
+    async def take_sse(self, connection: SseConnection, body: bytes, incoming: Incoming) -> Reject | None:
         """A client posts a message."""
         reject = connection.take(body)
         if reject is None:
-            await accept_silently(asked.send)
+            await incoming.accept()
         return reject

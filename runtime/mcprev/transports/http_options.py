@@ -8,7 +8,7 @@ from inspect import iscoroutinefunction
 from typing import Any, Final, TypedDict
 
 from mcprev.transports.events import EventStore, MemoryEvents
-from mcprev.transports.security import MAX_BODY, MAX_HEADERS
+from mcprev.transports.security import MAX_BODIES, MAX_BODY, MAX_HEADERS
 
 PATH: Final = "/mcp"
 SSE_PATHS: Final = ("/sse", "/messages")
@@ -53,6 +53,8 @@ class HttpOptions(TypedDict, total=False):
     """Requests that are served at a time, those of sessions apart."""
     max_body: int
     """Bytes of a request's body."""
+    max_bodies: int
+    """Bytes of the bodies that are received at a time, beyond the first piece of each."""
     max_headers: int
     """Bytes of a request's headers."""
     body_timeout: float
@@ -84,6 +86,7 @@ class Settings:
     max_sessions: int = 10_000
     max_requests: int = 16_384
     max_body: int = MAX_BODY
+    max_bodies: int = MAX_BODIES
     max_headers: int = MAX_HEADERS
     body_timeout: float = 30.0
     defer: float = 0.2

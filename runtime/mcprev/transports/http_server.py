@@ -1,4 +1,4 @@
-"""Running an ASGI app on uvicorn (HTTP-3), with httptools and uvloop where they are installed.
+"""Running a server on uvicorn (HTTP-3), with uvloop and connections of our own where uvloop and httptools are installed.
 
 uvicorn is imported when it is needed. Its own way to stop waits for every open stream, so the streams are ended
 first; what clients then still have not read is waited for within a bound.
@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import socket
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from typing_extensions import override
 
 from mcprev.errors import MissingExtra
+from mcprev.transports.collecting import collecting_less
 
 if TYPE_CHECKING:
     from uvicorn import Server
@@ -36,12 +37,14 @@ def run(app: AsgiApp, host: str, port: int) -> None:
     with (
         bind(host, port) as listening,
         asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner,
+        contextlib.suppress(KeyboardInterrupt),
     ):
-        # What is there by now stays for the life of the process: the collector need not look at it again.
-        gc.collect()
-        gc.freeze()
-        with contextlib.suppress(KeyboardInterrupt):
-            runner.run(_serve(server, listening, None))
+        runner.run(_serve_alone(server, listening))
+
+
+async def _serve_alone(server: Server, listening: socket.socket) -> None:
+    with collecting_less():
+        await _serve(server, listening, None)
 
 
 async def serve(app: AsgiApp, host: str, port: int, *, ready: Callable[[int], object] | None = None) -> None:
@@ -88,10 +91,21 @@ def _server(app: AsgiApp) -> Server:
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             await app.aclose()
             await super().shutdown(sockets)
+            if front is not None:
+                front.abort()
+
+    front = None
+    http: str | type[asyncio.Protocol] = "h11"
+    if find_spec("httptools") is not None:
+        from mcprev.transports.http_protocol import Front, HttpProtocol
+
+        front = Front(app)
+        http = cast("type[asyncio.Protocol]", partial(HttpProtocol, front))
 
     # The app says what is worth saying; a log of every request costs as much as answering it.
     config = uvicorn.Config(
         app,
+        http=http,
         log_config=None,
         access_log=False,
         server_header=False,

@@ -22,13 +22,15 @@ from ipaddress import ip_address
 from typing import Any, Final, TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
-from mcprev.errors import InvalidRequest, TransportError
+from mcprev.errors import InternalError, InvalidRequest, TransportError
 from mcprev.protocol.http_verdicts import Reject
 from mcprev.wire.headers import Headers
 from mcprev.wire.jsonrpc import MAX_LINE
 
 MAX_BODY: Final = MAX_LINE
 """The default bound of a request's body, in bytes (HTTP-31)."""
+MAX_BODIES: Final = 16 * MAX_BODY
+"""The default bound of the bodies of all requests together, in bytes."""
 MAX_HEADERS: Final = 64 * 1024
 """The default bound of a request's headers, names and values together, in bytes."""
 ANY: Final = "*"
@@ -182,29 +184,69 @@ def too_many_headers(pairs: Sequence[tuple[bytes, bytes]], limit: int = MAX_HEAD
     """The refusal of a request whose headers are over the limit; not every server has one (HTTP-31)."""
     if sum([len(name) + len(value) for name, value in pairs]) <= limit:
         return None
+    return too_long_a_head(limit)
+
+
+def too_long_a_head(limit: int) -> Reject:
+    """The refusal of headers that are over the limit."""
     return Reject(431, InvalidRequest(f"Invalid Request: headers of more than {limit} bytes"))
 
 
-async def read_body(receive: Receive, headers: Headers, limit: int = MAX_BODY) -> bytes | Reject:
+class Bodies:
+    """How much of the bodies of all requests is held, beyond the first piece of each: no more than `limit` bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self.held = 0
+
+    def take(self, size: int) -> bool:
+        """Hold more; False, and nothing more held, where that is too much."""
+        if self.held + size > self._limit:
+            return False
+        self.held += size
+        return True
+
+    def give(self, size: int) -> None:
+        """Hold less."""
+        self.held -= size
+
+
+async def read_body(
+    receive: Receive, headers: Headers, limit: int = MAX_BODY, bodies: Bodies | None = None
+) -> bytes | Reject:
     """Read the body of a request; the refusal where it is over the limit, declared or not (HTTP-31).
 
     Raises `ClientGone` when the client hangs up. How long a slow client may take is the server's business.
     """
-    declared = headers.found.get(b"content-length", b"").strip()
-    if declared.isdigit() and (len(declared) > 18 or int(declared) > limit):
-        return _too_large(limit)
+    if declares_too_much(headers, limit):
+        return too_large(limit)
     message = await receive()
-    more = message.get("more_body", False)
-    chunk: bytes = message.get("body", b"") if message["type"] == "http.request" else _chunk(message)
-    if not more:
-        return chunk if len(chunk) <= limit else _too_large(limit)
-    body = bytearray(chunk)
-    while message.get("more_body", False):
-        if len(body) > limit:
-            return _too_large(limit)
-        message = await receive()
-        body += _chunk(message)
-    return bytes(body) if len(body) <= limit else _too_large(limit)
+    chunk = _chunk(message)
+    if len(chunk) > limit:
+        return too_large(limit)
+    if not message.get("more_body", False):
+        return chunk
+    body, bodies = bytearray(chunk), bodies or Bodies(limit)
+    taken = 0
+    try:
+        while message.get("more_body", False):
+            message = await receive()
+            chunk = _chunk(message)
+            if len(body) + len(chunk) > limit:
+                return too_large(limit)
+            if not bodies.take(len(chunk)):
+                return too_much()
+            taken += len(chunk)
+            body += chunk
+        return bytes(body)
+    finally:
+        bodies.give(taken)
+
+
+def declares_too_much(headers: Headers, limit: int) -> bool:
+    """Whether a request announces a body that is over the limit, so that none of it need be read."""
+    declared = headers.found.get(b"content-length", b"").strip()
+    return declared.isdigit() and (len(declared) > 18 or int(declared) > limit)
 
 
 def _chunk(message: Mapping[str, Any]) -> bytes:
@@ -214,8 +256,14 @@ def _chunk(message: Mapping[str, Any]) -> bytes:
     return chunk
 
 
-def _too_large(limit: int) -> Reject:
+def too_large(limit: int) -> Reject:
+    """The refusal of a body that is over the limit."""
     return Reject(413, InvalidRequest(f"Invalid Request: a body of more than {limit} bytes"))
+
+
+def too_much() -> Reject:
+    """The refusal of a body for which there is no room now."""
+    return Reject(503, InternalError("the server is receiving too much"))
 
 
 # -- session ids -----------------------------------------------------------------------------------------

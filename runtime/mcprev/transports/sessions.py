@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Final
 
@@ -19,6 +19,7 @@ from typing_extensions import override
 
 from mcprev.driver import MAX_HANDLERS, Desk
 from mcprev.errors import ConnectionLost, LocalProtocolError, McpError
+from mcprev.protocol.handshake import State
 from mcprev.protocol.link import Inbound
 from mcprev.protocol.sides import ServerSide
 from mcprev.revisions import Revision
@@ -134,6 +135,11 @@ class Session(AsgiConnection):
         if found is None:
             found = self._row = self.side.session.row
         return found
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether its client has said that it is there."""
+        return self.side.session.state is State.READY
 
     @property
     def resumable(self) -> bool:
@@ -314,7 +320,8 @@ class Sessions:
         self._idle, self._limit = idle, limit
         self._clock = clock
         self._open: dict[str, Session] = {}
-        self._next_look = float("-inf")
+        self._unconfirmed: OrderedDict[str, Session] = OrderedDict()
+        """Those whose clients had not said that they are there when this was last looked at, oldest first."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -327,19 +334,33 @@ class Sessions:
         return session
 
     def room(self) -> bool:
-        """Whether there is room for one more, once the idle ones are gone."""
+        """Whether there is room for one more: once the idle ones are gone, or one that nobody came back to."""
         if len(self._open) >= self._limit:
             self.expire()
+        if len(self._open) >= self._limit:
+            self._give_up_one()
         return len(self._open) < self._limit
+
+    def _give_up_one(self) -> None:
+        """End the oldest session whose client has only opened it (SEC-6): who opens many cannot keep others out."""
+        while self._unconfirmed:
+            session = self._unconfirmed.popitem(last=False)[1]
+            if not session.confirmed and not session.exchanges:
+                self.end(session, "the session was opened and not used, and others need the room")
+                return
 
     def add(self, session: Session) -> None:
         """A session is open."""
-        self._open[session.id] = session
-        session.closed.add_done_callback(lambda _: self._open.pop(session.id, None))
+        self._open[session.id] = self._unconfirmed[session.id] = session
+        session.closed.add_done_callback(lambda _: self._forget(session.id))
+
+    def _forget(self, session_id: str) -> None:
+        self._open.pop(session_id, None)
+        self._unconfirmed.pop(session_id, None)
 
     def end(self, session: Session, why: str) -> None:
         """End a session: its id is not known any more, what it runs is stopped, its streams end."""
-        self._open.pop(session.id, None)
+        self._forget(session.id)
         session.ended(ConnectionLost(why, in_flight=True, retry_safe=False))
 
     def expire(self) -> float | None:
@@ -358,3 +379,4 @@ class Sessions:
         sessions = tuple(self._open.values())
         await asyncio.gather(*(session.aclose() for session in sessions))
         self._open.clear()
+        self._unconfirmed.clear()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, quote
 
 from typing_extensions import override
@@ -22,6 +22,7 @@ from mcprev.protocol.sides import ServerSide
 from mcprev.revisions import Revision
 from mcprev.transports.asgi_connection import from_here
 from mcprev.transports.exchange import Exchange
+from mcprev.transports.http_incoming import Incoming
 from mcprev.transports.security import new_session_id
 from mcprev.wire.headers import Headers
 from mcprev.wire.jsonrpc import Batch, Malformed, Request, parse
@@ -170,25 +171,22 @@ class SseEndpoints:
         self._server.keep(connection)
         return connection
 
-    def endpoint(self, connection: SseConnection, scope: Mapping[str, Any]) -> str:
+    def endpoint(self, connection: SseConnection, root: str) -> str:
         """Where to post, as a path: whatever name the client knows the server by, it can resolve that (SSE-3)."""
-        root = quote(scope.get("root_path", "").rstrip("/"))
-        return f"{root}{quote(self._messages)}?{SESSION}={connection.id}"
+        return f"{quote(root.rstrip('/'))}{quote(self._messages)}?{SESSION}={connection.id}"
 
-    def find(
-        self, verb: str, scope: Mapping[str, Any], headers: Headers, principal: str | None
-    ) -> SseConnection | Reject:
+    def find(self, incoming: Incoming) -> SseConnection | Reject:
         """The session that a request to the second endpoint is for."""
-        if verb != "POST":
+        if incoming.verb != "POST":
             return Reject(405, InvalidRequest("Invalid Request: messages are sent with POST"), headers=_POST)
-        query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+        query = parse_qs(incoming.scope.get("query_string", b"").decode("latin-1"))
         named = query.get(SESSION)
         if not named or len(named) != 1:
             return _refuse(400, f"the parameter {SESSION} is missing: post to where the stream says")
         connection = self._open.get(named[0])
-        if connection is None or connection.principal != principal or connection.error is not None:
+        if connection is None or connection.principal != incoming.principal or connection.error is not None:
             return _refuse(404, "there is no such session")
-        if not is_json(headers.get(b"content-type")):
+        if not is_json(incoming.headers.get(b"content-type")):
             return _refuse(415, "the body has to be application/json")
         return connection
 

@@ -7,7 +7,6 @@ children, goes to stderr, and children read from an empty stdin. Only the transp
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import sys
@@ -16,16 +15,13 @@ from collections.abc import Generator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Final
 
+from mcprev.transports.collecting import collecting_less
 from mcprev.transports.pipes import connect
 
 if TYPE_CHECKING:
     from mcprev.server import Server
 
 
-SETTLED: Final = 2.0
-"""Seconds after which the models that are used have been built, most likely."""
-GC: Final = (10_000, 20, 50)
-"""How much a process of ours allocates between collections: three generations, as `gc.set_threshold` has them."""
 EXIT: Final = 1.0
 """Seconds that a process of ours gets to end once it has served, whatever its handlers have left running."""
 _logger: Final = logging.getLogger("mcprev.server")
@@ -59,27 +55,11 @@ async def serve(server: Server, *, freeze: bool = False) -> None:
     with diverted() as (incoming, outgoing):
         connection = server.connection()
         await connect(connection, incoming, outgoing)
-        with _collecting_less() if freeze else nullcontext():
+        with collecting_less() if freeze else nullcontext():
             try:
                 await asyncio.shield(connection.closed)
             finally:
                 await connection.aclose()
-
-
-@contextmanager
-def _collecting_less() -> Generator[None, None, None]:
-    """Let the collector pass over what stays for the life of the process: what is there now, and the models later."""
-    gc.collect()
-    gc.freeze()
-    before = gc.get_threshold()
-    # A thousand calls in flight are no garbage yet: look when there may be some.
-    gc.set_threshold(*GC)
-    later = asyncio.get_running_loop().call_later(SETTLED, gc.freeze)
-    try:
-        yield
-    finally:
-        later.cancel()
-        gc.set_threshold(*before)
 
 
 def run(server: Server) -> None:

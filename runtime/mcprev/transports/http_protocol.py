@@ -1,0 +1,358 @@
+"""Connections of HTTP/1.1 without ASGI between them and the app (HTTP-3, HTTP-31, HTTPM-6, SEC-6).
+
+httptools reads the bytes; uvicorn listens, and stops. What is here is the order of the requests on a connection. ASGI
+costs each request a dictionary, two queues and two calls to send, more than everything that the app does; the app is
+the same, and `AsgiApp` serves it on any other server.
+
+Decided here because HTTP leaves it open:
+
+- A connection that has been quiet between one answer and the next whole head for `KEEP_ALIVE` seconds is closed.
+- An offer to upgrade is declined by serving the request as if it had not been made (RFC 9110, section 7.8).
+- Behind an answer to a request that was not read to its end, the connection is closed once the client had the time
+  to read that answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import unquote
+
+import httptools
+from typing_extensions import override
+
+from mcprev.errors import InternalError, InvalidRequest
+from mcprev.protocol.http_verdicts import Reject
+from mcprev.transports.http_wired import Wired
+from mcprev.transports.security import too_long_a_head, too_many_headers
+
+if TYPE_CHECKING:
+    from uvicorn import Config
+    from uvicorn.server import ServerState
+
+    from mcprev.transports.asgi import AsgiApp
+
+KEEP_ALIVE: Final = 60
+"""Seconds from one answer to the next whole head."""
+LINGER: Final = 2
+"""Seconds that a client gets to read the answer to what it has not finished sending."""
+_NO_HTTP: Final = Reject(400, InvalidRequest("Invalid Request: this is no HTTP"), null_id=True)
+_FAILED: Final = Reject(500, InternalError("the server failed"), null_id=True)
+_VERBS: Final = {verb.encode(): verb for verb in ("POST", "GET", "DELETE")}
+_OFFERS: Final = frozenset({b"connection", b"upgrade", b"http2-settings"})
+_logger: Final = logging.getLogger("mcprev.transport.http")
+
+
+class Front:
+    """What all connections to one app share."""
+
+    def __init__(self, app: AsgiApp) -> None:
+        self.app = app
+        self.target = app.settings.path.encode()
+        self.path = app.settings.path
+        self._open: set[HttpProtocol] = set()
+        self._seen: object = None
+        self._defaults = b""
+        self._sweeping = False
+
+    def opened(self, connection: HttpProtocol, loop: asyncio.AbstractEventLoop) -> None:
+        """There is one more connection."""
+        self._open.add(connection)
+        if not self._sweeping:
+            self._sweeping = True
+            loop.call_later(1.0, self._sweep, loop)
+
+    def closed(self, connection: HttpProtocol) -> None:
+        """A connection is gone."""
+        self._open.discard(connection)
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        for connection in tuple(self._open):
+            connection.tick()
+        self._sweeping = bool(self._open)
+        if self._open:
+            loop.call_later(1.0, self._sweep, loop)
+
+    def abort(self) -> None:
+        """Close what is still open, whatever it waits for."""
+        for connection in tuple(self._open):
+            connection.abort()
+
+    def defaults(self, pairs: list[tuple[bytes, bytes]]) -> bytes:
+        """The headers of every answer, which uvicorn makes anew each second."""
+        if pairs is not self._seen:
+            self._seen = pairs
+            self._defaults = b"".join([b"%b: %b\r\n" % pair for pair in pairs])
+        return self._defaults
+
+
+class HttpProtocol(asyncio.Protocol):
+    """One connection of a client's, as uvicorn wants them made."""
+
+    def __init__(
+        self,
+        front: Front,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        del config, app_state
+        self.front = front
+        self.state = server_state
+        """What uvicorn knows of all connections."""
+        self._loop = _loop or asyncio.get_running_loop()
+        self._max_body = front.app.settings.max_body
+        self._bodies = front.app.bodies
+        self._max_headers = front.app.settings.max_headers
+        self.address: str | None = None
+        """At which address of this machine its requests are received."""
+        self.server: tuple[str, int] | None = None
+        self.client: tuple[str, int] | None = None
+        self.paused = False
+        """Whether its client reads too slowly to be sent more."""
+        self.closed = False
+        self.stopping = False
+        """Whether no more requests are taken."""
+        self.write: Callable[[bytes], None] = _drop
+        """Send bytes, or lose them once the connection is gone."""
+        self._writable: asyncio.Future[None] | None = None
+        self._queue: deque[Wired] = deque()
+        self._serving: Wired | None = None
+        self._receiving: Wired | None = None
+        self._full = False
+        self._ticks = 0
+        self._deaf = False
+        self._parser = httptools.HttpRequestParser(self)
+        self._target = b""
+        self._pairs: list[tuple[bytes, bytes]] = []
+        self._in_head = False
+        self._chunk = self._dry = 0
+        self._fed = False
+
+    # -- the transport -------------------------------------------------------------------------------------
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self.write = self._transport.write
+        self.server, self.client = _address(transport, "sockname"), _address(transport, "peername")
+        self.address = None if self.server is None else self.server[0]
+        cast("set[object]", self.state.connections).add(self)
+        self.front.opened(self, self._loop)
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        cast("set[object]", self.state.connections).discard(self)
+        self.front.closed(self)
+        self.closed = True
+        self.write = _drop
+        self.resume_writing()
+        while self._queue:
+            self._queue.pop().release(self._bodies)
+        for request in (self._serving, self._receiving):
+            if request is not None:
+                request.lost()
+
+    @override
+    def pause_writing(self) -> None:
+        self.paused = True
+
+    @override
+    def resume_writing(self) -> None:
+        self.paused = False
+        self._rouse()
+
+    async def writable(self) -> None:
+        """Wait until the client has read enough, or is gone."""
+        self._writable = self._loop.create_future()
+        await self._writable
+
+    def _rouse(self) -> None:
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        if self._deaf:
+            return
+        self._chunk, self._fed = len(data), False
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as error:
+            self._decline(data[error.args[0] :])
+            return
+        except httptools.HttpParserError:
+            self._broken(_NO_HTTP)
+            return
+        if self._in_head or not (self._fed or self._receiving is None or self._receiving.complete):
+            # Neither a head nor what surrounds the chunks of a body may be without end.
+            self._dry += len(data)
+            if self._dry > self._max_headers:
+                self._broken(too_long_a_head(self._max_headers))
+
+    def shutdown(self) -> None:
+        """The server stops: what is being served may finish."""
+        self.stopping = True
+        if self._serving is None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """It has taken too long to finish."""
+        if self._serving is not None and self._serving.task is not None:
+            self._serving.task.cancel()
+        self._transport.abort()
+
+    def tick(self) -> None:
+        """Another second is gone."""
+        if self._serving is None:
+            self._ticks += 1
+            if self._ticks > KEEP_ALIVE:
+                self._transport.abort()
+
+    # -- what the parser finds -----------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        self._target, self._pairs = b"", []
+        self._in_head, self._dry = True, 0
+
+    def on_url(self, url: bytes) -> None:
+        """A part of what it asks for."""
+        self._target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header, or one behind the body, of which none is of use here."""
+        if self._in_head:
+            self._pairs.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """Its head is there: serve it, as soon as those before it are answered."""
+        parser, target = self._parser, self._target
+        self._in_head = False
+        if parser.should_upgrade():
+            self._receiving = None
+            return
+        path = self.front.path if target == self.front.target else _path_of(target)
+        verb = parser.get_method()
+        request = Wired(self, _VERBS.get(verb) or verb.decode(), path or "", target, self._pairs)
+        request.version = parser.get_http_version()
+        request.keep_alive = request.version == "1.1" and parser.should_keep_alive()
+        self._receiving = request
+        if path is None:
+            request.fail(_NO_HTTP)
+        elif self._dry + self._chunk > self._max_headers:
+            too_many = too_many_headers(self._pairs, self._max_headers)
+            if too_many is not None:
+                request.fail(too_many)
+        self._take(request)
+
+    def on_body(self, data: bytes) -> None:
+        """A part of its body."""
+        self._fed = True
+        if self._receiving is not None:
+            self._receiving.feed(data, self._max_body, self._bodies)
+
+    def on_message_complete(self) -> None:
+        """All of it is there."""
+        if self._receiving is not None:
+            self._receiving.received()
+
+    def _decline(self, rest: bytes) -> None:
+        """Go on behind the head of a request that offers an upgrade as if it did not."""
+        verb = self._parser.get_method()
+        if verb == b"CONNECT":
+            self._broken(_NO_HTTP)
+            return
+        pairs = [pair for pair in self._pairs if pair[0] not in _OFFERS]
+        lines = [b"%b %b HTTP/1.1\r\n" % (verb, self._target), *[b"%b: %b\r\n" % pair for pair in pairs]]
+        self._parser = httptools.HttpRequestParser(self)
+        self.data_received(b"%b\r\n%b" % (b"".join(lines), rest))
+
+    def _broken(self, refusal: Reject) -> None:
+        """Nothing of what comes now can be read; what came before is still served."""
+        self._deaf = True
+        request = self._receiving
+        if request is None or request.complete or self._in_head:
+            request = Wired(self, "", "", b"", [])
+            request.complete = True
+            request.fail(refusal)
+            request.keep_alive = False
+            self._take(request)
+        else:
+            request.keep_alive = False
+            request.fail(refusal)
+
+    # -- serving -------------------------------------------------------------------------------------------
+
+    def _take(self, request: Wired) -> None:
+        if self._serving is not None:
+            self._queue.append(request)
+            self._full = True
+            self._transport.pause_reading()
+            return
+        self._serving = request
+        request.task = self._loop.create_task(self._run(request))
+
+    async def _run(self, request: Wired) -> None:
+        try:
+            refusal = request.refusal
+            if refusal is None:
+                await self.front.app.serve(request)
+            else:
+                await request.refuse(refusal)
+        except Exception:
+            _logger.exception("a request could not be served")
+            if not request.begun:
+                await request.refuse(_FAILED)
+        finally:
+            self._served(request)
+
+    def _served(self, request: Wired) -> None:
+        self._serving, self._ticks = None, 0
+        request.release(self._bodies)
+        if self.closed:
+            return
+        if not request.answered:
+            # Its client learns from the missing end that the answer is not whole.
+            self._transport.abort()
+        elif request.keep_alive and not self.stopping:
+            if self._queue:
+                self._take(self._queue.popleft())
+            elif self._full:
+                self._full = False
+                self._transport.resume_reading()
+        elif request.complete or self._deaf:
+            self._transport.close()
+        else:
+            self._linger()
+
+    def _linger(self) -> None:
+        """Close, but not before the client had the time to read: unread bytes would take its answer away."""
+        self._deaf = True
+        self._ticks = KEEP_ALIVE - LINGER
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+
+
+def _drop(data: bytes) -> None:
+    del data
+
+
+def _address(transport: asyncio.BaseTransport, end: str) -> tuple[str, int] | None:
+    found: object = transport.get_extra_info(end)
+    if not isinstance(found, tuple):
+        return None
+    host, port, *_ = cast("tuple[object, ...]", found)
+    return str(host), cast("int", port)
+
+
+def _path_of(target: bytes) -> str | None:
+    """The decoded path of what a request asks for; None for what is no target."""
+    try:
+        return unquote((httptools.parse_url(target).path or b"/").decode("latin-1"))
+    except httptools.HttpParserInvalidURLError:
+        return None

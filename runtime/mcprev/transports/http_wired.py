@@ -1,0 +1,240 @@
+"""A request that came on a connection of our own, its body, and the bytes of its answer (HTTP-31, HTTPM-5, SEC-6).
+
+`http_protocol` has the connections. An answer whose length is known is one write; any other is sent in chunks, or to
+a client of HTTP/1.0 until the connection is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+from typing_extensions import override
+
+from mcprev.protocol.http_verdicts import Reject
+from mcprev.transports.http_incoming import Fields, Incoming
+from mcprev.transports.security import Bodies, ClientGone, declares_too_much, too_large, too_much
+from mcprev.wire.headers import Headers
+
+if TYPE_CHECKING:
+    from mcprev.transports.http_protocol import HttpProtocol
+
+JOIN: Final = 64 * 1024
+"""Bytes of a body that are copied behind its head, to be sent in one packet."""
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_CLOSE: Final = b"connection: close\r\n"
+_CHUNKED: Final = b"transfer-encoding: chunked\r\n"
+_LAST_CHUNK: Final = b"0\r\n\r\n"
+
+
+class Wired(Incoming):
+    """A request on a connection of our own."""
+
+    __slots__ = (
+        "_begun", "_body", "_chunked", "_gone", "_http", "_more", "_parts", "_size", "_taken", "_target", "answered", "complete",
+        "keep_alive", "pairs", "refusal", "version",
+    )  # fmt: skip
+
+    def __init__(
+        self, http: HttpProtocol, verb: str, path: str, target: bytes, pairs: list[tuple[bytes, bytes]]
+    ) -> None:
+        super().__init__(verb, path, "", http.address, Headers(pairs))
+        self._http = http
+        self._target = target
+        self.pairs = pairs
+        """Its headers as they came, names in lower case."""
+        self.version = "1.1"
+        self.keep_alive = True
+        """Whether another request may follow on its connection."""
+        self.complete = False
+        """Whether all of it was received."""
+        self.answered = False
+        """Whether its answer is complete."""
+        self._begun = self._chunked = False
+        self._body = b""
+        self._parts: list[bytes] | None = None
+        self._size = self._taken = 0
+        self.refusal: Reject | None = None
+        """Why it cannot be served, where reading it failed."""
+        self._more: asyncio.Future[None] | None = None
+        self._gone: Callable[[], None] | None = None
+
+    @property
+    @override
+    def scope(self) -> Mapping[str, Any]:
+        raw, _, query = self._target.partition(b"?")
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": self.version,
+            "method": self.verb,
+            "scheme": "http",
+            "root_path": self.root,
+            "path": self.path,
+            "raw_path": raw,
+            "query_string": query,
+            "headers": self.pairs,
+            "server": self._http.server,
+            "client": self._http.client,
+        }
+
+    # -- the body ------------------------------------------------------------------------------------------
+
+    def feed(self, data: bytes, limit: int, bodies: Bodies) -> None:
+        """More of the body came; what nobody will read is thrown away."""
+        if self.answered or self.refusal is not None:
+            return
+        self._size += len(data)
+        if self._size > limit:
+            self.fail(too_large(limit))
+        elif not self._body:
+            self._body = data
+        elif bodies.take(len(data)):
+            self._taken += len(data)
+            if self._parts is None:
+                self._parts = [self._body]
+            self._parts.append(data)
+        else:
+            self.fail(too_much())
+
+    def release(self, bodies: Bodies) -> None:
+        """What was held of it is needed no more."""
+        bodies.give(self._taken)
+        self._taken = 0
+
+    def received(self) -> None:
+        """All of it came."""
+        self.complete = True
+        if self._more is not None:
+            self._rouse()
+
+    def fail(self, refusal: Reject) -> None:
+        """Its body will not be had."""
+        self.refusal = refusal
+        self._body, self._parts = b"", None
+        self._rouse()
+
+    def lost(self) -> None:
+        """The client hung up."""
+        self._rouse()
+        if self._gone is not None:
+            self._gone()
+
+    def _rouse(self) -> None:
+        if self._more is not None and not self._more.done():
+            self._more.set_result(None)
+
+    @override
+    def body(self) -> bytes | None:
+        return self._body if self.complete and self._parts is None and self.refusal is None else None
+
+    @override
+    async def read(self, limit: int, bodies: Bodies) -> bytes | Reject:
+        if self.refusal is None and declares_too_much(self.headers, limit):
+            return too_large(limit)
+        if not self.complete and self.refusal is None:
+            if (
+                self.version == "1.1"
+                and not self._size
+                and self.headers.found.get(b"expect", b"").lower() == b"100-continue"
+            ):
+                self._http.write(_CONTINUE)
+            self._more = asyncio.get_running_loop().create_future()
+            await self._more
+        if self.refusal is not None:
+            return self.refusal
+        if not self.complete:
+            raise ClientGone("the client hung up in the middle of a request")
+        return self._body if self._parts is None else b"".join(self._parts)
+
+    # -- the answer ----------------------------------------------------------------------------------------
+
+    @override
+    def reply(self, status: int, fields: Fields, body: bytes) -> bool:
+        http = self._http
+        if http.paused:
+            return False
+        self.answered = True
+        defaults = http.front.defaults(http.state.default_headers)
+        if not self.complete or not self.keep_alive or http.stopping or status == 204 or self.verb == "HEAD":
+            http.write(self._unusual(status, fields, body, defaults))
+        elif len(body) > JOIN:
+            http.write(b"%b%bcontent-length: %d\r\n\r\n" % (_head(status, fields), defaults, len(body)))
+            http.write(body)
+        else:
+            http.write(
+                b"%b%bcontent-length: %d\r\n\r\n%b" % (_head(status, fields), defaults, len(body), body)
+            )
+        return True
+
+    def _unusual(self, status: int, fields: Fields, body: bytes, defaults: bytes) -> bytes:
+        length = b"" if status == 204 else b"content-length: %d\r\n" % len(body)
+        head = b"%b%b%b%b\r\n" % (_head(status, fields), defaults, self._closing(), length)
+        return head if self.verb == "HEAD" else head + body
+
+    def _closing(self) -> bytes:
+        """Nothing follows what is answered before it was read: its client may send the rest or not."""
+        if self._http.stopping or not self.complete:
+            self.keep_alive = False
+        return b"" if self.keep_alive else _CLOSE
+
+    @override
+    async def answer(self, status: int, fields: Fields, body: bytes) -> None:
+        while not self.reply(status, fields, body):
+            await self._http.writable()
+
+    @override
+    async def begin(self, status: int, fields: Fields, data: bytes) -> None:
+        self._chunked = self.version == "1.1"
+        self.keep_alive = self.keep_alive and self._chunked
+        transfer = _CHUNKED if self._chunked else b""
+        defaults = self._http.front.defaults(self._http.state.default_headers)
+        head = b"%b%b%b%b\r\n" % (_head(status, fields), defaults, self._closing(), transfer)
+        await self._put(head + self._chunk(data))
+        self._begun = True
+
+    @override
+    async def write(self, data: bytes) -> None:
+        await self._put(self._chunk(data))
+
+    @override
+    async def end(self, data: bytes = b"") -> None:
+        last = self._chunk(data) + _LAST_CHUNK if self._chunked else data
+        await self._put(last)
+        self.answered = True
+
+    def _chunk(self, data: bytes) -> bytes:
+        return b"%x\r\n%b\r\n" % (len(data), data) if self._chunked and data else data
+
+    async def _put(self, data: bytes) -> None:
+        while self._http.paused:
+            await self._http.writable()
+        if self._http.closed:
+            raise ConnectionResetError("the client is gone")
+        self._http.write(data)
+
+    @property
+    def begun(self) -> bool:
+        """Whether something of its answer was sent."""
+        return self._begun or self.answered
+
+    @override
+    def watch(self, gone: Callable[[], None]) -> None:
+        self._gone = gone
+        if self._http.closed:
+            gone()
+
+    @override
+    def unwatch(self) -> None:
+        self._gone = None
+
+
+@lru_cache(maxsize=256)
+def _head(status: int, fields: Fields) -> bytes:
+    """The first line and the headers of an answer. `fields` is a tuple, so that those that come again are kept."""
+    lines = [b"HTTP/1.1 %d %b\r\n" % (status, HTTPStatus(status).phrase.encode())]
+    lines += [b"%b: %b\r\n" % field for field in fields]
+    return b"".join(lines)
