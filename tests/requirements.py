@@ -433,7 +433,6 @@ AMB-16     B   both   -   -    arrays before there is a session
 """
 
 LATER: Final[Mapping[str, str]] = {
-    "SUB-9": "no listen stream carries the states of tasks yet",
     **dict.fromkeys((f"AUTH-{n}" for n in range(1, 23)), "authorization is not implemented yet"),
     "SEC-2": "the URLs of authorization are not opened yet",
 }

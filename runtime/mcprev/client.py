@@ -10,14 +10,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from pydantic import ValidationError
 from typing_extensions import Unpack, override
 
+from mcprev.calling import Caller, listener, result_reader
 from mcprev.context import ClientContext
-from mcprev.convert import Kind, convert, converter
 from mcprev.driver import Connection
 from mcprev.errors import (
     ConnectionLost,
@@ -38,13 +37,13 @@ from mcprev.protocol.correlate import Call
 from mcprev.protocol.handshake import SEVERITY
 from mcprev.protocol.peer import declares
 from mcprev.protocol.sides import ClientSide
-from mcprev.protocol.stateless import LOG_LEVEL, SERVER_INFO
-from mcprev.protocol.tasks import is_task
+from mcprev.protocol.stateless import COMPLETE, LOG_LEVEL, SERVER_INFO
+from mcprev.protocol.subscriptions import TASK_IDS
+from mcprev.protocol.tasks import TASK, is_task
 from mcprev.remote_tasks import RemoteTask, followed, started
 from mcprev.reopening import Keeper, Opened
 from mcprev.revisions import LATEST, Revision, Tasks
-from mcprev.seam import reader
-from mcprev.serving import Exact, answer_input
+from mcprev.serving import Exact, answer_inputs
 from mcprev_types.latest import dispatch
 
 if TYPE_CHECKING:
@@ -54,6 +53,7 @@ ClientHandler: TypeAlias = dispatch.ClientHandler[ClientContext]
 """What a client's author subclasses to answer servers: sampling, elicitation, roots, and notifications."""
 logger: Final = logging.getLogger("mcprev.client")
 T = TypeVar("T")
+_NOTHING: Final[Mapping[str, Json]] = {}
 
 
 class Client(Methods):
@@ -87,6 +87,7 @@ class Client(Methods):
         self.plan = opened.plan
         """How the revision was negotiated."""
         self._side = cast("ClientSide", opened.connection.side)
+        self._caller = Caller(opened.connection, self.identity, self._timeouts[0])
         self._discovery = opened.discovery
         if self._ping_interval is not None:
             opened.connection.start(keep_pinging(opened.connection, self._side.session, self._ping_interval))
@@ -165,11 +166,18 @@ class Client(Methods):
             self.connection.pump()
 
     def listen(
-        self, *, tools: bool = False, prompts: bool = False, resources: bool = False, uris: Sequence[str] = ()
+        self,
+        *,
+        tools: bool = False,
+        prompts: bool = False,
+        resources: bool = False,
+        uris: Sequence[str] = (),
+        tasks: Sequence[str] = (),
     ) -> Subscription:
         """Hear of changes: `async with client.listen(tools=True) as changes: async for change in changes`.
 
-        In sessions each URI is subscribed to by itself, and the lists' notifications are picked out (SUB-7).
+        In sessions each URI is subscribed to by itself, and the lists' notifications are picked out (SUB-7). `tasks`
+        are ids of tasks whose states are to be told of, by a server that can (SUB-9): `honoured` says which it will.
         """
         wanted: dict[str, Json] = {}
         for member, flag in (
@@ -179,6 +187,8 @@ class Client(Methods):
                 wanted[member] = True
         if uris:
             wanted["resourceSubscriptions"] = list(uris)
+        if tasks:
+            wanted[TASK_IDS] = list(tasks)
         return Subscription(self, wanted)
 
     # -- calls ---------------------------------------------------------------------------------------------
@@ -189,16 +199,17 @@ class Client(Methods):
 
         Input that the server needs on the way is got from the handler (MRTR-5, MRTR-12).
         """
-        spec = LATEST.methods.get(method)
-        if spec is None or spec.result is None:
-            raise LocalProtocolError(f"'{method}' is no request of {LATEST.name}")
+        given = dict(params)
+        if method not in self._readers:
+            self._readers[method] = result_reader(method)
         end = self._end(options)
-        result = self.known.recall(method, params, options, self.connection.now())
-        if result is None:
-            result = await self._complete(method, params, options, end)
-        if is_task(result, self.row):
-            result = await followed(self, result, end)
-        return self._read(spec.result, result)
+        result = await (self._cached if method in METHODS else self._ask)(method, given, options, end)
+        # Most are complete, which is seen at once.
+        if TASK in result or result.get("resultType", COMPLETE) != COMPLETE:
+            result = await self._provide(method, given, result, options, end)
+            if is_task(result, self.row):
+                result = await followed(self, result, end)
+        return self._read(method, result)
 
     async def start_tool(
         self,
@@ -216,27 +227,39 @@ class Client(Methods):
         params: dict[str, Json] = {"name": name, "arguments": dict(arguments or {})}
         if self.row.tasks is Tasks.CORE:
             params["task"] = {} if ttl is None else {"ttl": ttl}
-        return started(self, await self._complete("tools/call", params, options, self._end(options)))
+        end = self._end(options)
+        result = await self._ask("tools/call", params, options, end)
+        return started(self, await self._provide("tools/call", params, result, options, end))
 
-    async def _complete(
-        self, method: str, params: Mapping[str, Json], options: Options, end: float | None
+    async def _cached(
+        self, method: str, params: dict[str, Json], options: Options, end: float | None
     ) -> dict[str, Json]:
-        """Call a method, and answer what the server asks, until it asks no more."""
-        given, changes = dict(params), self.known.changes
-        for attempt in range(mrtr.ROUNDS):
-            send = partial(self._once, method, given, options, end)
-            result = await self._lasting(send, end, retry=options.get("retry", False))
+        """What a server has answered before, if that is still good; else one round, whose answer is remembered."""
+        result = self.known.recall(method, params, options, self.connection.now())
+        if result is None:
+            changes = self.known.changes
+            result = await self._ask(method, params, options, end)
             if not mrtr.is_input_required(result):
-                if not attempt and method in METHODS:
-                    self._read(str(LATEST.methods[method].result), result)  # only what is valid is kept
-                    self.known.learn(method, params, options, result, self.connection.now(), changes)
+                self._read(method, result)  # only what is valid is kept
+                self.known.learn(method, params, options, result, self.connection.now(), changes)
+        return result
+
+    async def _provide(
+        self,
+        method: str,
+        given: dict[str, Json],
+        result: dict[str, Json],
+        options: Options,
+        end: float | None,
+    ) -> dict[str, Json]:
+        """Answer what a result asks and call again, until the server asks no more."""
+        for attempt in range(mrtr.ROUNDS):
+            if not mrtr.is_input_required(result):
                 return result
-            requests = mrtr.requests_of(result)
-            answers = {key: await answer_input(self, request) for key, request in requests.items()}
-            if not requests:
-                # The server only wants to be asked again; it is given time to get there (MRTR-6).
-                await asyncio.sleep(min(0.05 * 2**attempt, 2.0))
+            answers = await answer_inputs(self, method, mrtr.requests_of(result), attempt, end)
             given = mrtr.retry(given, result, answers)
+            if attempt + 1 < mrtr.ROUNDS:
+                result = await self._ask(method, given, options, end)
         raise RemoteProtocolError(f"'{method}' asked for input more than {mrtr.ROUNDS} times")
 
     async def raw(
@@ -251,12 +274,7 @@ class Client(Methods):
         if "meta" in options:
             meta: dict[str, Json] = (given or {}).get("_meta") or {}
             given = {**(given or {}), "_meta": {**meta, **caller_meta(options, self.identity)}}
-        end = self._end(options)
-        return await self._lasting(
-            lambda: self._wait(self._open(method, given, options, end, unchecked=True), options),
-            end,
-            retry=options.get("retry", False),
-        )
+        return await self._ask(method, given, options, self._end(options), raw=True)
 
     def exact(self, package: Package[T]) -> T:
         """The callers of the revision that is spoken, in its own types: `client.exact(mcprev_types.v2025_06_18)`.
@@ -275,34 +293,46 @@ class Client(Methods):
         self, method: str, params: dict[str, Json] | None, *, idle: float | None, total: float | None
     ) -> Call:
         """Send a request as it is; what it answers is for `Connection.wait`. Raises `ConnectionLost`."""
-        self._check_open()
+        self._caller.check_open()
         return self._side.call(method, params, self.connection.now(), idle=idle, total=total)
 
-    def _check_open(self) -> None:
-        """Raise `ConnectionLost` where nothing can be sent any more."""
-        error = self.connection.error
-        if error is not None:
-            raise ConnectionLost(str(error), in_flight=False, retry_safe=True) from error
-
-    async def _lasting(
-        self, send: Callable[[], Awaitable[dict[str, Json]]], end: float | None, *, retry: bool
+    async def _ask(
+        self,
+        method: str,
+        given: dict[str, Json] | None,
+        options: Options,
+        end: float | None,
+        *,
+        raw: bool = False,
     ) -> dict[str, Json]:
-        """Send over another connection if this one was lost.
+        """One round of a call, converted both ways unless it is raw; over another connection if this one was lost.
 
-        Send once more if the session ran out (HTTP-23), or if the stream of the answer broke and that does no harm,
-        by its nature or by the word of the caller (HTTPM-7).
+        It is sent once more if the session ran out (HTTP-23), or if the stream of the answer broke and that does no
+        harm, by its nature or by the word of the caller (HTTPM-7).
         """
-        # What takes its place may be lost by the time that one who waited for it gets to run.
-        while (connection := self.connection).error is not None:
-            await self.replace(connection, connection.error, end)
-        try:
-            return await send()
-        except ConnectionLost as error:
-            if not error.in_flight or not (error.retry_safe or retry):
-                raise
-            if isinstance(error, SessionExpired) or connection.error is not None:
-                await self.replace(connection, error, end)
-        return await send()
+        told = None if not options else listener(options)
+        repeated = False
+        while True:
+            # What takes its place may be lost by the time that one who waited for it gets to run.
+            while (connection := self.connection).error is not None:
+                await self.replace(connection, connection.error, end)
+            try:
+                if raw or given is None:
+                    return await self.connection.wait(self._caller.open(method, given, options, end), told)
+                meta = self._meta(options) if options or self._level is not None else _NOTHING
+                if "log_level" in options:
+                    await self._say_level(options)
+                caller = self._caller
+                way = caller.ways.get(method) or caller.find(method)
+                call = caller.open(method, way.params(given, meta), options, end)
+                result = await self.connection.wait(call, told)
+                return result if way.up is None else way.up(result)
+            except ConnectionLost as error:
+                if repeated or not error.in_flight or not (error.retry_safe or options.get("retry", False)):
+                    raise
+                if isinstance(error, SessionExpired) or connection.error is not None:
+                    await self.replace(connection, error, end)
+            repeated = True
 
     async def replace(self, lost: Connection, reason: McpError, end: float | None = None) -> None:
         """Have another connection in the place of one that was lost; see `Keeper.replace`."""
@@ -315,70 +345,28 @@ class Client(Methods):
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _once(
-        self, method: str, params: dict[str, Json], options: Options, end: float | None
-    ) -> dict[str, Json]:
-        """One round of a call, converted both ways."""
-        row = self.row
-        wire: dict[str, Json] = {
-            **params,
-            "_meta": {**caller_meta(options, self.identity), **self.identity.hello(LATEST)},
-        }
-        level = options.get("log_level") or (self._level if row.log_level_per_request else None)
-        if level is not None and row.log_level_per_request:
-            wire["_meta"][LOG_LEVEL] = level
-        elif level is not None and declares(self._side.peer.peer_capabilities or {}, "logging"):
-            await self.set_log_level(cast("Any", level))
-        self._side.check(method)
-        wire = convert(wire, method, Kind.PARAMS, from_=LATEST, to=row)
-        result = await self._wait(self._open(method, wire, options, end, unchecked=True), options)
-        if row is LATEST or is_task(result, row):
-            return result
-        up = converter(method, Kind.RESULT, from_=row, to=LATEST)
-        return cast("dict[str, Json]", up(result, validate=False))
+    def _meta(self, options: Options) -> Mapping[str, Json]:
+        """What is added to `_meta` for one call: the caller's members, and the level where it comes with each call."""
+        meta = caller_meta(options, self.identity)
+        level = options.get("log_level") or self._level
+        if level is None or not self.row.log_level_per_request:
+            return meta
+        return {**meta, LOG_LEVEL: level}
 
-    def _open(
-        self,
-        method: str,
-        params: dict[str, Json] | None,
-        options: Options,
-        end: float | None,
-        *,
-        unchecked: bool = False,
-    ) -> Call:
-        self._check_open()
-        now = self.connection.now()
-        return self._side.call(
-            method,
-            params,
-            now,
-            idle=options.get("timeout", self._timeouts[0]),
-            total=None if end is None else max(end - now, 0.0),
-            progress="progress" in options,
-            unchecked=unchecked,
-        )
-
-    async def _wait(self, call: Call, options: Options) -> dict[str, Json]:
-        progress = options.get("progress")
-        if progress is None:
-            return await self.connection.wait(call)
-
-        def told(params: Mapping[str, Json]) -> None:
-            progress(params.get("progress", 0.0), params.get("total"), params.get("message"))
-
-        return await self.connection.wait(call, told)
+    async def _say_level(self, options: Options) -> None:
+        """Set the level that a call wants where a session has one for all of its calls (CONV-39)."""
+        level, per_session = options.get("log_level"), not self.row.log_level_per_request
+        if level and per_session and declares(self._side.peer.peer_capabilities or {}, "logging"):
+            await self.set_log_level(level)
 
     def _end(self, options: Options) -> float | None:
         total = options.get("total_timeout", self._timeouts[1])
         return None if total is None else self.connection.now() + total
 
-    def _read(self, name: str, result: dict[str, Json]) -> object:
-        """A result as its model; the model is found once."""
-        read = self._readers.get(name)
-        if read is None:
-            read = self._readers[name] = reader(LATEST, name)
+    def _read(self, method: str, result: dict[str, Json]) -> object:
+        """A result as its model."""
         try:
-            return read(result)
+            return self._readers[method](result)
         except ValidationError as error:
             raise RemoteProtocolError(f"the result is not valid: {error}", raw=result) from None
 

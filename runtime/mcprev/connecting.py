@@ -70,7 +70,10 @@ class Target(Protocol):
         ...
 
     async def close(self) -> None:
-        """End it, within bounded time; may be called again."""
+        """End what serves connections that have ended, within bounded time; may be called again.
+
+        Several clients may have connected to one target, each of which closes it when it is done.
+        """
         ...
 
 
@@ -100,21 +103,25 @@ class memory:  # noqa: N801 - called like a function, as `stdio` is
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._connection: Connection | None = None
+        self._ends: list[tuple[Connection, Connection]] = []
+        """The client's end and the server's, of each connection."""
 
     async def open(self, side: ClientSide, desk: Desk, /) -> Connection:
         """Join the two ends."""
         from mcprev.transports.memory import join
 
-        self._connection = self._server.connection()
+        served = self._server.connection()
         connection = LineConnection(side, desk, logger, linger=0)
-        join(connection, self._connection)
+        join(connection, served)
+        self._ends.append((connection, served))
         return connection
 
     async def close(self) -> None:
-        """End the server's end."""
-        if self._connection is not None:
-            await self._connection.aclose()
+        """End the server's end of every connection that its client has ended."""
+        for ends in [ends for ends in self._ends if ends[0].error is not None]:
+            await ends[1].aclose()
+            if ends in self._ends:
+                self._ends.remove(ends)
 
 
 class connect:  # noqa: N801 - called like a function

@@ -15,12 +15,13 @@ from mcprev.convert import Kind, convert, converter, request_for
 from mcprev.errors import ConversionError, InvalidParams, Json, RemoteProtocolError
 from mcprev.protocol import asking, mrtr
 from mcprev.protocol.handshake import SEVERITY, HandshakeServer
-from mcprev.protocol.link import Inbound
+from mcprev.protocol.link import Inbound, Notified
 from mcprev.protocol.peer import PROGRESS
 from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, missing_capability
 from mcprev.protocol.subscriptions import Changed
 from mcprev.protocol.tasks import related
 from mcprev.revisions import LATEST
+from mcprev.wire.jsonrpc import Request
 
 if TYPE_CHECKING:
     from mcprev.client import Client
@@ -90,7 +91,7 @@ class Context(_Talk):
         self._inbound = inbound
         self._server = server
         self.request = inbound
-        """The request as the engine has it."""
+        """The request as the engine has it, or what is in its place where a notification came."""
         self.stamp = stamp
         """What the client says of itself, under the keys that describe a request."""
         self.answers = answers
@@ -287,6 +288,15 @@ class Context(_Talk):
         if wrong is not None:
             raise RemoteProtocolError(f"the answer to '{asked.method}' is not valid: {wrong}", raw=answer)
         return found
+
+
+def unasked(session: HandshakeServer, notified: Notified, connection: Connection) -> Inbound:
+    """What is in the place of the request in a context of a notification: it has no id and cannot be answered."""
+    said: RequestId = cast("Any", None)
+    request = Request(said, notified.method, notified.params, connection)
+    inbound = Inbound(session, notified.row, request, None, session.peer_capabilities or {})
+    inbound.open = False
+    return inbound
 
 
 def read_answer(key: str, request: Mapping[str, Json], answer: Mapping[str, Json]) -> object:

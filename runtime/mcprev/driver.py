@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -33,6 +34,7 @@ from mcprev.protocol.link import (
     TimedOut,
 )
 from mcprev.protocol.sides import Side
+from mcprev.wire.jsonrpc import record
 
 MAX_HANDLERS: Final = 1024
 """How many requests of one connection are served at a time; more wait their turn (STDIO-9)."""
@@ -40,8 +42,11 @@ QUEUED: Final = 16
 """How many times as many may wait; what comes beyond that is refused."""
 LINGER: Final = 1.0
 """Seconds that running handlers get once the peer has said that nothing more will come (STDIO-6)."""
+BURST: Final = 32
+"""How many messages are gathered at most before they are written: the peer works on them while more are made."""
 CLOSE: Final = 1.0
 """Seconds that a transport gets to write what it holds before it is torn down."""
+_NEVER: Final = float("inf")
 
 
 class Desk(Protocol):
@@ -56,24 +61,19 @@ class Desk(Protocol):
         ...
 
 
-class Waiter:
-    """Who waits for the answer to a call, and for what comes before it."""
+@record
+class Listener:
+    """Who wants to know of what comes before the answer to a call."""
 
-    __slots__ = ("future", "progress", "stream")
-
-    def __init__(
-        self,
-        future: asyncio.Future[dict[str, Json]],
-        progress: Callable[[dict[str, Json]], None] | None,
-        stream: Callable[[Streamed], None] | None,
-    ) -> None:
-        self.future = future
-        self.progress = progress
-        self.stream = stream
+    progress: Callable[[dict[str, Json]], None] | None
+    stream: Callable[[Streamed], None] | None
 
 
 class Connection:
     """One connection of either role; a subclass for each way to move messages says how they are sent."""
+
+    at_once = False
+    """Whether calls are written when they are made, one alone or a burst of them, and not later in the turn."""
 
     def __init__(
         self,
@@ -97,6 +97,8 @@ class Connection:
         self._flush_due = False
         self._sendable = False
         """Whether there is a transport that takes what is to be sent."""
+        self._paused = False
+        """Whether nothing is read for now."""
         self._max_handlers = max_handlers
         self._queue: deque[Inbound | Notified] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -106,7 +108,18 @@ class Connection:
             if self._loop.get_task_factory() is None
             else self._loop.create_task
         )
+        self._future: Callable[[], asyncio.Future[dict[str, Json]]] = (
+            partial(asyncio.Future, loop=self._loop)
+            if getattr(type(self._loop), "create_future", None) is asyncio.BaseEventLoop.create_future
+            else self._loop.create_future
+        )
+        self.now: Callable[[], float] = (
+            time.monotonic if type(self._loop).time is asyncio.BaseEventLoop.time else self._loop.time
+        )
+        """The time that engines are told."""
         self._timer: asyncio.TimerHandle | None = None
+        self._due = _NEVER
+        """The time that the timer is set to."""
         self._ending: asyncio.Task[None] | None = None
         self._lost: asyncio.Future[None] = self._loop.create_future()
         self._on: dict[type, Callable[[Any], None]] = {
@@ -147,7 +160,7 @@ class Connection:
         return self._sendable
 
     def _waiting(self) -> None:
-        """A call of this side begins to wait."""
+        """A call of this side begins to wait while nothing is read."""
 
     async def _shut(self) -> None:
         """Write what is held and let the transport go, within bounded time."""
@@ -229,10 +242,6 @@ class Connection:
 
     # -- calls of our own ----------------------------------------------------------------------------------
 
-    def now(self) -> float:
-        """The time that engines are told."""
-        return self._loop.time()
-
     async def wait(
         self,
         call: Call,
@@ -243,11 +252,18 @@ class Connection:
 
         Raises what the call failed with. When the waiting task is cancelled, so is the call (CANC-7).
         """
-        future: asyncio.Future[dict[str, Json]] = self._loop.create_future()
-        call.handle = Waiter(future, progress, stream)
-        self.pump()
-        self._arm()
-        self._waiting()
+        future = call.handle = self._future()
+        if progress is not None or stream is not None:
+            call.listener = Listener(progress, stream)
+        link, calls = self._link, self._link.calls
+        if self.at_once and (len(link.sends) >= BURST or (not self._flush_due and len(calls.waiting) == 1)):
+            self._flush()
+        if link.events or (link.sends and not self._flush_due):
+            self.pump()
+        if calls.earliest < self._due:
+            self._arm()
+        if self._paused:
+            self._waiting()
         try:
             return await future
         except asyncio.CancelledError:
@@ -260,9 +276,9 @@ class Connection:
         self.pump()
 
     def _on_answered(self, event: Answered) -> None:
-        waiter = event.call.handle
-        if isinstance(waiter, Waiter) and not waiter.future.done():
-            waiter.future.set_result(event.result)
+        future: Any = event.call.handle
+        if future is not None and not future.done():
+            future.set_result(event.result)
 
     def _on_failed(self, event: Failed) -> None:
         self._reject(event.call, event.error)
@@ -275,23 +291,23 @@ class Connection:
         """The stream of a call that was given up can be closed."""
 
     def _reject(self, call: Call, error: McpError) -> None:
-        waiter = call.handle
-        if isinstance(waiter, Waiter) and not waiter.future.done():
-            waiter.future.set_exception(error)
+        future: Any = call.handle
+        if future is not None and not future.done():
+            future.set_exception(error)
 
     def _on_progressed(self, event: Progressed) -> None:
         self._arm()
-        waiter = event.call.handle
-        if isinstance(waiter, Waiter) and waiter.progress is not None:
+        listener = event.call.listener
+        if isinstance(listener, Listener) and listener.progress is not None:
             try:
-                waiter.progress(event.params)
+                listener.progress(event.params)
             except Exception:
                 self.logger.exception("a progress callback raised")
 
     def _on_streamed(self, event: Streamed) -> None:
-        waiter = event.call.handle
-        if isinstance(waiter, Waiter) and waiter.stream is not None:
-            waiter.stream(event)
+        listener = event.call.listener
+        if isinstance(listener, Listener) and listener.stream is not None:
+            listener.stream(event)
 
     def _on_opened(self, event: Opened) -> None:
         self.logger.debug("a session is open at %s", event.row.name)
@@ -307,15 +323,15 @@ class Connection:
     # -- time ----------------------------------------------------------------------------------------------
 
     def _arm(self) -> None:
-        deadline, timer = self.side.deadline, self._timer
-        if deadline is None or (timer is not None and timer.when() <= deadline):
+        deadline = self.side.deadline
+        if deadline is None or deadline >= self._due:
             return
-        if timer is not None:
-            timer.cancel()
-        self._timer = self._loop.call_at(deadline, self._tick)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._due = self._loop.call_at(deadline, self._tick), deadline
 
     def _tick(self) -> None:
-        self._timer = None
+        self._timer, self._due = None, _NEVER
         self.side.tick(self._loop.time())
         self.pump()
         self._arm()

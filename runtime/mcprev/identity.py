@@ -19,7 +19,7 @@ from mcprev.protocol.link import Kind
 from mcprev.protocol.meta import wrong_extension
 from mcprev.protocol.peer import declares
 from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION
-from mcprev.protocol.subscriptions import BY_METHOD, LISTEN
+from mcprev.protocol.subscriptions import HEARD, LISTEN
 from mcprev.protocol.tasks import CORE_CAPABILITY, TASK
 from mcprev.protocol.tasks import METHODS as TASK_METHODS
 from mcprev.protocol.tasks import NEEDS as TASK_NEEDS
@@ -106,9 +106,25 @@ class Identity:
         """The notifications that the handler wants to hear of."""
         found = self._heard.get(row.name)
         if found is None:
-            found = frozenset(spec.method for spec in self.overridden(row, Sort.NOTIFICATION))
-            self._heard[row.name] = found
+            specs = (*self.overridden(row, Sort.NOTIFICATION), *self._heard_at(row))
+            found = self._heard[row.name] = frozenset(spec.method for spec in specs)
         return found
+
+    def _heard_at(self, row: Revision) -> Iterable[MethodSpec]:
+        """The notifications that came to an end before the revision the handler is written in, and that it hears of.
+
+        Nothing can take their place there, so it has their stubs under the names that they had.
+        """
+        handler, written = self.handler_at(row)
+        for spec in row.methods.values():
+            if (
+                spec.kind is Sort.NOTIFICATION
+                and spec.method not in written.methods
+                and spec.method not in _INTERNAL
+                and self._direction in spec.directions
+                and getattr(type(handler), spec.attr, None) is not None
+            ):
+                yield spec
 
     def kinds(self, row: Revision) -> Mapping[str, Kind]:
         """The requests that are served, and by whom."""
@@ -262,7 +278,7 @@ class ClientIdentity(Identity):
     @override
     def notifications(self, row: Revision) -> frozenset[str]:
         # Changes are heard in any case: there may be someone who listens (SUB-7).
-        return super().notifications(row) | (row.methods.keys() & BY_METHOD.keys())
+        return super().notifications(row) | (row.methods.keys() & HEARD)
 
     @override
     def _find_kinds(self, row: Revision) -> Mapping[str, Kind]:

@@ -6,7 +6,7 @@ connection had to be opened again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from mcprev.errors import Json
@@ -28,6 +28,8 @@ class Knowledge:
         self._cache = cache
         self._scope = scope
         self._tools = ToolWatch(policy)
+        self.check: Callable[[str, models.CallToolResult], None] = self._tools.check
+        """Judges a tool's result by its schema (TOOL-6)."""
 
     @property
     def changes(self) -> int:
@@ -68,11 +70,6 @@ class Knowledge:
         """The server has said what it is."""
         if self._cache is not None:
             self._cache.put(self._scope, DISCOVER, {}, discovery, now, changes=self._cache.changes)
-
-    def check(self, name: str, result: models.CallToolResult) -> models.CallToolResult:
-        """A tool's result, judged by its schema (TOOL-6)."""
-        self._tools.check(name, result)
-        return result
 
     def changed(self, kind: Changed, uri: str | None) -> None:
         """The server says that something changed."""

@@ -1,4 +1,4 @@
-"""Hearing of changes, in one way for both eras (SUB-2..7, CONV-38, AMB-1).
+"""Hearing of changes, in one way for both eras (SUB-2..7, SUB-9, CONV-38, AMB-1).
 
 A change says only that something is to be fetched anew, so that several of the same kind are one: what waits to
 be read is a set, and a reader who is slow misses nothing. A subscription outlives its connection: it is made again
@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Final, Self
 from mcprev.convert import listens_to, subscribed_resources
 from mcprev.errors import ConnectionLost, HttpStatusError, Json, McpError, RequestTimeout
 from mcprev.protocol.link import Streamed
-from mcprev.protocol.subscriptions import ACKNOWLEDGED, BY_METHOD, CHANGES, LISTEN, Changed
+from mcprev.protocol.subscriptions import (
+    ACKNOWLEDGED,
+    BY_METHOD,
+    CHANGES,
+    LISTEN,
+    OF_TASKS,
+    Changed,
+    task_ids,
+)
 from mcprev.reopening import Restarts
 
 if TYPE_CHECKING:
@@ -40,6 +48,8 @@ class Change:
     what: Changed
     uri: str | None = None
     """Which resource, for a single one."""
+    task: str | None = None
+    """Which task, for the state of one: a look at it tells the state."""
 
 
 def change_in(method: str, params: Mapping[str, Json]) -> Change | None:
@@ -56,6 +66,7 @@ class Subscription:
         """What the server will tell of, in the words of a listen filter; all that was wanted before it has said."""
         self._client = client
         self._wanted = {"notifications": dict(wanted)}
+        self._tasks = frozenset(task_ids(wanted))
         self._waiting: dict[Change, None] = {}
         self._news = asyncio.Event()
         self._ended = False
@@ -160,7 +171,12 @@ class Subscription:
         self._since = now
 
     def _acknowledged(self, ready: asyncio.Future[None]) -> None:
-        """It is known what will be told; the second time, what happened in between is not (SUB-5)."""
+        """It is known what will be told; the second time, what happened in between is not (SUB-5).
+
+        Of a task that is so from the first time on: it has gone on since it was last looked at.
+        """
+        for task in self._tasks:
+            self._note(Change(Changed.TASK, task=task))
         if not ready.done():
             ready.set_result(None)
             return
@@ -197,7 +213,9 @@ class Subscription:
 
     def heard(self, method: str, params: Mapping[str, Json]) -> None:
         """A session's notification of a change came."""
-        if listens_to(self._wanted, method, params):
+        if method in OF_TASKS:
+            self._heard_of_task(params)
+        elif listens_to(self._wanted, method, params):
             self._add(method, params)
 
     # -- streams -------------------------------------------------------------------------------------------
@@ -210,6 +228,8 @@ class Subscription:
             if event.method == ACKNOWLEDGED:
                 self.honoured = event.params.get("notifications") or {}
                 self._acknowledged(ready)
+            elif event.method in OF_TASKS:
+                self._heard_of_task(event.params)
             else:
                 self._add(event.method, event.params)
 
@@ -222,6 +242,12 @@ class Subscription:
             # Who hears of it may ask at once, and is not to get what was known before.
             self._client.known.changed(change.what, change.uri)
             self._note(change)
+
+    def _heard_of_task(self, params: Mapping[str, Json]) -> None:
+        """The state of a task changed."""
+        task = params.get("taskId")
+        if isinstance(task, str) and task in self._tasks:
+            self._note(Change(Changed.TASK, task=task))
 
     def _note(self, change: Change) -> None:
         self._waiting[change] = None

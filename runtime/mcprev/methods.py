@@ -43,8 +43,10 @@ class Methods:
         params: dict[str, Json] = {"name": name}
         if arguments is not None:
             params["arguments"] = dict(arguments)
-        result = await self.call("tools/call", params, **options)
-        return self.known.check(name, cast("models.CallToolResult", result))
+        found: Any = await self.call("tools/call", params, **options)
+        result: models.CallToolResult = found
+        self.known.check(name, result)
+        return result
 
     async def list_tools(
         self, cursor: str | None = None, **options: Unpack[Options]

@@ -78,6 +78,7 @@ class Running:
             await self._save()
         finally:
             self.stir()
+        self._desk.streams.tell(cast("Task", self._saved))
         if before is not None and before.status is not task.status:
             self._desk.tell(task, self._inbound, self._connection)
 

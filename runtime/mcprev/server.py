@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-from mcprev.context import Context
+from mcprev.context import Context, unasked
 from mcprev.convert import Context as Conversion
 from mcprev.convert import Kind, OnDowngrade, make_context, request_meta, unmet_input
 from mcprev.driver import MAX_HANDLERS, Connection
@@ -215,7 +215,7 @@ class Server:
         Sessions hear of lists, and of the resources they subscribed to; listen streams of what they asked for
         (SUB-8). Raises `LocalProtocolError` for another word, or a resource without its URI.
         """
-        if what not in set(Changed):
+        if what not in CHANGES:
             raise LocalProtocolError(f"'{what}' is none of {', '.join(CHANGES)}")
         kind = Changed(what)
         if (kind is Changed.RESOURCE) is (uri is None):
@@ -334,10 +334,11 @@ class Server:
 
     async def hear(self, notified: Notified, connection: Connection, /) -> None:
         """Pass on a notification: what a connection calls for each."""
-        del connection
         try:
             route = self._routes.find(notified.row, notified.method)
-            await route.stub(None, route.params(notified.params, None))
+            # Only sessions have notifications for a handler.
+            inbound = unasked(cast("ServerSide", connection.side).session, notified, connection)
+            await route.stub(self._context(connection, inbound), route.params(notified.params, None))
         except Exception:
             _logger.exception("the handler of '%s' raised", notified.method)
 

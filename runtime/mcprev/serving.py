@@ -5,6 +5,7 @@ SEAM-1, SEAM-9, SUB-7, ROOT-1, ROOT-2, SAMP-1..3, ELIC-1, ELIC-3, ELIC-7, ELIC-8
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
@@ -19,13 +20,14 @@ from mcprev.errors import (
     Json,
     LocalProtocolError,
     RemoteProtocolError,
+    RequestTimeout,
     RpcError,
 )
 from mcprev.identity import ClientIdentity, overridden
 from mcprev.listening import change_in
 from mcprev.protocol import asking
 from mcprev.protocol.link import Inbound, Notified
-from mcprev.protocol.subscriptions import BY_METHOD
+from mcprev.protocol.subscriptions import HEARD
 from mcprev.revisions import LATEST
 from mcprev.seam import Routes, answer_failure, first, reader, to_wire
 from mcprev_types.latest import dispatch
@@ -81,7 +83,7 @@ class ClientDesk:
         change = change_in(notified.method, notified.params or {})
         if change is not None:
             client.known.changed(change.what, change.uri)
-        if row.handshake and notified.method in BY_METHOD:
+        if row.handshake and notified.method in HEARD:
             for subscription in tuple(client.subscriptions):
                 subscription.heard(notified.method, notified.params or {})
         if not self._identity.hears(row, notified.method):
@@ -137,6 +139,30 @@ async def answer_input(client: Client, request: Mapping[str, Json]) -> dict[str,
         ) from None
     except RpcError as error:
         raise InputDeclined(f"'{method}' was declined: {error.message}") from error
+
+
+async def answer_inputs(
+    client: Client, method: str, requests: Mapping[str, Mapping[str, Json]], attempt: int, end: float | None
+) -> dict[str, Json]:
+    """Ask the handler everything that a result asks, by the time `end` of the call (TIME-1).
+
+    Raises what `answer_input` does, and `RequestTimeout` where the handler takes longer.
+    """
+    began = client.connection.now()
+    bound = asyncio.timeout_at(end)
+    try:
+        async with bound:
+            answers = {key: await answer_input(client, request) for key, request in requests.items()}
+            if not requests:
+                # The server only wants to be asked again; it is given time to get there (MRTR-6).
+                await asyncio.sleep(min(0.05 * 2**attempt, 2.0))
+            return answers
+    except TimeoutError:
+        if not bound.expired():
+            raise  # the handler's own
+        elapsed = client.connection.now() - began
+        text = f"the input that '{method}' asked for was not there {elapsed:.3g} s later (total timeout)"
+        raise RequestTimeout(text, elapsed=elapsed, kind="total") from None
 
 
 def form_defaults(params: models.ElicitRequestFormParams) -> dict[str, Json]:

@@ -1,4 +1,4 @@
-"""Requests that are answered with a task and go on by themselves (TASK-1..8, TASKX-1..5, TASKX-6, PROG-4).
+"""Requests that are answered with a task and go on by themselves (TASK-1..8, TASKX-1..5, TASKX-6, SUB-9, PROG-4).
 
 One way to write a long-running tool for every revision: the handler is an ordinary one. Where tasks are part of
 the protocol the client decides, and the whole handler runs as a task; where they are an extension the handler does,
@@ -31,10 +31,12 @@ from mcprev.protocol import mrtr, tasks
 from mcprev.protocol.handshake import HandshakeServer, State
 from mcprev.protocol.link import Inbound
 from mcprev.protocol.stateless import lacking
+from mcprev.protocol.subscriptions import LISTEN, task_ids
 from mcprev.protocol.tasks import Support, Task
 from mcprev.revisions import LATEST, Revision
 from mcprev.revisions import Tasks as Place
 from mcprev.running_tasks import Running
+from mcprev.task_streams import MOST, TaskStreams
 from mcprev.tasks import Tasks
 
 if TYPE_CHECKING:
@@ -58,6 +60,7 @@ class TaskDesk:
         self.settings = settings
         self.running: dict[str, Running] = {}
         """What runs as a task here, by its name."""
+        self.streams = TaskStreams(_described)
         self._background: set[asyncio.Task[None]] = set()
         self._methods: Mapping[str, Callable[[Inbound, Context], Awaitable[dict[str, Json]]]] = {
             tasks.GET: self._get,
@@ -68,11 +71,14 @@ class TaskDesk:
         }
 
     def serves(self, row: Revision, method: str) -> bool:
-        """Whether a request is about tasks."""
-        return method in tasks.METHODS[row.tasks]
+        """Whether a request is about tasks; a listen stream comes this far only when it names some."""
+        return method in tasks.METHODS[row.tasks] or method == LISTEN
 
     async def serve(self, inbound: Inbound, context: Context) -> None:
         """Answer a request about tasks. Raises `RpcError` for one that is refused."""
+        if inbound.method == LISTEN:
+            await self._listen(inbound, context)
+            return
         inbound.peer.finish(inbound, await self._methods[inbound.method](inbound, context))
 
     def mark(self, result: dict[str, Json], row: Revision) -> dict[str, Json]:
@@ -192,6 +198,7 @@ class TaskDesk:
             await running.keep_at_last(task)
         finally:
             self.running.pop(task.id, None)
+            self.streams.forget(task)
             running.stir()
 
     async def aclose(self) -> None:
@@ -208,31 +215,48 @@ class TaskDesk:
 
     # -- requests about tasks ------------------------------------------------------------------------------
 
-    async def _find(self, inbound: Inbound) -> Task:
-        """The task that a request names, if it is the asker's (TASK-7, TASKX-5)."""
+    async def _named(self, inbound: Inbound) -> Task:
+        """The task that a request names. Raises `InvalidParams` for one that is not there (TASKX-5)."""
         name = (inbound.params or {}).get("taskId")
+        task = await self._find(name, inbound)
+        if task is None:
+            raise tasks.unknown(name)
+        return task
+
+    async def _find(self, name: object, inbound: Inbound) -> Task | None:
+        """The task of a name, if it is the asker's (TASK-7)."""
         running = self.running.get(name) if isinstance(name, str) else None
         task = await self.settings.store.load(name) if isinstance(name, str) else None
         if running is not None and (task is None or not task.ended):
             task = running.task  # which is what the store will have next; it may have ended meanwhile
-        if task is None or task.owner != _owner(inbound):
-            raise tasks.unknown(name)
-        return task
+        return task if task is not None and task.owner == _owner(inbound) else None
 
     async def _get(self, inbound: Inbound, context: Context) -> dict[str, Json]:
         del context
-        task = await self._find(inbound)
-        result = None if task.result is None else _at(task.result, inbound.row)
-        return tasks.outcome(task, inbound.row, result)
+        return _described(await self._named(inbound), inbound.row)
+
+    async def _listen(self, inbound: Inbound, context: Context) -> None:
+        """Open a stream that tells of tasks, those of them that are the asker's and can be told of (SUB-9)."""
+        if lacking(context.capabilities, tasks.NEEDS):
+            raise tasks.undeclared()
+        found: list[tuple[Running | None, Task]] = []
+        for name in task_ids((inbound.params or {})["notifications"])[:MOST]:
+            running = self.running.get(name)
+            task = await self._find(name, inbound)
+            if task is not None and (running is not None or task.ended):
+                found.append((running, task))
+        # While others were looked up, more may have become of it.
+        newest = [task if running is None else running.task or task for running, task in found]
+        self.streams.open(inbound, context.connection, newest)
 
     async def _result(self, inbound: Inbound, context: Context) -> dict[str, Json]:
         """Wait for the end of a task; what it asks meanwhile is asked here (TASK-4)."""
-        task = await self._find(inbound)
+        task = await self._named(inbound)
         running = self.running.get(task.id)
         while not task.ended:
             # What becomes of it from here on is news, also while it is looked for.
             news = None if running is None else running.news
-            task = await self._find(inbound)
+            task = await self._named(inbound)
             if running is not None and running.task is not None and running.task.ended:
                 task = running.task
             if task.ended:
@@ -276,7 +300,7 @@ class TaskDesk:
         from mcprev.context import read_answer
 
         del context
-        task = await self._find(inbound)
+        task = await self._named(inbound)
         given: Json = (inbound.params or {}).get("inputResponses") or {}
         if not isinstance(given, dict):
             raise InvalidParams("Invalid params: inputResponses is no object")
@@ -296,7 +320,7 @@ class TaskDesk:
     async def _cancel(self, inbound: Inbound, context: Context) -> dict[str, Json]:
         """Give a task up; it says so before this is answered, and from then on (TASK-5)."""
         del context
-        task, core = await self._find(inbound), inbound.row.tasks is Place.CORE
+        task, core = await self._named(inbound), inbound.row.tasks is Place.CORE
         if task.ended and core:
             raise InvalidParams(f"the task has ended: it is {tasks.members(task, inbound.row)['status']}")
         if task.ended:
@@ -349,6 +373,12 @@ async def _to_the_end(
         context.answers.state = wire.get(mrtr.STATE)
         wire = await run(context, context.answers.into(params or {}))
     raise TypeError(f"a task asked for input more than {mrtr.ROUNDS} times")
+
+
+def _described(task: Task, row: Revision) -> dict[str, Json]:
+    """Everything that is told of a task."""
+    result = None if task.result is None else _at(task.result, row)
+    return tasks.outcome(task, row, result)
 
 
 def _at(result: dict[str, Json], row: Revision) -> dict[str, Json]:

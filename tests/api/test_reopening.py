@@ -49,8 +49,7 @@ class Flaky(mcprev.memory):
 
     async def cut(self) -> None:
         """The server's end is gone, with nothing said."""
-        end = self._connection
-        assert end is not None
+        end = self._ends[-1][1]
         end.side.link.calls.drain()
         transport: Any = end
         transport._transport.abort()

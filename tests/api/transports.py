@@ -14,7 +14,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from types import ModuleType
 from typing import Any, TypeAlias
 
+import aiohttp
+
 import mcprev
+from http_in_process import InProcess
 from mcprev.driver import Connection, Desk
 from mcprev.protocol.sides import ClientSide
 from mcprev.revisions import HttpShape, Revision
@@ -50,6 +53,22 @@ def http(**options: Any) -> Reach:
     async def reach(server: mcprev.Server, row: Revision) -> AsyncGenerator[mcprev.Target, None]:
         async with listening(server, sse=True, **options) as origin:
             yield mcprev.http(origin + ("/sse" if row.http is HttpShape.SSE else "/mcp"))
+
+    return reach
+
+
+def asgi(**options: Any) -> Reach:
+    """Over HTTP without a socket: the ASGI app as any server would run it, in the way of the revision."""
+
+    @asynccontextmanager
+    async def reach(server: mcprev.Server, row: Revision) -> AsyncGenerator[mcprev.Target, None]:
+        app = server.asgi(sse=True, **options)
+        connector = InProcess(app)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            path = "/sse" if row.http is HttpShape.SSE else "/mcp"
+            yield mcprev.http(connector.origin + path, session=session)
+        await app.aclose()
+        await until(lambda: not connector.lanes)
 
     return reach
 

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from convert.peers import A, B, C, D, E, Json, down, go, instead
 from mcprev.convert import Context, Converter, Kind, convert, converter, make_context
 from mcprev.convert.ladder import json_path, neighbours
+from mcprev.convert.rules import OBJECT
 from mcprev.errors import ConversionError
 from mcprev.revisions import ALL, revision
 from requirements import req
@@ -307,6 +308,20 @@ def test_whatever_comes_is_converted_or_refused_and_left_alone(
         with contextlib.suppress(ConversionError):
             convert(value, method, kind, from_=from_, to=to, validate=validate)
         assert same(value, before)
+
+
+@req("SEAM-10", everywhere=True)
+@settings(max_examples=400)
+@given(value=JSON, what=st.sampled_from(EVERYTHING))
+def test_what_has_no_member_that_is_touched_passes_as_it_is(
+    value: Json, what: tuple[str, str, str, str]
+) -> None:
+    """Whoever looks before the steps are run may leave them out."""
+    method, kind, from_, to = what
+    way = converter(method, kind, from_=from_, to=to)
+    if way.touches is not None and isinstance(value, OBJECT):
+        given = {name: item for name, item in value.items() if name not in way.touches}
+        assert way(given, validate=False) is given
 
 
 # -- cost ------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from mcprev.errors import ConnectionLost, LocalProtocolError, RemoteProtocolErro
 from mcprev.protocol.link import Aborted, Answered, Failed, Inbound, Noted, Streamed, TimedOut
 from mcprev.protocol.sides import ClientSide, ServerSide
 from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION, lacking
-from mcprev.protocol.subscriptions import ACKNOWLEDGED, SUBSCRIPTION_ID, Changed, honoured, wants
+from mcprev.protocol.subscriptions import ACKNOWLEDGED, CHANGES, SUBSCRIPTION_ID, Changed, honoured, wants
 from mcprev.revisions import LATEST
 from requirements import A, E, req
 
@@ -215,7 +215,7 @@ def test_several_streams_sub_6() -> None:
 
 @req("SUB-3")
 def test_filters() -> None:
-    assert honoured({"toolsListChanged": "yes"}, Changed) == {}
+    assert honoured({"toolsListChanged": "yes"}, CHANGES) == {}
     assert wants({"resourceSubscriptions": ["a"]}, Changed.RESOURCE, "a")
     assert not wants({"resourceSubscriptions": ["a"]}, Changed.RESOURCE, "b")
 

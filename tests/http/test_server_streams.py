@@ -485,15 +485,14 @@ def test_the_end_of_a_session_ends_the_waiting_for_its_client(row: Revision) -> 
 
 @req("HTTP-12", "BASE-6")
 @later
-def test_a_broken_answer_ends_the_waiting_for_a_good_one(row: Revision) -> None:
+@pytest.mark.parametrize("broken", [{}, {"method": None}, {"error": {"code": "x", "message": "y"}}], ids=str)
+def test_a_broken_answer_ends_the_waiting_for_a_good_one(row: Revision, broken: dict[str, Any]) -> None:
     async def test(handler: Served, make: Make) -> None:
         client = await Client(make()).open(row, roots={})
         running = client.call("tries")
         (asked,) = await running.heard(1)
-        broken = await client.post(
-            {"jsonrpc": "2.0", "id": asked["id"], "error": {"code": "x", "message": "y"}}
-        ).done()
-        assert broken.status == 400
+        refused = await client.post({"jsonrpc": "2.0", "id": asked["id"], **broken}).done()
+        assert refused.status == 400
         assert (await running.done()).text == "RemoteProtocolError"
 
     work(test)

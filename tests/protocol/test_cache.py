@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcprev.protocol.cache import METHODS, ResultCache, Scope
-from mcprev.protocol.subscriptions import Changed
+from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.revisions import LATEST
 from requirements import E, req
 
@@ -102,7 +102,7 @@ def test_there_is_one_answer_at_a_time() -> None:
 
 
 @req("CACHE-2", everywhere=True)
-@pytest.mark.parametrize("kind", list(Changed))
+@pytest.mark.parametrize("kind", list(CHANGES))
 def test_a_change_is_forgotten_and_nothing_else(kind: Changed) -> None:
     made = ResultCache()
     kept = {"uri": "a:1"}

@@ -177,10 +177,11 @@ def test_reads(text: str, expected: Message) -> None:
             '{"jsonrpc":"1.0","method":"a"}', Shape.NOTIFICATION, None, id="BASE-8 bad notification"
         ),
         pytest.param('{"id":3,"result":{}}', Shape.RESPONSE, 3, id="BASE-1 response without jsonrpc"),
-        pytest.param(call('"id":1'), Shape.UNKNOWN, 1, id="BASE-10 only an id"),
+        pytest.param(call('"id":1'), Shape.ID_ONLY, 1, id="BASE-6 only an id"),
+        pytest.param(call('"id":null'), Shape.UNKNOWN, None, id="BASE-10 only a null id"),
         pytest.param(call('"id":1,"method":7'), Shape.UNKNOWN, 1, id="BASE-10 number as method"),
         pytest.param(call('"method":7'), Shape.UNKNOWN, None, id="BASE-10 no id, number as method"),
-        pytest.param(call('"id":1,"method":null'), Shape.UNKNOWN, 1, id="BASE-10 null as method"),
+        pytest.param(call('"id":1,"method":null'), Shape.ID_ONLY, 1, id="BASE-6 null as method"),
         pytest.param(call('"id":null,"method":"a"'), Shape.REQUEST, None, id="BASE-2 null id"),
         pytest.param(call('"id":true,"method":"a"'), Shape.REQUEST, None, id="BASE-2 true is not 1"),
         pytest.param(call('"id":1.5,"method":"a"'), Shape.REQUEST, None, id="BASE-2 fraction"),

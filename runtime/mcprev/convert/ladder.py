@@ -33,7 +33,7 @@ from mcprev.convert.rules import (
     as_list,
     as_object,
 )
-from mcprev.convert.walk import Convert, Step
+from mcprev.convert.walk import Compiled, Convert, Step
 from mcprev.errors import ConversionError
 from mcprev.revisions import ALL, Revision, load, revision
 
@@ -74,6 +74,8 @@ class Converter:
     target: Revision
     steps: tuple[Convert, ...]
     """Those that have something to do."""
+    touches: frozenset[str] | None
+    """An object with none of these members passes all of them as it is; None when that depends on more."""
     check: Callable[[Json], object]
     """Raises `pydantic.ValidationError` for what the target does not take."""
     context: Context
@@ -172,7 +174,7 @@ def _converter(method: str, kind_name: str, source_name: str, target_name: str) 
         specs = [_spec(row, method, target) for row in way]
         if kind is not Kind.PARAMS and specs[0].result is None:
             raise ConversionError(f"'{method}' is not answered", path="$", revision=target.name)
-    steps = [_step(here, there, method, kind) for here, there in pairwise(way)]
+    steps = [step for here, there in pairwise(way) if (step := _step(here, there, method, kind))]
     if method == _SESSION and kind in {Kind.PARAMS, Kind.RESULT} and source.version != target.version:
         steps.append(_renamed(source.version, target.version))
     return Converter(
@@ -180,7 +182,8 @@ def _converter(method: str, kind_name: str, source_name: str, target_name: str) 
         kind,
         source,
         target,
-        tuple(step for step in steps if step is not None),
+        tuple(step.convert for step in steps),
+        _touched(steps),
         _checker(target, method, kind),
         Context(target.name),
         kind is Kind.PARAMS and _spec(target, method, target).params_optional,
@@ -203,24 +206,32 @@ def _spec(row: Revision, method: str, target: Revision) -> MethodSpec:
     return spec
 
 
-def _step(here: Revision, there: Revision, method: str, kind: Kind) -> Convert | None:
+def _step(here: Revision, there: Revision, method: str, kind: Kind) -> Compiled | None:
     step = neighbours(here, there)
     if kind is Kind.ERROR:
         return _error(step.rules.errors, method) if step.rules.errors else None
     if kind in _TYPES:
-        compiled = step.compiled(_TYPES[kind])
-        return compiled.convert if compiled else None
+        return step.compiled(_TYPES[kind])
     spec = here.methods[method]
     root = step.rules.roots.get((method, kind.value), spec.params if kind is Kind.PARAMS else spec.result)
-    found = step.compiled(root) if root is not None else None
-    return found.convert if found else None
+    return step.compiled(root) if root is not None else None
 
 
-def _error(rule: ErrorRule, method: str) -> Convert:
+def _touched(steps: list[Compiled]) -> frozenset[str] | None:
+    """What all of the steps together may change, as each of them says it."""
+    found: set[str] = set()
+    for step in steps:
+        if step.touches is None:
+            return None
+        found |= step.touches
+    return frozenset(found)
+
+
+def _error(rule: ErrorRule, method: str) -> Compiled:
     def convert_error(value: Json, context: Context) -> Json:
         return rule(value, method, context) if isinstance(value, OBJECT) else value
 
-    return convert_error
+    return Compiled(convert_error, None)
 
 
 @cache
@@ -238,14 +249,14 @@ def neighbours(here: Revision, there: Revision) -> Step:
     return Step(tables.TO_NEXT if there.name == tables.NEXT else {}, rules)
 
 
-def _renamed(old: str, new: str) -> Convert:
+def _renamed(old: str, new: str) -> Compiled:
     """The messages of the handshake name the revision they are written in."""
 
     def convert_version(value: Json, _: Context) -> Json:
         given = as_object(value)
         return {**given, "protocolVersion": new} if given.get("protocolVersion") == old else value
 
-    return convert_version
+    return Compiled(convert_version, frozenset({"protocolVersion"}))
 
 
 # -- judging ---------------------------------------------------------------------------------------------

@@ -16,7 +16,9 @@ _NEVER: Final = float("inf")
 class Call:
     """A request that is waiting for its answer."""
 
-    __slots__ = ("channel", "deadline", "handle", "id", "idle", "limit", "method", "params", "sent_at")
+    __slots__ = (
+        "channel", "deadline", "handle", "id", "idle", "limit", "listener", "method", "params", "sent_at",
+    )  # fmt: skip
 
     def __init__(
         self, id_: int, method: str, sent_at: float, idle: float | None, total: float | None
@@ -36,6 +38,8 @@ class Call:
         self.deadline = min(sent_at + self.idle, self.limit)
         self.handle: object = None
         """Whatever the driver resolves when the answer comes."""
+        self.listener: object = None
+        """Whatever the driver tells of what comes before the answer, where somebody wants to know."""
 
     def timed_out(self, now: float) -> str:
         """Which of its bounds a call that is due has reached: `total` or `idle`."""
@@ -45,40 +49,44 @@ class Call:
 class Calls:
     """The open calls of one side of a connection, by id."""
 
-    __slots__ = ("_earliest", "_next", "_open")
+    __slots__ = ("_next", "earliest", "waiting")
 
     def __init__(self) -> None:
         self._next = 0
-        self._open: dict[int, Call] = {}
-        self._earliest = _NEVER
+        self.waiting: dict[int, Call] = {}
+        """The open calls by id: to be read only."""
+        self.earliest = _NEVER
+        """A time before which no call is due; infinite when none ever is."""
 
     def __len__(self) -> int:
-        return len(self._open)
+        return len(self.waiting)
 
     def __contains__(self, call: Call) -> bool:
-        return self._open.get(call.id) is call
+        return self.waiting.get(call.id) is call
 
     def open(self, method: str, now: float, idle: float | None, total: float | None) -> Call:
         """A new call under an id that was never used on this connection."""
         self._next += 1
         call = Call(self._next, method, now, idle, total)
-        self._open[call.id] = call
-        if call.deadline < self._earliest:
-            self._earliest = call.deadline
+        self.waiting[call.id] = call
+        if call.deadline < self.earliest:
+            self.earliest = call.deadline
         return call
 
     def find(self, id_: float | str | None) -> Call | None:
         """The open call that an id means; a peer that echoes it as a string or a float is understood (BASE-5)."""
         if type(id_) is int:
-            return self._open.get(id_)
+            return self.waiting.get(id_)
         number = _as_number(id_)
-        return None if number is None else self._open.get(number)
+        return None if number is None else self.waiting.get(number)
 
     def close(self, id_: float | str | None) -> Call | None:
         """Take the call that an answer is for; None when it is late or for nothing we sent (CANC-3)."""
+        if type(id_) is int:
+            return self.waiting.pop(id_, None)
         call = self.find(id_)
         if call is not None:
-            del self._open[call.id]
+            del self.waiting[call.id]
         return call
 
     def progressed(self, token: float | str, now: float) -> Call | None:
@@ -90,23 +98,23 @@ class Calls:
 
     def due(self, now: float) -> list[Call]:
         """Take the calls whose time has come."""
-        if now < self._earliest:
+        if now < self.earliest:
             return []
-        late = [call for call in self._open.values() if call.deadline <= now]
+        late = [call for call in self.waiting.values() if call.deadline <= now]
         for call in late:
-            del self._open[call.id]
-        self._earliest = min((call.deadline for call in self._open.values()), default=_NEVER)
+            del self.waiting[call.id]
+        self.earliest = min((call.deadline for call in self.waiting.values()), default=_NEVER)
         return late
 
     @property
     def deadline(self) -> float | None:
         """A time before which no call is due; None when there is nothing to wait for."""
-        return self._earliest if self._open and self._earliest < _NEVER else None
+        return self.earliest if self.waiting and self.earliest < _NEVER else None
 
     def drain(self) -> Iterator[Call]:
         """Take every open call, as a lost connection does."""
-        while self._open:
-            yield self._open.popitem()[1]
+        while self.waiting:
+            yield self.waiting.popitem()[1]
 
 
 def _as_number(id_: float | str | None) -> int | None:

@@ -226,7 +226,7 @@ class HandshakeServer(Handshake):
                 self.notification(message, now)
             elif isinstance(message, jsonrpc.Malformed):
                 answer = message.answer
-                if answer is not None:
+                if not self.link.broken(message) and answer is not None:
                     # JSON-RPC wants the null here, and so does every revision that has batches (BATCH-5).
                     bundle.answers.append(jsonrpc.encode_error(answer.id, answer.error, null_id=True))
             else:

@@ -307,10 +307,14 @@ class Link:
         if not batch.waiting and batch.answers:
             self.sends.append((None, jsonrpc.encode_batch(batch.answers)))
 
-    def broken(self, message: jsonrpc.Malformed) -> None:
-        """A broken answer to a call of ours fails that call (BASE-6)."""
-        if message.shape is jsonrpc.Shape.RESPONSE and (call := self.calls.close(message.id)) is not None:
-            self.events.append(Failed(call, RemoteProtocolError(message.message, raw=message.excerpt)))
+    def broken(self, message: jsonrpc.Malformed) -> bool:
+        """A broken answer to a call of ours fails that call (BASE-6); whether it was one."""
+        meant = message.shape is jsonrpc.Shape.RESPONSE or message.shape is jsonrpc.Shape.ID_ONLY
+        call = self.calls.close(message.id) if meant else None
+        if call is None:
+            return False
+        self.events.append(Failed(call, RemoteProtocolError(message.message, raw=message.excerpt)))
+        return True
 
     def lost(self, error: ConnectionLost) -> None:
         """The connection is gone: every call fails, every request is dropped."""

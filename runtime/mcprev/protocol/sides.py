@@ -6,6 +6,10 @@ share one `Link`. These classes are what a driver holds: messages and the time g
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
 from typing_extensions import override
 
 from mcprev.errors import ConnectionLost, Json, LocalProtocolError
@@ -79,9 +83,8 @@ class Side:
     def _malformed(self, message: Malformed, *, null_id: bool) -> None:
         """Answer what is no message; a broken answer to a call of ours fails that call."""
         answer = message.answer
-        if answer is not None:
+        if not self.link.broken(message) and answer is not None:
             self.link.sends.append((None, jsonrpc.encode_error(answer.id, answer.error, null_id=null_id)))
-        self.link.broken(message)
         self.link.put_up_with(Sloppiness.NOISE, f"{message.message}: {message.excerpt!r}")
 
 
@@ -139,6 +142,9 @@ class ServerSide(Side):
         self.stateless.end_streams()
 
 
+_NOISE: Final = (Shape.NOT_JSON, Shape.UNKNOWN, Shape.ID_ONLY)
+
+
 class ClientSide(Side):
     """The client's side of a connection."""
 
@@ -185,6 +191,12 @@ class ClientSide(Side):
             row, method, params, now, idle=idle, total=total, progress=progress, unchecked=unchecked
         )
 
+    @property
+    def caller(self) -> Callable[..., Call]:
+        """What `call` calls once it is settled how to speak, for one who calls much."""
+        row = self._modern
+        return self.session.call if row is None else partial(self.stateless.call, row)
+
     def check(self, method: str) -> None:
         """Raise `LocalProtocolError` for a request that the revision or the server does not have."""
         peer = self.peer
@@ -203,7 +215,7 @@ class ClientSide(Side):
         session, row = self.session, self._modern
         match message:
             case Response() | ErrorResponse():
-                self.peer.answered(message)
+                self._peer.answered(message)
             case Notification():
                 if row is None:
                     session.notification(message, now)
@@ -213,7 +225,7 @@ class ClientSide(Side):
                 self.peer.request(message)
             case Malformed():
                 # What is no JSON is noise on a pipe: it is logged and skipped, not answered (STDIO-3).
-                if message.shape in (Shape.NOT_JSON, Shape.UNKNOWN) or row is not None:
+                if message.shape in _NOISE or row is not None:
                     self.link.broken(message)
                     self.link.put_up_with(Sloppiness.NOISE, f"{message.message}: {message.excerpt!r}")
                 else:

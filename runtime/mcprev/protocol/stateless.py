@@ -23,16 +23,18 @@ from mcprev.errors import (
 )
 from mcprev.protocol.correlate import Call
 from mcprev.protocol.handshake import SEVERITY
-from mcprev.protocol.link import Failed, Inbound, Kind, Link, Local, Notified, Streamed
+from mcprev.protocol.link import Answered, Failed, Inbound, Kind, Link, Local, Notified, Streamed
 from mcprev.protocol.negotiate import VERSION_KEY, Refusal, check_version, versions
 from mcprev.protocol.peer import CANCELLED, PROGRESS, Peer, declares, unknown_method
 from mcprev.protocol.subscriptions import (
     ACKNOWLEDGED,
     CHANGES,
+    HAS_TASKS,
     LISTEN,
     SUBSCRIPTION_ID,
     Changed,
     honoured,
+    names_tasks,
     wants,
 )
 from mcprev.revisions import Revision
@@ -150,18 +152,30 @@ class StatelessServer(Peer):
         self.finish(inbound, dict(self.local.hello(inbound.row)))
 
     def listen(self, inbound: Inbound) -> None:
-        """Open a stream: what it will carry is said first, and said on it (SUB-2)."""
+        """Open a stream, at once unless it is for tasks too: which there are has to be found out first (SUB-9)."""
         asked = (inbound.params or {}).get("notifications")
         if not isinstance(asked, dict):
             self.fail(inbound, InvalidParams("Invalid params: notifications is missing"))
+        elif names_tasks(cast("dict[str, Json]", asked)) and HAS_TASKS in self.local.kinds(inbound.row):
+            self.link.events.append(inbound)
+        else:
+            self.open_stream(inbound, {})
+
+    def open_stream(self, inbound: Inbound, more: Mapping[str, Json]) -> None:
+        """Open a stream: what it will carry is said first, and said on it (SUB-2).
+
+        `more` is what it carries beside the changes that this server can tell of.
+        """
+        if not inbound.open:
             return
+        asked = (inbound.params or {})["notifications"]
         capabilities = self.local.capabilities(inbound.row)
         capable = [kind for kind, change in CHANGES.items() if declares(capabilities, change.capability)]
-        inbound.listen = honoured(cast("dict[str, Json]", asked), capable)
+        inbound.listen = {**honoured(asked, capable), **more}
         self.listeners.append(inbound)
-        self._stream(inbound, ACKNOWLEDGED, {"notifications": inbound.listen})
+        self.stream(inbound, ACKNOWLEDGED, {"notifications": inbound.listen})
 
-    def _stream(self, inbound: Inbound, method: str, params: dict[str, Json]) -> None:
+    def stream(self, inbound: Inbound, method: str, params: dict[str, Json]) -> None:
         """Send on a listen stream, by which everything is marked (META-7)."""
         self.send_notification(method, {**params, "_meta": {SUBSCRIPTION_ID: inbound.id}}, inbound)
 
@@ -199,13 +213,17 @@ class StatelessServer(Peer):
         self.listeners = [inbound for inbound in self.listeners if inbound.open]
         for inbound in self.listeners:
             if wants(inbound.listen or {}, kind, uri):
-                self._stream(inbound, CHANGES[kind].method, {} if uri is None else {"uri": uri})
+                self.stream(inbound, CHANGES[kind].method, {} if uri is None else {"uri": uri})
 
     def end_streams(self) -> None:
         """End every listen stream in good order, as before the connection is closed (SUB-4, AMB-1)."""
         for inbound in self.listeners:
-            self.finish(inbound, {"_meta": {SUBSCRIPTION_ID: inbound.id}})
+            self.end_stream(inbound)
         self.listeners = []
+
+    def end_stream(self, inbound: Inbound) -> None:
+        """End one of them."""
+        self.finish(inbound, {"_meta": {SUBSCRIPTION_ID: inbound.id}})
 
 
 _CHECKS: Final[tuple[Callable[[StatelessServer, Request, dict[str, Json]], RpcError | None], ...]] = (
@@ -289,6 +307,7 @@ class StatelessClient(Peer):
     def __init__(self, link: Link, local: Local, result_types: frozenset[str] = frozenset()) -> None:
         super().__init__(link, local)
         self._result_types = result_types | {COMPLETE, INPUT_REQUIRED}
+        self._hellos: dict[Revision, dict[str, Json]] = {}
         self.closed = False
 
     def close(self) -> None:
@@ -315,9 +334,13 @@ class StatelessClient(Peer):
             raise LocalProtocolError("the connection is closed")
         if not unchecked:
             self.check_sendable(row, method, self.peer_capabilities)
-        params = dict(params or {})
-        # What the caller set itself goes, except for what describes the connection (META-9).
-        params["_meta"] = {**(params.get("_meta") or {}), **self.local.hello(row)}
+        hello = self._hellos.get(row)
+        if hello is None:
+            hello = self._hellos[row] = self.local.hello(row)
+        said = None if params is None else params.get("_meta")
+        if params is None or said is not hello:
+            # What the caller set itself goes, except for what describes the connection (META-9).
+            params = {**(params or {}), "_meta": {**said, **hello} if said else hello}
         return self.send_request(method, params, now, idle=idle, total=total, progress=progress)
 
     @override
@@ -367,7 +390,7 @@ class StatelessClient(Peer):
         """A result of a type nobody knows is none (BASE-14, BASE-15)."""
         kind = result.get("resultType", COMPLETE)
         if isinstance(kind, str) and kind in self._result_types:
-            super().accept(call, result)
+            self.link.events.append(Answered(call, result))
         else:
             error = RemoteProtocolError(f"a result of unknown type {kind!r:.60}", raw=result)
             self.link.events.append(Failed(call, error))

@@ -1,6 +1,6 @@
 """Changes that clients want to hear of: what there is, what a listen stream carries, what old sessions need.
 
-SUB-1..8, CONV-38, LIFE-11. Data and pure functions; the engines send, the client's `listen` reads.
+SUB-1..9, CONV-38, LIFE-11. Data and pure functions; the engines send, the client's `listen` reads.
 """
 
 from __future__ import annotations
@@ -15,6 +15,12 @@ from mcprev.errors import Json
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 LISTEN: Final = "subscriptions/listen"
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
+TASK_IDS: Final = "taskIds"
+"""The member of a listen filter that names tasks; it is the tasks extension's (SUB-9)."""
+OF_TASKS: Final = frozenset({"notifications/tasks", "notifications/tasks/status"})
+"""The notifications of the states of tasks, as an extension and in the core."""
+HAS_TASKS: Final = "tasks/get"
+"""What a server serves that has tasks to tell of."""
 
 
 class Changed(StrEnum):
@@ -25,6 +31,8 @@ class Changed(StrEnum):
     RESOURCES = "resources"
     RESOURCE = "resource"
     """One resource, named by its URI."""
+    TASK = "task"
+    """The state of one task, named by its id; tasks tell of themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +58,10 @@ CHANGES: Final[Mapping[Changed, Change]] = {
         "notifications/resources/updated", "resourceSubscriptions", "resources.subscribe"
     ),
 }
+"""What a server's author tells of."""
 BY_METHOD: Final[Mapping[str, Changed]] = {change.method: kind for kind, change in CHANGES.items()}
+HEARD: Final = BY_METHOD.keys() | OF_TASKS
+"""What someone may listen for."""
 
 
 def honoured(asked: Mapping[str, Json], capable: Iterable[Changed]) -> dict[str, Json]:
@@ -81,3 +92,15 @@ def methods(filter_: Mapping[str, Json]) -> frozenset[str]:
 def uris(filter_: Mapping[str, Json]) -> tuple[str, ...]:
     """The resources that a filter names: in older sessions each is subscribed to by itself (CONV-38)."""
     return tuple(filter_.get(CHANGES[Changed.RESOURCE].member) or ())
+
+
+def names_tasks(filter_: Mapping[str, Json]) -> bool:
+    """Whether a filter is for tasks too, be it for none of them (SUB-9)."""
+    return filter_.get(TASK_IDS) is not None
+
+
+def task_ids(filter_: Mapping[str, Json]) -> tuple[str, ...]:
+    """The tasks that a filter names, each once; what cannot be a name is none (SUB-9)."""
+    named = filter_.get(TASK_IDS)
+    ids = cast("list[object]", named) if isinstance(named, list) else []
+    return tuple(dict.fromkeys(id_ for id_ in ids if isinstance(id_, str)))

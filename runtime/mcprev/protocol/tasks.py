@@ -29,6 +29,8 @@ UPDATE: Final = "tasks/update"
 CANCEL: Final = "tasks/cancel"
 LIST: Final = "tasks/list"
 STATUS: Final = "notifications/tasks/status"
+NEWS: Final = "notifications/tasks"
+"""What a listen stream tells of a task, where tasks are an extension: the members of `tasks/get` (SUB-9)."""
 METHODS: Final[Mapping[Tasks, frozenset[str]]] = {
     Tasks.NONE: frozenset(),
     Tasks.CORE: frozenset({GET, RESULT, CANCEL, LIST}),
@@ -206,7 +208,7 @@ def created(task: Task, row: Revision) -> dict[str, Json]:
 
 
 def outcome(task: Task, row: Revision, result: dict[str, Json] | None) -> dict[str, Json]:
-    """The result of `tasks/get`; `result` is the task's own in the words of the revision, where it has one."""
+    """The result of `tasks/get`, and what listen streams tell; `result` is the task's own in the words of the revision, where it has one."""
     told = members(task, row)
     if row.tasks is Tasks.CORE:
         return told

@@ -97,6 +97,8 @@ class AsgiConnection(Connection):
         for member in message.messages if isinstance(message, Batch) else (message,):
             if not isinstance(member, Malformed) or member.answer is None:
                 self.receive(member)
+            elif self._link.broken(member):
+                self.pump()
 
     @override
     def pump(self) -> None:
@@ -231,6 +233,13 @@ class StatelessConnection(AsgiConnection):
         elif isinstance(message, Notification):
             stateless.notification(message)
         self.pump()
+
+    def end_listening(self, exchange: Exchange) -> None:
+        """End the listen stream of an exchange in good order, if it has one (SUB-4)."""
+        inbound = self._link.inbound.get(exchange)
+        if inbound is not None:
+            self.side.stateless.end_stream(inbound)
+            self.pump()
 
     @override
     def _status(self, code: int) -> int:

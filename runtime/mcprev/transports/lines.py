@@ -22,6 +22,8 @@ from mcprev.wire.jsonrpc import MAX_LINE, LineBuffer, parse
 class LineConnection(Connection, asyncio.Protocol):
     """One connection of either role, over any transport that moves lines."""
 
+    at_once = True
+
     def __init__(
         self,
         side: Side,
@@ -36,7 +38,6 @@ class LineConnection(Connection, asyncio.Protocol):
         self._lines = LineBuffer(max_line)
         self._transport: asyncio.Transport | None = None
         self._blocked = False
-        self._paused = False
         self._writable: asyncio.Future[None] | None = None
 
     # -- in ------------------------------------------------------------------------------------------------
@@ -96,8 +97,7 @@ class LineConnection(Connection, asyncio.Protocol):
 
     @override
     def _waiting(self) -> None:
-        if self._paused:
-            self._throttle()
+        self._throttle()
 
     def _throttle(self) -> None:
         pause = self._blocked and not self.side.waiting

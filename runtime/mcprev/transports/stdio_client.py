@@ -10,9 +10,10 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from typing_extensions import override
 
@@ -39,7 +40,10 @@ _LAST_WORDS: Final = 0.5
 
 
 class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "argument"))`
-    """A command to run as a server. No shell is involved, and little of the environment is passed on."""
+    """A command to run as a server. No shell is involved, and little of the environment is passed on.
+
+    Each client that connects to it has a process of its own.
+    """
 
     restarts: Final = Restarts()
     """A server that ends by itself is started again, unless `connect` is told otherwise (STDIO-7)."""
@@ -64,21 +68,25 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
         self._stderr = stderr
         self._grace = grace
         self._process: _Process | None = None
-        self._starting: asyncio.Task[Connection] | None = None
-        self._closing: asyncio.Task[None] | None = None
+        self._runs: list[_Run] = []
 
     async def open(self, side: ClientSide, desk: Desk, /) -> Connection:
-        """Start the process. Raises `ProcessExited` for a command that cannot be started."""
+        """Start a process for this connection. Raises `ProcessExited` for a command that cannot be started."""
+        run = _Run(partial(self._start, side, desk))
         # Whoever waits may be cancelled, and again: then `close` still finds what was started.
-        self._starting = asyncio.get_running_loop().create_task(self._start(side, desk))
-        return await asyncio.shield(self._starting)
+        self._runs.append(run)
+        try:
+            return await asyncio.shield(run.starting)
+        except BaseException:
+            run.given_up = True
+            raise
 
-    async def _start(self, side: ClientSide, desk: Desk) -> Connection:
+    async def _start(self, side: ClientSide, desk: Desk, run: _Run) -> Connection:
         connection = LineConnection(side, desk, logger, linger=0)
         environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
         loop = asyncio.get_running_loop()
         try:
-            _, self._process = await loop.subprocess_exec(
+            _, process = await loop.subprocess_exec(
                 lambda: _Process(connection, self._command, self._stderr),
                 *self._command,
                 env={**environment, **(self._env or {})},
@@ -88,29 +96,58 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
         except (OSError, ValueError) as error:
             text = f"cannot start '{self._command[0]}': {error}"
             raise ProcessExited(text, returncode=None, stderr="") from error
+        self._process = run.process = process
         return connection
 
     @property
     def pid(self) -> int | None:
-        """The process, once it runs."""
+        """The process that was started last, once it runs."""
         return None if self._process is None else self._process.pid
 
     async def close(self) -> None:
-        """End the process: by closing its stdin, then SIGTERM, then SIGKILL, to its whole group (STDIO-5)."""
-        if self._starting is None:
-            return
-        if self._closing is None or self._closing.done():
-            self._closing = asyncio.get_running_loop().create_task(self._end(self._starting))
-        await asyncio.shield(self._closing)
+        """End the processes whose connections have ended; those of other clients go on.
 
-    async def _end(self, starting: asyncio.Task[Connection]) -> None:
-        await asyncio.wait({starting})
-        if not starting.cancelled() and starting.exception() is None and self._process is not None:
-            await self._process.end(self._grace)
+        By closing stdin, then SIGTERM, then SIGKILL, to the whole group (STDIO-5).
+        """
+        closing: list[asyncio.Task[None]] = []
+        for run in self._runs:
+            if run.closing is None and run.over:
+                run.closing = asyncio.get_running_loop().create_task(self._end(run))
+            if run.closing is not None:
+                closing.append(run.closing)
+        for task in closing:
+            await asyncio.shield(task)
+
+    async def _end(self, run: _Run) -> None:
+        try:
+            await asyncio.wait({run.starting})
+            if run.process is not None:
+                await run.process.end(self._grace)
+        finally:
+            self._runs.remove(run)
 
     @override
     def __repr__(self) -> str:
         return f"<stdio {' '.join(self._command)}>"
+
+
+class _Run:
+    """One start of the command, for one connection."""
+
+    def __init__(self, start: Callable[[_Run], Coroutine[Any, Any, Connection]]) -> None:
+        self.starting = asyncio.get_running_loop().create_task(start(self))
+        self.closing: asyncio.Task[None] | None = None
+        self.process: _Process | None = None
+        self.given_up = False
+        """Whether nobody waits for it to start any more."""
+
+    @property
+    def over(self) -> bool:
+        """Whether nobody speaks to it any more, so that it is to be ended."""
+        starting = self.starting
+        if self.given_up or not starting.done():
+            return self.given_up
+        return starting.cancelled() or starting.exception() is not None or starting.result().error is not None
 
 
 class _Process(asyncio.SubprocessProtocol):

@@ -59,6 +59,8 @@ class Shape(StrEnum):
     REQUEST = "request"
     NOTIFICATION = "notification"
     RESPONSE = "response"
+    ID_ONLY = "an id and nothing that was meant by it"
+    """An answer without its result, if the id is one of ours; else whatever it was is answered."""
 
 
 @record
@@ -205,6 +207,9 @@ def _envelope(value: dict[str, Json], data: bytes | bytearray | None) -> Message
         return _malformed('jsonrpc is not "2.0"', value, data)
     method = value.get("method")
     if method is None:
+        request_id = value.get("id")
+        if type(request_id) is int and "result" in value and value.get("error") is None:
+            return Response(request_id, value["result"])
         return _response(value, data)
     params = value.get("params")
     kind = _kind(params)
@@ -267,8 +272,11 @@ def _malformed(
         request_id = _id(value)
         if isinstance(value.get("method"), str):
             shape = Shape.REQUEST if "id" in value else Shape.NOTIFICATION
-        elif value.get("method") is None and ("result" in value or "error" in value):
-            shape = Shape.RESPONSE
+        elif value.get("method") is None:
+            if "result" in value or "error" in value:
+                shape = Shape.RESPONSE
+            elif request_id is not None:
+                shape = Shape.ID_ONLY
     name = "Invalid params" if code == INVALID_PARAMS else "Invalid Request"
     excerpt = _quote(data) if data is not None else json.dumps(value)[:EXCERPT]
     return Malformed(code, f"{name}: {why}", request_id, excerpt, shape)
@@ -302,10 +310,14 @@ def encode_request(request_id: RequestId, method: str, params: dict[str, Json] |
         return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % (
             _scalar(request_id), _dump(method), _one_line(params),
         )  # fmt: skip
-    envelope: dict[str, Json] = {"jsonrpc": "2.0", "id": request_id, "method": method}
+    message: Json = {"jsonrpc": "2.0", "id": request_id, "method": method}
     if params is not None:
-        envelope["params"] = params
-    return _dump(envelope)
+        message["params"] = params
+    try:
+        text = to_json(message, inf_nan_mode="null")
+    except ValueError:
+        return _dump(message)
+    return _one_line(text) if b"\xe2" in text else text
 
 
 def encode_notification(method: str, params: dict[str, Json] | bytes | None) -> bytes:
