@@ -1,24 +1,39 @@
 """What a call over HTTP costs, as far as it can be counted instead of timed (performance.md)."""
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import asyncio
 import sys
 import threading
+from asyncio import base_events, events, tasks
 from collections.abc import MutableMapping
 from types import FrameType
 from typing import Any, Final
 
 import pytest
+from typing_extensions import override
 
 import mcprev
 from asgi_bridge import Client
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.asgi import AsgiApp
+from mcprev.transports.http_protocol import Front
 from mcprev_types.latest import models as m
+from running import until
+from wired import Wire, head
 
 MOST: Final = {"json": 90, "sse": 115}
 """Python functions that one tools/call may run, from the first of the app's to the last: 65 to 100 today."""
+MOST_WIRED: Final = {"json": 95, "sse": 117}
+"""The same for one that comes on a connection of our own: 81 to 106 today."""
+NOT_COUNTED: Final = (
+    "test_cost.py",
+    "wired.py",
+    "running.py",
+    *(str(module.__file__) for module in (base_events, events, tasks)),
+)
 TIMES: Final = 100
 
 
@@ -60,6 +75,47 @@ class Lane:
         await self._app(self._scope, self._receive, self._send)
 
 
+class WiredLane(Lane):
+    """The same on a connection of our own."""
+
+    @override
+    async def prepare(self, row: Revision) -> None:
+        await super().prepare(row)
+        body: bytes = self._message["body"]
+        scope = self._scope
+        pairs = [(name.decode(), value.decode()) for name, value in scope["headers"]]
+        self._bytes = head("POST", scope["path"], pairs) + body
+        self.wire = Wire(Front(self._app))
+
+    @override
+    async def call(self) -> None:
+        http = self.wire.http
+        http.data_received(self._bytes)
+        await asyncio.sleep(0)
+        await until(lambda: http._serving is None)
+
+
+async def count(lane: Lane) -> float:
+    """How many Python functions run for each of many calls, but for those of the loop and of the tests."""
+    calls = 0
+
+    def called(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal calls
+        calls += event == "call" and not frame.f_code.co_filename.endswith(NOT_COUNTED)
+
+    for _ in range(20):
+        await lane.call()
+    lane.sent.clear()
+    sys.setprofile(called)
+    try:
+        for _ in range(TIMES):
+            await lane.call()
+    finally:
+        sys.setprofile(None)
+    assert threading.active_count() == 1
+    return calls / TIMES
+
+
 @pytest.mark.parametrize("form", MOST)
 @pytest.mark.parametrize("row", [row for row in DEFAULT if row.version_header], ids=lambda row: row.name)
 def test_calls_of_a_call(row: Revision, form: str) -> None:
@@ -68,22 +124,7 @@ def test_calls_of_a_call(row: Revision, form: str) -> None:
     async def main() -> float:
         lane = Lane(mcprev.Server(Echo(), "s", "1").asgi(json_response=form == "json"))
         await lane.prepare(row)
-        calls = 0
-
-        def count(frame: FrameType, event: str, arg: object) -> None:
-            nonlocal calls
-            calls += event == "call" and not frame.f_code.co_filename.endswith("test_cost.py")
-
-        for _ in range(20):
-            await lane.call()
-        lane.sent.clear()
-        sys.setprofile(count)
-        try:
-            for _ in range(TIMES):
-                await lane.call()
-        finally:
-            sys.setprofile(None)
-        assert threading.active_count() == 1
+        spent = await count(lane)
         bodies = b"".join(message.get("body", b"") for message in lane.sent)
         assert bodies.count(b'"text":"hello"') == TIMES
         assert {message.get("status", 200) for message in lane.sent} == {200}
@@ -94,7 +135,27 @@ def test_calls_of_a_call(row: Revision, form: str) -> None:
             if name == b"content-type"
         }
         assert streamed == {b"text/event-stream" if form == "sse" else b"application/json"}
-        return calls / TIMES
+        return spent
 
     spent = asyncio.run(asyncio.wait_for(main(), 20))
     assert 20 < spent <= MOST[form], f"{spent} Python calls for one tools/call"
+
+
+@pytest.mark.parametrize("form", MOST_WIRED)
+@pytest.mark.parametrize("row", [row for row in DEFAULT if row.version_header], ids=lambda row: row.name)
+def test_calls_of_a_call_on_a_connection_of_our_own(row: Revision, form: str) -> None:
+    """The same from the bytes of the request to those of its answer."""
+
+    async def main() -> float:
+        lane = WiredLane(mcprev.Server(Echo(), "s", "1").asgi(json_response=form == "json"))
+        await lane.prepare(row)
+        spent = await count(lane)
+        answers = lane.wire.answers()[-TIMES:]
+        assert all(b'"text":"hello"' in answer.body for answer in answers)
+        assert {(answer.status, answer.get("content-type")) for answer in answers} == {
+            (200, "text/event-stream" if form == "sse" else "application/json")
+        }
+        return spent
+
+    spent = asyncio.run(asyncio.wait_for(main(), 20))
+    assert 20 < spent <= MOST_WIRED[form], f"{spent} Python calls for one tools/call"

@@ -10,11 +10,13 @@ Decided here because HTTP leaves it open:
 - An offer to upgrade is declined by serving the request as if it had not been made (RFC 9110, section 7.8).
 - Behind an answer to a request that was not read to its end, the connection is closed once the client had the time
   to read that answer.
+- A client that reads nothing for as long as that is let go, whatever is being served.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable
@@ -39,7 +41,10 @@ KEEP_ALIVE: Final = 60
 """Seconds from one answer to the next whole head."""
 LINGER: Final = 2
 """Seconds that a client gets to read the answer to what it has not finished sending."""
+WAITING: Final = 64
+"""Requests that wait on a connection for the one before them: what they take is many times what it costs to send."""
 _NO_HTTP: Final = Reject(400, InvalidRequest("Invalid Request: this is no HTTP"), null_id=True)
+_TOO_MANY: Final = Reject(503, InternalError("too many requests wait on this connection"), null_id=True)
 _FAILED: Final = Reject(500, InternalError("the server failed"), null_id=True)
 _VERBS: Final = {verb.encode(): verb for verb in ("POST", "GET", "DELETE")}
 _OFFERS: Final = frozenset({b"connection", b"upgrade", b"http2-settings"})
@@ -124,13 +129,13 @@ class HttpProtocol(asyncio.Protocol):
         self._serving: Wired | None = None
         self._receiving: Wired | None = None
         self._full = False
-        self._ticks = 0
+        self._ticks = self._unread = 0
         self._deaf = False
         self._parser = httptools.HttpRequestParser(self)
         self._target = b""
         self._pairs: list[tuple[bytes, bytes]] = []
         self._in_head = False
-        self._chunk = self._dry = 0
+        self._chunk = self._dry = self._slack = 0
         self._fed = False
 
     # -- the transport -------------------------------------------------------------------------------------
@@ -153,13 +158,16 @@ class HttpProtocol(asyncio.Protocol):
         self.resume_writing()
         while self._queue:
             self._queue.pop().release(self._bodies)
-        for request in (self._serving, self._receiving):
-            if request is not None:
-                request.lost()
+        if self._serving is not None:
+            self._serving.lost()
+        # The parser and what it read last would otherwise wait for the garbage collector.
+        self._receiving = None
+        del self._parser
 
     @override
     def pause_writing(self) -> None:
         self.paused = True
+        self._ticks = self._unread = 0
 
     @override
     def resume_writing(self) -> None:
@@ -179,19 +187,21 @@ class HttpProtocol(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._deaf:
             return
-        self._chunk, self._fed = len(data), False
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as error:
-            self._decline(data[error.args[0] :])
-            return
-        except httptools.HttpParserError:
-            self._broken(_NO_HTTP)
-            return
+        pieces: list[bytes | memoryview] = [data]
+        while pieces:
+            piece = pieces.pop()
+            self._chunk, self._fed = len(piece), False
+            try:
+                self._parser.feed_data(piece)
+            except httptools.HttpParserUpgrade as error:
+                pieces += self._decline(memoryview(piece)[error.args[0] :])
+            except httptools.HttpParserError:
+                self._broken(_NO_HTTP)
+                return
         if self._in_head or not (self._fed or self._receiving is None or self._receiving.complete):
             # Neither a head nor what surrounds the chunks of a body may be without end.
-            self._dry += len(data)
-            if self._dry > self._max_headers:
+            self._dry += self._chunk
+            if self._dry - self._slack > self._max_headers:
                 self._broken(too_long_a_head(self._max_headers))
 
     def shutdown(self) -> None:
@@ -208,8 +218,10 @@ class HttpProtocol(asyncio.Protocol):
 
     def tick(self) -> None:
         """Another second is gone."""
-        if self._serving is None:
-            self._ticks += 1
+        if self._serving is None or self.paused:
+            waiting = self._transport.get_write_buffer_size()
+            self._ticks = 0 if waiting < self._unread else self._ticks + 1
+            self._unread = waiting
             if self._ticks > KEEP_ALIVE:
                 self._transport.abort()
 
@@ -218,7 +230,8 @@ class HttpProtocol(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """A request begins."""
         self._target, self._pairs = b"", []
-        self._in_head, self._dry = True, 0
+        # What came before it in the same piece is not its own.
+        self._in_head, self._dry, self._slack = True, 0, self._chunk
 
     def on_url(self, url: bytes) -> None:
         """A part of what it asks for."""
@@ -233,7 +246,7 @@ class HttpProtocol(asyncio.Protocol):
         """Its head is there: serve it, as soon as those before it are answered."""
         parser, target = self._parser, self._target
         self._in_head = False
-        if parser.should_upgrade():
+        if self._deaf or parser.should_upgrade():
             self._receiving = None
             return
         path = self.front.path if target == self.front.target else _path_of(target)
@@ -243,16 +256,16 @@ class HttpProtocol(asyncio.Protocol):
         request.keep_alive = request.version == "1.1" and parser.should_keep_alive()
         self._receiving = request
         if path is None:
-            request.fail(_NO_HTTP)
+            request.spoil(_NO_HTTP)
         elif self._dry + self._chunk > self._max_headers:
-            too_many = too_many_headers(self._pairs, self._max_headers)
-            if too_many is not None:
-                request.fail(too_many)
+            too_long = too_many_headers([*self._pairs, (target, b"")], self._max_headers)
+            if too_long is not None:
+                request.spoil(too_long)
         self._take(request)
 
     def on_body(self, data: bytes) -> None:
         """A part of its body."""
-        self._fed = True
+        self._fed, self._dry = True, 0
         if self._receiving is not None:
             self._receiving.feed(data, self._max_body, self._bodies)
 
@@ -261,16 +274,18 @@ class HttpProtocol(asyncio.Protocol):
         if self._receiving is not None:
             self._receiving.received()
 
-    def _decline(self, rest: bytes) -> None:
-        """Go on behind the head of a request that offers an upgrade as if it did not."""
-        verb = self._parser.get_method()
+    def _decline(self, rest: memoryview) -> tuple[memoryview, bytes] | tuple[()]:
+        """What to read behind the head of a request that offers an upgrade, last first: it again, without the offer."""
+        parser, verb = self._parser, self._parser.get_method()
         if verb == b"CONNECT":
             self._broken(_NO_HTTP)
-            return
-        pairs = [pair for pair in self._pairs if pair[0] not in _OFFERS]
-        lines = [b"%b %b HTTP/1.1\r\n" % (verb, self._target), *[b"%b: %b\r\n" % pair for pair in pairs]]
+            return ()
+        lines = [b"%b %b HTTP/%b" % (verb, self._target, parser.get_http_version().encode())]
+        lines += [b"%b: %b" % pair for pair in self._pairs if pair[0] not in _OFFERS]
+        if not parser.should_keep_alive():
+            lines.append(b"connection: close")
         self._parser = httptools.HttpRequestParser(self)
-        self.data_received(b"%b\r\n%b" % (b"".join(lines), rest))
+        return rest, b"\r\n".join([*lines, b"", b""])
 
     def _broken(self, refusal: Reject) -> None:
         """Nothing of what comes now can be read; what came before is still served."""
@@ -279,7 +294,7 @@ class HttpProtocol(asyncio.Protocol):
         if request is None or request.complete or self._in_head:
             request = Wired(self, "", "", b"", [])
             request.complete = True
-            request.fail(refusal)
+            request.spoil(refusal)
             request.keep_alive = False
             self._take(request)
         else:
@@ -291,8 +306,12 @@ class HttpProtocol(asyncio.Protocol):
     def _take(self, request: Wired) -> None:
         if self._serving is not None:
             self._queue.append(request)
-            self._full = True
-            self._transport.pause_reading()
+            if not self._full:
+                self._full = True
+                self._transport.pause_reading()
+            if len(self._queue) > WAITING:
+                self._deaf, request.keep_alive = True, False
+                request.spoil(_TOO_MANY)
             return
         self._serving = request
         request.task = self._loop.create_task(self._run(request))
@@ -322,10 +341,9 @@ class HttpProtocol(asyncio.Protocol):
         elif request.keep_alive and not self.stopping:
             if self._queue:
                 self._take(self._queue.popleft())
-            elif self._full:
-                self._full = False
-                self._transport.resume_reading()
-        elif request.complete or self._deaf:
+            if self._full and not self._queue:
+                self._read_on()
+        elif request.complete and not self._deaf:
             self._transport.close()
         else:
             self._linger()
@@ -333,9 +351,16 @@ class HttpProtocol(asyncio.Protocol):
     def _linger(self) -> None:
         """Close, but not before the client had the time to read: unread bytes would take its answer away."""
         self._deaf = True
-        self._ticks = KEEP_ALIVE - LINGER
+        self._ticks, self._unread = KEEP_ALIVE - LINGER, 0
+        if self._full:
+            self._read_on()
         if self._transport.can_write_eof():
-            self._transport.write_eof()
+            with contextlib.suppress(OSError):
+                self._transport.write_eof()
+
+    def _read_on(self) -> None:
+        self._full = False
+        self._transport.resume_reading()
 
 
 def _drop(data: bytes) -> None:

@@ -34,7 +34,7 @@ class Wired(Incoming):
     """A request on a connection of our own."""
 
     __slots__ = (
-        "_begun", "_body", "_chunked", "_gone", "_http", "_more", "_parts", "_size", "_taken", "_target", "answered", "complete",
+        "_begun", "_body", "_chunked", "_failed", "_gone", "_http", "_more", "_parts", "_size", "_taken", "_target", "answered", "complete",
         "keep_alive", "pairs", "refusal", "version",
     )  # fmt: skip
 
@@ -58,7 +58,8 @@ class Wired(Incoming):
         self._parts: list[bytes] | None = None
         self._size = self._taken = 0
         self.refusal: Reject | None = None
-        """Why it cannot be served, where reading it failed."""
+        """Why it cannot be served, where its head is at fault."""
+        self._failed: Reject | None = None
         self._more: asyncio.Future[None] | None = None
         self._gone: Callable[[], None] | None = None
 
@@ -85,7 +86,7 @@ class Wired(Incoming):
 
     def feed(self, data: bytes, limit: int, bodies: Bodies) -> None:
         """More of the body came; what nobody will read is thrown away."""
-        if self.answered or self.refusal is not None:
+        if self.answered or self._failed is not None:
             return
         self._size += len(data)
         if self._size > limit:
@@ -111,9 +112,14 @@ class Wired(Incoming):
         if self._more is not None:
             self._rouse()
 
-    def fail(self, refusal: Reject) -> None:
-        """Its body will not be had."""
+    def spoil(self, refusal: Reject) -> None:
+        """It cannot be served."""
         self.refusal = refusal
+        self.fail(refusal)
+
+    def fail(self, refusal: Reject) -> None:
+        """Its body will not be had, which matters to whoever reads it."""
+        self._failed = refusal
         self._body, self._parts = b"", None
         self._rouse()
 
@@ -129,26 +135,33 @@ class Wired(Incoming):
 
     @override
     def body(self) -> bytes | None:
-        return self._body if self.complete and self._parts is None and self.refusal is None else None
+        if not self.complete or self._parts is not None or self._failed is not None:
+            return None
+        # Whoever reads it has it from now on, and its request may take long.
+        body, self._body = self._body, b""
+        return body
 
     @override
     async def read(self, limit: int, bodies: Bodies) -> bytes | Reject:
-        if self.refusal is None and declares_too_much(self.headers, limit):
+        if self._failed is None and declares_too_much(self.headers, limit):
             return too_large(limit)
-        if not self.complete and self.refusal is None:
-            if (
-                self.version == "1.1"
-                and not self._size
-                and self.headers.found.get(b"expect", b"").lower() == b"100-continue"
-            ):
+        if not self.complete and self._failed is None and not self._http.closed:
+            if self.version == "1.1" and not self._size and self._expects():
                 self._http.write(_CONTINUE)
             self._more = asyncio.get_running_loop().create_future()
             await self._more
-        if self.refusal is not None:
-            return self.refusal
+        if self._failed is not None:
+            return self._failed
         if not self.complete:
             raise ClientGone("the client hung up in the middle of a request")
-        return self._body if self._parts is None else b"".join(self._parts)
+        body = self._body if self._parts is None else b"".join(self._parts)
+        self._body, self._parts = b"", None
+        self.release(bodies)
+        return body
+
+    def _expects(self) -> bool:
+        """Whether its client waits for leave to send the body."""
+        return (self.headers.get(b"expect") or b"").lower() == b"100-continue"
 
     # -- the answer ----------------------------------------------------------------------------------------
 

@@ -19,7 +19,6 @@ from typing_extensions import override
 
 from mcprev.driver import MAX_HANDLERS, Desk
 from mcprev.errors import ConnectionLost, LocalProtocolError, McpError
-from mcprev.protocol.handshake import State
 from mcprev.protocol.link import Inbound
 from mcprev.protocol.sides import ServerSide
 from mcprev.revisions import Revision
@@ -32,6 +31,8 @@ from mcprev.wire.sse import encode_message, encode_priming
 IDLE: Final = 30 * 60.0
 """Seconds without a sign of its client after which a session ends (HTTP-27)."""
 MAX_SESSIONS: Final = 10_000
+LOOK: Final = 1.0
+"""Seconds within which idle sessions are not looked for again because another one is opened."""
 MAX_GETS: Final = 16
 """GET streams that a session may have open at a time."""
 MAX_PENDING: Final = 256
@@ -135,11 +136,6 @@ class Session(AsgiConnection):
         if found is None:
             found = self._row = self.side.session.row
         return found
-
-    @property
-    def confirmed(self) -> bool:
-        """Whether its client has said that it is there."""
-        return self.side.session.state is State.READY
 
     @property
     def resumable(self) -> bool:
@@ -320,8 +316,9 @@ class Sessions:
         self._idle, self._limit = idle, limit
         self._clock = clock
         self._open: dict[str, Session] = {}
-        self._unconfirmed: OrderedDict[str, Session] = OrderedDict()
-        """Those whose clients had not said that they are there when this was last looked at, oldest first."""
+        self._unused: OrderedDict[str, Session] = OrderedDict()
+        """Those that nobody has come back to yet, oldest first."""
+        self._looked = float("-inf")
 
     def __len__(self) -> int:
         return len(self._open)
@@ -331,32 +328,33 @@ class Sessions:
         session = None if session_id is None else self._open.get(session_id)
         if session is None or session.principal != principal or session.error is not None:
             return None
+        if session.id in self._unused:
+            del self._unused[session.id]
         return session
 
     def room(self) -> bool:
-        """Whether there is room for one more: once the idle ones are gone, or one that nobody came back to."""
-        if len(self._open) >= self._limit:
-            self.expire()
-        if len(self._open) >= self._limit:
-            self._give_up_one()
-        return len(self._open) < self._limit
+        """Whether there is room for one more: once one is gone that nobody came back to, or those that are idle.
 
-    def _give_up_one(self) -> None:
-        """End the oldest session whose client has only opened it (SEC-6): who opens many cannot keep others out."""
-        while self._unconfirmed:
-            session = self._unconfirmed.popitem(last=False)[1]
-            if not session.confirmed and not session.exchanges:
+        Who opens many and uses none can keep nobody out (SEC-6).
+        """
+        if len(self._open) >= self._limit:
+            now = self._clock()
+            if self._unused:
+                session = next(iter(self._unused.values()))
                 self.end(session, "the session was opened and not used, and others need the room")
-                return
+            elif now - self._looked >= LOOK:
+                self._looked = now
+                self.expire()
+        return len(self._open) < self._limit
 
     def add(self, session: Session) -> None:
         """A session is open."""
-        self._open[session.id] = self._unconfirmed[session.id] = session
+        self._open[session.id] = self._unused[session.id] = session
         session.closed.add_done_callback(lambda _: self._forget(session.id))
 
     def _forget(self, session_id: str) -> None:
         self._open.pop(session_id, None)
-        self._unconfirmed.pop(session_id, None)
+        self._unused.pop(session_id, None)
 
     def end(self, session: Session, why: str) -> None:
         """End a session: its id is not known any more, what it runs is stopped, its streams end."""
@@ -379,4 +377,4 @@ class Sessions:
         sessions = tuple(self._open.values())
         await asyncio.gather(*(session.aclose() for session in sessions))
         self._open.clear()
-        self._unconfirmed.clear()
+        self._unused.clear()
