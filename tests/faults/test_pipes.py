@@ -82,7 +82,7 @@ def test_a_server_that_does_not_read(fault: str) -> None:
             with pytest.raises(asyncio.CancelledError):
                 await given_up
             # What this side waits for may come at any time, so it reads however much it has to write.
-            assert not client.connection._paused  # type: ignore[attr-defined]
+            assert not client.connection._paused
             began = time.monotonic()
             await client.aclose()
             assert time.monotonic() - began < BOUND / 2

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import select
 import subprocess
 import sys
 import threading
@@ -15,6 +17,7 @@ import pytest
 import mcprev
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.memory import join
+from mcprev.transports.pipes import connect
 from mcprev_types.latest import models as m
 from requirements import E, req
 from running import until
@@ -197,3 +200,27 @@ async def main():
 asyncio.run(main())
 """
     assert "jsonschema" in imported(code)
+
+
+def test_little_room_is_made_for_each_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From 128 KiB on the C library may map memory anew for each read, which costs more than a small message."""
+    sizes: set[int] = set()
+    real_read = os.read
+
+    def read(descriptor: int, size: int) -> bytes:
+        sizes.add(size)
+        return real_read(descriptor, size)
+
+    async def main() -> None:
+        (incoming, to_server), (from_server, outgoing) = os.pipe(), os.pipe()
+        connection = mcprev.Server(Echo(), "s", "1").connection()
+        await connect(connection, incoming, outgoing)
+        os.write(to_server, b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n' * 3)
+        await until(lambda: bool(select.select([from_server], [], [], 0)[0]))
+        os.close(to_server)
+        await connection.closed
+        os.close(from_server)
+
+    monkeypatch.setattr(os, "read", read)
+    asyncio.run(main())
+    assert max(sizes) < 128 * 1024

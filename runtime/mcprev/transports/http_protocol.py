@@ -29,6 +29,7 @@ from typing_extensions import override
 from mcprev.errors import InternalError, InvalidRequest
 from mcprev.protocol.http_verdicts import Reject
 from mcprev.transports.http_wired import Wired
+from mcprev.transports.pipes import read_in_pieces
 from mcprev.transports.security import too_long_a_head, too_many_headers
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ class HttpProtocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self.write = self._transport.write
+        read_in_pieces(transport)
         self.server, self.client = _address(transport, "sockname"), _address(transport, "peername")
         self.address = None if self.server is None else self.server[0]
         cast("set[object]", self.state.connections).add(self)

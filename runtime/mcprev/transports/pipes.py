@@ -14,9 +14,20 @@ from typing import Final
 
 from typing_extensions import override
 
-_CHUNK: Final = 256 * 1024
+_CHUNK: Final = 64 * 1024
+"""Bytes that are read at a time, as many as a pipe holds."""
 _LOOK: Final = 0.5
 """Seconds between two looks at a pipe that is not read for now: whether its other end is still there."""
+
+
+def read_in_pieces(transport: object) -> None:
+    """Have a transport of asyncio's make room for less at a time.
+
+    For the quarter of a megabyte that is usual the C library may map memory anew at each read, by chance of where
+    its heap ends; that takes longer than everything else that a small message takes.
+    """
+    if hasattr(transport, "max_size"):
+        transport.max_size = _CHUNK
 
 
 class PipeTransport(asyncio.Transport):
@@ -46,6 +57,7 @@ class PipeTransport(asyncio.Transport):
             self._incoming = incoming
             source = os.fdopen(incoming, "rb", buffering=0)
             self._reader, _ = await loop.connect_read_pipe(lambda: _Reader(self._protocol, self), source)
+            read_in_pieces(self._reader)
         else:
             self._reader = _FileReader(incoming, self._protocol)
 
