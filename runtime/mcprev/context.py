@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from mcprev.driver import Connection
     from mcprev.running_tasks import Running
     from mcprev.server import Server
-    from mcprev.tools import ToolTable
     from mcprev.wire.jsonrpc import RequestId
     from mcprev_types.latest import models
 
@@ -85,7 +84,7 @@ class Context(_Talk):
         connection: Connection,
         inbound: Inbound,
         stamp: Mapping[str, Json],
-        answers: mrtr.Answers,
+        answers: mrtr.Answers | None = None,
     ) -> None:
         self._connection = connection  # as `_Talk` has it; one is made for each request
         self._inbound = inbound
@@ -94,10 +93,16 @@ class Context(_Talk):
         """The request as the engine has it, or what is in its place where a notification came."""
         self.stamp = stamp
         """What the client says of itself, under the keys that describe a request."""
-        self.answers = answers
-        """What has been asked and answered so far."""
+        self._answers = answers
         self.running: Running | None = None
         """What may make a task of the request; None where nothing can."""
+
+    @property
+    def answers(self) -> mrtr.Answers:
+        """What has been asked and answered so far."""
+        if self._answers is None:
+            self._answers = mrtr.Answers()
+        return self._answers
 
     @property
     def connection(self) -> Connection:
@@ -111,11 +116,6 @@ class Context(_Talk):
         What the client says of itself (`client_info`) is no proof of anything (MOD-8, SEC-5).
         """
         return self.request.principal
-
-    @property
-    def tools(self) -> ToolTable | None:
-        """What is known of the handler's tools; None when calls are not checked."""
-        return self._server.tools
 
     @property
     def state(self) -> str | None:

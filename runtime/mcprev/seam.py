@@ -93,6 +93,8 @@ class Route:
             # What makes no difference to one makes none to another.
             kept = self.plain
             return wire if kept.issuperset(wire) else {name: wire[name] for name in wire if name in kept}
+        if self.rule is not None:
+            wire = self.rule(wire)
         if "_meta" in wire:
             advise(wire["_meta"] or {})
         try:

@@ -49,6 +49,9 @@ ServerHandler: TypeAlias = dispatch.ServerHandler[Context]
 _logger: Final = logging.getLogger("mcprev.server")
 HOST: Final = "127.0.0.1"
 PORT: Final = 8000
+Told: TypeAlias = tuple[Mapping[str, Json], Conversion | None, Conversion]
+"""What is known of a client when it is served, in the words of the latest revision: what its requests would carry if
+they described themselves, and the contexts of the conversions up and down."""
 _RESULT_TYPES: Final = (COMPLETE, INPUT_REQUIRED)
 _RUNTIME: Final = frozenset({"server/discover", "subscriptions/listen"})
 
@@ -236,24 +239,25 @@ class Server:
                 await self.tasks.serve(inbound, self._context(connection, inbound))
                 return
             route = self._routes.find(row, inbound.method)
-            params, answers = inbound.params, mrtr.Answers()
+            params, answers = inbound.params, None
             if route.may_ask and row.input_in_results and params is not None and mrtr.is_retry(params):
                 answers = mrtr.Answers.of_retry(
                     inbound.method, params, self._states, time.time(), principal=inbound.principal
                 )
                 params = answers.into(params)
             told = self._told(inbound)
-            context = Context(self, connection, inbound, told.stamp, answers)
+            stamp, up, down = told
+            context = Context(self, connection, inbound, stamp, answers)
             if self.tasks is not None and self.tasks.takes(inbound, context):
                 await self._call(route, context, params, told)
                 return
-            wire = await _run(route, context, params, told.up)
+            wire = await self._run(route, context, params, up)
             if wire.get("resultType") == INPUT_REQUIRED:
                 await self._ask(route, context, params, wire)
             elif self.tasks is not None and inbound.method == "tools/list":
-                inbound.peer.finish(inbound, self.tasks.mark(route.result(wire, told.down), row))
+                inbound.peer.finish(inbound, self.tasks.mark(route.result(wire, down), row))
             else:
-                inbound.peer.finish(inbound, route.result(wire, told.down))
+                inbound.peer.finish(inbound, route.result(wire, down))
         except asyncio.CancelledError as error:
             if is_cancelled():
                 raise
@@ -266,26 +270,27 @@ class Server:
     async def _call(self, route: Route, context: Context, params: dict[str, Json] | None, told: Told) -> None:
         """Answer a call that may become a task: with its result, what it asks, or the task."""
         assert self.tasks is not None
+        _, up, down = told
 
         async def run(context: Context, params: dict[str, Json] | None) -> dict[str, Json]:
-            return await _run(route, context, params, told.up)
+            return await self._run(route, context, params, up)
 
-        wire = await self.tasks.call(context, params, run, lambda wire: route.result(wire, told.down))
+        wire = await self.tasks.call(context, params, run, lambda wire: route.result(wire, down))
         if wire is None:
             return
         if wire.get("resultType") == INPUT_REQUIRED:
             await self._ask(route, context, params, wire)
         else:
-            context.request.peer.finish(context.request, route.result(wire, told.down))
+            context.request.peer.finish(context.request, route.result(wire, down))
 
     def _context(self, connection: Connection, inbound: Inbound) -> Context:
-        return Context(self, connection, inbound, self._told(inbound).stamp, mrtr.Answers())
+        return Context(self, connection, inbound, self._told(inbound)[0])
 
     async def _ask(
         self, route: Route, context: Context, params: dict[str, Json] | None, wire: dict[str, Json]
     ) -> None:
         """Get the input that a result asks for: by sending the result, or request by request and then again."""
-        inbound, told = context.request, self._told(context.request)
+        inbound, (_, _, down) = context.request, self._told(context.request)
         if not route.may_ask or not (mrtr.requests_of(wire) or wire.get(mrtr.STATE)):
             raise TypeError(f"the result of '{inbound.method}' cannot ask for input, or asks for none")
         if not inbound.row.input_in_results:
@@ -307,13 +312,14 @@ class Server:
             time.time(),
             principal=inbound.principal,
         )
-        inbound.peer.finish(inbound, route.result(sealed, told.down))
+        inbound.peer.finish(inbound, route.result(sealed, down))
 
     async def _ask_in_session(
         self, route: Route, context: Context, params: dict[str, Json], wire: dict[str, Json]
     ) -> None:
         """Ask with requests of this server's, then run the handler again, until it has what it needs (MRTR-11)."""
-        inbound, told, answers = context.request, self._told(context.request), context.answers
+        inbound, answers = context.request, context.answers
+        _, up, down = self._told(inbound)
         for _ in range(mrtr.ROUNDS):
             for key, request in mrtr.requests_of(wire).items():
                 if mrtr.check_askable(request, context.capabilities) is not None:
@@ -326,9 +332,9 @@ class Server:
                 question = mrtr.proper(request, inbound.row, context.capabilities)
                 answers.given[key] = await context.put(question)
             answers.state = wire.get(mrtr.STATE)
-            wire = await _run(route, context, answers.into(params), told.up)
+            wire = await self._run(route, context, answers.into(params), up)
             if not mrtr.is_input_required(wire):
-                inbound.peer.finish(inbound, route.result(wire, told.down))
+                inbound.peer.finish(inbound, route.result(wire, down))
                 return
         raise TypeError(f"'{inbound.method}' asked for input more than {mrtr.ROUNDS} times")
 
@@ -342,19 +348,54 @@ class Server:
         except Exception:
             _logger.exception("the handler of '%s' raised", notified.method)
 
+    async def _run(
+        self, route: Route, context: Context, params: dict[str, Json] | None, up: Conversion | None
+    ) -> dict[str, Json]:
+        """Run the handler; one that cannot go on without input gives a result that asks for it."""
+        given = route.params(params, up)
+        tool = None
+        if route.method == CALL:
+            tools = self.tools
+            if tools is not None:
+                tool = tools.known(context.request)
+                if tool is UNKNOWN:
+                    tool = await tools.find(context, params, up)
+            refusal = tool and tool.check(params or {}, route.row)
+            if refusal:
+                return refusal
+        elif route.method == "resources/read":
+            check_uri((params or {}).get("uri"))
+        try:
+            wire = to_wire(await route.stub(context, given))
+            if tool is not None:
+                tool.conform(wire)
+        except BaseException as error:
+            needs = mrtr.needs_of(error)
+            if needs is None:
+                raise
+            return mrtr.input_required(needs, context.state)
+        kind = wire.get("resultType", COMPLETE)
+        if kind not in _RESULT_TYPES:
+            raise ConversionError(
+                f"no client takes a result of type {kind!r:.40}", path="$.resultType", revision=LATEST.name
+            )
+        return wire
+
     def _told(self, inbound: Inbound) -> Told:
         """What is known of the client: of a session it is found out once, of a request that says it never."""
         peer, row = inbound.peer, inbound.row
         if not isinstance(peer, HandshakeServer):
             meta = (inbound.params or {})["_meta"]
-            return Told(meta, None, self._contexts.get(row.name) or self._down(row))
+            return meta, None, self._contexts.get(row.name) or self._down(row)
         told = peer.told
-        if not isinstance(told, Told):
+        if told is None:
             stamp = _session_stamp(peer, row)
-            told = peer.told = Told(
-                stamp, make_context(LATEST.name, meta=_read_stamp(stamp)), self._down(row)
+            told = peer.told = (
+                stamp,
+                make_context(LATEST.name, meta=_read_stamp(stamp)),
+                self._down(row),
             )
-        return told
+        return cast("Told", told)
 
     def _down(self, row: Revision) -> Conversion:
         found = self._contexts.get(row.name)
@@ -362,17 +403,6 @@ class Server:
             found = make_context(row.name, on_downgrade=self.on_downgrade)
             self._contexts[row.name] = found
         return found
-
-
-class Told:
-    """What is known of a client when it is served, in the words of the latest revision."""
-
-    __slots__ = ("down", "stamp", "up")
-
-    def __init__(self, stamp: Mapping[str, Json], up: Conversion | None, down: Conversion) -> None:
-        self.stamp = stamp
-        self.up = up
-        self.down = down
 
 
 def _session_stamp(peer: HandshakeServer, row: Revision) -> Mapping[str, Json]:
@@ -391,41 +421,6 @@ def _read_stamp(stamp: Mapping[str, Json]) -> Mapping[str, Json]:
     models = LATEST.models
     read = {CLIENT_INFO: models.Implementation, CLIENT_CAPABILITIES: models.ClientCapabilities}
     return {key: read[key].from_wire(value) if key in read else value for key, value in stamp.items()}
-
-
-async def _run(
-    route: Route, context: Context, params: dict[str, Json] | None, up: Conversion | None
-) -> dict[str, Json]:
-    """Run the handler; one that cannot go on without input gives a result that asks for it."""
-    given = route.params(params, up)
-    tool = None
-    if route.method == CALL:
-        tools = context.tools
-        if tools is not None:
-            tool = tools.known(context.request)
-            if tool is UNKNOWN:
-                tool = await tools.find(context, params, up)
-        refusal = tool and tool.check(params or {}, route.row)
-        if refusal:
-            return refusal
-    elif route.method == "resources/read":
-        check_uri((params or {}).get("uri"))
-    try:
-        wire = to_wire(await route.stub(context, given))
-        if tool is not None:
-            tool.conform(wire)
-    except BaseException as error:
-        needs = mrtr.needs_of(error)
-        if needs is None:
-            raise
-        return mrtr.input_required(needs, context.state)
-    kind = wire.get("resultType", COMPLETE)
-    if kind not in _RESULT_TYPES:
-        raise ConversionError(
-            f"no client takes a result of type {kind!r:.40}", path="$.resultType", revision=LATEST.name
-        )
-    rule = route.rule
-    return wire if rule is None else rule(wire)
 
 
 def serve_stdio(server: Server) -> None:

@@ -130,6 +130,8 @@ class ToolTable:
         self._served = served
         self._lists: OrderedDict[tuple[str, str | None], dict[str, Tool]] = OrderedDict()
         self._locks: dict[tuple[str, str | None], asyncio.Lock] = {}
+        self._unknown: dict[Revision, tuple[Tool | None]] = {}
+        """What is said at a revision of tools that nobody has asked for."""
         self.generation = 0
         """Changes when what is known of the tools is forgotten."""
 
@@ -140,11 +142,16 @@ class ToolTable:
 
     def known(self, inbound: Inbound) -> Tool | None:
         """What `find` would say, as far as nobody has to be asked for it; `UNKNOWN` otherwise."""
-        tools = self._lists.get((inbound.row.name, inbound.principal))
-        if tools is not None:
-            name: Json = None if inbound.params is None else inbound.params.get("name")
-            return tools.get(name, UNKNOWN) if name.__class__ is str else None
-        return UNKNOWN if LIST in self._served(inbound.row) else None
+        row = inbound.row
+        if self._lists:
+            tools = self._lists.get((row.name, inbound.principal))
+            if tools is not None:
+                name: Json = None if inbound.params is None else inbound.params.get("name")
+                return tools.get(name, UNKNOWN) if name.__class__ is str else None
+        unknown = self._unknown.get(row)
+        if unknown is None:
+            unknown = self._unknown[row] = (UNKNOWN if LIST in self._served(row) else None,)
+        return unknown[0]
 
     async def find(
         self, context: Context, params: Mapping[str, Json] | None, up: Conversion | None

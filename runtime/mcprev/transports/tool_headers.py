@@ -18,7 +18,7 @@ from mcprev.driver import Connection
 from mcprev.errors import Json
 from mcprev.protocol.http_classify import CALL_TOOL
 from mcprev.protocol.link import Inbound, Link
-from mcprev.protocol.mrtr import Answers, NeedInput
+from mcprev.protocol.mrtr import NeedInput
 from mcprev.protocol.negotiate import VERSION_KEY
 from mcprev.protocol.peer import Peer
 from mcprev.protocol.stateless import misshapen
@@ -105,7 +105,7 @@ class ToolHeaders:
         row = self._rows[key[1]]
         asker = _Asker(Link(), self._server.identity)
         request = Request(call.id, call.method, params, _Origin(key[0]))
-        context = Context(self._server, connection, Inbound(asker, row, request, None, {}), meta, Answers())
+        context = Context(self._server, connection, Inbound(asker, row, request, None, {}), meta)
         try:
             tool = await self._table.find(context, params, None)
         except (Exception, NeedInput, asyncio.CancelledError) as error:
