@@ -432,10 +432,7 @@ AMB-15     B-E server -   http requests that say no version
 AMB-16     B   both   -   -    arrays before there is a session
 """
 
-LATER: Final[Mapping[str, str]] = {
-    **dict.fromkeys((f"AUTH-{n}" for n in range(1, 23)), "authorization is not implemented yet"),
-    "SEC-2": "the URLs of authorization are not opened yet",
-}
+LATER: Final[Mapping[str, str]] = {}
 """Requirements of features that are still to come, with the feature."""
 NOT_OURS: Final[Mapping[str, str]] = {
     "MOD-13": "how long a process lives is decided by whoever enters and leaves `connect`",
@@ -443,6 +440,7 @@ NOT_OURS: Final[Mapping[str, str]] = {
     "ELIC-4": "what is asked for in a form is the author's choice",
     "ELIC-5": "showing and opening URLs is the host's; the runtime hands them to the callback and opens none",
     "HDR-10": "which arguments are secret only an author knows",
+    "AUTH-20": "the runtime is no authorization server and redirects nobody",
     "SEC-7": "consent is asked for by whoever runs a proxy",
     "ICON-1": "icons are loaded by hosts; the runtime loads none",
 }

@@ -11,6 +11,19 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from mcprev.auth.access import Access as Access
+    from mcprev.auth.bearer import Bearer as Bearer
+    from mcprev.auth.grants import Authorization as Authorization
+    from mcprev.auth.grants import ClientCredentials as ClientCredentials
+    from mcprev.auth.grants import EnterpriseManaged as EnterpriseManaged
+    from mcprev.auth.grants import OAuth as OAuth
+    from mcprev.auth.grants import WorkloadIdentity as WorkloadIdentity
+    from mcprev.auth.loopback import Loopback as Loopback
+    from mcprev.auth.store import MemoryTokens as MemoryTokens
+    from mcprev.auth.store import Registration as Registration
+    from mcprev.auth.store import TokenKey as TokenKey
+    from mcprev.auth.store import Tokens as Tokens
+    from mcprev.auth.store import TokenStore as TokenStore
     from mcprev.client import Client as Client
     from mcprev.client import ClientHandler as ClientHandler
     from mcprev.connecting import Target as Target
@@ -20,16 +33,28 @@ if TYPE_CHECKING:
     from mcprev.context import Context as Context
     from mcprev.convert import convert as convert
     from mcprev.errors import (
+        AuthError as AuthError,
+    )
+    from mcprev.errors import (
+        AuthorizationDenied as AuthorizationDenied,
+    )
+    from mcprev.errors import (
         ConnectionLost as ConnectionLost,
     )
     from mcprev.errors import (
         ConversionError as ConversionError,
     )
     from mcprev.errors import (
+        DiscoveryFailed as DiscoveryFailed,
+    )
+    from mcprev.errors import (
         HttpStatusError as HttpStatusError,
     )
     from mcprev.errors import (
         InputDeclined as InputDeclined,
+    )
+    from mcprev.errors import (
+        InsufficientScope as InsufficientScope,
     )
     from mcprev.errors import (
         InternalError as InternalError,
@@ -39,6 +64,9 @@ if TYPE_CHECKING:
     )
     from mcprev.errors import (
         InvalidRequest as InvalidRequest,
+    )
+    from mcprev.errors import (
+        IssuerMismatch as IssuerMismatch,
     )
     from mcprev.errors import (
         LocalProtocolError as LocalProtocolError,
@@ -57,6 +85,9 @@ if TYPE_CHECKING:
     )
     from mcprev.errors import (
         ProcessExited as ProcessExited,
+    )
+    from mcprev.errors import (
+        RegistrationRejected as RegistrationRejected,
     )
     from mcprev.errors import (
         RemoteProtocolError as RemoteProtocolError,
@@ -78,6 +109,9 @@ if TYPE_CHECKING:
     )
     from mcprev.errors import (
         TaskCancelled as TaskCancelled,
+    )
+    from mcprev.errors import (
+        TokenRejected as TokenRejected,
     )
     from mcprev.errors import (
         TransportError as TransportError,
@@ -102,14 +136,21 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES: Final = {
+    "auth.grants": ("Authorization", "ClientCredentials", "EnterpriseManaged", "OAuth", "WorkloadIdentity"),
+    "auth.loopback": ("Loopback",),
+    "auth.store": ("MemoryTokens", "Registration", "TokenKey", "TokenStore", "Tokens"),
+    "auth.access": ("Access",),
+    "auth.bearer": ("Bearer",),
     "client": ("Client", "ClientHandler"),
     "connecting": ("Target", "connect", "memory"),
     "context": ("ClientContext", "Context"),
     "errors": (
-        "ConnectionLost", "ConversionError", "HttpStatusError", "InputDeclined", "InternalError", "InvalidParams",
-        "InvalidRequest", "LocalProtocolError", "McpError", "MethodNotFound", "MissingClientCapability", "NegotiationError",
-        "ProcessExited", "RemoteProtocolError", "RequestTimeout", "ResourceNotFound", "RpcError",
-        "SchemaError", "SessionExpired", "TaskCancelled", "TransportError",
+        "AuthError", "AuthorizationDenied", "ConnectionLost", "ConversionError", "DiscoveryFailed",
+        "HttpStatusError", "InputDeclined", "InsufficientScope", "InternalError", "InvalidParams",
+        "InvalidRequest", "IssuerMismatch", "LocalProtocolError", "McpError", "MethodNotFound",
+        "MissingClientCapability", "NegotiationError", "ProcessExited", "RegistrationRejected",
+        "RemoteProtocolError", "RequestTimeout", "ResourceNotFound", "RpcError", "SchemaError",
+        "SessionExpired", "TaskCancelled", "TokenRejected", "TransportError",
     ),
     "listening": ("Change", "Subscription"),
     "options": ("Options",),

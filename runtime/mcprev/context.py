@@ -24,6 +24,7 @@ from mcprev.revisions import LATEST
 from mcprev.wire.jsonrpc import Request
 
 if TYPE_CHECKING:
+    from mcprev.auth.access import Access
     from mcprev.client import Client
     from mcprev.driver import Connection
     from mcprev.running_tasks import Running
@@ -116,6 +117,11 @@ class Context(_Talk):
         What the client says of itself (`client_info`) is no proof of anything (MOD-8, SEC-5).
         """
         return self.request.principal
+
+    @property
+    def access(self) -> Access | None:
+        """What the token of the request says; None for a notification, and where the server wants no tokens."""
+        return cast("Access | None", getattr(self.request.origin, "access", None))
 
     @property
     def state(self) -> str | None:

@@ -23,6 +23,13 @@ McpError
 │   ├── Unanswered                a stream ended well, but without the answer
 │   ├── ProcessExited             a server process ended; carries its exit code and the end of its stderr
 │   └── SessionExpired            the server knows the session no longer; clients open another one by themselves
+├── AuthError                     no authorization was got over HTTP
+│   ├── DiscoveryFailed           it was not found out who gives it; carries the URLs that were tried
+│   ├── RegistrationRejected      this client is not known there, and cannot make itself known
+│   ├── IssuerMismatch            an answer comes from another authorization server than it should
+│   ├── AuthorizationDenied       the user, or the authorization server, said no
+│   ├── InsufficientScope         it does not reach as far as the request needs; carries the scopes
+│   └── TokenRejected             no token is given, or one that was just given is refused
 ├── RequestTimeout                a wait reached its bound; says which and how long it took
 ├── MissingExtra                  a library is needed that is not installed; says which extra has it
 ├── InputDeclined                 the user or a callback declined what a server asked for
@@ -259,6 +266,52 @@ class SessionExpired(ConnectionLost):
         self, message: str = "the session has expired", *, in_flight: bool = True, retry_safe: bool = True
     ) -> None:
         super().__init__(message, in_flight=in_flight, retry_safe=retry_safe)
+
+
+class AuthError(McpError):
+    """A server wants authorization, and there is none to be had; the text says where it failed and what to do."""
+
+
+class DiscoveryFailed(AuthError):
+    """Who authorizes clients of the server was not found out, or cannot be used (AUTH-3..AUTH-8)."""
+
+    def __init__(self, message: str, *, tried: Sequence[str] = ()) -> None:
+        super().__init__("\n  ".join([message, *tried]))
+        self.tried = tuple(tried)
+        """A line for each URL that was asked: the URL, and what came of it."""
+
+
+class RegistrationRejected(AuthError):
+    """The authorization server does not know this client, and does not take it in (AUTH-12, AUTH-13)."""
+
+
+class IssuerMismatch(AuthError):
+    """Something that should be of one authorization server is of another; it was not used (AUTH-7, 14, 15)."""
+
+
+class AuthorizationDenied(AuthError):
+    """The user declined, or the authorization server did; `error` is its code."""
+
+    def __init__(self, message: str, *, error: str) -> None:
+        super().__init__(message)
+        self.error = error
+
+
+class InsufficientScope(AuthError):
+    """The request needs scopes that were asked for and not given, or that cannot be asked for (AUTH-17)."""
+
+    def __init__(self, message: str, *, required: Sequence[str], requested: Sequence[str]) -> None:
+        super().__init__(message)
+        self.required = tuple(required)
+        self.requested = tuple(requested)
+
+
+class TokenRejected(AuthError):
+    """No token was given, or the server refuses one that was just given (AUTH-22); `error` is the code, if any."""
+
+    def __init__(self, message: str, *, error: str = "") -> None:
+        super().__init__(message)
+        self.error = error
 
 
 class RequestTimeout(McpError):

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from mcprev.errors import ConnectionLost, Json, McpError, RequestTimeout, SessionExpired
+from mcprev.errors import AuthError, ConnectionLost, Json, McpError, RequestTimeout, SessionExpired
 
 if TYPE_CHECKING:
     from mcprev.driver import Connection
@@ -76,14 +76,14 @@ class Keeper:
         self._loop = asyncio.get_running_loop()
         self._since = self._loop.time()
         self._tried = 0
-        self._task: asyncio.Task[ConnectionLost | None] | None = None
+        self._task: asyncio.Task[McpError | None] | None = None
         self._closing = False
 
     async def replace(self, lost: Connection, reason: McpError, end: float | None = None) -> None:
         """See to it that there is another connection in the place of `lost`, by the time `end`.
 
         Raises `reason` where none is to be opened, as when the client was closed, `ConnectionLost` where none can
-        be, and `RequestTimeout`.
+        be, `AuthError` and `RequestTimeout`.
         """
         if self._closing:
             raise reason
@@ -107,7 +107,7 @@ class Keeper:
         if error is not None:
             raise error
 
-    async def _again(self, reason: McpError) -> ConnectionLost | None:
+    async def _again(self, reason: McpError) -> McpError | None:
         """Open another connection, in as many attempts as there may be; why there is none, if there is none."""
         policy = self._restarts
         if self._loop.time() - self._since >= policy.stable:
@@ -123,6 +123,8 @@ class Keeper:
             counted = True
             try:
                 self.opened = await self._reopen(self.opened)
+            except AuthError as error:
+                return error  # whoever did not log in is not asked to again and again
             except McpError as error:
                 last = error
                 logger.warning("the server cannot be reached again: %s", error)

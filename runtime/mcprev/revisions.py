@@ -52,6 +52,30 @@ class Tasks(StrEnum):
     EXTENSION = "extension"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthProfile:
+    """How a client is let in over HTTP (AUTH-*)."""
+
+    resource_metadata: bool = False
+    """Whether the server names who lets clients in (AUTH-4); otherwise it is asked at its own origin (AUTH-3)."""
+    openid: bool = False
+    """Whether metadata of OpenID Connect will do (AUTH-6)."""
+    resource_indicator: bool = False
+    """Whether it is said what a token is for (AUTH-9)."""
+    proof_advertised: bool = False
+    """Whether an authorization server that does not say that it knows proof keys is refused (AUTH-8)."""
+    client_documents: bool = False
+    """Whether a client can be named by the URL of its metadata (AUTH-12)."""
+    issuer_bound: bool = False
+    """Whether the issuer has to be the one expected, in metadata and in answers (AUTH-7, AUTH-15)."""
+    application_type: bool = False
+    """Whether a client that registers says of what sort it is (AUTH-13)."""
+    joins_scopes: bool = False
+    """Whether more scopes are asked for together with those of before (AUTH-17)."""
+    offline_access: bool = False
+    """Whether a refresh token is asked for where that takes a scope (AUTH-18)."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Revision:
     """One row of the table; there is one object for each, so that a row is equal to itself only."""
@@ -92,6 +116,8 @@ class Revision:
     sampling_content_lists: bool
     sampling_tools: bool
     tasks: Tasks
+    auth: AuthProfile | None
+    """How clients are let in over HTTP; None where the revision does not say."""
     negotiable: bool
     """Whether it is offered without being asked for by name (SEAM-8)."""
 
@@ -132,6 +158,13 @@ def load(revision: Revision, module: str) -> ModuleType:
     return import_module(f"{revision.package}.{module}")
 
 
+_AT_ORIGIN: Final = AuthProfile()
+_NAMED: Final = AuthProfile(resource_metadata=True, resource_indicator=True)
+_ADVERTISED: Final = replace(_NAMED, openid=True, proof_advertised=True, client_documents=True)
+_BOUND: Final = replace(
+    _ADVERTISED, issuer_bound=True, application_type=True, joins_scopes=True, offline_access=True
+)
+
 _A: Final = Revision(
     name="2024-11-05",
     version="2024-11-05",
@@ -157,6 +190,7 @@ _A: Final = Revision(
     sampling_content_lists=False,
     sampling_tools=False,
     tasks=Tasks.NONE,
+    auth=None,
     negotiable=True,
 )
 _B: Final = Revision(
@@ -184,6 +218,7 @@ _B: Final = Revision(
     sampling_content_lists=False,
     sampling_tools=False,
     tasks=Tasks.NONE,
+    auth=_AT_ORIGIN,
     negotiable=True,
 )
 _C: Final = Revision(
@@ -211,6 +246,7 @@ _C: Final = Revision(
     sampling_content_lists=False,
     sampling_tools=False,
     tasks=Tasks.NONE,
+    auth=_NAMED,
     negotiable=True,
 )
 _D: Final = Revision(
@@ -238,6 +274,7 @@ _D: Final = Revision(
     sampling_content_lists=True,
     sampling_tools=True,
     tasks=Tasks.CORE,
+    auth=_ADVERTISED,
     negotiable=True,
 )
 _E: Final = Revision(
@@ -265,6 +302,7 @@ _E: Final = Revision(
     sampling_content_lists=True,
     sampling_tools=True,
     tasks=Tasks.EXTENSION,
+    auth=_BOUND,
     negotiable=True,
 )
 _DRAFT: Final = replace(_E, name="draft", negotiable=False)

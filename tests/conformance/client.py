@@ -12,12 +12,17 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+import aiohttp
+
 import mcprev
+from mcprev.auth.grants import Authorization
 from mcprev.revisions import DEFAULT, revision
 from mcprev_types.latest import models as m
 
 Scenario: TypeAlias = Callable[[mcprev.Client], Awaitable[None]]
-TIMEOUT: Final = 20.0
+TIMEOUT: Final = 50.0
+CALLBACK: Final = "http://localhost:3000/callback"
+DOCUMENT: Final = "https://conformance-test.local/client-metadata.json"
 SAMPLES: Final[Mapping[str, object]] = {"string": "text", "integer": 1, "number": 1.5, "boolean": True}
 
 
@@ -110,6 +115,54 @@ async def echo_schema(client: mcprev.Client) -> None:
     await client.call_tool("json_schema_echo", {"schema": schema})
 
 
+async def use_test_tool(client: mcprev.Client) -> None:
+    """What every scenario of authorization has, once it is entered."""
+    await list_tools(client)
+    await client.call_tool("test-tool", {})
+
+
+async def log_in(url: str) -> str:
+    """What a browser would do: the page sends the user back at once."""
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(url, allow_redirects=False) as response,
+    ):
+        return response.headers["Location"]
+
+
+def authorization(scenario: str) -> Authorization:
+    """How this client is let in, with the credentials that the suite has given it, if any."""
+    given: Mapping[str, str] = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
+    match scenario.removeprefix("auth/"):
+        case "client-credentials-jwt":
+            return mcprev.ClientCredentials(
+                given["client_id"],
+                private_key=given["private_key_pem"],
+                algorithm=given["signing_algorithm"],
+            )
+        case "client-credentials-basic":
+            return mcprev.ClientCredentials(given["client_id"], given["client_secret"])
+        case "wif-jwt-bearer":
+            return mcprev.WorkloadIdentity(given["valid_jwt"], client_id=given["client_id"])
+        case "enterprise-managed-authorization":
+            return mcprev.EnterpriseManaged(
+                given["client_id"],
+                given["client_secret"],
+                provider=given["idp_token_endpoint"],
+                provider_client_id=given["idp_client_id"],
+                id_token=given["idp_id_token"],
+            )
+        case _:
+            return mcprev.OAuth(
+                client_id=given.get("client_id"),
+                client_secret=given.get("client_secret"),
+                client_metadata_url=DOCUMENT,
+                redirect_uri=CALLBACK,
+                open=log_in,
+                dpop="dpop" in scenario,
+            )
+
+
 SCENARIOS: Final[Mapping[str, Scenario]] = {
     "initialize": ask_anyway,
     "tools_call": add_numbers,
@@ -127,13 +180,15 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
 
 async def main(url: str) -> None:
     """Run the scenario, within a bound."""
-    scenario = SCENARIOS[os.environ["MCP_CONFORMANCE_SCENARIO"]]
+    name = os.environ["MCP_CONFORMANCE_SCENARIO"]
+    auth = authorization(name) if name.startswith("auth/") else None
+    scenario = use_test_tool if auth is not None else SCENARIOS[name]
     version = os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"]
     names = [row.name for row in DEFAULT if row.era is revision(version).era]
     async with (
         asyncio.timeout(TIMEOUT),
         mcprev.connect(
-            mcprev.http(url),
+            mcprev.http(url, auth=auth),
             handler=Person(),
             name="mcprev-conformance-client",
             version="1.0",
@@ -141,6 +196,9 @@ async def main(url: str) -> None:
         ) as client,
     ):
         await scenario(client)
+    sys.stdout.write(
+        "ended well\n"
+    )  # the suite tells nobody the exit code of a client that runs beside others
 
 
 if __name__ == "__main__":

@@ -30,10 +30,23 @@ NODES: Final = (HERE / "node_modules").glob("node-linux-*/bin")
 AT_ONCE: Final = 3
 """Processes of the suite at a time; it mostly waits."""
 BOUND: Final = 60.0
-"""Seconds that one run of the suite may take."""
+"""Seconds that one run of the suite may take, and each client of a run of many."""
+ENDED: Final = "ended well"
+"""What the client says at its end: of its exit code nothing is heard where many run at once."""
 SCHEMA_ONLY: Final = "wire-schema-valid"
 """A check that succeeds where nothing was said."""
-MAY_FAIL: Final = frozenset({"http-invalid-tool-headers"})
+MAY_FAIL: Final = frozenset(
+    {
+        "http-invalid-tool-headers",
+        "auth/iss-normalized",
+        "auth/iss-supported-missing",
+        "auth/iss-unexpected",
+        "auth/iss-wrong-issuer",
+        "auth/metadata-issuer-mismatch",
+        "auth/resource-mismatch",
+        "auth/scope-retry-limit",
+    }
+)
 """Client scenarios in which the client may end with an error."""
 SERVER: Final = {"2025-11-25": 33, "2026-07-28": 40}
 """The revisions whose server scenarios run as the suite means them, and how many there are."""
@@ -45,8 +58,12 @@ OLD: Final = ("2025-03-26", "2025-06-18")
 """The revisions whose scenarios those wires get."""
 PINNED_COUNT: Final = 27
 TASKS: Final = 10
-CLIENT: Final = {"2025-03-26": 0, "2025-06-18": 2, "2025-11-25": 5, "2026-07-28": 8}
-"""Client scenarios without authorization that a revision has."""
+CLIENT: Final = {"2025-03-26": 2, "2025-06-18": 5, "2025-11-25": 19, "2026-07-28": 33}
+"""Client scenarios that a revision has."""
+EXTENSIONS: Final = {"auth/": 6}
+"""Client scenarios of extensions, by how their names begin; they run at a revision of the suite's choice."""
+EXTENSION_WIRE: Final = "2025-11-25"
+"""That revision."""
 FORCED: Final = {"2025-03-26": ("tools_call",)}
 """Client scenarios that also make sense at a revision that the suite does not list them for."""
 
@@ -134,7 +151,7 @@ class Suite:
             raise SystemExit("the suite is not installed: run `make conformance`")
         self._env = {**os.environ, "PATH": f"{node}:{os.environ['PATH']}", "NO_COLOR": "1"}
 
-    async def run(self, *arguments: str) -> tuple[int, str]:
+    async def run(self, *arguments: str, bound: float = BOUND) -> tuple[int, str]:
         """Run a command of the suite. Gives its exit code and what it printed."""
         process = await asyncio.create_subprocess_exec(
             str(SUITE),
@@ -144,7 +161,7 @@ class Suite:
             stderr=asyncio.subprocess.STDOUT,
         )
         try:
-            async with asyncio.timeout(BOUND):
+            async with asyncio.timeout(bound):
                 out, _ = await process.communicate()
         except TimeoutError:
             process.kill()
@@ -154,7 +171,7 @@ class Suite:
     async def scenarios(self, *arguments: str) -> list[str]:
         """The scenarios of a selection."""
         _, out = await self.run("list", *arguments)
-        return [name for name in re.findall(r"^  - (\S+)", out, re.MULTILINE) if not name.startswith("auth/")]
+        return re.findall(r"^  - (\S+)", out, re.MULTILINE)
 
     async def case(self, case: Case, *arguments: str) -> Verdict:
         """Run one case and judge it."""
@@ -179,6 +196,19 @@ class Suite:
         checks = {case.scenario: _written(place, out, f"server-{case.scenario}-2*") for case in cases}
         return [judge(case, 0, checks[case.scenario]) for case in cases]
 
+    async def clients(self, cases: list[Case], *arguments: str) -> list[Verdict]:
+        """Run all client scenarios of a revision at once, and judge each by itself."""
+        wire = cases[0].wire
+        place = Path(tempfile.mkdtemp(prefix=f"client-{wire}-", dir=self._results))
+        bounds = ("--timeout", f"{BOUND * 1000:.0f}")
+        chosen = ("--suite", "all", "--spec-version", wire, *bounds, "-o", str(place))
+        _, out = await self.run("client", *arguments, *chosen, bound=2 * BOUND)
+        verdicts: list[Verdict] = []
+        for case in cases:
+            folder = f"{case.scenario}-2*"
+            verdicts.append(judge(case, _code(place, folder), _written(place, out, folder)))
+        return verdicts
+
 
 async def _listens(port: int) -> bool:
     try:
@@ -189,11 +219,17 @@ async def _listens(port: int) -> bool:
     return True
 
 
-def _written(place: Path, out: str, folder: str = "*") -> list[Mapping[str, str]]:
+def _written(place: Path, out: str, folder: str = "**") -> list[Mapping[str, str]]:
     """The checks that the suite wrote; what it printed is kept beside them."""
     (place / "output.txt").write_text(out, encoding="utf-8")
     paths = place.glob(f"{folder}/checks.json")
     return [check for path in paths for check in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def _code(place: Path, folder: str) -> int:
+    """The exit code of a client, by what it said."""
+    said = [path.read_text(encoding="utf-8") for path in place.glob(f"{folder}/stdout.txt")]
+    return 0 if any(ENDED in text for text in said) else 1
 
 
 class Fixture:
@@ -259,14 +295,27 @@ async def _frozen(suite: Suite, url: str, revision: str) -> Verdict:
 
 
 async def client_leg(suite: Suite, only: str | None) -> list[Verdict]:
-    """Everything that is asked of a client, but for authorization."""
+    """Everything that is asked of a client."""
+    command = ("--command", f"{sys.executable} {HERE / 'client.py'}")
+    verdicts: list[Verdict] = []
+    listed: set[str] = set()
     cases: list[Case] = []
     for wire, count in CLIENT.items():
         names = await suite.scenarios("--client", "--spec-version", wire)
         assert len(names) == count, f"the suite has {len(names)} client scenarios at {wire}, not {count}"
-        cases += [Case("client", name, wire, wire) for name in names]
+        listed.update(names)
+        mine = [Case("client", name, wire, wire) for name in names]
+        if only is None:
+            verdicts += await suite.clients(mine, *command)
+        else:
+            cases += mine
         cases += [Case("client", name, wire, wire, forced=True) for name in FORCED.get(wire, ())]
-    return await _run(suite, cases, only, "--command", f"{sys.executable} {HERE / 'client.py'}")
+    more = [name for name in await suite.scenarios("--client") if name not in listed]
+    for start, count in EXTENSIONS.items():
+        names = [name for name in more if name.startswith(start)]
+        assert len(names) == count, f"the suite has {len(names)} client scenarios of {start}, not {count}"
+        cases += [Case("client", name, EXTENSION_WIRE) for name in names]
+    return verdicts + await _run(suite, cases, only, *command)
 
 
 async def _run(suite: Suite, cases: Iterable[Case], only: str | None, *arguments: str) -> list[Verdict]:

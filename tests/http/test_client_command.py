@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 
+import aiohttp
 import pytest
 
 import mcprev
 from api.authors import Everything
 from api.transports import listening
+from auth.world import world
 from mcprev.revisions import DEFAULT, HttpShape, Revision
-from raw_server import Exchange, serve
+from raw_server import Exchange, Mcp, serve
 from requirements import req
 from running import run
 
@@ -58,6 +61,32 @@ def test_headers_are_sent_and_refusals_told() -> None:
             assert "HTTP 401" in err
             assert "\x1b" not in err
             assert "Traceback" not in err
+
+    run(main())
+
+
+@pytest.mark.parametrize("row", [row for row in DEFAULT if row.auth is not None], ids=lambda row: row.name)
+@req("AUTH-2", at=tuple(row.name for row in DEFAULT if row.auth is not None))
+def test_somebody_logs_in_where_the_server_wants_that(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row) as at:
+            assert isinstance(at.speaks, Mcp)
+            at.speaks.capabilities = {"tools": {}}
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", "from mcprev.cli import main; main()", "inspect", "--login", "--json", at.mcp.url,
+                stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env={**os.environ, "BROWSER": "true"},
+            )  # fmt: skip
+            assert process.stderr is not None
+            assert b"log in" in await process.stderr.readline()
+            page = (await process.stderr.readline()).decode().strip()
+            async with aiohttp.ClientSession() as session, session.get(await at.browse(page)) as response:
+                assert response.status == 200
+            out, err = await process.communicate()
+            assert (process.returncode, err) == (0, b"")
+            assert json.loads(out)["revision"] == row.name
+            code, _, said = await inspect(at.mcp.url)
+            assert code == 1
+            assert "HTTP 401" in said
 
     run(main())
 

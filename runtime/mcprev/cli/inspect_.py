@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import sys
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -17,6 +18,7 @@ import click
 from mcprev.cli.table import clean, echo_table
 
 if TYPE_CHECKING:
+    from mcprev.auth.grants import Authorization
     from mcprev.client import Client
     from mcprev.connecting import Target
 
@@ -55,9 +57,20 @@ _SECTIONS: Final = (
     multiple=True,
     help="Send this header to a server at a URL; may be given more than once.",
 )
+@click.option(
+    "--login/--no-login",
+    default=None,
+    help="Whether to log in with a browser where a server at a URL wants it; by default at a terminal.",
+)
 @click.argument("argv", metavar="URL | -- COMMAND [ARGS]...", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(
-    *, names: tuple[str, ...], timeout: float, as_json: bool, headers: tuple[str, ...], argv: tuple[str, ...]
+    *,
+    names: tuple[str, ...],
+    timeout: float,
+    as_json: bool,
+    headers: tuple[str, ...],
+    login: bool | None,
+    argv: tuple[str, ...],
 ) -> None:
     """Show a server's revision, capabilities, tools, resources and prompts.
 
@@ -68,7 +81,9 @@ def command(
 
     from mcprev.errors import McpError
 
-    chosen, target = _check_names(names), _target(argv, headers)
+    chosen, target = _check_names(names), _target(
+        argv, headers, login=sys.stderr.isatty() if login is None else login
+    )
     quiet = logging.NullHandler()
     # What the runtime logs of a server's habits is for programs; without a handler it would go to stderr.
     logging.getLogger("mcprev").addHandler(quiet)
@@ -101,7 +116,7 @@ def _check_names(names: tuple[str, ...]) -> list[str] | None:
         raise click.BadParameter(clean(str(error)), param_hint="--revision") from None
 
 
-def _target(argv: tuple[str, ...], headers: tuple[str, ...]) -> Target:
+def _target(argv: tuple[str, ...], headers: tuple[str, ...], *, login: bool) -> Target:
     """What to connect to: a URL is one argument that begins as one."""
     import mcprev
 
@@ -112,12 +127,32 @@ def _target(argv: tuple[str, ...], headers: tuple[str, ...]) -> Target:
     pairs = [header.partition(":") for header in headers]
     if not all(name.strip() and colon for name, colon, _ in pairs):
         raise click.BadParameter("a header is a name, a colon and a value", param_hint="--header")
+    named = {name.strip(): value.strip() for name, _, value in pairs}
+    wanted = login and not any(name.lower() == "authorization" for name in named)
     try:
-        return mcprev.http(argv[0], headers={name.strip(): value.strip() for name, _, value in pairs})
+        return mcprev.http(argv[0], headers=named, auth=_authorization(argv[0]) if wanted else None)
     except ImportError as error:
         raise click.ClickException(str(error)) from None
     except ValueError as error:
         raise click.BadParameter(clean(str(error)), param_hint="URL") from None
+
+
+def _authorization(url: str) -> Authorization | None:
+    """Have the user log in with the browser of this machine, where a token may be sent at all."""
+    import mcprev
+    from mcprev.auth.grants import check_server
+    from mcprev.auth.loopback import open_browser
+
+    def show(page: str) -> bool:
+        click.echo(f"the server wants you to log in at\n  {clean(page)}", err=True)
+        open_browser(page)
+        return True
+
+    try:
+        check_server(url, private=False)
+    except ValueError:
+        return None
+    return mcprev.OAuth(client_name="mcprev inspect", loopback=mcprev.Loopback(open=show))
 
 
 # -- asking ------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""A server as an ASGI app: one path for every revision (design §4.3; HTTP-1, HTTP-2, HTTP-31, SEC-3, AMB-14).
+"""A server as an ASGI app: one path for every revision (design §4.3; HTTP-1, HTTP-2, HTTP-31, SEC-3, AUTH-1, AMB-14).
 
-Paths, origins, sizes and the body are seen to here; what a request is, `http_classify` says; `hosting` carries it
-out. Nothing has to be started: whoever mounts the app need not forward its lifespan, and everything belongs to the
-event loop that runs the first request.
+Paths, origins, tokens, sizes and the body are seen to here, in this order; what a request is, `http_classify` says;
+`hosting` carries it out. Nothing has to be started: whoever mounts the app need not forward its lifespan, and
+everything belongs to the event loop that runs the first request.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from mcprev.wire.headers import SESSION_ID_KEY, Headers
 from mcprev.wire.jsonrpc import Malformed, parse
 
 if TYPE_CHECKING:
+    from mcprev.auth.bearer import Bearer
     from mcprev.server import Server
 
 logger: Final = logging.getLogger("mcprev.transport.http")
@@ -39,6 +40,8 @@ class AsgiApp:
         self._access = Access(settings.origins, settings.hosts)
         self.bodies = Bodies(settings.max_bodies)
         """What is held of requests that are being received."""
+        self._auth = settings.auth
+        self._documents = frozenset[str]() if settings.auth is None else settings.auth.paths
         self._guarded = settings.hosts is not None
         self._tools = ToolHeaders(server)
         self._endpoint = Endpoint(
@@ -100,11 +103,13 @@ class AsgiApp:
         """Serve one request, of whichever HTTP server, whose headers are within bounds."""
         try:
             reject = self._let_in(incoming)
+            if reject is None and self._auth is not None:
+                reject = await self._authorize(self._auth, incoming)
             if reject is None:
                 if incoming.place is None:
                     reject = await self._at_endpoint(incoming)
                 else:
-                    reject = await self._at_sse(incoming)
+                    reject = await self._elsewhere(incoming)
             if reject is not None:
                 await incoming.refuse(reject)
         except (ClientGone, OSError) as error:
@@ -139,6 +144,16 @@ class AsgiApp:
             logger.exception("who sends a request cannot be told, so it is refused")
             return Reject(403, InvalidRequest("Forbidden: it cannot be told who sends the request"))
 
+    async def _authorize(self, auth: Bearer, incoming: Incoming) -> Reject | None:
+        """See what the token of a request says, or give its refusal; what tells of tokens needs none (AUTH-1)."""
+        if incoming.place in self._documents:
+            return None
+        found = await auth.admit(incoming.headers, incoming.scope.get("query_string", b""))
+        if isinstance(found, Reject):
+            return found
+        incoming.access, incoming.principal = found, found.subject
+        return _stopped() if self._closed else None
+
     def _place(self, incoming: Incoming) -> str | None:
         """Which of the app's paths a request is for. At its root, a mounted app has its endpoint."""
         path, root, here = incoming.path, incoming.root, self.settings.path
@@ -149,7 +164,7 @@ class AsgiApp:
         path = path.rstrip("/") or "/"
         if path == here:
             return here
-        return path if path in self.settings.sse_paths else None
+        return path if path in self.settings.sse_paths or path in self._documents else None
 
     async def _at_endpoint(self, incoming: Incoming) -> Reject | None:
         """Serve a request to the one endpoint of the newer transports."""
@@ -170,17 +185,21 @@ class AsgiApp:
                     return read
                 body = read
             message = parse(body, batch=True)
+            if self._auth is not None and incoming.access is not None:
+                reject = self._auth.covers(incoming.access, message)
+                if reject is not None:
+                    return reject
         session = live = None
         if SESSION_ID_KEY in headers.found:
             session = hosting.sessions.find(headers.text(SESSION_ID_KEY), principal)
             live = None if session is None else session.row
         if self._endpoint.modern and not self._tools.knows(message, principal):
-            await self._tools.learn(message, principal, hosting.shared)
+            await self._tools.learn(message, principal, hosting.shared, incoming.access)
         verdict = classify(self._endpoint, verb, headers, message, live)
         if (
             isinstance(verdict, Reject)
             and verdict.error.code == HEADER_MISMATCH
-            and await self._tools.learn_again(message, principal, hosting.shared)
+            and await self._tools.learn_again(message, principal, hosting.shared, incoming.access)
         ):
             verdict = classify(self._endpoint, verb, headers, message, live)
         if hosting is not self._hosting or hosting.shared.error is not None:
@@ -191,8 +210,13 @@ class AsgiApp:
             return verdict
         return await hosting.carry_out(verdict, session, incoming)
 
-    async def _at_sse(self, incoming: Incoming) -> Reject | None:
-        """Serve a request to one of the two endpoints of the oldest transport."""
+    async def _elsewhere(self, incoming: Incoming) -> Reject | None:
+        """Serve a request to one of the two endpoints of the oldest transport, or for the metadata."""
+        if self._auth is not None and incoming.place in self._documents:
+            answer = self._auth.document(incoming.verb)
+            if not incoming.reply(*answer):
+                await incoming.answer(*answer)
+            return None
         hosting = self.hosting
         if incoming.place == self.settings.sse_paths[0]:
             return await hosting.open_sse(incoming)

@@ -32,6 +32,7 @@ RESPONSE_HEADERS: Final = (names.SESSION_ID, names.VERSION, "WWW-Authenticate")
 MAX_AGE: Final = 600
 """Seconds that a browser need not ask again."""
 _PARAM: Final = PREFIX.lower().encode()
+_ALLOWED: Final = b"access-control-allow-origin"
 _REQUESTED: Final = b"access-control-request-headers"
 
 
@@ -57,7 +58,7 @@ class cors:  # noqa: N801 - called like a function
         if allowed and origin is not None:
             value = b"*" if self._any else origin.encode("latin-1")
             exposed = ", ".join(RESPONSE_HEADERS).encode()
-            extra += [(b"access-control-allow-origin", value), (b"access-control-expose-headers", exposed)]
+            extra += [(_ALLOWED, value), (b"access-control-expose-headers", exposed)]
         if scope["method"] == "OPTIONS" and allowed and b"access-control-request-method" in headers:
             await send(
                 {"type": "http.response.start", "status": 204, "headers": [*extra, *self._preflight(headers)]}
@@ -67,7 +68,10 @@ class cors:  # noqa: N801 - called like a function
 
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *extra]
+                own = message.get("headers", ())
+                if allowed:  # what is open to everybody says so itself, and no page takes two such headers
+                    own = (pair for pair in own if pair[0] != _ALLOWED)
+                message["headers"] = [*own, *extra]
             await send(message)
 
         await self._app(scope, receive, sent)

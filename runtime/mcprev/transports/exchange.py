@@ -68,7 +68,7 @@ class Exchange:
 
     __slots__ = (
         "_busy", "_close", "_drained", "_finisher", "_head_sent", "_incoming", "_last", "_out", "_size", "_stalled",
-        "_wake", "_watched", "_writer", "answers", "batch", "began", "cancelled", "ended", "headers", "inbound",
+        "_wake", "_watched", "_writer", "access", "answers", "batch", "began", "cancelled", "ended", "headers", "inbound",
         "inline", "owner", "prefers_stream", "principal", "started", "status", "streams", "tape", "task", "waiting",
     )  # fmt: skip
 
@@ -87,6 +87,7 @@ class Exchange:
         self.began = began
         self.principal = incoming.principal
         """Who asks, as the server's authentication has it."""
+        self.access = incoming.access
         self.streams = accept.sse and not (json_response is True and accept.json)
         """Whether messages can be sent ahead of the answer."""
         self.prefers_stream = self.streams and (json_response is False or not accept.json)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from mcprev.errors import InternalError, InvalidRequest
@@ -24,14 +25,16 @@ from mcprev.protocol.http_verdicts import (
     wants_answer,
 )
 from mcprev.protocol.sides import ServerSide
+from mcprev.protocol.subscriptions import LISTEN
 from mcprev.transports.asgi_connection import StatelessConnection, from_here
 from mcprev.transports.exchange import Exchange, Owner
 from mcprev.transports.http_incoming import Incoming
 from mcprev.transports.http_options import Settings
+from mcprev.transports.leases import Lease
 from mcprev.transports.sessions import Session, Sessions
 from mcprev.transports.sse_legacy import SseConnection, SseEndpoints
 from mcprev.transports.upkeep import Upkeep
-from mcprev.wire.jsonrpc import Batch, Message, Request
+from mcprev.wire.jsonrpc import Batch, Message, Request, parse
 from mcprev.wire.media import Accept, accepted
 
 if TYPE_CHECKING:
@@ -82,11 +85,16 @@ class Hosting:
             message = verdict.message
             if isinstance(message, Request):
                 exchange = self._exchange(self.shared, incoming, verdict.accept)
+                lease = None
+                if incoming.access is not None and message.method == LISTEN:
+                    lease = self._lease(incoming, lambda: self.shared.end_listening(exchange))
                 self.upkeep.begin(exchange)
                 try:
                     await self.shared.serve(message, exchange)
                 finally:
                     self.upkeep.end(exchange)
+                    if lease is not None:
+                        lease.cancel()
             else:
                 self.shared.receive(message)
                 await incoming.accept()
@@ -117,13 +125,20 @@ class Hosting:
             json_response=self._settings.json_response,
         )
 
-    async def _stay(self, exchange: Exchange) -> None:
+    async def _stay(self, exchange: Exchange, lease: Lease | None) -> None:
         """Keep a stream open until its end."""
         self.upkeep.begin(exchange)
         try:
             await exchange.finish()
         finally:
             self.upkeep.end(exchange)
+            if lease is not None:
+                lease.cancel()
+
+    def _lease(self, incoming: Incoming, end: Callable[[], object]) -> Lease | None:
+        """See to it that a stream ends when the token expires that it was opened with."""
+        access, auth = incoming.access, self._settings.auth
+        return None if access is None or auth is None else Lease(access, auth.clock, end)
 
     # -- sessions ------------------------------------------------------------------------------------------
 
@@ -203,7 +218,7 @@ class Hosting:
             )
         session.enter(exchange)
         try:
-            await self._stay(exchange)
+            await self._stay(exchange, self._lease(incoming, exchange.give_way))
         finally:
             session.left(exchange)
         return None
@@ -217,12 +232,20 @@ class Hosting:
             connection = self.sse.connect(incoming.principal)
             exchange = self._exchange(connection, incoming, _STREAM)
             connection.begin(exchange, self.sse.endpoint(connection, incoming.root))
-            await self._stay(exchange)
+            lease = connection.lease = self._lease(incoming, exchange.give_way)
+            await self._stay(exchange, lease)
         return reject
 
     async def take_sse(self, connection: SseConnection, body: bytes, incoming: Incoming) -> Reject | None:
         """A client posts a message."""
-        reject = connection.take(body)
+        access, auth = incoming.access, self._settings.auth
+        reject = None
+        if access is not None and auth is not None:
+            reject = auth.covers(access, parse(body, batch=True))
+            if connection.lease is not None:
+                connection.lease.renew(access)
+        if reject is None:
+            reject = connection.take(body, access)
         if reject is None:
             await incoming.accept()
         return reject

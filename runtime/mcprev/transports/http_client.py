@@ -5,7 +5,7 @@ What is spoken there is found out by `protocol.plan`; what was found is remember
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from typing_extensions import override
 
@@ -16,6 +16,7 @@ from mcprev.protocol.sides import ClientSide
 from mcprev.reopening import Restarts
 from mcprev.revisions import HttpShape
 from mcprev.transports.http_connection import HttpConnection
+from mcprev.transports.http_posting import PostingConnection
 from mcprev.transports.http_requests import HeaderSource, Requests
 from mcprev.transports.urls import check_server_url
 from mcprev.wire.jsonrpc import MAX_LINE
@@ -23,6 +24,10 @@ from mcprev.wire.jsonrpc import MAX_LINE
 if TYPE_CHECKING:
     import aiohttp
 
+    from mcprev.auth.gate import Gate
+    from mcprev.auth.grants import Authorization
+
+T = TypeVar("T", bound=PostingConnection)
 VERDICTS: Final = Verdicts()
 """What the servers that this process has talked to were found to be."""
 CONNECT: Final = 10.0
@@ -43,6 +48,7 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
         *,
         headers: HeaderSource | None = None,
         session: aiohttp.ClientSession | None = None,
+        auth: Authorization | None = None,
         connect_timeout: float = CONNECT,
         max_message: int = MAX_LINE,
     ) -> None:
@@ -51,12 +57,18 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
         `headers` go with every request, to this server only: a mapping, or an async function that gives one each
         time, such as a token that is renewed. `session` is an `aiohttp.ClientSession` to send with, for proxies,
         certificates or cookies of your own; it is not closed, and its limit of connections has to be above the
-        number of calls at a time. `max_message` is the most bytes a message of the server's may have. Raises
+        number of calls at a time. `auth` is how to be let in where the server wants that, such as `mcprev.OAuth()`.
+        `max_message` is the most bytes a message of the server's may have. Raises
         `ValueError` for what is no URL of a server.
         """
         self.url = check_server_url(url)
         self._headers: HeaderSource = {} if headers is None else headers
         self._session = session
+        self._gate: Gate | None = None
+        if auth is not None:
+            from mcprev.auth.gate import gate_to
+
+            self._gate = gate_to(self.url, auth, session)
         self._connect_timeout = connect_timeout
         self._max_message = max_message
 
@@ -70,15 +82,23 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
             max_message=self._max_message,
         )
         if shape is not HttpShape.SSE:
-            return HttpConnection(side, desk, requests)
+            return self._admitted(HttpConnection(side, desk, requests))
         from mcprev.transports.sse_legacy_client import SseConnection
 
-        connection = SseConnection(side, desk, requests)
+        connection = self._admitted(SseConnection(side, desk, requests))
         try:
             await connection.open(self._connect_timeout)
         except BaseException:
             await connection.aclose()
             raise
+        return connection
+
+    def _admitted(self, connection: T) -> T:
+        """The same connection, which can be let in."""
+        if self._gate is not None:
+            from mcprev.auth.login import Login
+
+            connection.requests.login = Login(self._gate, connection.client_side, connection.clocks.held)
         return connection
 
     @property

@@ -18,6 +18,7 @@ from mcprev.driver import Desk
 from mcprev.errors import (
     HEADER_MISMATCH,
     METHOD_NOT_FOUND,
+    AuthError,
     ConnectionLost,
     Json,
     McpError,
@@ -264,6 +265,10 @@ class HttpConnection(PostingConnection):
                     await follow(self.requests, response, cursor, self._take_and_go_on)
                 elif not await self._reopens(response, cursor, opened=opened):
                     return
+            except AuthError as error:
+                # Whoever did not log in is not asked to again and again.
+                self.logger.warning("the server's own stream is not opened: %s", error)
+                return
             except McpError as error:
                 self.logger.debug("the server's stream broke: %s", error)
             finally:
@@ -314,6 +319,8 @@ class HttpConnection(PostingConnection):
         if self._listing is None or self._listing.done():
             self._listing = self._run_aside(self._list_all())
         await asyncio.wait({self._listing})
+        if not self._listing.cancelled():
+            self._listing.result()
 
     async def _list_all(self) -> None:
         params: dict[str, Any] = {}
@@ -329,6 +336,8 @@ class HttpConnection(PostingConnection):
         except RpcError as error:
             self._tools.complete = True
             self.logger.debug("the tools are not listed: %s", error)
+        except AuthError:
+            raise
         except McpError as error:
             self.logger.debug("the tools could not be listed: %s", error)
 
@@ -347,7 +356,7 @@ class HttpConnection(PostingConnection):
     # -- the rest ------------------------------------------------------------------------------------------
 
     @override
-    async def _tell(self, message: bytes) -> None:
+    async def _tell(self, message: bytes, *, shy: bool = False) -> None:
         row, headers = self._row, Pairs()
         if row is not None and row.routing_headers:
             said = jsonrpc.parse(message, batch=False)
@@ -355,7 +364,7 @@ class HttpConnection(PostingConnection):
                 headers = request_headers(row, said.method, said.params)
         elif row is not None:
             headers = request_headers(row)
-        response = await self.requests.post(message, self._session(headers))
+        response = await self.requests.post(message, self._session(headers), shy=shy)
         try:
             if not 200 <= response.status < 300:
                 raise await self._refusal(response)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from typing_extensions import override
 
@@ -16,6 +16,9 @@ from mcprev.protocol.http_verdicts import Reject
 from mcprev.transports.cors import Receive, Scope, Send
 from mcprev.transports.security import Bodies, read_body
 from mcprev.wire.headers import Headers
+
+if TYPE_CHECKING:
+    from mcprev.auth.access import Access
 
 Fields: TypeAlias = Sequence[tuple[bytes, bytes]]
 """Headers of an answer, names in lower case."""
@@ -28,7 +31,7 @@ class Incoming:
     What is written to a client that is gone is lost without a word.
     """
 
-    __slots__ = ("address", "headers", "path", "place", "principal", "root", "task", "verb")
+    __slots__ = ("access", "address", "headers", "path", "place", "principal", "root", "task", "verb")
 
     def __init__(self, verb: str, path: str, root: str, address: str | None, headers: Headers) -> None:
         self.verb = verb
@@ -41,6 +44,8 @@ class Incoming:
         self.headers = headers
         self.principal: str | None = None
         """Who asks, as the server's authentication has it."""
+        self.access: Access | None = None
+        """What its token says, where the server wants one."""
         self.place: str | None = None
         """The path of the oldest transport that it is for; None for the endpoint of the newer ones."""
         self.task: asyncio.Task[object] | None = None

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
-from typing import Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from mcprev.transports.events import EventStore, MemoryEvents
 from mcprev.transports.security import MAX_BODIES, MAX_BODY, MAX_HEADERS
+
+if TYPE_CHECKING:
+    from mcprev.auth.bearer import Bearer
 
 PATH: Final = "/mcp"
 SSE_PATHS: Final = ("/sse", "/messages")
@@ -42,6 +45,9 @@ class HttpOptions(TypedDict, total=False):
     principal: Callable[[Mapping[str, Any]], str | None] | None
     """Who sends a request, found in its ASGI scope. Sessions belong to who opened them. Where this raises, the request
     is refused with 403."""
+    auth: Bearer | None
+    """How the tokens of requests are checked, none of which is served without one. What it says of itself is found
+    below `/.well-known`, where the app is not mounted in another; see `mcprev.Bearer`. Excludes `principal`."""
     origins: Sequence[str]
     """Origins of pages that may ask, beside those of this machine; `*` for all."""
     hosts: Sequence[str] | None
@@ -80,6 +86,7 @@ class Settings:
     events: EventStore | None = field(default_factory=MemoryEvents)
     sse: bool | tuple[str, str] = False
     principal: Callable[[Mapping[str, Any]], str | None] | None = None
+    auth: Bearer | None = None
     origins: Sequence[str] = ()
     hosts: Sequence[str] | None = None
     idle: float = 30 * 60.0
@@ -102,6 +109,8 @@ class Settings:
             raise ValueError(
                 "`principal` cannot be awaited: what takes time belongs into a middleware before it"
             )
+        if self.principal is not None and self.auth is not None:
+            raise ValueError("`principal` and `auth` exclude each other: a token says whose it is")
         if len({self.path, *self.sse_paths}) != 1 + len(self.sse_paths):
             raise ValueError(
                 f"every endpoint needs a path of its own: {self.path}, {', '.join(self.sse_paths)}"

@@ -19,14 +19,16 @@ from mcprev.errors import ConnectionLost, McpError
 from mcprev.protocol.correlate import Call
 from mcprev.protocol.link import Channel, Dropped, Failed, Inbound, Opened
 from mcprev.protocol.sides import ClientSide
+from mcprev.transports.clocks import Clocks
 from mcprev.transports.http_requests import Requests
 from mcprev.wire import jsonrpc
-from mcprev.wire.jsonrpc import Batch
+from mcprev.wire.jsonrpc import Batch, Notification
 
 ASIDE: Final = 30.0
 """Seconds that a server gets to take what it does not answer."""
 GRACE: Final = 5.0
 """Seconds that the stream of a call may go on that was cancelled by a message; a server ends it by itself (AMB-10)."""
+CANCELLED: Final = "notifications/cancelled"
 logger: Final = logging.getLogger("mcprev.client")
 
 
@@ -38,6 +40,7 @@ class PostingConnection(Connection):
         side.link.streams = True
         self.client_side = side
         self.requests = requests
+        self.clocks = Clocks(side.link.calls, self._arm)
         self._sendable = True
         self._exchanges: dict[Call, asyncio.Task[None]] = {}
         """What runs for each call that is open."""
@@ -54,8 +57,8 @@ class PostingConnection(Connection):
         """Send a call and see to it that it is answered. Raises `McpError` for what fails it."""
         raise NotImplementedError
 
-    async def _tell(self, message: bytes) -> None:
-        """Send what has no answer. Raises `McpError`."""
+    async def _tell(self, message: bytes, *, shy: bool = False) -> None:
+        """Send what has no answer; nobody has to log in for what is `shy`. Raises `McpError`."""
         raise NotImplementedError
 
     async def _farewell(self) -> None:
@@ -96,6 +99,7 @@ class PostingConnection(Connection):
         for channel, message in sends:
             if isinstance(channel, Call):
                 if channel in calls:
+                    self.clocks.stop(channel)
                     self._exchanges[channel] = self._loop.create_task(self._run_exchange(channel, message))
             else:
                 self._send_aside(channel, message)
@@ -143,10 +147,10 @@ class PostingConnection(Connection):
 
     async def _deliver(self, message: bytes, before: asyncio.Task[None] | None) -> None:
         try:
-            async with asyncio.timeout(ASIDE):
+            async with self.clocks.bound(ASIDE):
                 if before is not None:
                     await asyncio.wait({before})
-                await self._tell(message)
+                await self._tell(message, shy=self.requests.login is not None and _is_notice(message))
         except (McpError, TimeoutError) as error:
             self.logger.warning("the server did not take %.100r: %s", message, error)
 
@@ -167,7 +171,9 @@ class PostingConnection(Connection):
         task = self._exchanges.get(event.call)
         if task is None:
             return
-        if self.client_side.agreed and not self.client_side.row.disconnect_cancels:
+        login = self.requests.login
+        left = login is not None and task in login.waiting  # the server has not taken it in
+        if self.client_side.agreed and not self.client_side.row.disconnect_cancels and not left:
             self._loop.call_later(GRACE, task.cancel)
         else:
             task.cancel()
@@ -191,3 +197,9 @@ class PostingConnection(Connection):
             await asyncio.wait(set(self._asides), timeout=CLOSE)
         await self._farewell()
         await self.requests.close()
+
+
+def _is_notice(message: bytes) -> bool:
+    """Whether a message gives up a call, which is worth no login of its own."""
+    said = jsonrpc.parse(message, batch=False)
+    return isinstance(said, Notification) and said.method == CANCELLED

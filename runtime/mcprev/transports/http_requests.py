@@ -1,4 +1,4 @@
-"""Single HTTP requests of a client, over aiohttp (HTTP-4, HTTP-31, ERR-7, SEC-1, SEC-6).
+"""Single HTTP requests of a client, over aiohttp (AUTH-2, HTTP-4, HTTP-31, ERR-7, SEC-1, SEC-6).
 
 What goes wrong is told in the errors of this package: whether bytes left decides what a caller may do. Redirects
 are followed as far as `urls` allows, for headers of the caller's may be secrets. Answers have a limit. Headers are
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import mcprev
 from mcprev.errors import (
@@ -32,6 +32,10 @@ try:
 except ImportError as error:
     raise MissingExtra("speaking HTTP", "aiohttp", "http") from error
 
+if TYPE_CHECKING:
+    from mcprev.auth.gate import Held
+    from mcprev.auth.login import Login
+
 HeaderSource: TypeAlias = Mapping[str, str] | Callable[[], Awaitable[Mapping[str, str]]]
 """Headers for every request: the same ones always, or what a function gives for each."""
 ACCEPT: Final = f"{media.JSON}, {media.SSE}"
@@ -44,6 +48,8 @@ KEEP_ALIVE: Final = 4.0
 SMALL: Final = 1024 * 1024
 """A larger body is handed over as a file, which is sent piece by piece."""
 _PERMANENT: Final = 308
+_UNAUTHORIZED: Final = 401
+_NO_LOGIN: Final = "the server wants to know who asks: give `http` the `auth`, such as `mcprev.OAuth()`"
 _FAILURES: Final = (aiohttp.ClientError, OSError, ValueError)
 """What aiohttp raises; the last of a header or a body that HTTP cannot carry."""
 
@@ -73,31 +79,51 @@ class Requests:
         self._source = headers
         self._fixed = None if callable(headers) else CIMultiDict(headers)
         self._timeout = aiohttp.ClientTimeout(total=None, connect=connect_timeout)
+        self.login: Login | None = None
+        """The way to be let in, where the user has named one (AUTH-2)."""
 
-    async def post(self, message: bytes, headers: Pairs, url: str | None = None) -> aiohttp.ClientResponse:
-        """Send a message. Raises `ConnectionLost`, and `RemoteProtocolError` for a redirect that is not followed."""
-        return await self._follow(
-            "POST", url, [("Accept", ACCEPT), ("Content-Type", media.JSON), *headers], message
+    async def post(
+        self, message: bytes, headers: Pairs, url: str | None = None, *, shy: bool = False
+    ) -> aiohttp.ClientResponse:
+        """Send a message. Nobody has to log in for one that is `shy`. Raises `ConnectionLost`, and `RemoteProtocolError` for a redirect that is not followed."""
+        return await self._admitted(
+            "POST", url, [("Accept", ACCEPT), ("Content-Type", media.JSON), *headers], message, shy=shy
         )
 
     async def get(self, headers: Pairs, url: str | None = None) -> aiohttp.ClientResponse:
         """Ask for a stream of events."""
-        return await self._follow(
+        return await self._admitted(
             "GET", url, [("Accept", media.SSE), ("Cache-Control", "no-store"), *headers], None
         )
 
     async def delete(self, headers: Pairs) -> aiohttp.ClientResponse:
-        """Give up a session."""
-        return await self._follow("DELETE", None, headers, None)
+        """Give up a session, which is not worth a login."""
+        held = None if self.login is None else self.login.held
+        return (await self._follow("DELETE", self.url, headers, None, held))[0]
+
+    async def _admitted(
+        self, verb: str, url: str | None, headers: Pairs, body: bytes | None, *, shy: bool = False
+    ) -> aiohttp.ClientResponse:
+        """The answer to a request, which is sent again when somebody has logged in. Raises `AuthError`."""
+        at, login = self.url if url is None else url, self.login
+        if login is None:
+            return (await self._follow(verb, at, headers, body, None))[0]
+        tries = login.tries()
+        while True:
+            held = await login.token()
+            response, at = await self._follow(verb, at, headers, body, held)
+            if await login.passed(response, held, tries, shy=shy):
+                return response
 
     async def _follow(
-        self, verb: str, url: str | None, headers: Pairs, body: bytes | None
-    ) -> aiohttp.ClientResponse:
-        at = self.url if url is None else url
+        self, verb: str, at: str, headers: Pairs, body: bytes | None, held: Held | None
+    ) -> tuple[aiohttp.ClientResponse, str]:
+        """The answer, and where it came from in the end."""
         for count in range(MAX_REDIRECTS + 1):
-            response = await self._send(verb, at, headers, body)
+            shown = headers if held is None else [*headers, *held.headers(verb, at)]
+            response = await self._send(verb, at, shown, body)
             if response.status not in REDIRECTS:
-                return response
+                return response, at
             response.release()
             target = redirected(at, response.status, response.headers.get("Location"), verb=verb, count=count)
             if response.status == _PERMANENT and at == self.url:
@@ -171,7 +197,8 @@ class Requests:
             found = RpcError.from_wire(message.error)
             found.http_status = response.status
             return found, message
-        return status_error(response, raw), None
+        wanted = response.status == _UNAUTHORIZED and self.login is None and not raw
+        return status_error(response, raw, _NO_LOGIN if wanted else ""), None
 
 
 def status_error(response: aiohttp.ClientResponse, raw: bytes = b"", why: str = "") -> HttpStatusError:

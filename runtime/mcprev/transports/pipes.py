@@ -10,7 +10,7 @@ import asyncio
 import os
 import select
 import stat
-from typing import Final
+from typing import Final, Protocol, cast
 
 from typing_extensions import override
 
@@ -27,7 +27,11 @@ def read_in_pieces(transport: object) -> None:
     its heap ends; that takes longer than everything else that a small message takes.
     """
     if hasattr(transport, "max_size"):
-        transport.max_size = _CHUNK
+        cast("_Sized", transport).max_size = _CHUNK
+
+
+class _Sized(Protocol):
+    max_size: int
 
 
 class PipeTransport(asyncio.Transport):

@@ -23,6 +23,7 @@ from mcprev.revisions import Revision
 from mcprev.transports.asgi_connection import from_here
 from mcprev.transports.exchange import Exchange
 from mcprev.transports.http_incoming import Incoming
+from mcprev.transports.leases import Lease
 from mcprev.transports.security import new_session_id
 from mcprev.wire.headers import Headers
 from mcprev.wire.jsonrpc import Batch, Malformed, Request, parse
@@ -30,6 +31,7 @@ from mcprev.wire.media import accepted, is_json
 from mcprev.wire.sse import encode_endpoint, encode_message
 
 if TYPE_CHECKING:
+    from mcprev.auth.access import Access
     from mcprev.server import Server
 
 SESSION: Final = "sessionId"
@@ -61,6 +63,14 @@ class _Handshakes:
         return self._local.requirements(method)
 
 
+class _Posted:
+    """Where a message came from, with a token of its own."""
+
+    def __init__(self, principal: str | None, access: Access) -> None:
+        self.principal = principal
+        self.access = access
+
+
 class SseConnection(Connection):
     """A session whose messages all go out on one stream."""
 
@@ -79,6 +89,8 @@ class SseConnection(Connection):
         self.id = new_session_id()
         self.principal = principal
         """Whose it is; told to handlers as that of every request."""
+        self.lease: Lease | None = None
+        """How long its stream may last, where there are tokens."""
         self._exchange: Exchange | None = None
 
     def begin(self, exchange: Exchange, endpoint: str) -> None:
@@ -88,7 +100,7 @@ class SseConnection(Connection):
         exchange.started = True
         exchange.write(encode_endpoint(endpoint))
 
-    def take(self, body: bytes) -> Reject | None:
+    def take(self, body: bytes, access: Access | None = None) -> Reject | None:
         """Take what was posted; what is no message is refused (SSE-4), as is what comes after the end."""
         if self.error is not None:
             return _refuse(404, "there is no such session")
@@ -98,7 +110,7 @@ class SseConnection(Connection):
             return Reject(400, RpcError(message.message, code=message.code), message.id, null_id=null_id)
         for member in message.messages if isinstance(message, Batch) else (message,):
             if isinstance(member, Request):
-                from_here(member, self)
+                from_here(member, self if access is None else _Posted(self.principal, access))
         self.side.receive(message, self._loop.time())
         self.pump()
         return None

@@ -41,14 +41,16 @@ class SseConnection(PostingConnection):
     async def open(self, seconds: float) -> None:
         """Open the stream and learn where to post to. Raises `TransportError` or `RemoteProtocolError`."""
         self._run_aside(self._read())
-        done, _ = await asyncio.wait({self._endpoint}, timeout=seconds)
-        if not done:
+        try:
+            async with self.clocks.bound(seconds):
+                await asyncio.wait({self._endpoint})
+        except TimeoutError:
             self._endpoint.cancel()
             raise ConnectionLost(
                 f"the server did not say within {seconds:g} s where to post to",
                 in_flight=False,
                 retry_safe=True,
-            )
+            ) from None
         self._endpoint.result()
         self._sendable = True
         self.pump()
@@ -96,8 +98,8 @@ class SseConnection(PostingConnection):
         await self._tell(message)
 
     @override
-    async def _tell(self, message: bytes) -> None:
-        response = await self.requests.post(message, self._headers(), self._endpoint.result())
+    async def _tell(self, message: bytes, *, shy: bool = False) -> None:
+        response = await self.requests.post(message, self._headers(), self._endpoint.result(), shy=shy)
         try:
             if not 200 <= response.status < 300:
                 raise await self._refusal(response)

@@ -28,6 +28,7 @@ from mcprev.wire.jsonrpc import Request
 from mcprev.wire.param_headers import ParamHeader, find_annotations
 
 if TYPE_CHECKING:
+    from mcprev.auth.access import Access
     from mcprev.server import Server
 
 AGAIN: Final = 5.0
@@ -82,29 +83,35 @@ class ToolHeaders:
         self._current = found
         return True
 
-    async def learn(self, call: object, principal: str | None, connection: Connection) -> None:
+    async def learn(
+        self, call: object, principal: str | None, connection: Connection, access: Access | None = None
+    ) -> None:
         """Know the tool of a call. Nothing may be awaited between the end of this and the use of `of`."""
         if not self.knows(call, principal) and self._key is not None and isinstance(call, Request):
-            self._current = await self._ask(call, self._key, connection)
+            self._current = await self._ask(call, _Origin(principal, access), self._key, connection)
 
-    async def learn_again(self, call: object, principal: str | None, connection: Connection) -> bool:
+    async def learn_again(
+        self, call: object, principal: str | None, connection: Connection, access: Access | None = None
+    ) -> bool:
         """A call does not fit what is known: ask once more, and say whether something else is known now."""
         now = connection.now()
         if not isinstance(call, Request) or not self._current or now - self._asked < AGAIN:
             return False
         before, self._asked = self._current, now
         self._table.forget()
-        await self.learn(call, principal, connection)
+        await self.learn(call, principal, connection, access)
         return self._current != before
 
-    async def _ask(self, call: Request, key: _Key, connection: Connection) -> Sequence[ParamHeader]:
+    async def _ask(
+        self, call: Request, origin: _Origin, key: _Key, connection: Connection
+    ) -> Sequence[ParamHeader]:
         params = cast("dict[str, Json]", call.params)
         meta = params["_meta"]
         if misshapen(meta) is not None:
             return ()  # the engine refuses it before anybody looks at its headers (AMB-6)
         row = self._rows[key[1]]
         asker = _Asker(Link(), self._server.identity)
-        request = Request(call.id, call.method, params, _Origin(key[0]))
+        request = Request(call.id, call.method, params, origin)
         context = Context(self._server, connection, Inbound(asker, row, request, None, {}), meta)
         try:
             tool = await self._table.find(context, params, None)
@@ -139,5 +146,6 @@ class _Asker(Peer):
 class _Origin:
     """Stands for the HTTP request, of which only who sent it is known."""
 
-    def __init__(self, principal: str | None) -> None:
+    def __init__(self, principal: str | None, access: Access | None) -> None:
         self.principal = principal
+        self.access = access

@@ -93,6 +93,16 @@ def check_fetch(url: str, *, private: bool = False) -> str:
     return url
 
 
+def fetch_redirected(url: str, location: str | None, *, count: int) -> str:
+    """Where what is fetched is said to be, `count` redirects in: to be checked as any URL. Raises `RemoteProtocolError`."""
+    if count >= MAX_REDIRECTS:
+        raise RemoteProtocolError(f"more than {MAX_REDIRECTS} redirects in a row, the last of {_shown(url)}")
+    found = None if not location else _joined(url, location)
+    if found is None:
+        raise RemoteProtocolError("a redirect that names no URL", raw=_shown(location or ""))
+    return found
+
+
 def is_public(address: str) -> bool:
     """Whether an IP address, brackets or not, is one of the public internet; what is none is not (SEC-1)."""
     found = _address(address)

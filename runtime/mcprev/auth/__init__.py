@@ -1,0 +1,1 @@
+"""Authorization over HTTP: what a server asks of its clients, and how a client gets it."""

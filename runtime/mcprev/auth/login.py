@@ -1,0 +1,104 @@
+"""One connection's way through a gate: which revisions count, what a refusal is, and what stands still (AUTH-2, AUTH-17).
+
+A refusal that is about tokens is a 401, or a 403 whose challenge says that the token does not reach far enough. Others
+are answers like any other. Only the server is shown the token, in a header: requests of a client stay with its origin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from mcprev.auth.discovery import Challenge, challenge_of, parse_challenges
+from mcprev.auth.gate import Gate, Held, Refusal, Tries
+from mcprev.auth.tokens import USE_NONCE
+from mcprev.protocol.sides import ClientSide
+from mcprev.revisions import Revision
+
+if TYPE_CHECKING:
+    import aiohttp
+
+NONCES: Final = 2
+"""How many times one request may be sent again for another nonce."""
+_NONCE: Final = "DPoP-Nonce"
+_UNAUTHORIZED: Final = 401
+_FORBIDDEN: Final = 403
+_MORE: Final = "insufficient_scope"
+
+
+class Login:
+    """What the requests of one connection need of a gate."""
+
+    def __init__(
+        self, gate: Gate, side: ClientSide, hold: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        """`hold` keeps the clocks of the connection from running while somebody logs in."""
+        self._gate = gate
+        self._side = side
+        self._hold = hold
+        self.waiting: set[asyncio.Task[Any] | None] = set()
+        """Whoever waits for somebody to log in; their requests have been taken in by nobody."""
+
+    async def token(self) -> Held | None:
+        """What to send with the next request."""
+        if self._gate.expiring:
+            with self._wait():
+                await self._gate.refresh()
+        return self._gate.held
+
+    def tries(self) -> Tries:
+        """What a request that is new has led to."""
+        return Tries()
+
+    @property
+    def held(self) -> Held | None:
+        """The same, as it is: for what is not worth a wait."""
+        return self._gate.held
+
+    async def passed(
+        self, response: aiohttp.ClientResponse, used: Held | None, tries: Tries, *, shy: bool
+    ) -> bool:
+        """Whether an answer is one; otherwise the request can be sent again. Raises `AuthError`."""
+        status = response.status
+        if used is not None and status != _UNAUTHORIZED:
+            used.proved = True
+        wants = response.headers.getall("WWW-Authenticate", ())
+        if used is not None and used.prover is not None and (nonce := response.headers.get(_NONCE)):
+            used.prover.learn(str(response.url), nonce)
+            if status == _UNAUTHORIZED and any(said.error == USE_NONCE for said in parse_challenges(wants)):
+                tries.nonces += 1
+                if tries.nonces <= NONCES:
+                    response.release()
+                    return False
+        if status not in (_UNAUTHORIZED, _FORBIDDEN):
+            return True
+        challenge = challenge_of(wants)
+        more = status == _FORBIDDEN
+        rows = self._rows()
+        if not rows or (more and (challenge is None or challenge.error != _MORE)):
+            return True
+        response.release()
+        with self._wait():
+            await self._gate.renew(Refusal(rows, challenge or Challenge(), used, more, shy), tries)
+        return False
+
+    @contextmanager
+    def _wait(self) -> Generator[None, None, None]:
+        task = asyncio.current_task()
+        self.waiting.add(task)
+        try:
+            with self._hold():
+                yield
+        finally:
+            self.waiting.discard(task)
+
+    def _rows(self) -> list[Revision]:
+        """The revisions in whose way authorization may be had: what is spoken first, else the newest."""
+        side = self._side
+        rows = [row for row in reversed(side.local.rows) if row.auth is not None]
+        if side.agreed and side.row.auth is not None and side.row.auth.resource_metadata:
+            return [side.row, *(row for row in rows if row is not side.row)]
+        # What has no metadata of its own may have been let in by that of a later one.
+        return rows

@@ -1,0 +1,167 @@
+"""What is asked of token endpoints, and how a client proves there who it is (AUTH-9, AUTH-18; RFC 7523, RFC 8693)."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from mcprev.auth.discovery import BASIC, POST, Place, read_object, shown, text
+from mcprev.auth.steps import NO_MEANS, Ask, Flow, Means, Prover, ask, said_by
+from mcprev.auth.store import Registration
+from mcprev.errors import Json, TokenRejected
+
+FORM: Final = "application/x-www-form-urlencoded"
+PRIVATE_KEY: Final = "private_key_jwt"
+ASSERTION: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
+ID_TOKEN: Final = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105 - a name and no secret
+ID_JAG: Final = "urn:ietf:params:oauth:token-type:id-jag"
+PROOF: Final = "DPoP"
+"""The header of a proof, and the scheme of a token that is bound to a key."""
+USE_NONCE: Final = "use_dpop_nonce"
+_LONG: Final = 1e12
+"""More seconds than anything lasts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """What a token endpoint gave."""
+
+    access_token: str = field(repr=False)
+    refresh_token: str | None = field(default=None, repr=False)
+    expires_in: float | None = None
+    """In seconds."""
+
+
+def refresh(place: Place, client: Registration, token: str, *, means: Means = NO_MEANS) -> Flow[Granted]:
+    """Get another token with a refresh token (AUTH-18).
+
+    Raises `TokenRejected`; without a code in it, the refresh token may still be good.
+    """
+    form = {"grant_type": "refresh_token", "refresh_token": token}
+    return (yield from redeem(place, client, form, means=means))
+
+
+def client_credentials(
+    place: Place, client: Registration, scopes: Sequence[str] | None, *, means: Means = NO_MEANS
+) -> Flow[Granted]:
+    """Get a token in this client's own name."""
+    form = {"grant_type": "client_credentials", **_scope(scopes)}
+    return (yield from redeem(place, client, form, means=means))
+
+
+def assert_identity(
+    place: Place,
+    client: Registration,
+    assertion: str,
+    scopes: Sequence[str] | None,
+    *,
+    means: Means = NO_MEANS,
+) -> Flow[Granted]:
+    """Get a token for a JWT of somebody whom the authorization server trusts (RFC 7523)."""
+    form = {"grant_type": JWT_BEARER, "assertion": assertion, **_scope(scopes)}
+    return (yield from redeem(place, client, form, means=means))
+
+
+def exchange(
+    place: Place, endpoint: str, client: Registration, id_token: str, scopes: Sequence[str] | None
+) -> Flow[str]:
+    """Have an identity provider vouch for its user at the authorization server: the JWT that says so (RFC 8693)."""
+    form = {
+        "grant_type": EXCHANGE,
+        "requested_token_type": ID_JAG,
+        "audience": place.server.issuer,
+        "resource": place.resource,
+        "subject_token": id_token,
+        "subject_token_type": ID_TOKEN,
+        **_scope(scopes),
+    }
+    found = yield from _post(
+        endpoint, _authenticated(client, form, endpoint, NO_MEANS), "the identity provider"
+    )
+    if found.get("issued_token_type") != ID_JAG:
+        raise TokenRejected("the identity provider gave another kind of token than it was asked for")
+    return _usable(found, "the identity provider")
+
+
+def _scope(scopes: Sequence[str] | None) -> dict[str, str]:
+    return {} if scopes is None else {"scope": " ".join(scopes)}
+
+
+def redeem(place: Place, client: Registration, form: Mapping[str, str], *, means: Means) -> Flow[Granted]:
+    """Ask the token endpoint (AUTH-9). Raises `TokenRejected`, with the code of the error if it said why."""
+    server, wanted = place.server, dict(form)
+    if place.profile.resource_indicator:
+        wanted["resource"] = place.resource
+    sent = _authenticated(client, wanted, server.issuer, means)
+    who = shown(server.issuer)
+    found = yield from _post(server.token_endpoint, sent, who, means.prover)
+    expected = "Bearer" if means.prover is None else "DPoP"
+    kind: object = found.get("token_type", "Bearer")
+    if not isinstance(kind, str) or kind.lower() != expected.lower():
+        raise TokenRejected(f"{who} gave a token of a kind that cannot be used: {shown(str(kind))}")
+    return Granted(_usable(found, who), text(found, "refresh_token"), seconds(found.get("expires_in")))
+
+
+def _authenticated(
+    client: Registration, form: dict[str, str], audience: str, means: Means
+) -> tuple[dict[str, str], str | None]:
+    """The form with what proves who this client is, and the `Authorization` that does."""
+    if client.method == BASIC:
+        pair = f"{quote(client.client_id, safe='')}:{quote(client.client_secret or '', safe='')}"
+        return form, "Basic " + base64.b64encode(pair.encode()).decode()
+    form["client_id"] = client.client_id
+    if client.method == POST:
+        form["client_secret"] = client.client_secret or ""
+    elif client.method == PRIVATE_KEY:
+        assert means.signer is not None
+        form |= {"client_assertion_type": ASSERTION, "client_assertion": means.signer(audience)}
+    return form, None
+
+
+def _post(
+    url: str, sent: tuple[dict[str, str], str | None], who: str, prover: Prover | None = None
+) -> Flow[dict[str, Json]]:
+    form, authorization = sent
+    headers = [("Accept", "application/json"), ("Content-Type", FORM)]
+    if authorization is not None:
+        headers.append(("Authorization", authorization))
+    body = urlencode(form).encode()
+    reply = yield from ask(Ask(url, _proved(headers, url, prover), body))
+    found = read_object(reply.body) or {}
+    if prover is not None and reply.nonce is not None:
+        prover.learn(url, reply.nonce)
+        if found.get("error") == USE_NONCE:
+            reply = yield from ask(Ask(url, _proved(headers, url, prover), body))
+            found = read_object(reply.body) or {}
+    if reply.status != 200 or "error" in found:
+        known = 400 <= reply.status < 500 and reply.status not in (408, 425, 429)
+        error = shown(text(found, "error") or "") if known or reply.status == 200 else ""
+        raise TokenRejected(f"{who} gave no token ({said_by(reply, found)})", error=error)
+    return found
+
+
+def _proved(headers: list[tuple[str, str]], url: str, prover: Prover | None) -> tuple[tuple[str, str], ...]:
+    proof = [] if prover is None else [(PROOF, prover.prove("POST", url))]
+    return (*headers, *proof)
+
+
+def _usable(found: Mapping[str, Json], who: str) -> str:
+    """An access token that can stand in a header."""
+    token = text(found, "access_token")
+    if token is None or not token.isascii() or not token.isprintable() or " " in token:
+        raise TokenRejected(f"{who} answered with no token that can be used")
+    return token
+
+
+def seconds(said: object) -> float | None:
+    """A number of seconds, as servers write them; None for what is none."""
+    if isinstance(said, str) and said.isascii() and said.isdigit() and len(said) < 12:
+        return float(said)
+    if isinstance(said, bool) or not isinstance(said, int | float) or not said >= 0:
+        return None
+    return float(min(said, _LONG))

@@ -1,0 +1,1047 @@
+"""A client that is let in over HTTP: what is sent with each request, and how it comes by that, at every revision."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+from typing import Any
+
+import aiohttp
+import pytest
+
+import mcprev
+from auth.world import CALLBACK, OAUTH, PRM, World, basic, query, world
+from mcprev.revisions import DEFAULT, Revision
+from raw_server import Exchange, text
+from requirements import B, D, E, req
+from running import run, until
+
+
+def connect(world: World, auth: Any = None, **options: Any) -> mcprev.connect:
+    """A client of the revision of the servers, and of older ones where it asks for nothing newer."""
+    target = mcprev.http(world.mcp.url, auth=world.oauth() if auth is None else auth)
+    options.setdefault("revisions", [world.row.name])
+    return mcprev.connect(target, **options)
+
+
+# -- where the token goes ----------------------------------------------------------------------------------
+
+
+@req("AUTH-2", "AUTH-8", "AUTH-12")
+def test_the_token_is_in_a_header_of_every_request_and_nowhere_else(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row, {"tools/call": text("hi")}) as at:
+            async with connect(at) as client:
+                assert client.revision == row.name
+                result = await client.call_tool("any", {})
+                assert result.to_wire()["content"] == text("hi")["content"]
+            protocol = [seen for seen in at.mcp.seen if seen.path.startswith("/mcp")]
+            first, *rest = protocol
+            assert "authorization" not in first.headers
+            assert {seen.headers["authorization"] for seen in rest} == {"Bearer token-1"}
+            assert all(seen.path == "/mcp" for seen in protocol)
+            assert {seen.verb for seen in rest} == ({"POST", "GET", "DELETE"} if row.handshake else {"POST"})
+            assert first.body == rest[0].body, "the same request is sent again"
+            assert at.log == ["register", "authorize", "authorization_code"]
+
+    run(main())
+
+
+@req("AUTH-2", at=B)
+def test_the_stream_and_the_endpoint_of_the_oldest_transport_get_it_too() -> None:
+    async def main() -> None:
+        row = next(row for row in DEFAULT if row.name == B)
+        async with world(row, {"tools/call": text("hi")}, old=True) as at:
+            async with connect(at, revisions=["2024-11-05", B]) as client:
+                await client.call_tool("any", {})
+            entered = [seen for seen in at.mcp.seen if "authorization" in seen.headers]
+            assert {seen.verb for seen in entered} == {"POST", "GET"}
+            assert {seen.headers["authorization"] for seen in entered} == {"Bearer token-1"}
+            assert any(seen.path.startswith("/messages") for seen in entered)
+            assert at.log == ["register", "authorize", "authorization_code"]
+
+    run(main())
+
+
+@req("AUTH-2", at=D)
+def test_the_oldest_transport_can_want_it_for_its_stream_alone() -> None:
+    async def main() -> None:
+        row = next(row for row in DEFAULT if row.name == D)
+        async with world(row, {"tools/call": text("hi")}, old=True) as at:
+            usual = at.admit
+
+            async def admit(exchange: Exchange) -> None:
+                await (
+                    exchange.respond(405)
+                    if exchange.verb == "POST" and exchange.path == "/mcp"
+                    else usual(exchange)
+                )
+
+            at.admit = admit  # type: ignore[method-assign]
+            async with connect(at, revisions=["2024-11-05", D]) as client:
+                await client.call_tool("any", {})
+            assert at.log == ["register", "authorize", "authorization_code"]
+
+    run(main())
+
+
+@req("AUTH-2", at=E)
+def test_neither_tokens_nor_secrets_are_shown(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with world(DEFAULT[-1]) as at:
+            auth = at.oauth(client_id="mine", client_secret="s3cret")
+            at.refreshes = True
+            with caplog.at_level("DEBUG"):
+                async with connect(at, auth) as client:
+                    shown = [repr(auth), repr(client), repr(auth.gates), repr(vars(auth.store))]
+                    at.good.clear()
+                    at.refreshes = False
+                    at.documents[at.issuer + "/token"] = {}
+                    with pytest.raises(mcprev.AuthError) as caught:
+                        await client.raw("tools/list")
+                    shown += [str(caught.value), repr(caught.value)]
+            for secret in ("token-1", "refresh-1", "s3cret", "code-1"):
+                assert not any(secret in line for line in shown)
+                assert secret not in caplog.text
+
+    run(main())
+
+
+# -- discovery ---------------------------------------------------------------------------------------------
+
+
+@req("AUTH-3")
+def test_the_server_is_its_own_authorization_server_with_metadata_or_without(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row) as at, connect(at):
+            assert at.looked == [at.mcp.origin + OAUTH]
+            looked = next(seen for seen in at.mcp.seen if seen.path == OAUTH)
+            assert looked.headers["mcp-protocol-version"] == row.version
+        async with world(row) as at:
+            at.documents.clear()
+            async with connect(at):
+                assert at.pages[0].startswith(f"{at.mcp.origin}/authorize?")
+                assert len(at.registered) == 1
+
+    run(main())
+
+
+@req("AUTH-3", at=B)
+def test_the_old_way_is_tried_where_the_new_one_finds_nothing_and_only_there() -> None:
+    async def main() -> None:
+        row = next(row for row in DEFAULT if row.name == B)
+        async with world(row) as at:
+            async with connect(at, revisions=[row.name for row in DEFAULT]) as client:
+                assert client.revision == B
+            assert at.looked == [at.mcp.origin + path for path in (f"{PRM}/mcp", PRM, OAUTH)]
+            assert "resource" not in query(at.pages[0])
+
+        async def broken(exchange: Exchange) -> None:
+            await exchange.respond(503)
+
+        async with world(row) as at:
+            at.documents[at.mcp.origin + PRM] = broken
+            with pytest.raises(mcprev.DiscoveryFailed, match="HTTP 503") as caught:
+                await connect(at, revisions=[row.name for row in DEFAULT])
+            assert len(caught.value.tried) == 2
+            assert at.log == []
+
+    run(main())
+
+
+@req("AUTH-4", "AUTH-5", "AUTH-6", "AUTH-7", "AUTH-9", "AUTH-11")
+def test_whom_to_ask_is_found_by_the_challenge_and_for_what(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row) as at:
+            place = f"{at.mcp.origin}/somewhere"
+            at.documents[place] = at.documents.pop(at.mcp.origin + PRM + "/mcp")
+            at.challenge["resource_metadata"] = place
+            async with connect(at):
+                page = query(at.pages[0])
+                assert page["resource"] == at.asked[0]["resource"] == at.mcp.url
+                assert len(page["state"]) > 20
+                assert at.looked == [at.auth.origin + OAUTH]
+
+    run(main())
+
+
+@req("AUTH-5", at=(D, E))
+@pytest.mark.parametrize("where", [PRM + "/mcp", PRM])
+def test_it_is_found_at_well_known_places_where_the_challenge_does_not_say(where: str) -> None:
+    async def main(row: Revision) -> None:
+        async with world(row) as at:
+            del at.challenge["resource_metadata"]
+            at.documents[at.mcp.origin + where] = at.documents.pop(at.mcp.origin + PRM + "/mcp")
+            async with connect(at):
+                assert at.looked[-2:] == [at.mcp.origin + where, at.auth.origin + OAUTH]
+
+    for row in DEFAULT:
+        if row.name in (D, E):
+            run(main(row))
+
+
+@req("AUTH-9")
+def test_the_metadata_of_another_server_is_not_followed(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row) as at:
+            at.resource["resource"] = "https://example.com/mcp"
+            with pytest.raises(mcprev.DiscoveryFailed, match=r"example\.com"):
+                await connect(at)
+            assert at.auth.seen == []
+            assert at.log == []
+
+    run(main())
+
+
+@req("AUTH-7", "AUTH-15")
+def test_an_authorization_server_that_says_it_is_another_is_not_used(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row) as at:
+            at.metadata["issuer"] += "/"
+            with pytest.raises(mcprev.IssuerMismatch):
+                await connect(at)
+            assert at.log == []
+        async with world(row) as at:
+            at.back["iss"] = "https://example.com"
+            with pytest.raises(mcprev.IssuerMismatch):
+                await connect(at)
+            assert at.log == ["register", "authorize"]
+
+    run(main())
+
+
+@req("SEC-1")
+def test_a_server_of_the_internet_cannot_send_the_client_into_a_private_network(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row) as at:
+            at.resource["authorization_servers"] = [
+                "http://10.0.0.1",
+                "http://example.com",
+                "ftp://a",
+                "nonsense",
+            ]
+            with pytest.raises(mcprev.DiscoveryFailed) as caught:
+                await connect(at)
+            said = "\n".join(caught.value.tried)
+            assert "is not https" in said
+            assert "no URL" in said
+            assert at.auth.seen == []
+
+    run(main())
+
+
+# -- one login for all -------------------------------------------------------------------------------------
+
+
+@req("AUTH-22", "AUTH-2")
+def test_calls_that_are_refused_together_share_one_login(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row, {"tools/call": text("hi")}) as at, connect(at) as client:
+            at.good.clear()
+            await asyncio.gather(*(client.call_tool("any", {}) for _ in range(20)))
+            assert at.log.count("authorize") == 2
+            assert at.log.count("register") == 1
+
+    run(main())
+
+
+@req("AUTH-22")
+def test_two_clients_of_one_server_share_it_too(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row) as at:
+            auth = at.oauth()
+            async with connect(at, auth), connect(at, auth):
+                assert at.log == ["register", "authorize", "authorization_code"]
+
+    run(main())
+
+
+@req("AUTH-22")
+def test_a_fresh_token_that_is_refused_is_an_error_and_no_loop(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row) as at:
+            at.issue = lambda *_: "of-no-use"  # type: ignore[method-assign]
+            at.challenge["error_description"] = "not \x07 for us"
+            with pytest.raises(mcprev.TokenRejected, match="not   for us") as caught:
+                await connect(at)
+            assert caught.value.error == "invalid_token"
+            assert at.log.count("authorize") == 1
+
+    run(main())
+
+
+@req("AUTH-22")
+def test_what_a_store_keeps_lets_the_next_client_in(row: Revision) -> None:
+    async def main() -> None:
+        store = mcprev.MemoryTokens()
+        async with world(row) as at:
+            at.refreshes = True
+            for _ in range(2):
+                async with connect(at, at.oauth(store=store)):
+                    pass
+            assert at.log == ["register", "authorize", "authorization_code"]
+            at.good.clear()
+            async with connect(at, at.oauth(store=store)):
+                assert at.log[3:] == ["refresh_token"]
+            assert row.auth is not None
+            resource = at.mcp.url
+            key = mcprev.TokenKey(at.issuer, resource, "client-1")
+            kept = await store.tokens(key)
+            assert kept is not None
+            assert kept.access_token in at.good
+            await store.keep_tokens(key, None)
+            await store.keep_registration(at.issuer, None)
+            assert await store.tokens(key) is None
+            assert await store.registration(at.issuer) is None
+
+    run(main())
+
+
+@req("AUTH-18")
+def test_a_token_is_refreshed_before_it_expires_and_the_refresh_token_replaced(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row, {"tools/call": text("hi")}) as at:
+            at.refreshes, at.expires = True, 0
+            usual = at.tokens
+
+            async def once(exchange: Exchange) -> None:
+                await usual(exchange)
+                at.expires = 3600
+
+            at.tokens = once
+            async with connect(at) as client:
+                await client.call_tool("any", {})
+                await client.call_tool("any", {})
+                assert at.log[3:] == ["refresh_token"]
+                assert at.asked[-1]["refresh_token"] == "refresh-1"
+                assert at.asked[-1]["resource"] == at.mcp.url
+                # Nothing was refused on the way.
+                assert [seen.headers.get("authorization") for seen in at.asked_for("tools/call")] == [
+                    "Bearer token-2"
+                ] * 2
+
+    run(main())
+
+
+@req("AUTH-18", "AUTH-17")
+@pytest.mark.parametrize("error", ["invalid_grant", "invalid_client"])
+def test_a_refresh_token_that_is_good_no_more_leads_to_a_login(row: Revision, error: str) -> None:
+    async def main() -> None:
+        async with world(row, {"tools/call": text("hi")}) as at:
+            at.refreshes = True
+            async with connect(at) as client:
+                usual = at.tokens
+
+                async def refuse(exchange: Exchange) -> None:
+                    at.tokens = usual
+                    at.log.append("refused")
+                    await exchange.json({"error": error}, 400)
+
+                at.tokens = refuse
+                at.good.clear()
+                await client.call_tool("any", {})
+                again = ["register"] if error == "invalid_client" else []
+                assert at.log[3:] == ["refused", *again, "authorize", "authorization_code"]
+
+    run(main())
+
+
+@req("AUTH-18")
+def test_a_refresh_token_outlasts_an_authorization_server_that_is_out_of_order(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row, {"tools/call": text("hi")}) as at:
+            at.refreshes = True
+            async with connect(at) as client:
+                usual = at.tokens
+
+                async def broken(exchange: Exchange) -> None:
+                    await exchange.respond(503)
+
+                at.tokens = broken
+                at.good.clear()
+                with pytest.raises(mcprev.TokenRejected, match="HTTP 503"):
+                    await client.call_tool("any", {})
+                at.tokens = usual
+                await client.call_tool("any", {})
+                assert at.log[3:] == ["refresh_token"]
+
+    run(main())
+
+
+@req("AUTH-18")
+def test_a_scope_for_refreshing_is_asked_for_where_there_is_one(row: Revision) -> None:
+    async def main() -> None:
+        for listed in (True, False):
+            async with world(row) as at:
+                at.challenge["scope"] = "read"
+                at.metadata["scopes_supported"] = ["read", *(["offline_access"] if listed else [])]
+                async with connect(at):
+                    assert query(at.pages[0])["scope"] == ("read offline_access" if listed else "read")
+                    assert at.registered[0]["grant_types"] == ["authorization_code", "refresh_token"]
+
+    run(main())
+
+
+# -- scopes ------------------------------------------------------------------------------------------------
+
+
+@req("AUTH-17")
+@pytest.mark.parametrize(
+    ("challenge", "supported", "wanted", "asked"),
+    [
+        ("read", ["read", "write"], None, "read"),
+        (None, ["read", "write"], None, "read write"),
+        (None, None, None, None),
+        ("read", None, ["more"], "more read"),
+        (None, ["read", "write"], ["read"], "read"),
+    ],
+)
+def test_which_scopes_are_asked_for(
+    row: Revision,
+    challenge: str | None,
+    supported: list[str] | None,
+    wanted: list[str] | None,
+    asked: str | None,
+) -> None:
+    async def main() -> None:
+        async with world(row) as at:
+            if challenge is not None:
+                at.challenge["scope"] = challenge
+            if supported is not None:
+                at.resource["scopes_supported"] = supported
+            async with connect(at, at.oauth(scopes=wanted)):
+                assert query(at.pages[0]).get("scope") == asked
+
+    run(main())
+
+
+@req("AUTH-17")
+def test_more_scopes_are_asked_for_when_a_call_needs_them(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row, {"tools/call": text("hi")}) as at:
+            at.challenge["scope"] = "read"
+            at.needs["tools/call"] = "write"
+            assert row.auth is not None
+            async with connect(at) as client:
+                await client.call_tool("any", {})
+                assert query(at.pages[0])["scope"] == "read"
+                assert query(at.pages[1])["scope"] == ("read write" if row.auth.joins_scopes else "write")
+                assert len(at.pages) == 2
+
+    run(main())
+
+
+@req("AUTH-17", "AUTH-22")
+def test_calls_that_need_more_scopes_together_share_one_login(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row, {"tools/call": text("hi")}) as at:
+            at.needs["tools/call"] = "write"
+            async with connect(at) as client:
+                await asyncio.gather(*(client.call_tool("any", {}) for _ in range(20)))
+                assert len(at.pages) == 2
+
+    run(main())
+
+
+@req("AUTH-17")
+def test_scopes_that_are_not_given_are_not_asked_for_again_and_again(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row) as at:
+            at.issue = lambda *_: (at.good.setdefault("poor", set()) and "") or "poor"  # type: ignore[method-assign]
+            at.needs["tools/call"] = "write"
+            async with connect(at) as client:
+                for _ in range(2):
+                    with pytest.raises(mcprev.InsufficientScope) as caught:
+                        await client.call_tool("any", {})
+                    assert caught.value.required == ("write",)
+                    assert caught.value.requested == ("write",)
+                assert len(at.pages) == 2, "at first, and once for the scope"
+                await client.list_tools()  # everything else goes on
+
+    run(main())
+
+
+@req("AUTH-17")
+def test_a_server_that_always_wants_more_is_given_up(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row) as at:
+            wanted = iter(range(100))
+
+            async def greedy(exchange: Exchange) -> None:
+                await at.refuse(exchange, 403, error="insufficient_scope", scope=f"scope-{next(wanted)}")
+
+            at.speaks.replies["tools/call"] = greedy
+            async with connect(at) as client:
+                with pytest.raises(mcprev.InsufficientScope):
+                    await client.call_tool("any", {})
+                assert len(at.pages) == 3
+
+    run(main())
+
+
+@req("AUTH-17")
+def test_a_403_that_is_about_something_else_is_an_answer(row: Revision) -> None:
+    async def main() -> None:
+        async def forbid(exchange: Exchange) -> None:
+            await exchange.respond(403, b"no")
+
+        async with world(row, {"tools/call": forbid}) as at, connect(at) as client:
+            with pytest.raises(mcprev.HttpStatusError) as caught:
+                await client.call_tool("any", {})
+            assert caught.value.status == 403
+            assert len(at.pages) == 1
+
+    run(main())
+
+
+# -- who this client is ------------------------------------------------------------------------------------
+
+
+@req("AUTH-12", "AUTH-8")
+@pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post", "none"])
+def test_a_client_proves_itself_as_it_is_wanted(row: Revision, method: str) -> None:
+    async def main() -> None:
+        async with world(row) as at:
+            at.metadata["token_endpoint_auth_methods_supported"] = [method]
+            async with connect(at):
+                asked = at.asked[0]
+                assert at.registered[0]["token_endpoint_auth_method"] == method
+                if method == "client_secret_basic":
+                    assert basic(asked["authorization"]) == ("client-1", "s:cr%t +")
+                    assert "client_id" not in asked
+                else:
+                    assert asked["authorization"] == ""
+                    assert asked["client_id"] == "client-1"
+                assert asked.get("client_secret") == ("s:cr%t +" if method == "client_secret_post" else None)
+                verifier = asked["code_verifier"]
+                digest = (
+                    base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+                )
+                assert query(at.pages[0])["code_challenge"] == digest
+                assert 43 <= len(verifier) <= 128
+
+    run(main())
+
+
+@req("AUTH-12")
+def test_a_client_that_is_registered_does_not_register(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row) as at:
+            auth = at.oauth(
+                client_id="mine", client_secret="secret", client_metadata_url="https://a.example/me"
+            )
+            at.metadata["client_id_metadata_document_supported"] = True
+            async with connect(at, auth):
+                assert query(at.pages[0])["client_id"] == "mine"
+                assert basic(at.asked[0]["authorization"]) == ("mine", "secret")
+                assert at.registered == []
+
+    run(main())
+
+
+@req("AUTH-12")
+def test_a_document_names_the_client_where_it_is_read(row: Revision) -> None:
+    async def main() -> None:
+        assert row.auth is not None
+        for read in (True, False):
+            async with world(row) as at:
+                at.metadata["client_id_metadata_document_supported"] = read
+                async with connect(at, at.oauth(client_metadata_url="https://a.example/me")):
+                    named = query(at.pages[0])["client_id"]
+                    taken = read and row.auth.client_documents
+                    assert named == ("https://a.example/me" if taken else "client-1")
+
+    run(main())
+
+
+@req("AUTH-12", "AUTH-13")
+def test_a_registration_that_is_refused_says_what_to_do(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row) as at:
+
+            async def refuse(exchange: Exchange) -> None:
+                at.registered.append(exchange.message)
+                await exchange.json(
+                    {"error": "invalid_redirect_uri", "error_description": "web \x1b only"}, 400
+                )
+
+            at.documents[at.issuer + "/register"] = refuse
+            with pytest.raises(
+                mcprev.RegistrationRejected, match=r"invalid_redirect_uri: web   only.*client_id"
+            ):
+                await connect(at)
+            assert len(at.registered) == 1
+            assert at.pages == []
+            del at.metadata["registration_endpoint"]
+            with pytest.raises(mcprev.RegistrationRejected, match="client_id"):
+                await connect(at)
+
+    run(main())
+
+
+@req("AUTH-13")
+@pytest.mark.parametrize(
+    ("redirect_uri", "kind"),
+    [(CALLBACK, "native"), ("https://app.example/cb", "web"), ("com.example.app:/cb", "native")],
+)
+def test_a_client_that_registers_says_of_what_sort_it_is(row: Revision, redirect_uri: str, kind: str) -> None:
+    async def main() -> None:
+        async def cancelled(url: str) -> str:
+            raise mcprev.AuthError("nobody is there")
+
+        async with world(row) as at:
+            with pytest.raises(mcprev.AuthError, match="nobody is there"):
+                await connect(at, mcprev.OAuth(redirect_uri=redirect_uri, open=cancelled, client_name="Mine"))
+            registered = at.registered[0]
+            assert registered["application_type"] == kind
+            assert registered["redirect_uris"] == [redirect_uri]
+            assert registered["client_name"] == "Mine"
+            assert registered["response_types"] == ["code"]
+
+    run(main())
+
+
+@req("AUTH-14")
+def test_another_authorization_server_is_not_told_what_the_first_one_knows(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row, {"tools/call": text("hi")}) as at, world(row) as other:
+
+            async def browse(url: str) -> str:
+                return await (at if url.startswith(at.issuer) else other).browse(url)
+
+            at.refreshes = True
+            async with connect(at, mcprev.OAuth(redirect_uri=CALLBACK, open=browse)) as client:
+                at.good.clear()
+                at.resource["authorization_servers"] = [other.issuer]
+                other.good = at.good
+                other.codes["so that codes differ"] = {}
+                await client.call_tool("any", {})
+                assert at.log == [
+                    "register",
+                    "authorize",
+                    "authorization_code",
+                ], "nothing more was asked there"
+                assert other.log == ["register", "authorize", "authorization_code"]
+                assert not any("refresh_token" in asked for asked in other.asked)
+
+    run(main())
+
+
+@req("AUTH-14")
+def test_credentials_that_were_given_stay_with_their_issuer(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row, {"tools/call": text("hi")}) as at, world(row) as other:
+            for auth in (
+                at.oauth(client_id="mine", client_secret="secret"),
+                at.oauth(client_id="mine", issuer=at.issuer),
+            ):
+                at.resource["authorization_servers"] = (
+                    [other.issuer, at.issuer] if auth.issuer else [at.issuer]
+                )
+                async with connect(at, auth) as client:
+                    at.good.clear()
+                    at.resource["authorization_servers"] = [other.issuer]
+                    with pytest.raises(mcprev.IssuerMismatch):
+                        await client.call_tool("any", {})
+            assert other.log == []
+
+    run(main())
+
+
+@req("AUTH-14")
+def test_credentials_of_another_issuer_are_not_sent_to_a_server_that_authorizes_by_itself(
+    row: Revision,
+) -> None:
+    async def main() -> None:
+        old = next(row for row in DEFAULT if row.name == B)
+        async with world(old) as at:
+            auth = at.oauth(client_id="mine", client_secret="secret", issuer="https://auth.example")
+            with pytest.raises(mcprev.IssuerMismatch, match="not sent"):
+                await connect(at, auth, revisions=[B, row.name])
+            assert at.log == []
+
+    run(main())
+
+
+@req("AUTH-2", "AUTH-14")
+def test_headers_and_cookies_for_the_server_are_not_for_who_lets_clients_in(row: Revision) -> None:
+    async def main() -> None:
+        async with (
+            world(row) as at,
+            aiohttp.ClientSession(
+                headers={"X-Key": "s3cret", "Authorization": "Bearer other"},
+                cookies={"a": "s3cret"},
+                cookie_jar=aiohttp.CookieJar(unsafe=True),
+            ) as session,
+        ):
+            target = mcprev.http(at.mcp.url, auth=at.oauth(), session=session, headers={"X-Mine": "s3cret"})
+            async with mcprev.connect(target, revisions=[row.name]):
+                protocol = [seen for seen in at.mcp.seen if seen.path == "/mcp"]
+                assert all(seen.headers["x-key"] == "s3cret" for seen in protocol)
+                assert protocol[-1].headers["authorization"] == "Bearer token-1"
+                others = [seen for seen in (*at.mcp.seen, *at.auth.seen) if seen.path != "/mcp"]
+                assert others
+                assert not any("s3cret" in str(seen.pairs) for seen in others)
+            assert not session.closed
+
+    run(main())
+
+
+@req("AUTH-22")
+def test_a_refresh_that_fails_early_costs_nothing_but_one_try(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row, {"tools/call": text("hi")}) as at:
+            at.refreshes, at.expires = True, 0
+            usual = at.tokens
+
+            async def once(exchange: Exchange) -> None:
+                at.tokens = broken
+                await usual(exchange)
+
+            async def broken(exchange: Exchange) -> None:
+                at.log.append("broken")
+                await exchange.respond(500)
+
+            at.tokens = once
+            async with connect(at) as client:
+                await client.call_tool("any", {})
+                await client.call_tool("any", {})
+                assert at.log[3:] == ["broken"]
+                at.tokens, at.expires = usual, 3600
+                at.good.clear()
+                await client.call_tool("any", {})
+                assert at.log[4:] == ["refresh_token"]
+
+    run(main())
+
+
+@req("AUTH-22")
+def test_a_store_that_breaks_fails_what_waits_for_it_and_shows_nothing(row: Revision) -> None:
+    class Broken(mcprev.MemoryTokens):
+        async def keep_tokens(self, key: mcprev.TokenKey, tokens: mcprev.Tokens | None, /) -> None:
+            raise OSError(f"disk full, had {tokens and tokens.access_token}")
+
+    async def main() -> None:
+        async with world(row) as at:
+            with pytest.raises(mcprev.AuthError, match="OSError") as caught:
+                await connect(at, at.oauth(store=Broken()))
+            assert "token-1" not in str(caught.value)
+
+    run(main())
+
+
+# -- lifetimes ---------------------------------------------------------------------------------------------
+
+
+@req("AUTH-22", "AUTH-2")
+def test_no_clock_runs_while_somebody_logs_in(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row, {"tools/call": text("hi")}) as at:
+
+            async def slow(url: str) -> str:
+                await asyncio.sleep(0.4)
+                return await at.browse(url)
+
+            auth = mcprev.OAuth(redirect_uri=CALLBACK, open=slow)
+            async with connect(
+                at, auth, probe_timeout=0.3, open_timeout=0.3, timeout=0.3, total_timeout=0.3
+            ) as client:
+                assert client.revision == row.name
+                at.good.clear()
+                await client.call_tool("any", {})
+                assert len(at.pages) == 2
+
+                async def mute(exchange: Exchange) -> None:
+                    await exchange.gone.wait()
+
+                at.speaks.replies["tools/call"] = mute
+                with pytest.raises(mcprev.RequestTimeout):
+                    await client.call_tool("any", {})
+
+    run(main())
+
+
+@req("AUTH-22", at=B)
+def test_nor_does_that_of_the_oldest_transport() -> None:
+    async def main() -> None:
+        row = next(row for row in DEFAULT if row.name == B)
+        async with world(row, {"tools/call": text("hi")}, old=True) as at:
+            usual = at.admit
+
+            async def admit(exchange: Exchange) -> None:
+                await (
+                    exchange.respond(405)
+                    if exchange.verb == "POST" and exchange.path == "/mcp"
+                    else usual(exchange)
+                )
+
+            async def slow(url: str) -> str:
+                await asyncio.sleep(1)
+                return await at.browse(url)
+
+            at.admit, at.browser = admit, slow  # type: ignore[method-assign]
+            target = mcprev.http(at.mcp.url, auth=at.oauth(), connect_timeout=0.5)
+            async with mcprev.connect(target, revisions=["2024-11-05", B], timeout=0.5) as client:
+                at.good.clear()
+                await client.call_tool("any", {})
+                assert len(at.pages) == 2
+
+    run(main())
+
+
+@req("AUTH-22")
+def test_a_user_who_does_not_come_back_is_waited_for_within_bounds(row: Revision) -> None:
+    async def main() -> None:
+        async def lost(url: str) -> str:
+            await asyncio.Event().wait()
+            return url
+
+        async with world(row) as at:
+            auth = mcprev.OAuth(redirect_uri=CALLBACK, open=lost, login_timeout=0.05)
+            with pytest.raises(mcprev.AuthError, match=r"nobody came back.*0.05 s"):
+                await connect(at, auth)
+
+    run(main())
+
+
+@req("AUTH-22")
+def test_a_login_ends_with_the_last_who_waits_for_it(row: Revision) -> None:
+    async def main() -> None:
+        ended, began = asyncio.Event(), asyncio.Event()
+
+        async def lost(url: str) -> str:
+            began.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+            return url
+
+        async with world(row, {"prompts/list": {"prompts": []}}) as at:
+            auth = at.oauth()
+            async with connect(at, auth) as client:
+                await client.raw("prompts/list")
+                at.good.clear()
+                at.browser = lost
+                calls = [asyncio.create_task(client.raw("prompts/list")) for _ in range(2)]
+                await began.wait()
+                await until(lambda: len(at.asked_for("prompts/list")) == 3)
+                calls[0].cancel()
+                await asyncio.wait({calls[0]})
+                assert not ended.is_set()
+                calls[1].cancel()
+                await asyncio.wait({calls[1]})
+                await asyncio.wait_for(ended.wait(), 5)
+                at.browser = at.browse
+                await client.raw("prompts/list")
+
+    run(main())
+
+
+@req("AUTH-22")
+def test_a_login_ends_with_its_connection(row: Revision) -> None:
+    async def main() -> None:
+        ended, began = asyncio.Event(), asyncio.Event()
+
+        async def lost(url: str) -> str:
+            began.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+            return url
+
+        async with world(row) as at:
+            auth = at.oauth()
+            client = await connect(at, auth)
+            await client.raw("tools/list")
+            at.good.clear()
+            at.browser = lost
+            call = asyncio.create_task(client.call_tool("any", {}))
+            await began.wait()
+            await client.aclose()
+            assert ended.is_set()
+            with pytest.raises(mcprev.ConnectionLost):
+                await call
+
+    run(main())
+
+
+@req("AUTH-22")
+def test_whoever_is_cancelled_while_it_is_let_in_leaves_nothing_behind(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row) as at:
+            auth, steps = at.oauth(), 0
+            done = False
+            while not done:
+                steps += 7
+                auth.gates.clear()
+                at.good.clear()
+                entering = asyncio.ensure_future(connect(at, auth).__aenter__())
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                done = entering.done()
+                entering.cancel()
+                await asyncio.wait({entering})
+                if done:
+                    await entering.result().aclose()
+                else:
+                    assert entering.cancelled()
+            assert at.log, "it was cancelled at many places before it got there"
+
+    run(main(), limit=60)
+
+
+FAULTS: dict[str, tuple[str, Any, type[mcprev.AuthError], str]] = {
+    "garbage": (OAUTH, b"<html>hello</html>", mcprev.DiscoveryFailed, "no JSON object"),
+    "list": (OAUTH, b"[]", mcprev.DiscoveryFailed, "no JSON object"),
+    "deep": (OAUTH, b"[" * 100_000, mcprev.DiscoveryFailed, "no JSON object"),
+    "empty": (OAUTH, {"issuer": None}, mcprev.AuthError, r"\w"),
+    "oversized": (OAUTH, b" " * 300_000 + b"{}", mcprev.DiscoveryFailed, "more than 262144 bytes"),
+    "token garbage": ("/token", b"token", mcprev.TokenRejected, "no token that can be used"),
+    "token empty": ("/token", {"access_token": ""}, mcprev.TokenRejected, "no token that can be used"),
+    "token header": (
+        "/token",
+        {"access_token": "a\r\nb: c"},
+        mcprev.TokenRejected,
+        "no token that can be used",
+    ),
+    "token kind": ("/token", {"access_token": "a", "token_type": "mac"}, mcprev.TokenRejected, "mac"),
+    "client garbage": ("/register", b"{}", mcprev.RegistrationRejected, "HTTP 200"),
+}
+
+
+@req("AUTH-6")
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_an_authorization_server_gets_wrong_is_told(row: Revision, fault: str) -> None:
+    path, answer, kind, said = FAULTS[fault]
+
+    async def main() -> None:
+        async with world(row) as at:
+            at.documents[at.issuer + path] = answer
+            with pytest.raises(kind, match=said) as caught:
+                await connect(at)
+            assert isinstance(caught.value, mcprev.AuthError)
+
+    run(main())
+
+
+@req("AUTH-6")
+def test_an_authorization_server_that_is_gone_or_slow_costs_bounded_time(row: Revision) -> None:
+    async def main() -> None:
+        async def mute(exchange: Exchange) -> None:
+            await exchange.gone.wait()
+
+        async with world(row) as at:
+            at.documents[at.issuer + OAUTH] = mute
+            with pytest.raises(mcprev.DiscoveryFailed, match=r"no answer in 0\.05 s"):
+                await connect(at, at.oauth(timeout=0.05))
+            await at.auth.stop()
+            with pytest.raises(mcprev.DiscoveryFailed, match="Cannot connect"):
+                await connect(at)
+            await at.auth.start()
+
+    run(main())
+
+
+@req("AUTH-11", "AUTH-15")
+@pytest.mark.parametrize(
+    ("back", "kind"),
+    [
+        ({"state": "another"}, mcprev.AuthError),
+        ({"state": None}, mcprev.AuthError),
+        ({"code": None}, mcprev.AuthError),
+        ({"iss": None}, mcprev.IssuerMismatch),
+        (
+            {"error": "access_denied", "error_description": "no \x1b", "code": None},
+            mcprev.AuthorizationDenied,
+        ),
+        ({"error": "access_denied", "iss": "https://b.example"}, mcprev.IssuerMismatch),
+    ],
+)
+def test_a_wrong_answer_of_the_browser_is_not_redeemed(
+    row: Revision, back: dict[str, str | None], kind: type[mcprev.AuthError]
+) -> None:
+    async def main() -> None:
+        assert row.auth is not None
+        async with world(row) as at:
+            at.back = back
+            if kind is mcprev.IssuerMismatch and not row.auth.issuer_bound:
+                at.back = {name: value for name, value in back.items() if name == "iss"}
+                await (await connect(at)).aclose()
+                return
+            with pytest.raises(kind) as caught:
+                await connect(at)
+            assert type(caught.value) is kind
+            assert "b.example" not in str(caught.value)
+            assert at.asked == []
+
+    run(main())
+
+
+@req("AUTH-19", "SEC-2")
+@pytest.mark.parametrize(
+    "page",
+    [
+        "http://example.com/a",
+        "javascript:alert(1)",
+        "file:///etc/passwd",
+        "data:text/html,x",
+        "vbscript:x",
+        "ftp://x/",
+    ],
+)
+def test_no_page_is_opened_that_is_none_of_the_web(row: Revision, page: str) -> None:
+    async def main() -> None:
+        async with world(row) as at:
+            at.metadata["authorization_endpoint"] = page
+            with pytest.raises(mcprev.DiscoveryFailed, match="not opened"):
+                await connect(at)
+            assert at.pages == []
+
+    run(main())
+
+
+@req("AUTH-2")
+def test_who_has_no_way_to_be_let_in_is_told_that_there_is_one(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row) as at:
+            with pytest.raises(mcprev.HttpStatusError, match=r"HTTP 401.*mcprev\.OAuth") as caught:
+                await mcprev.connect(mcprev.http(at.mcp.url), revisions=[row.name])
+            assert "Bearer" in caught.value.headers["WWW-Authenticate"]
+
+    run(main())
+
+
+@req("AUTH-19")
+def test_no_token_goes_over_the_network_in_the_clear(row: Revision) -> None:
+    async def main() -> None:
+        with pytest.raises(ValueError, match="in the clear"):
+            mcprev.http("http://example.com/mcp", auth=mcprev.OAuth())
+        mcprev.http("http://example.com/mcp", auth=mcprev.OAuth(private=True))
+        mcprev.http("http://localhost/mcp", auth=mcprev.OAuth())
+        async with world(row) as at:
+            at.metadata["token_endpoint"] = "http://example.com/token"
+            with pytest.raises(mcprev.TokenRejected, match="is not https"):
+                await connect(at)
+
+    run(main())
+
+
+@req("AUTH-2", at=E)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"open": 1},
+        {"redirect_uri": CALLBACK},
+        {"client_secret": "a"},
+        {"client_metadata_url": "https://a.example/"},
+        {"client_metadata_url": "http://a.example/me"},
+        {"issuer": "http://example.com"},
+        {"open": 1, "redirect_uri": CALLBACK, "loopback": mcprev.Loopback()},
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(options: Any) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        mcprev.OAuth(**options)

@@ -1,0 +1,297 @@
+"""Programs that are let in without a user: a secret, a key, a JWT of their platform, an identity provider."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from joserfc import jwk, jwt
+
+import mcprev
+from auth.world import World, basic, form, world
+from mcprev.auth import tokens
+from mcprev.revisions import DEFAULT, Revision
+from raw_server import Exchange, text
+from requirements import C, D, E, req
+from running import run
+
+KEYS: dict[str, Any] = {
+    "ES256": ec.generate_private_key(ec.SECP256R1()),
+    "RS256": rsa.generate_private_key(public_exponent=65537, key_size=2048),
+    "Ed25519": ed25519.Ed25519PrivateKey.generate(),
+}
+
+
+def pem(algorithm: str) -> str:
+    form = serialization.PrivateFormat.PKCS8
+    return KEYS[algorithm].private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()).decode()  # type: ignore[no-any-return]
+
+
+async def enter(at: World, auth: Any) -> dict[str, str]:
+    """Be let in; what the token endpoint was sent at last."""
+    async with mcprev.connect(mcprev.http(at.mcp.url, auth=auth), revisions=[at.row.name]) as client:
+        assert client.revision == at.row.name
+    return at.asked[-1]
+
+
+@pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
+@req("AUTH-12", "AUTH-2")
+def test_a_program_has_a_secret(row: Revision, method: str) -> None:
+    async def main() -> None:
+        async with world(row) as at:
+            at.metadata["token_endpoint_auth_methods_supported"] = [method]
+            asked = await enter(at, mcprev.ClientCredentials("me", "secret", scopes=["a"]))
+            assert at.log == ["client_credentials"]
+            assert asked["scope"] == "a"
+            if method == "client_secret_basic":
+                assert basic(asked["authorization"]) == ("me", "secret")
+            else:
+                assert (asked["client_id"], asked["client_secret"]) == ("me", "secret")
+
+    run(main())
+
+
+@pytest.mark.parametrize("algorithm", KEYS)
+@req("AUTH-12", "AUTH-9")
+def test_a_program_has_a_key(row: Revision, algorithm: str) -> None:
+    async def main() -> None:
+        async with world(row) as at:
+            auth = mcprev.ClientCredentials("me", private_key=pem(algorithm), algorithm=algorithm)
+            asked = await enter(at, auth)
+            assert asked["client_assertion_type"] == tokens.ASSERTION
+            public = (
+                KEYS[algorithm]
+                .public_key()
+                .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+            )
+            kind = {"ES256": "EC", "RS256": "RSA", "Ed25519": "OKP"}[algorithm]
+            found = jwt.decode(
+                asked["client_assertion"], jwk.JWKRegistry.import_key(public, kind), [algorithm]
+            )
+            claims = found.claims
+            assert (claims["iss"], claims["sub"], claims["aud"]) == ("me", "me", at.issuer)
+            assert 0 < claims["exp"] - claims["iat"] <= 300
+            at.good.clear()
+            again = await enter(at, auth)
+            assert again["client_assertion"] != asked["client_assertion"]
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("key", "algorithm"),
+    [("nonsense", "ES256"), (pem("RS256"), "ES256"), (pem("ES256"), "HS256"), (pem("ES256"), "none")],
+)
+@req("AUTH-12", at=(C, D, E))
+def test_a_key_that_cannot_sign_is_refused_at_once_and_not_shown(key: str, algorithm: str) -> None:
+    with pytest.raises(ValueError, match=algorithm) as caught:
+        mcprev.ClientCredentials("me", private_key=key, algorithm=algorithm)
+    assert "PRIVATE KEY" not in str(caught.value)
+    with pytest.raises(ValueError, match="is needed"):
+        mcprev.ClientCredentials("me")
+
+
+@req("AUTH-12", at=(C, D, E))
+def test_a_key_needs_an_extra_and_says_which() -> None:
+    script = """
+import sys
+sys.modules["joserfc"] = None
+import mcprev
+mcprev.ClientCredentials("me", "secret")
+try:
+    mcprev.ClientCredentials("me", private_key="x")
+except mcprev.McpError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "mcprev[jwt]" in done.stdout
+
+
+@req("AUTH-12", "AUTH-22")
+def test_a_platform_vouches_for_a_program(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row) as at:
+
+            async def issued() -> str:
+                return f"jwt-{len(at.asked)}"
+
+            auth = mcprev.WorkloadIdentity(issued, client_id="me")
+            asked = await enter(at, auth)
+            assert (asked["grant_type"], asked["assertion"]) == (tokens.JWT_BEARER, "jwt-0")
+            assert asked["authorization"] == ""
+            at.good.clear()
+
+            async def refuse(exchange: Exchange) -> None:
+                at.asked.append(form(exchange))
+                await exchange.json({"error": "invalid_grant"}, 400)
+
+            at.tokens = refuse
+            with pytest.raises(mcprev.TokenRejected, match="invalid_grant"):
+                await enter(at, auth)
+            assert len(at.asked) == 2, "it is not tried again, nor in another way"
+
+    run(main())
+
+
+@req("AUTH-12", "AUTH-9")
+def test_an_identity_provider_vouches_for_a_user(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row) as at:
+            asked: list[dict[str, str]] = []
+            kind = [tokens.ID_JAG]
+
+            async def exchange(exchange: Exchange) -> None:
+                asked.append(form(exchange))
+                await exchange.json(
+                    {"access_token": "vouched", "issued_token_type": kind[0], "token_type": "N_A"}
+                )
+
+            at.documents[at.auth.origin + "/idp"] = exchange
+            auth = mcprev.EnterpriseManaged(
+                "me", "secret", provider=f"{at.auth.origin}/idp", provider_client_id="i", id_token="user"
+            )
+            redeemed = await enter(at, auth)
+            assert asked == [
+                {
+                    "grant_type": tokens.EXCHANGE,
+                    "requested_token_type": tokens.ID_JAG,
+                    "audience": at.issuer,
+                    "resource": at.mcp.url,
+                    "subject_token": "user",
+                    "subject_token_type": tokens.ID_TOKEN,
+                    "client_id": "i",
+                }
+            ]
+            assert redeemed["assertion"] == "vouched"
+            assert basic(redeemed["authorization"]) == ("me", "secret")
+            at.good.clear()
+            kind[0] = "urn:ietf:params:oauth:token-type:access_token"
+            with pytest.raises(mcprev.TokenRejected, match="another kind"):
+                await enter(at, auth)
+
+    run(main())
+
+
+@req("AUTH-14", at=E)
+def test_the_secret_of_a_program_stays_with_its_issuer() -> None:
+    async def main() -> None:
+        async with world(DEFAULT[-1]) as at:
+            for auth in (
+                mcprev.ClientCredentials("me", "secret", issuer="https://other.example"),
+                mcprev.WorkloadIdentity("jwt", client_id="me", issuer="https://other.example"),
+            ):
+                with pytest.raises(mcprev.IssuerMismatch):
+                    await enter(at, auth)
+            assert at.asked == []
+
+    run(main())
+
+
+def check_proof(seen: Exchange, verb: str, url: str, token: str | None) -> dict[str, Any]:
+    """What the proof of a request says; it has to be about this very request."""
+    proof = seen.headers["dpop"]
+    head = json.loads(base64.urlsafe_b64decode(proof.partition(".")[0] + "==="))
+    assert (head["typ"], head["alg"]) == ("dpop+jwt", "ES256")
+    assert "d" not in head["jwk"], "the private part stays here"
+    claims = jwt.decode(proof, jwk.JWKRegistry.import_key(head["jwk"]), ["ES256"]).claims
+    assert (claims["htm"], claims["htu"]) == (verb, url)
+    if token is None:
+        assert "ath" not in claims
+    else:
+        digest = hashlib.sha256(token.encode()).digest()
+        assert claims["ath"] == base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+    return claims
+
+
+@req("AUTH-9")
+def test_a_token_can_be_bound_to_a_key(row: Revision) -> None:
+    async def main() -> None:
+        async with world(row, {"tools/call": text("hi")}) as at:
+            at.scheme, at.refreshes = "DPoP", True
+            nonces = iter(range(1000))
+            admit, token = at.admit, at.tokens
+            wanted = {"auth": "", "mcp": ""}
+
+            def fresh(seen: Exchange, who: str) -> bool:
+                """Whether the nonce is the last one that was said."""
+                body = seen.headers["dpop"].split(".")[1]
+                claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+                return bool(wanted[who]) and claims.get("nonce") == wanted[who]
+
+            async def token_with_nonce(exchange: Exchange) -> None:
+                if fresh(exchange, "auth"):
+                    await token(exchange)
+                else:
+                    wanted["auth"] = f"auth-{next(nonces)}"
+                    await exchange.json({"error": "use_dpop_nonce"}, 400, {"DPoP-Nonce": wanted["auth"]})
+
+            async def admit_with_nonce(exchange: Exchange) -> None:
+                if "dpop" not in exchange.headers or fresh(exchange, "mcp"):
+                    await admit(exchange)
+                else:
+                    wanted["mcp"] = f"mcp-{next(nonces)}"
+                    said = {"DPoP-Nonce": wanted["mcp"], "WWW-Authenticate": 'DPoP error="use_dpop_nonce"'}
+                    await exchange.respond(401, b"", said)
+
+            at.tokens, at.admit = token_with_nonce, admit_with_nonce  # type: ignore[method-assign]
+            store = mcprev.MemoryTokens()
+            async with mcprev.connect(
+                mcprev.http(at.mcp.url, auth=at.oauth(dpop=True, store=store)), revisions=[row.name]
+            ) as client:
+                await client.call_tool("any", {})
+                wanted["mcp"] = "another"
+                await client.call_tool("any", {})
+                at.good.clear()
+                await client.call_tool("any", {})
+            assert at.log == ["register", "authorize", "authorization_code", "refresh_token"]
+            protocol = [seen for seen in at.mcp.seen if "dpop" in seen.headers and seen.path == "/mcp"]
+            for seen in protocol:
+                scheme, _, used = seen.headers["authorization"].partition(" ")
+                assert scheme == "DPoP"
+                check_proof(seen, seen.verb, at.mcp.url, used)
+            proofs = [
+                seen.headers["dpop"] for seen in (*at.mcp.seen, *at.auth.seen) if "dpop" in seen.headers
+            ]
+            assert len(set(proofs)) == len(proofs), "each proof is for one request"
+            posted = [seen for seen in at.auth.seen if seen.path == "/token"]
+            assert len(posted) == 3
+            for seen in posted:
+                check_proof(seen, "POST", f"{at.issuer}/token", None)
+            assert "token" not in repr(vars(store)["_tokens"]), "what only this process can use is not kept"
+
+    run(main())
+
+
+@req("AUTH-22", at=E)
+def test_a_server_that_is_never_content_with_a_proof_is_given_up() -> None:
+    async def main() -> None:
+        async with world(DEFAULT[-1]) as at:
+            at.scheme = "DPoP"
+            admit = at.admit
+
+            async def never(exchange: Exchange) -> None:
+                if "dpop" not in exchange.headers:
+                    await admit(exchange)
+                    return
+                said = {
+                    "DPoP-Nonce": f"{len(at.mcp.seen)}",
+                    "WWW-Authenticate": 'DPoP error="use_dpop_nonce"',
+                }
+                await exchange.respond(401, b"", said)
+
+            at.admit = never  # type: ignore[method-assign]
+            with pytest.raises(mcprev.TokenRejected):
+                await enter(at, at.oauth(dpop=True))
+            assert len([seen for seen in at.mcp.seen if "dpop" in seen.headers]) == 3
+            at.scheme = "Bearer"
+            with pytest.raises(mcprev.TokenRejected, match="of a kind that cannot be used"):
+                await enter(at, at.oauth(dpop=True))
+
+    run(main())
