@@ -192,7 +192,7 @@ class StatelessServer(Peer):
             result.setdefault("cacheScope", "private")
         meta = result.get("_meta")
         result["_meta"] = {**said, **meta} if meta else said
-        super().finish(inbound, result)
+        Peer.finish(self, inbound, result)
 
     def _find_stamp(self, row: Revision, method: str) -> tuple[bool, dict[str, Json]]:
         """Whether the results of a method can be kept, and what stands in the `_meta` of each."""

@@ -69,7 +69,8 @@ class AsgiConnection(Connection):
             exchange.inbound = None  # the two would keep each other
         if exchange.cancelled and task is not None:
             await _calm(task)
-        await exchange.finish()
+        if not exchange.settle():
+            await exchange.finish()
 
     async def serve_batch(self, batch: Batch, exchange: Exchange) -> None:
         """Take the members of an array, each by itself: one that is slow delays no other (BATCH-4, BATCH-7)."""

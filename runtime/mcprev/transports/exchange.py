@@ -269,19 +269,28 @@ class Exchange:
                 self._drained = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._drained)
 
+    def settle(self) -> bool:
+        """Send all of the answer at once; False where that has to be waited for."""
+        if self.waiting or self._writer is not None or self._head_sent or self.ended:
+            return False
+        fields = self._fields() if self.started or self.headers else _JSON_HEAD
+        if not self._incoming.reply(self.status, fields, self._whole()):
+            return False
+        self._over()
+        return True
+
     async def finish(self) -> None:
         """Wait until everything is there and send it; the task of the HTTP server ends with this."""
         try:
-            if self.waiting or self._writer is not None or self._head_sent or self.ended:
-                await self._finish()
-                return
-            fields = self._fields() if self.started or self.headers else _JSON_HEAD
-            if not self._incoming.reply(self.status, fields, self._whole()):
-                await self._finish()
+            await self._finish()
         finally:
-            self.ended = True
-            if self._watched:
-                self._incoming.unwatch()
+            self._over()
+
+    def _over(self) -> None:
+        self.ended = True
+        if self._watched:
+            self._watched = False
+            self._incoming.unwatch()
 
     async def _finish(self) -> None:
         try:
