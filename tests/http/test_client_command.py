@@ -48,17 +48,25 @@ def test_a_server_at_a_url_is_inspected(row: Revision) -> None:
 
 
 @req("NEG-6", everywhere=True)
-def test_headers_are_sent_and_refusals_told() -> None:
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"no \x1b[2J entry", "HTTP 401"),
+        (b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"no \\u001b[2J entry"}}', "entry"),
+    ],
+)
+def test_headers_are_sent_and_refusals_told(body: bytes, says: str) -> None:
     async def main() -> None:
         async def answer(exchange: Exchange) -> None:
             assert exchange.headers["x-a"] == "b: c"
-            await exchange.respond(401, b"no \x1b[2J entry")
+            await exchange.respond(401, body)
 
         async with serve(answer) as raw:
             code, out, err = await inspect("--header", "X-A: b: c", raw.url)
             assert code == 1
             assert out == ""
-            assert "HTTP 401" in err
+            assert says in err
+            assert "--login" in err
             assert "\x1b" not in err
             assert "Traceback" not in err
 

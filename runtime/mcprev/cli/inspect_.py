@@ -93,6 +93,8 @@ def command(
         raise click.ClickException(f"the server did not open a connection within {timeout:g} s") from None
     except (McpError, OSError, ValidationError) as error:
         lines = [clean(line) for line in str(error).split("\n")]
+        if _unauthorized(error):
+            lines.append("log in with --login, or send a token with --header 'Authorization: Bearer TOKEN'")
         raise click.ClickException("\n".join(lines).strip() or type(error).__name__) from None
     finally:
         logging.getLogger("mcprev").removeHandler(quiet)
@@ -135,6 +137,14 @@ def _target(argv: tuple[str, ...], headers: tuple[str, ...], *, login: bool) -> 
         raise click.ClickException(str(error)) from None
     except ValueError as error:
         raise click.BadParameter(clean(str(error)), param_hint="URL") from None
+
+
+def _unauthorized(error: Exception) -> bool:
+    """Whether the server wants to know who asks, and was not told."""
+    from mcprev.errors import HttpStatusError, RpcError
+
+    status = error.status if isinstance(error, HttpStatusError) else None
+    return 401 in (status, error.http_status if isinstance(error, RpcError) else None)
 
 
 def _authorization(url: str) -> Authorization | None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from mcprev.errors import HEADER_MISMATCH, InternalError, InvalidRequest
-from mcprev.protocol.http_classify import Endpoint, classify
+from mcprev.protocol.http_classify import Endpoint, classify, session_id
 from mcprev.protocol.http_verdicts import Reject
 from mcprev.transports.cors import Receive, Scope, Send
 from mcprev.transports.hosting import Hosting
@@ -191,7 +191,7 @@ class AsgiApp:
                     return reject
         session = live = None
         if SESSION_ID_KEY in headers.found:
-            session = hosting.sessions.find(headers.text(SESSION_ID_KEY), principal)
+            session = hosting.sessions.find(session_id(headers), principal)
             live = None if session is None else session.row
         if self._endpoint.modern and not self._tools.knows(message, principal):
             await self._tools.learn(message, principal, hosting.shared, incoming.access)

@@ -1,6 +1,6 @@
 """A server's connection over HTTP, whose messages go out on the answers of requests (HTTP-12, HTTP-32, HTTPM-4, HTTPM-6).
 
-The task that the ASGI server has for a request also runs its handler: no other task, queue or future is between a
+The task that the HTTP server has for a request also runs its handler: no other task, queue or future is between a
 request and its answer. The members of an array, of which one task could run only one at a time, get tasks of their
 own. Which exchange a message belongs to is said by the `origin` of the request that it belongs to.
 """

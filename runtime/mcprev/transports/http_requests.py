@@ -196,6 +196,8 @@ class Requests:
         if isinstance(message, ErrorResponse):
             found = RpcError.from_wire(message.error)
             found.http_status = response.status
+            if response.status == _UNAUTHORIZED and self.login is None:
+                found.add_note(_NO_LOGIN)  # beside the server's own words
             return found, message
         wanted = response.status == _UNAUTHORIZED and self.login is None and not raw
         return status_error(response, raw, _NO_LOGIN if wanted else ""), None
