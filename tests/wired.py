@@ -309,7 +309,7 @@ class Exchange(asgi_bridge.Exchange):
         await until(lambda: self.wire.lost or not self.wire._unread)
         self.wire.hang_up()
         await self.wire.gone.wait()
-        assert not any(request._taken for request in (*http._queue, http._receiving) if request is not None)
+        assert not any(request.taken for request in (*http._queue, http._receiving) if request is not None)
 
     # -- what the parser finds -----------------------------------------------------------------------------
 

@@ -240,7 +240,7 @@ class Server:
                 return
             route = self._routes.find(row, inbound.method)
             params, answers = inbound.params, None
-            if route.may_ask and row.input_in_results and params is not None and mrtr.is_retry(params):
+            if route.may_ask and row.input_in_results and params is not None and not mrtr.is_first(params):
                 answers = mrtr.Answers.of_retry(
                     inbound.method, params, self._states, time.time(), principal=inbound.principal
                 )

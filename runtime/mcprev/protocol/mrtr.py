@@ -49,9 +49,8 @@ def needs_of(error: BaseException) -> dict[str, dict[str, Json]] | None:
     return found
 
 
-def is_retry(params: Mapping[str, Json]) -> bool:
-    """Whether a request brings what an earlier round asked for."""
-    return RESPONSES in params or STATE in params
+is_first: Final = frozenset({RESPONSES, STATE}).isdisjoint
+"""Whether the params of a request bring nothing that an earlier round asked for."""
 
 
 def is_input_required(result: Mapping[str, Json]) -> bool:

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from mcprev.errors import HEADER_MISMATCH, InternalError, InvalidRequest
+from mcprev.protocol.http_again import again
 from mcprev.protocol.http_classify import Endpoint, classify, session_id
-from mcprev.protocol.http_verdicts import Reject
+from mcprev.protocol.http_verdicts import Reject, Verdict
 from mcprev.transports.cors import Receive, Scope, Send
 from mcprev.transports.hosting import Hosting
 from mcprev.transports.http_incoming import AsgiIncoming, Incoming
@@ -22,10 +23,11 @@ from mcprev.transports.http_options import Principal, Settings, checked_principa
 from mcprev.transports.security import Access, Bodies, ClientGone, too_many_headers
 from mcprev.transports.tool_headers import ToolHeaders
 from mcprev.wire.headers import SESSION_ID_KEY, Headers
-from mcprev.wire.jsonrpc import Malformed, parse
+from mcprev.wire.jsonrpc import Batch, Malformed, Message, parse
 
 if TYPE_CHECKING:
     from mcprev.auth.bearer import Bearer
+    from mcprev.revisions import Revision
     from mcprev.server import Server
 
 logger: Final = logging.getLogger("mcprev.transport.http")
@@ -189,19 +191,15 @@ class AsgiApp:
                 reject = self._auth.covers(incoming.access, message)
                 if reject is not None:
                     return reject
-        session = live = None
+        session = live = verdict = None
         if SESSION_ID_KEY in headers.found:
             session = hosting.sessions.find(session_id(headers), principal)
             live = None if session is None else session.row
-        if self._endpoint.modern and not self._tools.knows(message, principal):
-            await self._tools.learn(message, principal, hosting.shared, incoming.access)
-        verdict = classify(self._endpoint, verb, headers, message, live)
-        if (
-            isinstance(verdict, Reject)
-            and verdict.error.code == HEADER_MISMATCH
-            and await self._tools.learn_again(message, principal, hosting.shared, incoming.access)
-        ):
-            verdict = classify(self._endpoint, verb, headers, message, live)
+        head = incoming.head
+        if head is not None and head.again is not None and message is not None:
+            verdict = head.again.verdict(message, live, (principal, self._tools.generation))
+        if verdict is None:
+            verdict = await self._judge(hosting, incoming, message, live)
         if hosting is not self._hosting or hosting.shared.error is not None:
             return _stopped()  # while the body was read
         if isinstance(verdict, Reject):
@@ -209,6 +207,26 @@ class AsgiApp:
                 session.hear(message)  # a broken answer ends the waiting for a good one
             return verdict
         return await hosting.carry_out(verdict, session, incoming)
+
+    async def _judge(
+        self, hosting: Hosting, incoming: Incoming, message: Message | Batch | None, live: Revision | None
+    ) -> Verdict:
+        """Find out what a request is, for which the tool may have to be known that it calls."""
+        verb, headers, principal = incoming.verb, incoming.headers, incoming.principal
+        tools = self._tools
+        state = principal, tools.generation  # before anything is awaited, in which the tools may change
+        if self._endpoint.modern and not tools.knows(message, principal):
+            await tools.learn(message, principal, hosting.shared, incoming.access)
+        verdict = classify(self._endpoint, verb, headers, message, live)
+        if (
+            isinstance(verdict, Reject)
+            and verdict.error.code == HEADER_MISMATCH
+            and await tools.learn_again(message, principal, hosting.shared, incoming.access)
+        ):
+            verdict = classify(self._endpoint, verb, headers, message, live)
+        if incoming.head is not None and message is not None and not tools.says_more(message):
+            incoming.head.again = again(self._endpoint, headers, message, verdict, state)
+        return verdict
 
     async def _elsewhere(self, incoming: Incoming) -> Reject | None:
         """Serve a request to one of the two endpoints of the oldest transport, or for the metadata."""

@@ -82,22 +82,7 @@ class Hosting:
     async def carry_out(self, verdict: Verdict, session: Session | None, incoming: Incoming) -> Reject | None:
         """Do what a request turned out to be, and answer it; or give its refusal."""
         if isinstance(verdict, Modern):
-            message = verdict.message
-            if isinstance(message, Request):
-                exchange = self._exchange(self.shared, incoming, verdict.accept)
-                lease = None
-                if incoming.access is not None and message.method == LISTEN:
-                    lease = self._lease(incoming, lambda: self.shared.end_listening(exchange))
-                self.upkeep.begin(exchange)
-                try:
-                    await self.shared.serve(message, exchange)
-                finally:
-                    self.upkeep.end(exchange)
-                    if lease is not None:
-                        lease.cancel()
-            else:
-                self.shared.receive(message)
-                await incoming.accept()
+            await self._by_itself(verdict, incoming)
             return None
         if isinstance(verdict, LegacySession) and session is not None:
             await self._in_session(session, verdict.message, verdict.accept, incoming)
@@ -115,6 +100,25 @@ class Hosting:
             case _:
                 raise AssertionError(verdict)
         return None
+
+    async def _by_itself(self, verdict: Modern, incoming: Incoming) -> None:
+        """Serve a message that describes itself."""
+        message = verdict.message
+        if not isinstance(message, Request):
+            self.shared.receive(message)
+            await incoming.accept()
+            return
+        exchange = self._exchange(self.shared, incoming, verdict.accept)
+        lease = None
+        if incoming.access is not None and message.method == LISTEN:
+            lease = self._lease(incoming, lambda: self.shared.end_listening(exchange))
+        self.upkeep.begin(exchange)
+        try:
+            await self.shared.serve(message, exchange)
+        finally:
+            self.upkeep.end(exchange)
+            if lease is not None:
+                lease.cancel()
 
     def _exchange(self, owner: Owner, incoming: Incoming, accept: Accept) -> Exchange:
         return Exchange(

@@ -29,8 +29,10 @@ from typing_extensions import override
 from mcprev.errors import InternalError, InvalidRequest
 from mcprev.protocol.http_verdicts import Reject
 from mcprev.transports.http_wired import Wired
+from mcprev.transports.known_heads import Heads
 from mcprev.transports.pipes import read_in_pieces
 from mcprev.transports.security import too_long_a_head, too_many_headers
+from mcprev.wire.headers import Headers
 
 if TYPE_CHECKING:
     from uvicorn import Config
@@ -60,8 +62,9 @@ class Front:
         self.target = app.settings.path.encode()
         self.path = app.settings.path
         self._open: set[HttpProtocol] = set()
-        self._seen: object = None
-        self._defaults = b""
+        self.seen: object = None
+        self.default_headers = b""
+        """The headers of every answer, as `seen` has them."""
         self._sweeping = False
 
     def opened(self, connection: HttpProtocol, loop: asyncio.AbstractEventLoop) -> None:
@@ -89,10 +92,10 @@ class Front:
 
     def defaults(self, pairs: list[tuple[bytes, bytes]]) -> bytes:
         """The headers of every answer, which uvicorn makes anew each second."""
-        if pairs is not self._seen:
-            self._seen = pairs
-            self._defaults = b"".join([b"%b: %b\r\n" % pair for pair in pairs])
-        return self._defaults
+        if pairs is not self.seen:
+            self.seen = pairs
+            self.default_headers = b"".join([b"%b: %b\r\n" % pair for pair in pairs])
+        return self.default_headers
 
 
 class HttpProtocol(asyncio.Protocol):
@@ -133,6 +136,7 @@ class HttpProtocol(asyncio.Protocol):
         self._ticks = self._unread = 0
         self._deaf = False
         self._parser = httptools.HttpRequestParser(self)
+        self._heads = Heads()
         self._target = b""
         self._pairs: list[tuple[bytes, bytes]] = []
         self._in_head = False
@@ -189,6 +193,9 @@ class HttpProtocol(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._deaf:
             return
+        before = self._receiving
+        if before is not None and before.complete and not self._in_head and self._recognised(data):
+            return
         pieces: list[bytes | memoryview] = [data]
         while pieces:
             piece = pieces.pop()
@@ -200,11 +207,26 @@ class HttpProtocol(asyncio.Protocol):
             except httptools.HttpParserError:
                 self._broken(_NO_HTTP)
                 return
+        request = self._receiving
+        if request is not None and request is not before and request.plain:
+            self._heads.learn(data, (request.verb, request.path, self._target), self._pairs)
         if self._in_head or not (self._fed or self._receiving is None or self._receiving.complete):
             # Neither a head nor what surrounds the chunks of a body may be without end.
             self._dry += self._chunk
             if self._dry - self._slack > self._max_headers:
                 self._broken(too_long_a_head(self._max_headers))
+
+    def _recognised(self, data: bytes) -> bool:
+        """Take a request that is like one before it, if this is one."""
+        head = self._heads.find(data)
+        if head is None or head.size - head.start > self._max_body:
+            return False
+        request = Wired(self, head.verb, head.path, head.target, head.pairs, head.headers)
+        request.head = head
+        request.fill(data[head.start :])
+        self._receiving = request
+        self._take(request)
+        return True
 
     def shutdown(self) -> None:
         """The server stops: what is being served may finish."""
@@ -253,7 +275,9 @@ class HttpProtocol(asyncio.Protocol):
             return
         path = self.front.path if target == self.front.target else _path_of(target)
         verb = parser.get_method()
-        request = Wired(self, _VERBS.get(verb) or verb.decode(), path or "", target, self._pairs)
+        request = Wired(
+            self, _VERBS.get(verb) or verb.decode(), path or "", target, self._pairs, Headers(self._pairs)
+        )
         request.version = parser.get_http_version()
         request.keep_alive = request.version == "1.1" and parser.should_keep_alive()
         self._receiving = request
@@ -294,7 +318,7 @@ class HttpProtocol(asyncio.Protocol):
         self._deaf = True
         request = self._receiving
         if request is None or request.complete or self._in_head:
-            request = Wired(self, "", "", b"", [])
+            request = Wired(self, "", "", b"", [], Headers([]))
             request.complete = True
             request.spoil(refusal)
             request.keep_alive = False
@@ -334,7 +358,8 @@ class HttpProtocol(asyncio.Protocol):
 
     def _served(self, request: Wired) -> None:
         self._serving, self._ticks = None, 0
-        request.release(self._bodies)
+        if request.taken:
+            request.release(self._bodies)
         if self.closed:
             return
         if not request.answered:

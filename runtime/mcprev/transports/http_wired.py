@@ -34,14 +34,26 @@ class Wired(Incoming):
     """A request on a connection of our own."""
 
     __slots__ = (
-        "_begun", "_body", "_chunked", "_failed", "_gone", "_http", "_more", "_parts", "_size", "_taken", "_target", "answered", "complete",
-        "keep_alive", "pairs", "refusal", "version",
+        "_begun", "_body", "_chunked", "_failed", "_gone", "_http", "_more", "_parts", "_size", "_target", "answered", "complete",
+        "keep_alive", "pairs", "refusal", "taken", "version",
     )  # fmt: skip
 
     def __init__(
-        self, http: HttpProtocol, verb: str, path: str, target: bytes, pairs: list[tuple[bytes, bytes]]
+        self,
+        http: HttpProtocol,
+        verb: str,
+        path: str,
+        target: bytes,
+        pairs: list[tuple[bytes, bytes]],
+        headers: Headers,
     ) -> None:
-        super().__init__(verb, path, "", http.address, Headers(pairs))
+        # As `Incoming` has it: one is made for each request.
+        self.verb = verb
+        self.path = path
+        self.root = ""
+        self.address = http.address
+        self.headers = headers
+        self.principal = self.access = self.place = self.head = self.task = None
         self._http = http
         self._target = target
         self.pairs = pairs
@@ -56,7 +68,9 @@ class Wired(Incoming):
         self._begun = self._chunked = False
         self._body = b""
         self._parts: list[bytes] | None = None
-        self._size = self._taken = 0
+        self._size = 0
+        self.taken = 0
+        """What it takes of the bytes that all bodies together may have."""
         self.refusal: Reject | None = None
         """Why it cannot be served, where its head is at fault."""
         self._failed: Reject | None = None
@@ -94,17 +108,28 @@ class Wired(Incoming):
         elif not self._body:
             self._body = data
         elif bodies.take(len(data)):
-            self._taken += len(data)
+            self.taken += len(data)
             if self._parts is None:
                 self._parts = [self._body]
             self._parts.append(data)
         else:
             self.fail(too_much())
 
+    def fill(self, data: bytes) -> None:
+        """All of the body came at once."""
+        self._body, self._size = data, len(data)
+        self.complete = True
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is all there, and nothing about it calls for more than an answer."""
+        usual = self.complete and self.keep_alive and self.version == "1.1"
+        return usual and self._failed is None and not self.answered
+
     def release(self, bodies: Bodies) -> None:
         """What was held of it is needed no more."""
-        bodies.give(self._taken)
-        self._taken = 0
+        bodies.give(self.taken)
+        self.taken = 0
 
     def received(self) -> None:
         """All of it came."""
@@ -171,7 +196,8 @@ class Wired(Incoming):
         if http.paused:
             return False
         self.answered = True
-        defaults = http.front.defaults(http.state.default_headers)
+        front, pairs = http.front, http.state.default_headers
+        defaults = front.default_headers if front.seen is pairs else front.defaults(pairs)
         if not self.complete or not self.keep_alive or http.stopping or status == 204 or self.verb == "HEAD":
             http.write(self._unusual(status, fields, body, defaults))
         elif len(body) > JOIN:
