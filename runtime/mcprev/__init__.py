@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from mcprev.app import App as App
     from mcprev.auth.access import Access as Access
     from mcprev.auth.bearer import Bearer as Bearer
     from mcprev.auth.grants import Authorization as Authorization
@@ -114,6 +115,9 @@ if TYPE_CHECKING:
         TokenRejected as TokenRejected,
     )
     from mcprev.errors import (
+        ToolError as ToolError,
+    )
+    from mcprev.errors import (
         TransportError as TransportError,
     )
     from mcprev.listening import Change as Change
@@ -136,6 +140,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES: Final = {
+    "app": ("App",),
     "auth.grants": ("Authorization", "ClientCredentials", "EnterpriseManaged", "OAuth", "WorkloadIdentity"),
     "auth.loopback": ("Loopback",),
     "auth.store": ("MemoryTokens", "Registration", "TokenKey", "TokenStore", "Tokens"),
@@ -150,7 +155,7 @@ _HOMES: Final = {
         "InvalidRequest", "IssuerMismatch", "LocalProtocolError", "McpError", "MethodNotFound",
         "MissingClientCapability", "NegotiationError", "ProcessExited", "RegistrationRejected",
         "RemoteProtocolError", "RequestTimeout", "ResourceNotFound", "RpcError", "SchemaError",
-        "SessionExpired", "TaskCancelled", "TokenRejected", "TransportError",
+        "SessionExpired", "TaskCancelled", "TokenRejected", "ToolError", "TransportError",
     ),
     "listening": ("Change", "Subscription"),
     "options": ("Options",),

@@ -32,6 +32,7 @@ McpError
 │   └── TokenRejected             no token is given, or one that was just given is refused
 ├── RequestTimeout                a wait reached its bound; says which and how long it took
 ├── MissingExtra                  a library is needed that is not installed; says which extra has it
+├── ToolError                     a tool failed in a way that the model should be told of, and is told
 ├── InputDeclined                 the user or a callback declined what a server asked for
 ├── TaskCancelled                 a task was given up before it came to a result
 ├── SchemaError                   a JSON Schema cannot be used: its dialect, its size, where it refers to
@@ -331,6 +332,10 @@ class MissingExtra(McpError, ImportError):
     def __init__(self, what: str, library: str, extra: str) -> None:
         super().__init__(f"{what} needs {library}; install mcprev[{extra}]")
         self.extra = extra
+
+
+class ToolError(McpError):
+    """Raised by the function of a tool (`App.tool`) that failed: the model is told the text (TOOL-8)."""
 
 
 class InputDeclined(McpError):

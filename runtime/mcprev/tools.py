@@ -18,7 +18,7 @@ from pydantic_core import MISSING
 
 from mcprev.convert import Kind, argument_failure
 from mcprev.errors import InvalidParams, Json, LocalProtocolError, RemoteProtocolError, SchemaError
-from mcprev.plainschema import Check
+from mcprev.plainschema import Check, Complaint
 from mcprev.protocol.stateless import COMPLETE
 from mcprev.seam import Routes, to_wire
 
@@ -72,13 +72,7 @@ class Tool:
         found = check({} if arguments is None else arguments)
         if not found:
             return None
-        from mcprev.validation import describe
-
-        text = f"Invalid arguments for tool '{self.name}': {describe(found, 'arguments')}"
-        answer = argument_failure(text, at=row.name)
-        if answer.kind is Kind.RESULT:
-            return answer.payload
-        raise InvalidParams(text)
+        return refusal(self.name, found, row)
 
     def conform(self, result: dict[str, Json]) -> None:
         """Raise `LocalProtocolError` for a result whose structure does not fit (TOOL-4); failed tools have none."""
@@ -116,6 +110,17 @@ class Tool:
                 f"the {member} of the tool '{self.name}' cannot be used, so its calls are refused: {error} "
                 "(a server made with validate=False checks nothing)"
             ) from error
+
+
+def refusal(name: str, found: list[Complaint], row: Revision) -> dict[str, Json]:
+    """The result of a call whose arguments are wrong; raises `InvalidParams` where there is an error for that (CONV-35)."""
+    from mcprev.validation import describe
+
+    text = f"Invalid arguments for tool '{name}': {describe(found, 'arguments')}"
+    answer = argument_failure(text, at=row.name)
+    if answer.kind is Kind.RESULT:
+        return answer.payload
+    raise InvalidParams(text)
 
 
 UNKNOWN: Final = Tool("", None, None)

@@ -35,7 +35,7 @@ def command(
     json_response: bool,
     origins: tuple[str, ...],
 ) -> None:
-    """Serve the mcprev.Server called SERVER in MODULE, which is a module's name or the path of a file."""
+    """Serve the mcprev.Server or mcprev.App called SERVER in MODULE, which is a module's name or the path of a file."""
     if stdio and http is not None:
         raise click.UsageError("--stdio and --http exclude each other")
     server = _find(target)
@@ -88,6 +88,7 @@ def _find(target: str) -> Server:
         found = getattr(found, part, None)
         if found is None:
             raise click.ClickException(f"there is no '{name}' in {module_name}")
+    found = getattr(found, "server", found)  # an app has one
     if not isinstance(found, Server):
         raise click.ClickException(
             f"'{name}' in {module_name} is no mcprev.Server but a {type(found).__name__}"

@@ -1,0 +1,63 @@
+"""Templates of URIs, and what a URI says where a template has variables (RES-4, RFC 6570).
+
+`{name}` stands for one part of a URI, without `/`, `?`, `#` and `&`; `{+name}`, of which there may be one, for any
+text. Both stand for one character at least, and are percent-decoded. What a variable says is the client's word: look at
+it before it becomes a path or a query (`mcprev.protocol.uris.file_path` does for files).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import unquote
+
+from mcprev.protocol.uris import is_uri
+
+MAX_URI: Final = 2048
+"""Longer URIs match no template: how long a match takes grows with the square of that."""
+_EXPRESSION: Final = re.compile(r"\{(\+?)([A-Za-z_][A-Za-z0-9_]*)\}")
+_PART: Final = "[^/?#&]+?"
+
+
+class Template:
+    """A template that URIs can be matched with."""
+
+    def __init__(self, text: str) -> None:
+        """Read it. Raises `ValueError` for one that is none, or that more than one reading of a URI would fit."""
+        literals, names, pluses = self._parse(text)
+        self.text = text
+        self.names: Final = tuple(names)
+        if not is_uri(_EXPRESSION.sub("x", text)):
+            raise ValueError(
+                f"'{text}' is no template of absolute URIs; begin with a scheme, as in 'notes://'"
+            )
+        if len(set(names)) < len(names):
+            raise ValueError(f"'{text}' has a variable twice")
+        if pluses.count("+") > 1:
+            raise ValueError(f"'{text}' has more than one {{+variable}}, so nobody can say where each ends")
+        if not all(literals[1:-1]):
+            raise ValueError(f"'{text}' has nothing between two variables, so nobody can say where each ends")
+        self._pattern = re.compile(_pattern(literals, names, pluses), re.DOTALL)
+
+    @staticmethod
+    def _parse(text: str) -> tuple[list[str], list[str], list[str]]:
+        split = _EXPRESSION.split(text)
+        literals, pluses, names = split[0::3], split[1::3], split[2::3]
+        wrong = next((literal for literal in literals if set("{}") & set(literal)), None)
+        if wrong is not None:
+            raise ValueError(f"'{text}' holds '{wrong}': only {{name}} and {{+name}} are known here")
+        return literals, names, pluses
+
+    def match(self, uri: str) -> dict[str, str] | None:
+        """What the variables are in a URI; None when it is not of the template."""
+        found = self._pattern.fullmatch(uri) if len(uri) <= MAX_URI else None
+        return None if found is None else {name: unquote(text) for name, text in found.groupdict().items()}
+
+
+def _pattern(literals: list[str], names: list[str], pluses: list[str]) -> str:
+    """Each part is taken as short as it can be and never tried again, so that no URI takes long."""
+    pattern, ends = re.escape(literals[0]), [re.escape(literal) for literal in literals[1:]]
+    ends[-1:] = [end + r"\Z" for end in ends[-1:]]
+    for name, plus, end in zip(names, pluses, ends, strict=True):
+        pattern += f"(?P<{name}>.+){end}" if plus else f"(?>(?P<{name}>{_PART}){end})"
+    return pattern
