@@ -40,6 +40,7 @@ EXEMPT: Final[Mapping[str, str]] = {
     "runtime/test_cli.py": "what the commands print",
     "runtime/test_inspect.py": "what the commands print",
     "runtime/test_validate.py": "what the commands print",
+    "http/test_client_cost.py": "what a call costs",
     "http/test_cost.py": "what a call costs",
     "stdio/test_client_cost.py": "what a call costs and how it is written",
     "stdio/test_cost.py": "what a call costs and what is imported",

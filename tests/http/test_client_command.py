@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from typing import Final
 
 import aiohttp
 import pytest
@@ -16,7 +17,7 @@ from api.authors import Everything
 from api.transports import listening
 from auth.world import world
 from mcprev.revisions import DEFAULT, HttpShape, Revision
-from raw_server import Exchange, Mcp, serve
+from raw_server import Exchange, Mcp, serve, text, tool
 from requirements import req
 from running import run
 
@@ -123,7 +124,8 @@ def test_what_is_missing_is_named_and_nothing_else_needs_it() -> None:
     """The path over stdio imports no HTTP library; `mcprev.http` without one says what to install."""
     script = """
 import sys
-sys.modules["aiohttp"] = None
+from typing import Final
+sys.modules["aiohttp"] = sys.modules["httptools"] = None
 import mcprev, mcprev.connecting, mcprev.transports.stdio_client
 mcprev.stdio, mcprev.connect, mcprev.Server
 try:
@@ -141,9 +143,46 @@ else:
 def test_connecting_over_a_pipe_imports_no_http() -> None:
     script = """
 import sys
+from typing import Final
 import mcprev
 mcprev.stdio, mcprev.connect, mcprev.memory, mcprev.Client
 found = {"aiohttp", "uvicorn", "yarl", "http.client", "mcprev.transports.http_client"} & set(sys.modules)
 assert not found, found
 """
     subprocess.run([sys.executable, "-W", "error", "-c", script], check=True)
+
+
+CALL: Final = """
+import asyncio, sys
+sys.modules[sys.argv[1]] = None
+import mcprev
+async def main():
+    async with mcprev.connect(mcprev.http(sys.argv[2]), mode=sys.argv[3]) as client:
+        print((await client.call_tool("t")).content[0].text)
+asyncio.run(main())
+found = sorted({"aiohttp", "httptools", "yarl", "http.cookiejar"} & {n for n, m in sys.modules.items() if m})
+print(*found)
+"""
+
+
+@pytest.mark.parametrize(
+    ("missing", "imported"), [("aiohttp", {"httptools"}), ("httptools", {"aiohttp", "yarl"})]
+)
+@req("HTTP-4", everywhere=True)
+def test_one_library_is_enough_to_call_and_the_other_is_not_imported(
+    missing: str, imported: set[str]
+) -> None:
+    async def main() -> None:
+        row = DEFAULT[-1]
+        async with serve(Mcp(row, {"tools/list": {"tools": [tool("t")]}, "tools/call": text("hi")})) as raw:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-W", "error", "-c", CALL, missing, raw.url, row.name, stdout=asyncio.subprocess.PIPE
+            )  # fmt: skip
+            out, _ = await process.communicate()
+            said, found = out.decode().splitlines()
+            assert said == "hi"
+            assert imported <= set(found.split())
+            if missing == "aiohttp":
+                assert found == "httptools"
+
+    run(main())

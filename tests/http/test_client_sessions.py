@@ -179,7 +179,7 @@ def test_a_session_is_ended_whatever_the_server_says_to_that(row: Revision, stat
 
         async with connected(row, {"DELETE": end}) as (client, _, raw):
             pass
-        # aiohttp sends once more what does no harm twice, when an old connection breaks under it.
+        # What does no harm twice is sent once more when an old connection breaks under it.
         ended = len(raw.asked("DELETE"))
         assert ended == 1 or (status is None and ended == 2)
         await client.aclose()

@@ -14,14 +14,18 @@ from types import TracebackType
 from typing import Final, Self, TypeVar
 from urllib.parse import urlsplit
 
-import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
 from typing_extensions import override
 
 import mcprev
 from mcprev.auth.steps import Answer, Ask, Flow, Reply
-from mcprev.errors import RemoteProtocolError
+from mcprev.errors import MissingExtra, RemoteProtocolError
 from mcprev.transports.urls import REDIRECTS, check_fetch, fetch_redirected, is_public
+
+try:
+    import aiohttp
+    from aiohttp.abc import AbstractResolver, ResolveResult
+except ImportError as error:
+    raise MissingExtra("logging in", "aiohttp", "http") from error
 
 T = TypeVar("T")
 MAX_BODY: Final = 256 * 1024

@@ -18,7 +18,7 @@ from mcprev.protocol.sides import ClientSide
 from mcprev.revisions import Revision
 
 if TYPE_CHECKING:
-    import aiohttp
+    from mcprev.transports.http_answers import Answer
 
 NONCES: Final = 2
 """How many times one request may be sent again for another nonce."""
@@ -57,16 +57,14 @@ class Login:
         """The same, as it is: for what is not worth a wait."""
         return self._gate.held
 
-    async def passed(
-        self, response: aiohttp.ClientResponse, used: Held | None, tries: Tries, *, shy: bool
-    ) -> bool:
+    async def passed(self, response: Answer, used: Held | None, tries: Tries, *, shy: bool) -> bool:
         """Whether an answer is one; otherwise the request can be sent again. Raises `AuthError`."""
         status = response.status
         if used is not None and status != _UNAUTHORIZED:
             used.proved = True
-        wants = response.headers.getall("WWW-Authenticate", ())
+        wants = response.headers.all("WWW-Authenticate")
         if used is not None and used.prover is not None and (nonce := response.headers.get(_NONCE)):
-            used.prover.learn(str(response.url), nonce)
+            used.prover.learn(response.url, nonce)
             if status == _UNAUTHORIZED and any(said.error == USE_NONCE for said in parse_challenges(wants)):
                 tries.nonces += 1
                 if tries.nonces <= NONCES:

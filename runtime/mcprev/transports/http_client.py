@@ -57,7 +57,8 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
         `headers` go with every request, to this server only: a mapping, or an async function that gives one each
         time, such as a token that is renewed. `session` is an `aiohttp.ClientSession` to send with, for proxies,
         certificates or cookies of your own; it is not closed, and its limit of connections has to be above the
-        number of calls at a time. `auth` is how to be let in where the server wants that, such as `mcprev.OAuth()`.
+        number of calls at a time. Without one, connections go straight to the server, whose certificate the system
+        has to trust, or the files that SSL_CERT_FILE and SSL_CERT_DIR name. `auth` is how to be let in where the server wants that, such as `mcprev.OAuth()`.
         `max_message` is the most bytes a message of the server's may have. Raises
         `ValueError` for what is no URL of a server.
         """

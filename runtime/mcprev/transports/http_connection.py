@@ -9,6 +9,7 @@ a way to; ending that task ends the stream, which is what cancels a call in the 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -32,7 +33,7 @@ from mcprev.protocol.link import Answered
 from mcprev.protocol.negotiate import VERSION_KEY
 from mcprev.protocol.sides import ClientSide
 from mcprev.revisions import ALL, Revision, by_version
-from mcprev.transports.http_posting import PostingConnection
+from mcprev.transports.http_prompt import INITIALIZE, PromptConnection
 from mcprev.transports.http_requests import Requests
 from mcprev.transports.http_streams import Cursor, follow
 from mcprev.transports.http_tools import CALL_TOOL, LIST_TOOLS, ToolHeaders
@@ -41,9 +42,10 @@ from mcprev.wire.headers import SESSION_ID, Pairs, request_headers
 from mcprev.wire.jsonrpc import ErrorResponse, Notification
 
 if TYPE_CHECKING:
-    import aiohttp
+    from mcprev.transports.http_answers import Answer
+    from mcprev.transports.http_lane import Lane
+    from mcprev.wire.param_headers import ParamHeader
 
-INITIALIZE: Final = "initialize"
 LIST_TIMEOUT: Final = 30.0
 """Seconds for each page of the tools that have to be known before one is called (HDR-11)."""
 MAX_PAGES: Final = 1000
@@ -58,7 +60,7 @@ STABLE: Final = 5.0
 _CUT: Final = "the stream ended without an answer"
 
 
-class HttpConnection(PostingConnection):
+class HttpConnection(PromptConnection):
     """A connection to an endpoint that takes POST: a session, or requests that describe themselves."""
 
     def __init__(self, side: ClientSide, desk: Desk, requests: Requests) -> None:
@@ -90,9 +92,9 @@ class HttpConnection(PostingConnection):
     # -- calls ---------------------------------------------------------------------------------------------
 
     @override
-    async def _exchange(self, call: Call, message: bytes) -> None:
+    async def _exchange(self, call: Call, message: bytes, early: Lane | None) -> None:
         try:
-            await self._converse(call, message)
+            await self._converse(call, message, early)
         except ConnectionLost as error:
             # In a session the request may be under way still; where each stands alone it is gone with its stream.
             row = self._row
@@ -100,9 +102,11 @@ class HttpConnection(PostingConnection):
                 error.retry_safe = self._tools.repeatable(call)
             raise
 
-    async def _converse(self, call: Call, message: bytes) -> None:
+    async def _converse(self, call: Call, message: bytes, early: Lane | None) -> None:
         """Post a call and read what answers it."""
-        response = await self.requests.post(message, await self._describe(call))
+        response = None if early is None else self.requests.settled(early)
+        if response is None:
+            response = await self.requests.post(message, await self._describe(call), early=early)
         try:
             if response.status == 400 and call.method == CALL_TOOL and await self._mismatched(call, response):
                 response.release()
@@ -112,19 +116,26 @@ class HttpConnection(PostingConnection):
             response.release()
 
     async def _describe(self, call: Call) -> Pairs:
-        """The headers of a call."""
+        """The headers of a call; the tools are listed where they have to be known for that (HDR-11)."""
+        headers = self._headers_of(call)
+        if headers is None:
+            await self._list_tools()
+            headers = self._headers_of(call, listed=True) or []
+        return headers
+
+    @override
+    def _headers_of(self, call: Call, *, listed: bool = False) -> Pairs | None:
         row = self._row_of(call)
         if row is None:
             return self._session([])
-        if not row.routing_headers or call.method != CALL_TOOL:
-            return self._session(request_headers(row, call.method, call.params))
-        found = self._tools.find(call.params)
-        if found is None:
-            await self._list_tools()
+        found: Sequence[ParamHeader] | None = ()
+        if row.routing_headers and call.method == CALL_TOOL:
             found = self._tools.find(call.params)
+            if found is None and not listed:
+                return None
         return self._session(request_headers(row, call.method, call.params, found or ()))
 
-    async def _read(self, call: Call, response: aiohttp.ClientResponse) -> None:
+    async def _read(self, call: Call, response: Answer) -> None:
         """Read the answer, in whichever form it comes (HTTP-7)."""
         if not 200 <= response.status < 300:
             raise await self._refusal(response)
@@ -133,14 +144,17 @@ class HttpConnection(PostingConnection):
         if response.content_type == media.SSE:
             await self._stream(call, response)
             return
-        body = await self.requests.body(response)
+        self._answered(call, response, await self.requests.body(response))
+
+    @override
+    def _answered(self, call: Call, answer: Answer, body: bytes) -> None:
         if body:
             self._take(body)
             self.pump()
         if call in self._link.calls:
-            self._unanswered(call, response, body)
+            self._unanswered(call, answer, body)
 
-    def _unanswered(self, call: Call, response: aiohttp.ClientResponse, body: bytes) -> None:
+    def _unanswered(self, call: Call, response: Answer, body: bytes) -> None:
         """The body is all there will be, and it is not what was asked for."""
         message = jsonrpc.parse(body, batch=False)
         if isinstance(message, ErrorResponse):
@@ -150,7 +164,7 @@ class HttpConnection(PostingConnection):
             f"'{call.method}' was not answered: {what}", raw=body[:200].decode(errors="replace")
         )
 
-    async def _refusal(self, response: aiohttp.ClientResponse) -> McpError:
+    async def _refusal(self, response: Answer) -> McpError:
         """Why a request was refused; a session that is not found any more has expired (HTTP-23)."""
         error, _ = await self.requests.failure(response)
         unknown_method = isinstance(error, RpcError) and error.code == METHOD_NOT_FOUND
@@ -166,7 +180,7 @@ class HttpConnection(PostingConnection):
 
     # -- streams -------------------------------------------------------------------------------------------
 
-    async def _stream(self, call: Call, response: aiohttp.ClientResponse) -> None:
+    async def _stream(self, call: Call, response: Answer) -> None:
         """Read the stream that answers a call, over as many responses as it takes (HTTP-15, HTTP-29)."""
         row, cursor, calls = self._row_of(call), Cursor(), self._link.calls
 
@@ -198,15 +212,18 @@ class HttpConnection(PostingConnection):
             self._take(message)
         self.pump()
 
-    async def _finish(self, response: aiohttp.ClientResponse) -> None:
+    async def _finish(self, response: Answer) -> None:
         """Read what follows the answer, which should be nothing."""
+        if response.ended:
+            response.release()
+            return
         with suppress(TimeoutError, McpError):
             async with asyncio.timeout(TAIL):
                 while await self.requests.chunk(response):
                     pass
             response.release()
 
-    async def _resume(self, cursor: Cursor, lost: McpError | None) -> aiohttp.ClientResponse:
+    async def _resume(self, cursor: Cursor, lost: McpError | None) -> Answer:
         """Take a stream up again. Raises `ConnectionLost` where the server cannot or will not."""
         while True:
             delay = cursor.wait()
@@ -231,7 +248,7 @@ class HttpConnection(PostingConnection):
                     f"the stream cannot be taken up again: {lost}", in_flight=True, retry_safe=False
                 )
 
-    async def _get(self, cursor: Cursor) -> aiohttp.ClientResponse:
+    async def _get(self, cursor: Cursor) -> Answer:
         row = self._row
         assert row is not None
         return await self.requests.get(self._session([*request_headers(row), *cursor.headers()]))
@@ -255,7 +272,7 @@ class HttpConnection(PostingConnection):
         """Keep the stream for what belongs to no request open, if the server has one (HTTP-10)."""
         cursor, opened = Cursor(), False
         while True:
-            response: aiohttp.ClientResponse | None = None
+            response: Answer | None = None
             began = self._loop.time()
             try:
                 response = await self._get(cursor)
@@ -287,7 +304,7 @@ class HttpConnection(PostingConnection):
         self._take_all(messages)
         return False
 
-    async def _reopens(self, response: aiohttp.ClientResponse, cursor: Cursor, *, opened: bool) -> bool:
+    async def _reopens(self, response: Answer, cursor: Cursor, *, opened: bool) -> bool:
         """Whether to ask again for the stream that was refused."""
         error, _ = await self.requests.failure(response)
         self.logger.debug("no stream of the server's: %s", error)
@@ -341,7 +358,7 @@ class HttpConnection(PostingConnection):
         except McpError as error:
             self.logger.debug("the tools could not be listed: %s", error)
 
-    async def _mismatched(self, call: Call, response: aiohttp.ClientResponse) -> bool:
+    async def _mismatched(self, call: Call, response: Answer) -> bool:
         """Whether the headers of a tool's arguments were wrong; if so its schema is looked at again (HDR-9)."""
         row = self._row_of(call)
         if row is None or not row.routing_headers:

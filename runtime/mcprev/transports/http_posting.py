@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from typing_extensions import override
 
@@ -23,6 +23,9 @@ from mcprev.transports.clocks import Clocks
 from mcprev.transports.http_requests import Requests
 from mcprev.wire import jsonrpc
 from mcprev.wire.jsonrpc import Batch, Notification
+
+if TYPE_CHECKING:
+    from mcprev.transports.http_lane import Lane
 
 ASIDE: Final = 30.0
 """Seconds that a server gets to take what it does not answer."""
@@ -42,8 +45,8 @@ class PostingConnection(Connection):
         self.requests = requests
         self.clocks = Clocks(side.link.calls, self._arm)
         self._sendable = True
-        self._exchanges: dict[Call, asyncio.Task[None]] = {}
-        """What runs for each call that is open."""
+        self._exchanges: dict[Call, asyncio.Task[None] | Lane] = {}
+        """What runs for each call that is open, or the connection that it was sent on if that is all."""
         self._tails: dict[Inbound | None, asyncio.Task[None]] = {}
         """The last message that was sent for a request of the server's, or for none."""
         self._asides: set[asyncio.Task[None]] = set()
@@ -53,9 +56,17 @@ class PostingConnection(Connection):
 
     # -- for subclasses ------------------------------------------------------------------------------------
 
-    async def _exchange(self, call: Call, message: bytes) -> None:
-        """Send a call and see to it that it is answered. Raises `McpError` for what fails it."""
+    async def _exchange(self, call: Call, message: bytes, early: Lane | None) -> None:
+        """Send a call and see to it that it is answered. Raises `McpError` for what fails it.
+
+        What was sent already has an `early` answer, or a reason for none.
+        """
         raise NotImplementedError
+
+    def _send_now(self, call: Call, message: bytes) -> bool:
+        """Send a call where nothing has to be waited for; False, and nothing done, where something has."""
+        del call, message
+        return False
 
     async def _tell(self, message: bytes, *, shy: bool = False) -> None:
         """Send what has no answer; nobody has to log in for what is `shy`. Raises `McpError`."""
@@ -69,7 +80,7 @@ class PostingConnection(Connection):
 
     def _take(self, data: bytes) -> None:
         """Hand a message of the server's to the engine; the members of an array by themselves (BATCH-1)."""
-        link, now = self._link, self._loop.time()
+        link, now = self._link, self.now()
         message = jsonrpc.parse(data, batch=link.accepts_batch)
         if isinstance(message, Batch):
             for member in message.messages:
@@ -100,24 +111,42 @@ class PostingConnection(Connection):
             if isinstance(channel, Call):
                 if channel in calls:
                     self.clocks.stop(channel)
-                    self._exchanges[channel] = self._loop.create_task(self._run_exchange(channel, message))
+                    if not self._send_now(channel, message):
+                        self._exchanges[channel] = self._loop.create_task(
+                            self._run_exchange(channel, message)
+                        )
             else:
                 self._send_aside(channel, message)
 
-    async def _run_exchange(self, call: Call, message: bytes) -> None:
+    async def _run_exchange(self, call: Call, message: bytes, early: Lane | None = None) -> None:
         try:
-            while self._gate is not None:
+            while self._gate is not None and early is None:
                 await asyncio.wait({self._gate})
-            await self._exchange(call, message)
-        except McpError as error:
-            self._fail(call, error)
-        except Exception:
-            # Whoever waits for the call must not wait in vain, whatever is wrong here.
-            self.logger.exception("'%s' could not be sent", call.method)
-            self._fail(call, ConnectionLost("the exchange failed", in_flight=True, retry_safe=False))
+            await self._exchange(call, message, early)
+        except Exception as error:  # noqa: BLE001 - whoever waits for the call is told
+            self._failed(call, error)
         finally:
-            self._exchanges.pop(call, None)
+            self._over(call)
+
+    def _failed(self, call: Call, error: Exception) -> None:
+        """An exchange failed: whoever waits for the call must not wait in vain, whatever is wrong here."""
+        if not isinstance(error, McpError):
+            self.logger.error("'%s' could not be sent", call.method, exc_info=error)
+            error = ConnectionLost("the exchange failed", in_flight=True, retry_safe=False)
+        self._fail(call, error)
+
+    def _over(self, call: Call) -> None:
+        if self._exchanges.pop(call, None) is not None:
             self._exchange_over()
+
+    def _end_exchange(self, call: Call) -> None:
+        """Want nothing more of a call."""
+        exchange = self._exchanges.get(call)
+        if exchange is None:
+            return
+        exchange.cancel()
+        if not isinstance(exchange, asyncio.Task):
+            self._over(call)
 
     def _exchange_over(self) -> None:
         """One exchange is over."""
@@ -168,24 +197,23 @@ class PostingConnection(Connection):
 
     @override
     def _on_dropped(self, event: Dropped) -> None:
-        task = self._exchanges.get(event.call)
-        if task is None:
-            return
         login = self.requests.login
-        left = login is not None and task in login.waiting  # the server has not taken it in
+        # The server has not taken in what waits for somebody to log in.
+        left = login is not None and self._exchanges.get(event.call) in login.waiting
         if self.client_side.agreed and not self.client_side.row.disconnect_cancels and not left:
-            self._loop.call_later(GRACE, task.cancel)
+            self._loop.call_later(GRACE, self._end_exchange, event.call)
         else:
-            task.cancel()
+            self._end_exchange(event.call)
 
     # -- the end -------------------------------------------------------------------------------------------
 
     @override
     async def _shut(self) -> None:
         """End what runs: exchanges at once, what is being told after a moment; then say goodbye."""
-        exchanges = set(self._exchanges.values())
-        running = exchanges | self._others
-        for task in running:
+        running = {task for task in self._exchanges.values() if isinstance(task, asyncio.Task)} | self._others
+        for call in tuple(self._exchanges):
+            self._end_exchange(call)
+        for task in self._others:
             task.cancel()
         if running:
             await asyncio.wait(running, timeout=CLOSE)

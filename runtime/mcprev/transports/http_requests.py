@@ -1,4 +1,4 @@
-"""Single HTTP requests of a client, over aiohttp (AUTH-2, HTTP-4, HTTP-31, ERR-7, SEC-1, SEC-6).
+"""Single HTTP requests of a client (AUTH-2, HTTP-4, HTTP-31, ERR-7, SEC-1, SEC-6).
 
 What goes wrong is told in the errors of this package: whether bytes left decides what a caller may do. Redirects
 are followed as far as `urls` allows, for headers of the caller's may be secrets. Answers have a limit. Headers are
@@ -7,13 +7,11 @@ never logged, nor are queries of URLs.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Awaitable, Callable, Mapping
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-import mcprev
 from mcprev.errors import (
-    ConnectionLost,
     HttpStatusError,
     LocalProtocolError,
     McpError,
@@ -21,37 +19,36 @@ from mcprev.errors import (
     RemoteProtocolError,
     RpcError,
 )
+from mcprev.transports.http_answers import Answer, Sender
 from mcprev.transports.urls import MAX_REDIRECTS, REDIRECTS, redirected
 from mcprev.wire import jsonrpc, media
 from mcprev.wire.headers import Pairs
 from mcprev.wire.jsonrpc import ErrorResponse
 
-try:
-    import aiohttp
-    from multidict import CIMultiDict
-except ImportError as error:
-    raise MissingExtra("speaking HTTP", "aiohttp", "http") from error
+_OWN: Final = find_spec("httptools") is not None
+"""Whether connections of our own can be had, which not every platform's Python has."""
+if not _OWN and find_spec("aiohttp") is None:
+    raise MissingExtra("speaking HTTP", "httptools", "http")
 
 if TYPE_CHECKING:
+    import aiohttp
+
     from mcprev.auth.gate import Held
     from mcprev.auth.login import Login
+    from mcprev.transports.http_lane import Lane
+    from mcprev.transports.http_pool import Pool
 
 HeaderSource: TypeAlias = Mapping[str, str] | Callable[[], Awaitable[Mapping[str, str]]]
 """Headers for every request: the same ones always, or what a function gives for each."""
 ACCEPT: Final = f"{media.JSON}, {media.SSE}"
+_POSTED: Final = (("Accept", ACCEPT), ("Content-Type", media.JSON))
 MAX_ERROR: Final = 1024 * 1024
 """How much of the body of a failure is read, in bytes."""
 EXCERPT: Final = 500
 """How many characters of it are kept."""
-KEEP_ALIVE: Final = 4.0
-"""Seconds that a connection is kept for the next request: less than servers do, who close it under a request else."""
-SMALL: Final = 1024 * 1024
-"""A larger body is handed over as a file, which is sent piece by piece."""
 _PERMANENT: Final = 308
 _UNAUTHORIZED: Final = 401
 _NO_LOGIN: Final = "the server wants to know who asks: give `http` the `auth`, such as `mcprev.OAuth()`"
-_FAILURES: Final = (aiohttp.ClientError, OSError, ValueError)
-"""What aiohttp raises; the last of a header or a body that HTTP cannot carry."""
 
 
 class Requests:
@@ -67,43 +64,64 @@ class Requests:
         max_message: int,
     ) -> None:
         """A `session` of the user's is the user's to close; None makes one that is closed by `close`."""
-        self._owned = session is None
-        # No bound on connections: a call may hold one until others, which answer the server, have had theirs.
-        self.session = session or aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE),
-            headers={"User-Agent": f"mcprev/{mcprev.__version__}"},
-        )
+        self._sender, self._pool = _sender(session, connect_timeout, max_message)
         self.url = url
         """The endpoint; a permanent redirect within the origin changes it."""
         self.max_message = max_message
         self._source = headers
-        self._fixed = None if callable(headers) else CIMultiDict(headers)
-        self._timeout = aiohttp.ClientTimeout(total=None, connect=connect_timeout)
+        self._fixed = None if callable(headers) else list(headers.items())
         self.login: Login | None = None
         """The way to be let in, where the user has named one (AUTH-2)."""
 
     async def post(
-        self, message: bytes, headers: Pairs, url: str | None = None, *, shy: bool = False
-    ) -> aiohttp.ClientResponse:
-        """Send a message. Nobody has to log in for one that is `shy`. Raises `ConnectionLost`, and `RemoteProtocolError` for a redirect that is not followed."""
-        return await self._admitted(
-            "POST", url, [("Accept", ACCEPT), ("Content-Type", media.JSON), *headers], message, shy=shy
-        )
+        self,
+        message: bytes,
+        headers: Pairs,
+        url: str | None = None,
+        *,
+        shy: bool = False,
+        early: Lane | None = None,
+    ) -> Answer:
+        """Send a message. Nobody has to log in for one that is `shy`.
 
-    async def get(self, headers: Pairs, url: str | None = None) -> aiohttp.ClientResponse:
+        With the `early` answer to one that `ask` sent only what that leads to is done. Raises `ConnectionLost`, and
+        `RemoteProtocolError` for a redirect that is not followed.
+        """
+        pairs = [*_POSTED, *headers]
+        if self.login is None:
+            at = self.url if url is None else url
+            return (await self._follow("POST", at, pairs, message, None, early))[0]
+        return await self._admitted("POST", url, pairs, message, shy=shy)
+
+    def ask(self, message: bytes, headers: Pairs, told: Callable[[], None]) -> Lane | None:
+        """Send a message at once, or None where something has to be waited for; `told` is called as `Lane.ask` says.
+
+        Raises `LocalProtocolError`, and `ConnectionLost` for a host that cannot be one.
+        """
+        if self._pool is None or self._fixed is None or self.login is not None:
+            return None
+        pairs = [*_POSTED, *headers]
+        return self._pool.ask(self.url, _merged(self._fixed, pairs) if self._fixed else pairs, message, told)
+
+    def settled(self, early: Lane) -> Answer | None:
+        """The answer to what `ask` sent, unless it leads elsewhere. Raises `ConnectionLost`."""
+        answer = early.result()
+        return None if answer.status in REDIRECTS else answer
+
+    async def get(self, headers: Pairs, url: str | None = None) -> Answer:
         """Ask for a stream of events."""
         return await self._admitted(
             "GET", url, [("Accept", media.SSE), ("Cache-Control", "no-store"), *headers], None
         )
 
-    async def delete(self, headers: Pairs) -> aiohttp.ClientResponse:
+    async def delete(self, headers: Pairs) -> Answer:
         """Give up a session, which is not worth a login."""
         held = None if self.login is None else self.login.held
         return (await self._follow("DELETE", self.url, headers, None, held))[0]
 
     async def _admitted(
         self, verb: str, url: str | None, headers: Pairs, body: bytes | None, *, shy: bool = False
-    ) -> aiohttp.ClientResponse:
+    ) -> Answer:
         """The answer to a request, which is sent again when somebody has logged in. Raises `AuthError`."""
         at, login = self.url if url is None else url, self.login
         if login is None:
@@ -116,12 +134,22 @@ class Requests:
                 return response
 
     async def _follow(
-        self, verb: str, at: str, headers: Pairs, body: bytes | None, held: Held | None
-    ) -> tuple[aiohttp.ClientResponse, str]:
+        self,
+        verb: str,
+        at: str,
+        headers: Pairs,
+        body: bytes | None,
+        held: Held | None,
+        early: Lane | None = None,
+    ) -> tuple[Answer, str]:
         """The answer, and where it came from in the end."""
         for count in range(MAX_REDIRECTS + 1):
-            shown = headers if held is None else [*headers, *held.headers(verb, at)]
-            response = await self._send(verb, at, shown, body)
+            response: Answer
+            if early is None:
+                shown = headers if held is None else [*headers, *held.headers(verb, at)]
+                response = await self._send(verb, at, shown, body)
+            else:
+                response, early = early.result(), None
             if response.status not in REDIRECTS:
                 return response, at
             response.release()
@@ -131,25 +159,17 @@ class Requests:
             at = target
         raise AssertionError("unreachable: one redirect too many raises")
 
-    async def _send(self, verb: str, url: str, headers: Pairs, body: bytes | None) -> aiohttp.ClientResponse:
-        all_headers = await self._ask_headers() if self._fixed is None else self._fixed.copy()
-        for name, value in headers:
-            all_headers[name] = value
-        data = io.BytesIO(body) if body is not None and len(body) > SMALL else body
-        if self.session.closed:
-            raise ConnectionLost("the HTTP session was closed", in_flight=False, retry_safe=True)
-        try:
-            return await self.session.request(
-                verb, url, data=data, headers=all_headers, allow_redirects=False, timeout=self._timeout
-            )
-        except _FAILURES as error:
-            raise _lost(error, url) from error
+    async def _send(self, verb: str, url: str, headers: Pairs, body: bytes | None) -> Answer:
+        theirs = await self._ask_headers() if self._fixed is None else self._fixed
+        if theirs:
+            headers = _merged(theirs, headers)
+        return await self._sender.send(verb, url, headers, body)
 
-    async def _ask_headers(self) -> CIMultiDict[str]:
+    async def _ask_headers(self) -> Pairs:
         """The headers of the user's function, which may be another token each time."""
         assert callable(self._source)
         try:
-            return CIMultiDict(await self._source())
+            return list((await self._source()).items())
         except McpError:
             raise
         except Exception as error:
@@ -159,34 +179,17 @@ class Requests:
 
     async def close(self) -> None:
         """Let connections go."""
-        if self._owned:
-            await self.session.close()
+        await self._sender.close()
 
-    async def body(self, response: aiohttp.ClientResponse, limit: int | None = None) -> bytes:
+    def body(self, response: Answer, limit: int | None = None) -> Awaitable[bytes]:
         """The body of an answer. Raises `RemoteProtocolError` for one over the limit."""
-        limit = self.max_message if limit is None else limit
-        length = response.content_length
-        try:
-            if length is not None and length <= limit and "Content-Encoding" not in response.headers:
-                return await response.read()
-            chunks = bytearray()
-            while chunk := await response.content.readany():
-                chunks += chunk
-                if len(chunks) > limit:
-                    response.close()
-                    raise RemoteProtocolError(f"an answer of more than {limit} bytes")
-        except _FAILURES as error:
-            raise _lost(error, response.url, sent=True) from error
-        return bytes(chunks)
+        return response.read(self.max_message if limit is None else limit)
 
-    async def chunk(self, response: aiohttp.ClientResponse) -> bytes:
+    def chunk(self, response: Answer) -> Awaitable[bytes]:
         """The next bytes of a stream; nothing at its end."""
-        try:
-            return await response.content.readany()
-        except _FAILURES as error:
-            raise _lost(error, response.url, sent=True) from error
+        return response.chunk()
 
-    async def failure(self, response: aiohttp.ClientResponse) -> tuple[McpError, ErrorResponse | None]:
+    async def failure(self, response: Answer) -> tuple[McpError, ErrorResponse | None]:
         """Why a request was refused: the JSON-RPC error in the body, whatever the status, or the status (ERR-7)."""
         try:
             raw = await self.body(response, MAX_ERROR)
@@ -203,7 +206,7 @@ class Requests:
         return status_error(response, raw, _NO_LOGIN if wanted else ""), None
 
 
-def status_error(response: aiohttp.ClientResponse, raw: bytes = b"", why: str = "") -> HttpStatusError:
+def status_error(response: Answer, raw: bytes = b"", why: str = "") -> HttpStatusError:
     """The error for a status."""
     text = raw[: EXCERPT * 4].decode(errors="replace")
     text = "".join(c if c.isprintable() else " " for c in text)[:EXCERPT].strip()
@@ -214,11 +217,22 @@ def status_error(response: aiohttp.ClientResponse, raw: bytes = b"", why: str = 
     )
 
 
-def _lost(error: Exception, url: object, *, sent: bool = False) -> McpError:
-    """What went wrong, in our own errors."""
-    where, why = str(url).partition("?")[0], str(error) or type(error).__name__
-    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | aiohttp.InvalidURL):
-        return ConnectionLost(f"cannot connect to {where}: {why}", in_flight=False, retry_safe=True)
-    if isinstance(error, aiohttp.ClientError | OSError) or sent:
-        return ConnectionLost(f"the connection to {where} broke: {why}", in_flight=True, retry_safe=False)
-    return LocalProtocolError(f"the request cannot be sent: {why}")
+def _sender(
+    session: aiohttp.ClientSession | None, connect_timeout: float, max_message: int
+) -> tuple[Sender, Pool | None]:
+    """What sends; and the same again where it is connections of our own."""
+    if session is None and _OWN:
+        from mcprev.transports.http_pool import Pool
+
+        pool = Pool(connect_timeout=connect_timeout, max_message=max_message)
+        return pool, pool
+    from mcprev.transports.http_aiohttp import AiohttpSender
+
+    return AiohttpSender(session, connect_timeout=connect_timeout), None
+
+
+def _merged(theirs: Pairs, ours: Pairs) -> Pairs:
+    """Headers of the user's and of this side's, which win."""
+    said = {name.lower() for name, _ in ours}
+    last = {name.lower(): (name, value) for name, value in theirs}
+    return [*(pair for name, pair in last.items() if name not in said), *ours]

@@ -15,8 +15,7 @@ from mcprev.wire.headers import LAST_EVENT_ID, Pairs
 from mcprev.wire.sse import Decoder
 
 if TYPE_CHECKING:
-    import aiohttp
-
+    from mcprev.transports.http_answers import Answer
     from mcprev.transports.http_requests import Requests
 
 FIRST: Final = 0.1
@@ -55,7 +54,7 @@ class Cursor:
 
 async def follow(
     requests: Requests,
-    response: aiohttp.ClientResponse,
+    response: Answer,
     cursor: Cursor,
     take: Callable[[list[bytes]], bool],
 ) -> None:

@@ -24,7 +24,8 @@ from mcprev.wire.headers import Pairs, request_headers
 from mcprev.wire.sse import ENDPOINT, Decoder
 
 if TYPE_CHECKING:
-    import aiohttp
+    from mcprev.transports.http_answers import Answer
+    from mcprev.transports.http_lane import Lane
 
 
 class SseConnection(PostingConnection):
@@ -58,7 +59,7 @@ class SseConnection(PostingConnection):
     async def _read(self) -> None:
         """Read the stream to its end, which is the end of everything (SSE-8)."""
         error: McpError | None = None
-        response: aiohttp.ClientResponse | None = None
+        response: Answer | None = None
         try:
             response = await self.requests.get([])
             if response.status != 200 or response.content_type != media.SSE:
@@ -69,7 +70,7 @@ class SseConnection(PostingConnection):
                     if event.is_message:
                         self._take(event.data)
                     elif event.event == ENDPOINT and not self._endpoint.done():
-                        self._endpoint.set_result(endpoint_url(str(response.url), event.data))
+                        self._endpoint.set_result(endpoint_url(response.url, event.data))
                 self.pump()
         except McpError as found:
             error = found
@@ -83,7 +84,7 @@ class SseConnection(PostingConnection):
         why = "the server closed its stream" if error is None else f"the server's stream broke: {error}"
         self.ended(ConnectionLost(why, in_flight=True, retry_safe=False))
 
-    async def _refusal(self, response: aiohttp.ClientResponse) -> McpError:
+    async def _refusal(self, response: Answer) -> McpError:
         if response.status == 200:
             return status_error(response, why=f"{response.content_type} is no stream of events")
         return (await self.requests.failure(response))[0]
@@ -93,7 +94,7 @@ class SseConnection(PostingConnection):
         return request_headers(self.client_side.row) if self.client_side.agreed else []
 
     @override
-    async def _exchange(self, call: Call, message: bytes) -> None:
+    async def _exchange(self, call: Call, message: bytes, early: Lane | None) -> None:
         """Post a call; its answer comes on the stream."""
         await self._tell(message)
 

@@ -1,0 +1,666 @@
+"""What a client's connections make of the bytes of an answer, however they are cut, and of bytes that are none."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import itertools
+import random
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext, suppress
+from typing import Final, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mcprev
+from lanes import (
+    WAYS,
+    Sent,
+    body_to,
+    call,
+    each_way,
+    each_way_and_loop,
+    ended,
+    event,
+    head,
+    hurry,
+    laid,
+    lanes,
+    requesting,
+    turns,
+    whole,
+)
+from mcprev.errors import ConnectionLost, HttpStatusError, McpError, RemoteProtocolError
+from raw_server import Exchange
+from requirements import E, req
+from running import run, until
+from wired import chunked
+
+Form = Callable[[bytes], bytes]
+
+SSE: Final = "text/event-stream"
+CHUNKED: Final = "Transfer-Encoding: chunked"
+
+
+def squeezed(data: bytes, window: int, *, flush: bool = False) -> bytes:
+    """Compressed, in the format that the window stands for: 31 is gzip, 15 zlib, and -15 has no frame at all."""
+    packer = zlib.compressobj(wbits=window)
+    half = len(data) // 2
+    first = packer.compress(data[:half]) + (packer.flush(zlib.Z_SYNC_FLUSH) if flush else b"")
+    return first + packer.compress(data[half:]) + packer.flush()
+
+
+def bits(data: bytes, size: int) -> Iterator[bytes]:
+    """The same in parts."""
+    return (data[start : start + size] for start in range(0, len(data), size))
+
+
+# -- what is an answer ---------------------------------------------------------------------------------------
+
+KEPT: Final[dict[str, Form]] = {
+    "a length": whole,
+    "no reason": lambda body: whole(body, first="HTTP/1.1 200 "),
+    "nothing behind the status": lambda body: whole(body, first="HTTP/1.1 200"),
+    "names in lower case, and no spaces": lambda body: (
+        b"HTTP/1.1 200 OK\r\ncontent-type:application/json\r\ncontent-length:%d\r\n\r\n%b" % (len(body), body)
+    ),
+    "white space": lambda body: whole(body, "X: \t y \t", "Z:", "W:   "),
+    "zeros before the length": lambda body: head(f"Content-Length: 000{len(body)}") + body,
+    "a header that is no text": lambda body: whole(body, "X: \xff\xfe"),
+    "many headers": lambda body: whole(body, *(f"X-{number}: y" for number in range(50))),
+    "a long header": lambda body: whole(body, "X: " + "y" * 4000),
+    "chunks": lambda body: head(CHUNKED) + chunked(body),
+    "many chunks": lambda body: head(CHUNKED) + chunked(*bits(body, 1)),
+    "chunks in capitals": lambda body: head("TRANSFER-ENCODING: Chunked") + chunked(body).upper()[:2] + chunked(body)[2:],
+    "zeros before chunks": lambda body: head(CHUNKED) + b"000" + chunked(body)[:-5] + b"000\r\n\r\n",
+    "chunks with extensions": lambda body: (
+        head(CHUNKED) + chunked(body).replace(b"\r\n", b';a=b;c="d e"\r\n', 1)
+    ),
+    "trailers": lambda body: head(CHUNKED, "Trailer: X") + chunked(body, trailer=b"X: y\r\nZ: \r\n"),
+    "100 before": lambda body: b"HTTP/1.1 100 Continue\r\n\r\n" + whole(body),
+    "103 before": lambda body: b"HTTP/1.1 103 Early Hints\r\nLink: </x>; rel=preload\r\n\r\n" + whole(body),
+    "some before": lambda body: b"HTTP/1.1 102 Processing\r\n\r\n" * 3 + whole(body),
+    "keep-alive": lambda body: whole(body, "Connection: keep-alive", "Keep-Alive: timeout=5"),
+    "status 201": lambda body: whole(body, first="HTTP/1.1 201 Created"),
+    "events in chunks": lambda body: head(CHUNKED, media=SSE) + chunked(b": hello\n\n", event(body)),
+    "events with a length": lambda body: whole(event(body), media=SSE),
+    "gzip": lambda body: whole(squeezed(body, 31), "Content-Encoding: gzip"),
+    "gzip in capitals": lambda body: whole(squeezed(body, 31), "Content-Encoding: GZIP"),
+    "gzip in chunks": lambda body: (
+        head("Content-Encoding: gzip", CHUNKED) + chunked(*bits(squeezed(body, 31, flush=True), 9))
+    ),
+    "deflate": lambda body: whole(squeezed(body, 15), "Content-Encoding: deflate"),
+    "deflate without a frame": lambda body: whole(squeezed(body, -15), "Content-Encoding: deflate"),
+    "identity": lambda body: whole(body, "Content-Encoding: identity"),
+    "gzip of events": lambda body: (
+        head("Content-Encoding: gzip", CHUNKED, media=SSE)
+        + chunked(*bits(squeezed(event(body), 31, flush=True), 20))
+    ),
+    "deflate of events": lambda body: whole(squeezed(event(body), 15), "Content-Encoding: deflate", media=SSE),
+}  # fmt: skip
+"""Answers after which the connection is as good as before."""
+LAST: Final[dict[str, Form]] = {
+    "until the end": lambda body: head() + body,
+    "events until the end": lambda body: head(media=SSE) + event(body),
+    "gzip until the end": lambda body: head("Content-Encoding: gzip") + squeezed(body, 31),
+    "old, until the end": lambda body: head(first="HTTP/1.0 200 OK") + body,
+}
+"""Answers that end with their connection."""
+CLOSED: Final[dict[str, Form]] = {
+    "closed": lambda body: whole(body, "Connection: close"),
+    "closed in capitals, among others": lambda body: whole(body, "CONNECTION: x, CLOSE"),
+    "closed behind chunks": lambda body: head(CHUNKED, "Connection: close") + chunked(body),
+    "old": lambda body: whole(body, first="HTTP/1.0 200 OK"),
+    "an answer to nothing behind": lambda body: whole(body) + whole(b"{}"),
+    "a late interim answer": lambda body: whole(body) + b"HTTP/1.1 100 Continue\r\n\r\n",
+}
+"""Answers after which the client must not use the connection again."""
+BEHIND: Final[dict[str, Form]] = {
+    "something behind": lambda body: whole(body) + b"\0",
+    "a line of garbage behind": lambda body: whole(body) + b"garbage\r\n\r\n",
+    "more behind the chunks": lambda body: head(CHUNKED) + chunked(body) + b"5\r\n",
+    "half an answer behind": lambda body: whole(body) + whole(body)[:20],
+    "empty lines behind": lambda body: whole(body) + b"\r\n\r\n",
+}
+"""The same. With these aiohttp loses the answer, too, if what is no HTTP comes in the same segment."""
+UNNOTICED: Final = {"half an answer behind", "empty lines behind"}
+"""After these aiohttp uses the connection again."""
+FORMS: Final = {**KEPT, **LAST, **CLOSED}
+
+
+async def answered(sent: Sent, form: str, *cuts: int) -> None:
+    """Answer a call in a form, cut at some places."""
+    data = FORMS[form](body_to(sent))
+    ends = [0, *sorted(cuts), len(data)]
+    await sent.pieces(*(data[start:end] for start, end in itertools.pairwise(ends) if start < end))
+    if form in LAST:
+        sent.lane.writer.close()
+
+
+@req("HTTP-7", "HTTPM-4", at=E)
+@each_way_and_loop
+@pytest.mark.parametrize("form", FORMS)
+def test_an_answer_is_read_and_its_connection_used_again_or_not(way: str, form: str) -> None:
+    async def main() -> None:
+        async with laid(way, lambda sent: answered(sent, form)) as (client, server):
+            for word in ("a", "b", "c"):
+                await call(client, word)
+            assert [sent.message["params"]["name"] for sent in server.calls] == ["a", "b", "c"]
+            used = [sent.lane.number for sent in server.calls]
+            assert used == ([1, 1, 1] if form in KEPT else [1, 2, 3])
+            if form in CLOSED:
+                for sent in server.calls:
+                    await sent.gone.wait()  # the client hangs up by itself
+
+    run(main())
+
+
+@req("HTTP-7", "HTTPM-4", "SEC-6", at=E)
+@pytest.mark.parametrize(
+    ("way", "form"),
+    [(way, form) for way in WAYS for form in BEHIND if way != "session" or form not in UNNOTICED],
+)
+@pytest.mark.parametrize("apart", [False, True], ids=["together", "apart"])
+def test_what_comes_behind_an_answer_belongs_to_no_call(way: str, apart: bool, form: str) -> None:
+    async def main() -> None:
+        async def called(sent: Sent) -> None:
+            body = body_to(sent)
+            data = BEHIND[form](body)
+            end = data.index(body) + len(body) + 7 * form.endswith("chunks") if apart else len(data)
+            await sent.pieces(data[:end], data[end:])
+            await sent.gone.wait()  # the client hangs up by itself
+
+        async with laid(way, called) as (client, server):
+            for word in ("a", "b", "c"):
+                with suppress(ConnectionLost) if way == "session" and not apart else nullcontext():
+                    await call(client, word)
+                await turns()
+            assert [sent.message["params"]["name"] for sent in server.calls] == ["a", "b", "c"]
+            assert [sent.lane.number for sent in server.calls] == [1, 2, 3]
+
+    run(main(), limit=8)
+
+
+EITHER: Final[dict[str, Form]] = {
+    "old, and kept": lambda body: whole(body, "Connection: keep-alive", first="HTTP/1.0 200 OK"),
+    "closed in a trailer": lambda body: head(CHUNKED) + chunked(body, trailer=b"Connection: close\r\n"),
+    "other things in a trailer": lambda body: (
+        head(CHUNKED)
+        + chunked(
+            body, trailer=b"Content-Encoding: gzip\r\nContent-Type: x/y\r\nTransfer-Encoding: chunked\r\n"
+        )
+    ),
+    "an offer to upgrade": lambda body: whole(body, "Connection: upgrade", "Upgrade: h2c"),
+    "chunks in an interim answer": lambda body: (
+        b"HTTP/1.1 103 Early Hints\r\nTransfer-Encoding: chunked\r\nContent-Encoding: gzip\r\n\r\n"
+        + whole(body)
+    ),
+    "white space before": lambda body: b"\r\n" + whole(body),
+}
+"""Answers after which a client may use the connection again or not, as long as nothing is lost by it."""
+
+
+@req("HTTP-7", at=E)
+@pytest.mark.parametrize("form", EITHER)
+@each_way
+def test_an_answer_is_read_whatever_becomes_of_its_connection(way: str, form: str) -> None:
+    async def main() -> None:
+        async def kept(sent: Sent) -> None:
+            await sent.raw(EITHER[form](body_to(sent)))
+
+        async with laid(way, kept) as (client, _):
+            for word in ("a", "b", "c"):
+                await call(client, word)
+                await turns()
+
+    run(main())
+
+
+CUT: Final = [
+    "a length",
+    "chunks with extensions",
+    "trailers",
+    "103 before",
+    "events in chunks",
+    "gzip in chunks",
+    "gzip of events",
+    "deflate without a frame",
+    "until the end",
+    "closed",
+]
+
+
+@req("HTTP-7", "SEC-6", at=E)
+@each_way
+@pytest.mark.parametrize("form", CUT)
+def test_an_answer_may_be_cut_in_two_anywhere(way: str, form: str) -> None:
+    async def main() -> None:
+        hurry()
+        place = 0
+
+        async def called(sent: Sent) -> None:
+            await answered(sent, form, place)
+
+        async with laid(way, called) as (client, server):
+            await call(client)
+            size = len(FORMS[form](body_to(server.calls[0])))
+            places = range(1, size, 1 if form in KEPT else 3)  # a new connection takes its time
+            for place in places:  # noqa: B007 - `called` takes it
+                await turns()  # what followed the answer is read
+                await call(client)
+            assert len(server.calls) == 1 + len(places)
+            assert len(server.lanes) == (1 if form in KEPT else 1 + len(places))
+
+    run(main())
+
+
+@req("HTTP-7", "SEC-6", at=E)
+@each_way_and_loop
+@pytest.mark.parametrize("form", CUT)
+def test_an_answer_may_come_byte_by_byte(way: str, form: str) -> None:
+    async def main() -> None:
+        hurry()
+
+        async def called(sent: Sent) -> None:
+            await answered(sent, form, *range(1, 2000))
+
+        async with laid(way, called) as (client, _):
+            await call(client)
+            await call(client, "again")
+
+    run(main())
+
+
+@req("HTTP-7", "HTTPM-4", "SEC-6", at=E)
+@settings(max_examples=40)
+@given(
+    plan=st.lists(
+        st.tuples(st.sampled_from(sorted(FORMS)), st.text(max_size=40), st.lists(st.integers(1, 900), max_size=8)),
+        min_size=1,
+        max_size=6,
+    ),
+    way=st.sampled_from(WAYS),
+)  # fmt: skip
+def test_however_answers_are_cut_each_call_gets_its_own(
+    plan: list[tuple[str, str, list[int]]], way: str
+) -> None:
+    if way == "session":  # aiohttp takes what comes late and unasked for the next answer
+        plan = [
+            step for step in plan if step[0] not in {"an answer to nothing behind", "a late interim answer"}
+        ]
+
+    async def main() -> None:
+        hurry()
+        todo = iter(plan)
+
+        async def called(sent: Sent) -> None:
+            form, _, cuts = next(todo)
+            size = len(FORMS[form](body_to(sent)))
+            await answered(sent, form, *(cut for cut in cuts if cut < size))
+            said.set()
+
+        said = asyncio.Event()
+        async with laid(way, called) as (client, server):
+            for _, word, _ in plan:
+                said.clear()
+                await call(client, word)
+                await said.wait()  # what comes behind an answer is not to meet the next request
+                await turns(10)
+            assert [sent.message["params"]["name"] for sent in server.calls] == [word for _, word, _ in plan]
+
+    run(main())
+
+
+# -- what is none --------------------------------------------------------------------------------------------
+
+LOST, BAD, STATUS = ConnectionLost, RemoteProtocolError, HttpStatusError
+ODD: Final = (ConnectionLost, RemoteProtocolError)
+"""What is no HTTP is one of these: the connection is of no use, whoever is to blame."""
+WRONG: Final[dict[str, tuple[Form, type[McpError] | tuple[type[McpError], ...]]]] = {
+    "nothing": (lambda _: b"", LOST),
+    "an empty line": (lambda _: b"\r\n\r\n", ODD),
+    "garbage": (lambda _: b"\x00\x01garbage\r\n\r\n", ODD),
+    "TLS": (lambda _: b"\x15\x03\x01\x00\x02\x02\x46", ODD),
+    "HTTP/2": (lambda _: b"\x00\x00\x12\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x64", ODD),
+    "a request": (lambda body: b"POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n" + whole(body), ODD),
+    "another protocol": (lambda body: whole(body, first="ICY 200 OK"), ODD),
+    "a version that is none": (lambda body: whole(body, first="HTTP/x.1 200 OK"), ODD),
+    "a status that is none": (lambda body: whole(body, first="HTTP/1.1 abc OK"), ODD),
+    "no status": (lambda body: whole(body, first="HTTP/1.1 000 OK"), (*ODD, STATUS)),
+    "a short status": (lambda body: whole(body, first="HTTP/1.1 20 OK"), ODD),
+    "half a head": (lambda body: whole(body)[:30], LOST),
+    "a head alone": (lambda body: whole(body)[: -len(body)], LOST),
+    "a length that is too long": (lambda body: head(f"Content-Length: {len(body) + 1}") + body, LOST),
+    "a length that is too short": (lambda body: head(f"Content-Length: {len(body) - 1}") + body, ODD),
+    "a negative length": (lambda body: head("Content-Length: -5") + body, ODD),
+    "a length with a sign": (lambda body: head(f"Content-Length: +{len(body)}") + body, ODD),
+    "a length that is none": (lambda body: head(f"Content-Length: {len(body)}x") + body, ODD),
+    "no length": (lambda body: head("Content-Length: ") + body, ODD),
+    "two lengths": (lambda body: head(f"Content-Length: {len(body)}", "Content-Length: 5") + body, ODD),
+    "two lengths in one": (lambda body: head(f"Content-Length: {len(body)}, 5") + body, ODD),
+    "a length beyond all numbers": (lambda body: head(f"Content-Length: {10**30}") + body, ODD),
+    "a length and chunks": (lambda body: head("Content-Length: 5", CHUNKED) + chunked(body), ODD),
+    "chunks and a length": (lambda body: head(CHUNKED, "Content-Length: 5") + chunked(body), ODD),
+    "chunks that are cut": (lambda body: head(CHUNKED) + chunked(body)[:-9], LOST),
+    "chunks without the last": (lambda body: head(CHUNKED) + chunked(body)[:-5], LOST),
+    "chunks without an end": (lambda body: head(CHUNKED) + chunked(body)[:-2], LOST),
+    "a chunk that is none": (lambda _: head(CHUNKED) + b"xyz\r\n", ODD),
+    "a negative chunk": (lambda body: head(CHUNKED) + b"-5\r\n" + body, ODD),
+    "a chunk in C": (lambda body: head(CHUNKED) + b"0x" + chunked(body), ODD),
+    "a chunk beyond all numbers": (lambda body: head(CHUNKED) + b"f" * 20 + b"\r\n" + body, ODD),
+    "a chunk that is longer than it says": (
+        lambda body: head(CHUNKED) + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body) - 1, body), ODD,
+    ),
+    "a NUL": (lambda body: whole(body, "X: a\0b"), ODD),
+    "a header without a colon": (lambda body: whole(body, "garbage"), ODD),
+    "a header without a name": (lambda body: whole(body, ": x"), ODD),
+    "101": (lambda body: whole(body, "Upgrade: h2c", "Connection: upgrade", first="HTTP/1.1 101 Switching"), (*ODD, STATUS)),
+    "only 100": (lambda _: b"HTTP/1.1 100 Continue\r\n\r\n" * 2, LOST),
+    "204": (lambda _: head(first="HTTP/1.1 204 No Content"), BAD),
+    "202": (lambda _: whole(b"", first="HTTP/1.1 202 Accepted"), BAD),
+    "nothing in it": (lambda _: whole(b""), BAD),
+    "304": (lambda _: head(first="HTTP/1.1 304 Not Modified"), STATUS),
+    "404": (lambda _: whole(b"none", first="HTTP/1.1 404 Not Found"), STATUS),
+    "an unknown status": (lambda _: whole(b"none", first="HTTP/1.1 999 Well"), STATUS),
+    "gzip that is cut": (lambda body: whole(squeezed(body, 31)[:-12], "Content-Encoding: gzip"), ODD),
+    "gzip that is none": (lambda body: whole(body, "Content-Encoding: gzip"), ODD),
+    "gzip with a wrong sum": (
+        lambda body: whole(squeezed(body, 31)[:-8] + b"12345678", "Content-Encoding: gzip"), ODD,
+    ),
+    "gzip of events that is none": (
+        lambda body: head("Content-Encoding: gzip", CHUNKED, media=SSE) + chunked(event(body)), ODD,
+    ),
+    "deflate that is none": (lambda _: whole(b"\xff" * 99, "Content-Encoding: deflate"), ODD),
+    "a coding that nobody has": (lambda body: whole(b"\x01\x02" + body, "Content-Encoding: x-own"), ODD),
+}  # fmt: skip
+"""What is answered, and how that is told. The connection ends behind it."""
+STRICT: Final = {
+    # aiohttp's parser is more forgiving here, and what it makes of them is an answer.
+    "a header without a name",
+    "gzip that is cut",
+    "gzip with a wrong sum",
+    "chunks without an end",
+}
+"""What is an error on our own connections only."""
+
+
+async def failing(client: mcprev.Client, way: str, case: str) -> None:
+    """Make a call that is answered so, which may have arrived and so is not to be sent again."""
+    if way == "session" and case in STRICT:
+        with suppress(*ODD):
+            await call(client)
+        return
+    with pytest.raises(WRONG[case][1]) as caught:
+        await call(client)
+    if isinstance(caught.value, ConnectionLost):
+        assert (caught.value.in_flight, caught.value.retry_safe) == (True, False)
+
+
+@req("HTTP-29", "HTTPM-7", "ERR-5", "SEC-6", at=E)
+@each_way
+@pytest.mark.parametrize("case", WRONG)
+@pytest.mark.parametrize("end", ["close", "abort"])
+def test_what_is_no_answer_is_told_and_taken_for_no_other(way: str, case: str, end: str) -> None:
+    form, _ = WRONG[case]
+
+    async def main() -> None:
+        async def called(sent: Sent) -> None:
+            if len(server.calls) == 1:
+                await sent.pieces(form(body_to(sent)))
+                (sent.lane.writer.close if end == "close" else sent.cut)()
+            else:
+                await sent.raw(whole(body_to(sent)))
+
+        async with laid(way, called) as (client, server):
+            await failing(client, way, case)
+            await turns(10)  # the end of the connection is seen
+            for word in ("a", "b"):
+                await call(client, word)
+            assert len(server.calls) == 3
+
+    run(main(), limit=8)
+
+
+@req("HTTP-29", "HTTPM-7", "SEC-6", at=E)
+@each_way
+@pytest.mark.parametrize("case", [case for case, (_, kind) in WRONG.items() if kind is not LOST])
+def test_what_is_no_answer_is_told_while_its_connection_stays_open(way: str, case: str) -> None:
+    """Nothing is waited for that could not make it better; the client hangs up."""
+    form, wanted = WRONG[case]
+    unfinished = {"HTTP/2", "an empty line", "gzip that is cut", "TLS"}
+
+    async def main() -> None:
+        async def called(sent: Sent) -> None:
+            await sent.pieces(form(body_to(sent)))
+            await turns(20)
+            if case in unfinished:
+                sent.cut()  # there is not enough of it to judge
+            elif wanted is ODD and case != "a coding that nobody has":
+                await sent.gone.wait()
+
+        async with laid(way, called) as (client, server):
+            await failing(client, way, case)
+            if wanted is ODD and case != "a coding that nobody has" and way != "session":
+                await server.calls[0].gone.wait()
+            server.calls[0].lane.writer.transport.abort()
+
+    run(main(), limit=8)
+
+
+# -- too much ------------------------------------------------------------------------------------------------
+
+ENDLESS: Final[dict[str, tuple[bytes, bytes]]] = {
+    "a head": (b"HTTP/1.1 200 OK\r\n", b"X: y\r\n" * 2000),
+    "a first line": (b"HTTP/1.1 200 ", b"x" * 10_000),
+    "the name of a header": (b"HTTP/1.1 200 OK\r\n", b"x" * 10_000),
+    "the value of a header": (b"HTTP/1.1 200 OK\r\nX: ", b"y" * 10_000),
+    "headers of some length": (b"HTTP/1.1 200 OK\r\n", b"X: " + b"y" * 3000 + b"\r\n"),
+    "an extension of a chunk": (head(CHUNKED) + b"5;x=", b"y" * 10_000),
+    "an extension of the last chunk": (head(CHUNKED) + b"0;x=", b"y" * 10_000),
+    "a size of a chunk": (head(CHUNKED), b"0" * 10_000),
+    "trailers": (head(CHUNKED) + b"0\r\n", b"X: y\r\n" * 2000),
+    "a trailer": (head(CHUNKED) + b"0\r\nX: ", b"y" * 10_000),
+    "interim answers": (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 400),
+    "interim answers of some length": (b"", b"HTTP/1.1 103 Early Hints\r\nLink: " + b"x" * 4000 + b"\r\n\r\n"),
+    "a body": (head(CHUNKED), chunked(b"x" * 10_000)[:-5]),
+    "a body until the end": (head(), b"x" * 10_000),
+    "a body that is longer than it says": (head("Content-Length: 99999999999"), b"x" * 10_000),
+    "an event": (head(CHUNKED, media=SSE) + b"6\r\ndata: \r\n", chunked(b"x" * 10_000)[:-5]),
+    "a failure": (head(CHUNKED, first="HTTP/1.1 500 Bad"), chunked(b"x" * 10_000)[:-5]),
+    "empty lines": (b"", b"\r\n" * 5000),
+    "empty gzip": (head("Content-Encoding: gzip"), gzip.compress(b"") * 500),
+    "something behind gzip": (head("Content-Encoding: gzip") + gzip.compress(b"{}"), b"x" * 10_000),
+}  # fmt: skip
+"""How an answer begins, and what follows without end."""
+PATIENT: Final = {
+    "an extension of a chunk", "an extension of the last chunk", "a size of a chunk", "trailers", "a trailer",
+    "interim answers", "interim answers of some length", "empty lines", "empty gzip",
+}  # fmt: skip
+"""What aiohttp goes on reading."""
+MOST: Final = 2**24
+NOTHING: Final = bytes(5 * 10**7)
+
+
+@req("SEC-6", "ERR-5", everywhere=True)
+@pytest.mark.parametrize(
+    ("way", "case"),
+    [(way, case) for way in WAYS for case in ENDLESS if way != "session" or case not in PATIENT],
+)
+def test_what_has_no_end_is_left(way: str, case: str) -> None:
+    start, piece = ENDLESS[case]
+
+    async def main() -> None:
+        async def called(sent: Sent) -> None:
+            await sent.raw(start)
+            await sent.flood(piece, MOST)
+
+        async with laid(way, called, http={"max_message": 300_000}) as (client, server):
+            with pytest.raises((*ODD, HttpStatusError)):
+                await call(client)
+            (sent,) = server.calls
+            await sent.gone.wait()
+            assert sent.lane.wrote < MOST
+
+    run(main(), limit=15)
+
+
+@req("SEC-6", "ERR-5", everywhere=True)
+@pytest.mark.parametrize("media", ["application/json", SSE])
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+@each_way_and_loop
+def test_what_grows_without_bounds_when_unpacked_is_left(way: str, coding: str, media: str) -> None:
+    """Fifty megabytes of nothing, in some kilobytes."""
+    bomb = gzip.compress(NOTHING, 1) if coding == "gzip" else zlib.compress(NOTHING, 1)
+    assert len(bomb) < 10**6
+
+    async def main() -> None:
+        async def called(sent: Sent) -> None:
+            await sent.raw(whole(bomb, f"Content-Encoding: {coding}", media=media))
+
+        async with laid(way, called, http={"max_message": 300_000}) as (client, server):
+            with pytest.raises(RemoteProtocolError, match="more than 30"):
+                await call(client)
+            await server.calls[0].gone.wait()
+
+    run(main())
+
+
+@req("SEC-6", "ERR-7", everywhere=True)
+@pytest.mark.parametrize("form", ["length", "chunks", "end", "gzip"])
+@each_way
+def test_the_limit_of_an_answer_is_exact(way: str, form: str) -> None:
+    body = bytes(range(250)) * 4
+
+    async def main() -> None:
+        async def answer(exchange: Exchange) -> None:
+            sent = cast("Sent", exchange)
+            await sent.raw(
+                {
+                    "length": whole(body),
+                    "chunks": head(CHUNKED) + chunked(body[:10], body[10:]),
+                    "end": head() + body,
+                    "gzip": whole(squeezed(body, 31), "Content-Encoding: gzip"),
+                }[form]
+            )
+            if form == "end":
+                sent.lane.writer.close()
+
+        async with lanes(answer) as server:
+            for limit in (1001, 1000):
+                async with requesting(way, server.url, max_message=limit) as requests:
+                    response = await requests.post(b"{}", [])
+                    assert await requests.body(response) == body
+                    response.release()
+            async with requesting(way, server.url, max_message=999) as requests:
+                with pytest.raises(RemoteProtocolError, match="more than 999"):
+                    await requests.body(await requests.post(b"{}", []))
+                if way != "session":
+                    await server.seen[2].gone.wait()
+
+    run(main())
+
+
+# -- all at once ---------------------------------------------------------------------------------------------
+
+
+@req("BASE-5", "CANC-7", "HTTPM-4", "HTTPM-6", "HTTPM-7", at=E)
+@pytest.mark.parametrize("seed", range(4))
+@each_way_and_loop
+def test_whatever_becomes_of_others_a_call_is_answered(way: str, seed: int) -> None:
+    """Some are answered well, some badly, and some are given up; each at its own pace."""
+    chance = random.Random(seed)  # noqa: S311 - the same in every run
+    bad = [case for case in sorted(WRONG) if case not in STRICT | {"a coding that nobody has"}]
+
+    async def main() -> None:
+        hurry()
+
+        async def called(sent: Sent) -> None:
+            kind, _, form = sent.message["params"]["name"].split("/", 2)
+            await turns(chance.randrange(10))
+            body = body_to(sent)
+            if kind == "bad":
+                await sent.pieces(WRONG[form][0](body))
+                if WRONG[form][1] not in {
+                    BAD,
+                    STATUS,
+                }:  # which are HTTP, so that their connection is used again
+                    sent.cut()
+                return
+            data = KEPT[form](body)
+            size = chance.randrange(1, len(data))
+            await sent.pieces(data[:size], data[size:])
+
+        async def worker(client: mcprev.Client, number: int) -> None:
+            for count in range(15):
+                kind = chance.choice(["good", "good", "bad", "gone"])
+                form = chance.choice(bad if kind == "bad" else sorted(KEPT))
+                task = asyncio.create_task(call(client, f"{kind}/{number}.{count}/{form}"))
+                if kind == "good":
+                    await task
+                elif kind == "bad":
+                    with pytest.raises(McpError):
+                        await task
+                else:
+                    await turns(chance.randrange(30))
+                    await ended(task)
+
+        async with laid(way, called) as (client, server):
+            await asyncio.gather(*(worker(client, number) for number in range(12)))
+            names = [sent.message["params"]["name"] for sent in server.calls]
+            assert len(set(names)) == len(names)  # none was sent twice
+        assert server.open == 0
+
+    run(main())
+
+
+# -- anything ------------------------------------------------------------------------------------------------
+
+WORDS: Final = st.sampled_from(
+    [
+        b"HTTP/1.1 ", b"HTTP/1.0 ", b"200", b"100", b"101", b"204", b"304", b"500", b" OK\r\n", b"\r\n", b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 204 X\r\n\r\n", b"\r", b"\n", b"\0", b":",
+        b"Content-Length: 5\r\n", b"Content-Length: 0\r\n", b"Content-Length: -1\r\n", b"Content-Length: 99999999\r\n",
+        b"Transfer-Encoding: chunked\r\n", b"Transfer-Encoding: gzip, chunked\r\n", b"Connection: close\r\n",
+        b"Connection: upgrade\r\nUpgrade: x\r\n", b"Content-Encoding: gzip\r\n", b"Content-Encoding: deflate\r\n",
+        b"Content-Type: application/json\r\n", b"Content-Type: text/event-stream\r\n", b"Location: /mcp\r\n", b"307",
+        b"Set-Cookie: a=b\r\n", b"Set-Cookie: \xff=;;=\r\n", b"5\r\n", b"0\r\n", b"0\r\n\r\n", b"12345", b"{}",
+        b"data: {}\n\n", squeezed(b"{}", 31), whole(b"{}"), head(CHUNKED) + chunked(b"{}"),
+        b'{"jsonrpc":"2.0","id":2,"result":{"content":[],"resultType":"complete"}}',
+    ]
+)  # fmt: skip
+
+
+@req("ERR-5", "ERR-7", "SEC-6", everywhere=True)
+@settings(max_examples=100)
+@given(
+    pieces=st.lists(st.one_of(WORDS, WORDS, WORDS, st.binary(max_size=20)), max_size=14),
+    apart=st.booleans(),
+    abort=st.booleans(),
+    way=st.sampled_from(WAYS),
+)
+def test_whatever_bytes_come_the_call_ends_and_the_next_is_well(
+    pieces: list[bytes], apart: bool, abort: bool, way: str
+) -> None:
+    async def main() -> None:
+        hurry()
+
+        async def called(sent: Sent) -> None:
+            if sent.message["params"]["name"] == "good":
+                await sent.raw(whole(body_to(sent)))
+                return
+            await sent.pieces(*(pieces if apart else [b"".join(pieces)]))
+            (sent.cut if abort else sent.lane.writer.close)()
+
+        async with laid(way, called) as (client, server):
+            with suppress(McpError):
+                await client.call_tool("bad")
+            await until(lambda: not server.calls or server.calls[0].gone.is_set())
+            await turns(10)
+            await call(client, "good")
+            if way != "session":
+                assert len([sent for sent in server.calls if sent.message["params"]["name"] == "good"]) == 1
+
+    run(main(), limit=8)
