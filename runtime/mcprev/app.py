@@ -87,8 +87,9 @@ class App:
     """Functions that are served to clients of every revision, and the server that does.
 
     A parameter that is annotated `mcprev.Context` is given the context and is none of the arguments. Coroutine functions
-    run in the loop; all others run in threads, where they may block and can read the context but not talk through it. A
-    thread whose request is cancelled runs on, which is logged.
+    run in the loop; all others run in threads, where they may block and can read the context but not talk through it. The
+    threads are those of `asyncio.to_thread`, by default four more than there are cores: what finds none free waits for one.
+    A thread whose request is cancelled runs on, which is logged.
 
     Decorators raise `TypeError` for a function that cannot be described to clients, `ValueError` for a name that is taken
     or not allowed, and `LocalProtocolError` for the first of a kind once the server is made: clients are told when they
@@ -131,16 +132,17 @@ class App:
         """Serve a function as a tool; also without parentheses.
 
         The parameters are the arguments, and their annotations the schema, by which arguments are judged before the
-        function runs; `Annotated[int, Field(description="...", ge=1)]` says more of one. What is returned:
-        text, content blocks or a list of those are sent as they are, None is nothing. Of any other annotation (a model,
-        dataclass, TypedDict, dict, list, number, bool) the output schema is made, and the value is the structured
-        content. A `CallToolResult` or `InputRequiredResult` is the result itself. `mcprev.ToolError` tells the model that
-        and why the tool failed; any other exception is logged, and the client learns nothing but that there was one.
+        function runs; `Annotated[int, Field(description="...", ge=1)]` says more of one. What is returned: text, content
+        blocks or a list with blocks in it are sent as they are, None is nothing. Of any other annotation (a model,
+        dataclass, TypedDict, dict, list, also one of texts, number, bool) the output schema is made, and the value is the
+        structured content. A `CallToolResult` or `InputRequiredResult` is the result itself. `mcprev.ToolError` tells the
+        model that and why the tool failed; any other exception is logged, and the client learns nothing but that there
+        was one.
         """
 
         def register(function: F) -> F:
             read = Function(function)
-            said = _said(read, options)
+            said = _said(read, options, ToolOptions)
             if _TOOL_NAME.fullmatch(said["name"]) is None:
                 raise ValueError(
                     f"{read.title}(): '{said['name']}' is no name of a tool; say name= with 1 to 128 of A-Z, a-z, 0-9, _, - and ."
@@ -162,12 +164,14 @@ class App:
 
         The variables of a template are the arguments, converted to their annotations; see `mcprev.uri_templates` for
         what they stand for, and `mcprev.registered` for which template comes first. Text, bytes, contents or a list of
-        those are sent as they are, anything else as JSON; None says that there is no such resource.
+        contents are sent as they are, anything else as JSON; None says that there is no such resource.
         """
+        if callable(uri):
+            raise TypeError(f"{uri!r} is no URI; say which one is read, as in @app.resource('notes://all')")
 
         def register(function: F) -> F:
             read = Function(function)
-            said = _said(read, options)
+            said = _said(read, options, ResourceOptions)
             template = Template(uri)
             _check_variables(read, template)
             if template.names:
@@ -193,10 +197,8 @@ class App:
 
         def register(function: F) -> F:
             read = Function(function)
-            for name in read.names:
-                if not _is_text(read.schema["properties"][name], read.schema):
-                    read.refuse("is neither text nor made of one, and prompts have texts only", name)
-            said = _said(read, options)
+            _check_texts(read, read.names, "prompts")
+            said = _said(read, options, EntryOptions)
             arguments = [
                 models.PromptArgument(
                     name=name,
@@ -254,8 +256,10 @@ class App:
             self.server.changed(changed)
 
 
-def _said(function: Function, options: Mapping[str, Any]) -> dict[str, Any]:
+def _said(function: Function, options: Mapping[str, Any], known: type) -> dict[str, Any]:
     """What is told of a function, whoever said it."""
+    for name in options.keys() - known.__annotations__.keys():
+        function.refuse(f"'{name}' cannot be said of it; there are {', '.join(known.__annotations__)}")
     return {"name": function.name, "description": function.description, **options}
 
 
@@ -267,6 +271,13 @@ def _check_variables(function: Function, template: Template) -> None:
         function.refuse(
             f"is no variable of '{template.text}'; put it there in braces, or give it a default", name
         )
+    _check_texts(function, template.names, "URIs")
+
+
+def _check_texts(function: Function, names: Sequence[str], of: str) -> None:
+    for name in names:
+        if not _is_text(function.schema["properties"][name], function.schema):
+            function.refuse(f"is neither text nor made of one, and {of} have texts only", name)
 
 
 def _is_text(schema: Schema, root: Schema) -> bool:
@@ -276,4 +287,4 @@ def _is_text(schema: Schema, root: Schema) -> bool:
     options = schema.get("anyOf") or schema.get("oneOf")
     if options:
         return any(_is_text(option, root) for option in options)
-    return schema.get("type") not in {"array", "object"}
+    return schema.get("type") not in {"array", "object", "null"}

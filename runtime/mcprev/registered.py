@@ -203,7 +203,10 @@ class Completions(Handler):
             return completion_of([])
         settled = (params.context and params.context.arguments) or {}
         told = {"value": params.argument.value, "arguments": settled}
-        wanted = function.read({known: told[known] for known in function.names})
+        try:
+            wanted = function.read({known: told[known] for known in function.names})
+        except MisfitError as error:
+            raise InvalidParams(f"Invalid params: {describe(error.complaints, 'argument')}") from None
         return completion_of(await function(ctx, wanted))
 
 

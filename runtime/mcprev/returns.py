@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, TypeAlias, Union, cast, get_args, get_origin
 
@@ -115,7 +115,7 @@ def _is_content(hint: Any) -> bool:  # noqa: ANN401 - any annotation
     if hint in (str, NoneType) or _is_block(hint):
         return True
     origin = get_origin(hint)
-    if not (isinstance(origin, type) and issubclass(origin, Iterable)):
+    if not (isinstance(origin, type) and issubclass(origin, Iterable)) or issubclass(origin, Mapping):
         return False
     inner = [member for arg in get_args(hint) if arg is not Ellipsis for member in _members(arg)]
     return any(map(_is_block, inner)) and all(member is str or _is_block(member) for member in inner)

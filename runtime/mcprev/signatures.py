@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import json
 import logging
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, NotRequired, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, NotRequired, cast, get_args, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
@@ -36,6 +37,11 @@ Schema = dict[str, Any]
 Work = Callable[..., object]
 _WORDS: Final = {"missing": "is missing", "extra_forbidden": "is not known here"}
 """Where pydantic's words are not those of the other checks of arguments."""
+_BARE: Final = {
+    "self": "is the object of a method; register the method of an object, as in app.tool(it.method)",
+    **dict.fromkeys(("ctx", "context"), "has no annotation; annotate the context `mcprev.Context`"),
+}
+"""What is told of parameters without annotations that have a usual meaning."""
 NO_SCHEMA: Final = (PydanticUserError, SchemaError, NameError, TypeError)
 """What pydantic raises for types that it cannot describe."""
 _logger: Final = logging.getLogger("mcprev.server")
@@ -55,13 +61,17 @@ class Function:
 
     def __init__(self, function: Work) -> None:
         """Read the signature. Raises `TypeError` for one that cannot be told to a client, with what to do."""
+        if not callable(function):
+            raise TypeError(f"{function!r} is no function; what is said of one is named, as in name='...'")
         named = _innermost(function)
-        inner: Any = named if inspect.isroutine(named) else type(named).__call__
+        inner: Any = named if inspect.isroutine(named) or inspect.isclass(named) else type(named).__call__
         self._function = function
         self.name: Final = getattr(named, "__name__", type(named).__name__)
         self.title: Final = getattr(inner, "__qualname__", repr(function))
         """What it is called in messages to its author."""
         self.description: Final = _paragraph(inspect.getdoc(inner))
+        if inspect.isclass(inner):
+            self.refuse("it is a class; register a function, or an object that can be called")
         if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
             self.refuse("it yields; return one value instead, and report progress with `ctx.progress`")
         called: object = type(function).__call__
@@ -97,7 +107,8 @@ class Function:
                 return self._strict(text)
             except ValidationError as error:
                 # To JSON Schema 1.0 is an integer, to pydantic it is none.
-                whole = _text(_whole(given))
+                wrong = {place[0] for place, _ in _complaints(error) if place}
+                whole = _text({name: _whole(item) if name in wrong else item for name, item in given.items()})
                 if whole == text:
                     raise
                 with suppress(ValidationError):
@@ -129,11 +140,12 @@ class Function:
 
     async def _in_a_thread(self, arguments: dict[str, Any]) -> object:
         """Call what would keep the loop from everyone else. Nothing can stop a thread: a cancelled one is left to itself."""
-        abandoned = threading.Event()
+        running, abandoned = threading.Event(), threading.Event()
 
         def work() -> object:
+            running.set()
             try:
-                return self._function(**arguments)
+                return None if abandoned.is_set() else self._function(**arguments)
             except StopIteration as error:
                 # No future takes this one: whoever waits for it would wait for ever.
                 raise RuntimeError(f"{self.title}() raised StopIteration") from error
@@ -141,14 +153,17 @@ class Function:
                 if abandoned.is_set():
                     _logger.exception("%s() failed after its request had been cancelled", self.title)
                 raise
+            finally:
+                running.clear()
 
         try:
             return await asyncio.to_thread(work)
         except asyncio.CancelledError:
             abandoned.set()
-            _logger.warning(
-                "%s() is abandoned: its request was cancelled, and no thread can be stopped", self.title
-            )
+            if running.is_set():
+                _logger.warning(
+                    "%s() is abandoned: its request was cancelled, and no thread can be stopped", self.title
+                )
             raise
 
     # -- reading the signature ------------------------------------------------------------------------------
@@ -161,23 +176,30 @@ class Function:
                 f"its annotations name {error.name!r}, which is not known when it is registered: define or import it "
                 "at the top of the module, and not for type checkers only"
             )
+        except (AttributeError, TypeError, SyntaxError) as error:
+            self.refuse(f"its annotations cannot be read ({error}); say of what type each parameter is")
 
     def _read_signature(self, hints: Mapping[str, Any]) -> dict[str, Any]:
         """The annotations of the arguments, with their defaults for the schema; absent ones are left to the function."""
         found: dict[str, Any] = {}
         hint: Any
-        for name, parameter in inspect.signature(self._function).parameters.items():
+        for name, parameter in self._parameters().items():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                self.refuse("takes any number of arguments; name each that there may be", name)
+                self.refuse(
+                    "takes any number of arguments; name each that there may be (`functools.wraps` does for decorators)",
+                    name,
+                )
             if parameter.kind is parameter.POSITIONAL_ONLY:
                 self.refuse("is positional only, and arguments come by name; remove the '/'", name)
             if name not in hints:
-                self.refuse("has no annotation; say of what type it is", name)
+                self.refuse(_BARE.get(name, "has no annotation; say of what type it is"), name)
             hint = hints[name]
             if inspect.isclass(hint) and issubclass(hint, Context):
                 if self._context is not None:
                     self.refuse(f"is a second context beside '{self._context}'; keep one", name)
                 self._context = name
+            elif Context in get_args(hint):
+                self.refuse("is the context, but not that alone; annotate it `mcprev.Context`", name)
             elif parameter.default is parameter.empty:
                 found[name] = hint
             elif isinstance(parameter.default, type(Field())):
@@ -185,6 +207,12 @@ class Function:
             else:
                 found[name] = NotRequired[_with_default(hint, parameter.default)]
         return found
+
+    def _parameters(self) -> Mapping[str, inspect.Parameter]:
+        try:
+            return inspect.signature(self._function).parameters
+        except ValueError:
+            self.refuse("it does not say what it takes; wrap it in a function with annotations")
 
     def _make_schema(self) -> Schema:
         try:
@@ -266,6 +294,7 @@ def _with_default(hint: Any, default: object) -> Any:  # noqa: ANN401 - any anno
     """An annotation whose schema tells the default, where JSON has a form for it."""
     try:
         told = to_jsonable_python(default)
+        json.dumps(told, allow_nan=False)
     except (PydanticSerializationError, ValueError):
         return hint
     return Annotated[hint, Field(json_schema_extra={"default": told})]
@@ -299,4 +328,7 @@ def _paragraph(doc: str | None) -> str | None:
 
 def first_sentence(error: BaseException) -> str:
     """The beginning of what pydantic says, which says more than fits in a message."""
+    if isinstance(error, SchemaError):
+        # First it says where, and in the end why.
+        return " ".join(str(error).rpartition("SchemaError: ")[2].split())
     return str(error).partition("\n")[0].partition(". ")[0]

@@ -9,6 +9,7 @@ import inspect
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent import futures
 from dataclasses import dataclass
 from typing import Annotated, Any, assert_type
 
@@ -31,6 +32,7 @@ from mcprev.errors import (
 )
 from mcprev.registered import PAGE
 from mcprev.revisions import DEFAULT, Revision
+from mcprev.signatures import Function
 from mcprev_types.latest import models as m
 from requirements import B, C, D, E, req
 from running import Records, run, until
@@ -492,6 +494,11 @@ def test_completions(row: Revision) -> None:
             (m.PromptReference(name="x"), "y"),
         ):
             assert isinstance(await raised(complete(ref, name, "")), InvalidParams)
+        with Logged() as records:
+            error = await raised(complete(review, "language", "\ud800"))
+            assert isinstance(error, InvalidParams)
+            assert error.message == "Invalid params: argument holds text that is not Unicode"
+        assert not records
         with Logged():
             assert isinstance(await raised(complete(review, "code", "x")), InternalError)
 
@@ -624,7 +631,10 @@ def test_what_cannot_be_registered() -> None:
     def lists(x: list[str] | dict[str, int]) -> None: ...
     def point(x: Point) -> None: ...
     def two(value: str, other: str) -> None: ...
+    def perhaps(x: list[str] | None = None) -> None: ...
 
+    bare: Any = tool
+    typo: Any = {"descripton": "x", "title": "y"}
     app.tool(tool)
     app.prompt(tool)
     app.resource("a:{x}")(tool)
@@ -641,6 +651,13 @@ def test_what_cannot_be_registered() -> None:
         (lambda: app.resource("nothing")(tool), ValueError, "begin with a scheme"),
         (lambda: app.prompt(lists), TypeError, "'x' is neither text nor made of one"),
         (lambda: app.prompt(point), TypeError, "'x' is neither text nor made of one"),
+        (lambda: app.prompt(perhaps), TypeError, "'x' is neither text nor made of one, and prompts"),
+        (lambda: app.resource("b:{x}")(perhaps), TypeError, "'x' is neither text nor made of one, and URIs"),
+        (lambda: app.resource(bare), TypeError, "is no URI; say which one"),
+        (lambda: app.tool(tool, **typo), TypeError, r"tool\(\): 'descripton' cannot be said .* description"),
+        (lambda: app.prompt(tool, **typo), TypeError, "'descripton' cannot be said"),
+        (lambda: app.resource("b:{x}", **typo)(tool), TypeError, "'descripton' cannot be said .* mime_type"),
+        (lambda: app.tool(bare.__name__), TypeError, "'tool' is no function; .* name="),
         (lambda: app.completion("tool", "y")(lambda_), ValueError, "is registered yet"),
         (lambda: app.completion("other", "x")(lambda_), ValueError, "is registered yet"),
         (lambda: app.completion("tool", "x")(two), TypeError, "it takes `value: str`"),
@@ -732,3 +749,35 @@ def test_functions_that_block_run_in_threads_and_are_abandoned(row: Revision) ->
         assert said(await client.call_tool("later")) == ["awaited"]
 
     at(row, app, work)
+
+
+@req("CANC-2", everywhere=True)
+def test_functions_that_do_not_run_are_not_said_to_be_abandoned() -> None:
+    """A call that is cancelled before there is a thread for it never runs."""
+    gate, ran = threading.Event(), list[str]()
+    context: Any = None
+
+    def waits() -> None:
+        ran.append("waits")
+
+    def cancelled() -> None:
+        raise futures.CancelledError
+
+    async def main() -> None:
+        with futures.ThreadPoolExecutor(1) as threads:
+            asyncio.get_running_loop().set_default_executor(threads)
+            try:
+                threads.submit(gate.wait, 10)
+                waiting = asyncio.ensure_future(Function(waits)(context, {}))
+                await until(lambda: threads._work_queue.qsize() > 0)
+                waiting.cancel()
+                await asyncio.wait({waiting})
+            finally:
+                gate.set()
+            with pytest.raises(asyncio.CancelledError):
+                await Function(cancelled)(context, {})
+
+    with Logged() as records:
+        run(main())
+    assert not ran
+    assert not records

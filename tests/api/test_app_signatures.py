@@ -6,6 +6,7 @@ import asyncio
 import datetime as dt
 import enum
 import functools
+import math
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
@@ -126,6 +127,7 @@ def test_the_schema_of_a_signature() -> None:
         d: Annotated[int, Field(description="days")] = 3,
         e: Any = OPAQUE,
         f: Point | None = None,
+        g: list[float] = [math.inf],  # noqa: B006
         json: Annotated[str, Field(alias="from")] = "x",
         model_config: int = 0,
     ) -> None: ...
@@ -140,6 +142,7 @@ def test_the_schema_of_a_signature() -> None:
         "d": {"type": "integer", "description": "days", "default": 3},
         "e": {},
         "f": {"anyOf": [{"$ref": "#/$defs/Point"}, {"type": "null"}], "default": None},
+        "g": {"type": "array", "items": {"type": "number"}},
         "from": {"type": "string", "default": "x"},
         "model_config": {"type": "integer", "default": 0},
     }
@@ -198,7 +201,11 @@ def bare(a, b: int) -> None: ...  # type: ignore[no-untyped-def]  # pyright: ign
 def opaque(fine: int, a: list[Opaque]) -> None: ...
 def calls_back(a: Callable[[], int]) -> None: ...
 def unknown(a: OnlyForCheckers) -> None: ...
+def missing(a: dt.Datetime) -> None: ...  # type: ignore[name-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownParameterType]
 def contexts(a: mcprev.Context, b: mcprev.Context) -> None: ...
+def no_context(ctx) -> None: ...  # type: ignore[no-untyped-def]  # pyright: ignore[reportMissingParameterType, reportUnknownParameterType]
+def perhaps(a: mcprev.Context | None = None) -> None: ...
+def pattern(a: Annotated[str, Field(pattern="(?=b)")]) -> None: ...
 def field(a: int = Field(default=3)) -> None: ...
 def yields() -> Iterator[int]:
     yield 1
@@ -208,11 +215,23 @@ async def streams() -> AsyncIterator[int]:
     yield 1
 
 
+class Adder:
+    def method(self, a: int) -> int:
+        return a
+
+
 REFUSED: list[tuple[Any, list[str]]] = [
     (stars, ["'rest'", "name each"]),
     (options, ["'rest'", "name each"]),
     (positional, ["'a'", "positional only", "remove the '/'"]),
     (bare, ["'a'", "has no annotation"]),
+    (no_context, ["'ctx'", "has no annotation", "mcprev.Context"]),
+    (perhaps, ["'a'", "is the context", "annotate it `mcprev.Context`"]),
+    (Adder.method, ["'self'", "register the method of an object"]),
+    (Adder, ["it is a class"]),
+    (max, ["it does not say what it takes"]),
+    (missing, ["'Datetime'", "say of what type"]),
+    (pattern, ["'a'", "look-around, including look-ahead and look-behind, is not supported"]),
     (opaque, ["'a'", "no JSON Schema", "Opaque", "leave it out"]),
     (calls_back, ["'a'", "no JSON Schema"]),
     (unknown, ["'OnlyForCheckers'", "at the top of the module"]),
@@ -308,6 +327,14 @@ def test_what_is_absent_is_left_to_the_function() -> None:
     assert found[0] is default.__kwdefaults__ or found[0] == [1]
     assert found[1] is OPAQUE
     assert found[2] is context
+
+
+@req("TOOL-3", everywhere=True)
+def test_fractions_stay_what_they_are_where_another_argument_is_whole() -> None:
+    def takes(a: int, b: Any) -> None: ...
+
+    found = Function(takes).read({"a": 1.0, "b": [2.0]})
+    assert [type(item) for item in (found["a"], *found["b"])] == [int, float]
 
 
 PLAIN: Any = st.sampled_from([int, float, str, bool, None, Literal["a", "b"], Color, Point, Box])
@@ -446,6 +473,13 @@ def test_content_has_no_schema(hint: Any) -> None:
 @pytest.mark.parametrize(("hint", "schema"), DATA)
 def test_data_has_a_schema(hint: Any, schema: dict[str, Any]) -> None:
     assert returning(hint).schema == schema
+
+
+@req("TOOL-4", at=(D, E))
+def test_blocks_by_name_are_data() -> None:
+    schema = returning(dict[str, m.TextContent]).schema
+    assert schema is not None
+    assert schema["type"] == "object"
 
 
 @req("TOOL-4", at=(D, E))
