@@ -262,7 +262,7 @@ def test_the_command_serves_on_stdio_from_a_file(tmp_path: Path) -> None:
         (["no.such.module:x"], "there is no module"),
         (["no_such.py:x"], "there is no file"),
         (["mcprev:nothing"], "there is no 'nothing'"),
-        (["mcprev:__version__"], "no mcprev.Server but a str"),
+        (["mcprev:__version__"], "no mcprev.Server or mcprev.App but a str"),
         (["x:y", "--stdio", "--http", "1"], "exclude each other"),
         (["mcprev.server:SERVER", "--path", "/x"], "there is no"),
         ([f"{SERVER}:x"], "there is no 'x'"),

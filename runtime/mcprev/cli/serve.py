@@ -91,7 +91,7 @@ def _find(target: str) -> Server:
     found = getattr(found, "server", found)  # an app has one
     if not isinstance(found, Server):
         raise click.ClickException(
-            f"'{name}' in {module_name} is no mcprev.Server but a {type(found).__name__}"
+            f"'{name}' in {module_name} is no mcprev.Server or mcprev.App but a {type(found).__name__}"
         )
     return found
 
