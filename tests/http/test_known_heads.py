@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import mcprev
 from asgi_bridge import PREFIX, TYPES
 from mcprev.errors import HEADER_MISMATCH
 from mcprev.protocol.http_again import again
@@ -318,5 +319,64 @@ def test_whoever_asks_is_asked_for_each_time() -> None:
         await answered(wire, *requests)
         assert asked == [str(len(data) - data.index(b"\r\n\r\n") - 4) for data in requests]
         assert len(texts(wire.answers())) == len(requests)
+
+    work(test)
+
+
+@req("HTTP-31", at=E)
+def test_a_length_in_a_body_is_none_of_a_head() -> None:
+    """Where the parser reads a length that is written in another way, no line of the body is taken for it."""
+
+    async def test(handler: Served, make: Make) -> None:
+        wire = Wire(Front(make(json_response=True)))
+        inner = b"\r\ncontent-length: %d\r\n"
+        pairs = [*fields(), ("Content-Length", "\t400")]
+        start = head("POST", "/mcp", pairs).replace(b"Content-Length: ", b"Content-Length:")
+        await answered(wire, start + (inner % 400 + said("echo")).ljust(400))
+        assert not known(wire, start + inner % (len(BODY) + 2) + BODY), "most of its body is still to come"
+        assert [answer.status for answer in wire.answers()] == [400]
+
+    work(test)
+
+
+@req("HTTP-28", at=E)
+def test_what_is_done_to_the_headers_of_a_request_is_not_done_to_the_next() -> None:
+    async def test(handler: Served, make: Make) -> None:
+        asked: list[int] = []
+
+        def principal(scope: Any) -> str:
+            asked.append(len(scope["headers"]))
+            scope["headers"].pop()
+            return "somebody"
+
+        wire = Wire(Front(make(json_response=True, principal=principal)))
+        await answered(wire, *[call()] * 4)
+        assert len(set(asked)) == 1
+
+    work(test)
+
+
+@req("HDR-8", "HDR-3", at=E)
+def test_what_is_let_pass_as_the_tools_cannot_be_listed_is_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        fails = True
+        lists = Served.list_tools
+
+        async def may_fail(self: Served, *given: Any) -> Any:
+            if fails:
+                raise mcprev.InternalError("not now")
+            return await lists(self, *given)
+
+        monkeypatch.setattr(Served, "list_tools", may_fail)
+        wire = Wire(Front(make(json_response=True)))
+        plain = call("region", {"region": "eu"})
+        await answered(wire, plain, plain)
+        fails = False
+        await answered(wire, plain, call("region", {"region": "eu"}, mcp_param_region="eu"))
+        answers = wire.answers()
+        assert [answer.status for answer in answers] == [200, 200, 400, 200]
+        assert json.loads(answers[2].body)["error"]["code"] == HEADER_MISMATCH
 
     work(test)

@@ -197,6 +197,26 @@ def test_the_target_of_a_redirect_is_encoded_too(way: str, location: bytes) -> N
     run(main())
 
 
+@req("SEC-1", everywhere=True)
+def test_the_target_of_a_redirect_may_be_no_unicode() -> None:
+    async def main() -> None:
+        usual = called()
+
+        async def answer(exchange: Exchange) -> None:
+            if exchange.path == "/mcp":
+                await exchange.raw(
+                    b"HTTP/1.1 307 X\r\nLocation: /\xff?\xfe\r\nSet-Cookie: a=1\r\nContent-Length: 0\r\n\r\n"
+                )
+            else:
+                await usual(exchange)
+
+        async with lanes(answer) as server:
+            await probe("own", server.url)
+            assert {sent.path for sent in server.seen} == {"/mcp", "/%FF?%FE"}
+
+    run(main())
+
+
 # -- headers -------------------------------------------------------------------------------------------------
 
 JSON: Final = "application/json"

@@ -147,6 +147,73 @@ def test_a_server_that_refuses_a_large_request_is_heard(way: str, case: str) -> 
     run(main())
 
 
+@req("LIFE-16", "SEC-6", everywhere=True)
+@each_way_and_loop
+def test_a_server_that_answers_early_and_reads_no_more_keeps_no_connection(way: str) -> None:
+    async def main() -> None:
+        let_go = asyncio.Event()
+
+        async def early(sent: Sent) -> bool:
+            sent.lane.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            await sent.raw(whole(b"too large", first="HTTP/1.1 413 X"))
+            await let_go.wait()
+            while not sent.gone.is_set():
+                await sent.raw(b"x")
+                await turns()
+            return True
+
+        async with lanes(Mcp(LATEST), early=early) as server, requesting(way, server.url) as requests:
+            answer = await requests.post(LARGE, [])
+            assert await requests.body(answer) == b"too large"
+            answer.release()
+            let_go.set()
+            await until(lambda: not server.open)
+
+    run(main())
+
+
+@req("ERR-5", "LIFE-16", everywhere=True)
+def test_a_server_that_will_not_answer_and_reads_no_more_is_left() -> None:
+    async def main() -> None:
+        over = asyncio.Event()
+
+        async def early(sent: Sent) -> bool:
+            sent.lane.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            sent.end_writing()
+            await over.wait()
+            return True
+
+        async with lanes(Mcp(LATEST), early=early) as server, requesting("own", server.url) as requests:
+            with pytest.raises(ConnectionLost, match="closed it"):
+                await requests.post(LARGE, [])
+            over.set()
+
+    run(main())
+
+
+@req("SEC-6", everywhere=True)
+def test_an_answer_in_small_chunks_takes_what_it_says() -> None:
+    count = MEGA
+    data = head(CHUNKED) + b"2\r\n  \r\n" * count + b"0\r\n\r\n"
+
+    async def main() -> None:
+        async def answer(exchange: Exchange) -> None:
+            await exchange.raw(data)
+
+        async with lanes(answer) as server, requesting("own", server.url) as requests:
+            hurry()
+            tracemalloc.start()
+            try:
+                found = await requests.post(b"{}", [])
+                assert await requests.body(found) == b"  " * count
+                assert tracemalloc.get_traced_memory()[1] < len(data) + 8 * count
+            finally:
+                tracemalloc.stop()
+            found.release()
+
+    run(main())
+
+
 @req("ERR-7", "ERR-5", "HTTP-29", "HTTPM-7", everywhere=True)
 @pytest.mark.parametrize("end", ["close", "abort", "half"])
 @pytest.mark.parametrize("said", [b"", EARLY["413"][0]])

@@ -224,7 +224,12 @@ class AsgiApp:
             and await tools.learn_again(message, principal, hosting.shared, incoming.access)
         ):
             verdict = classify(self._endpoint, verb, headers, message, live)
-        if incoming.head is not None and message is not None and not tools.says_more(message):
+        if (
+            incoming.head is not None
+            and message is not None
+            and not tools.says_more(message)
+            and tools.knows(message, principal)  # what could not be asked is let pass once
+        ):
             incoming.head.again = again(self._endpoint, headers, message, verdict, state)
         return verdict
 

@@ -47,6 +47,7 @@ class Cookies:
 
 
 def _to(url: str) -> Request:
+    url = url.encode(errors="surrogateescape").decode(errors="replace")  # what is no Unicode stops a jar
     return Request(url)  # noqa: S310 - a jar looks at it, and nothing is opened
 
 

@@ -71,7 +71,8 @@ def _host(host: str) -> str:
 
 
 def _encoded(text: str, more: str = "/") -> str:
-    return quote(_LONE.sub("%25", text), safe=_SAFE + more)
+    # Bytes that are no UTF-8, as a redirect may have them, are sent as they came.
+    return quote(_LONE.sub("%25", text), safe=_SAFE + more, errors="surrogateescape")
 
 
 def head_of(verb: str, place: Place, headers: Pairs) -> bytes:

@@ -52,7 +52,7 @@ class LaneAnswer(Answer):
         """Whether the rest of it never comes."""
         self.gathers = status == _OK and found.get(b"content-type", b"")[: len(_JSON)] == _JSON
         """Whether nobody needs it before it is complete."""
-        self._chunked = b"transfer-encoding" in found and _is_chunked(found[b"transfer-encoding"])
+        self._chunked = b"transfer-encoding" in found and _is_chunked(headers.all("Transfer-Encoding"))
         self.until_eof = not self._chunked and b"content-length" not in found
         """Whether it ends with its connection."""
 
@@ -175,8 +175,8 @@ class LaneAnswer(Answer):
             lane.put_back(self)
 
 
-def _is_chunked(coding: bytes) -> bool:
-    return coding.strip().lower().endswith(b"chunked")
+def _is_chunked(codings: list[str]) -> bool:
+    return codings[-1].lower().endswith("chunked")
 
 
 def _inflater(coding: bytes) -> Inflater | None:

@@ -91,7 +91,7 @@ class Wired(Incoming):
             "path": self.path,
             "raw_path": raw,
             "query_string": query,
-            "headers": self.pairs,
+            "headers": list(self.pairs),  # the next request may have the same ones
             "server": self._http.server,
             "client": self._http.client,
         }

@@ -94,10 +94,10 @@ class Heads:
         """Remember the head of a plain request, if `data` is that request and nothing else."""
         names = dict(pairs)
         digits = names.get(_LENGTH, b"")
-        length = _LENGTHS.search(data, 0, LONGEST)
+        start = data.find(END) + len(END)
+        length = _LENGTHS.search(data, 0, start)
         if len(names) != len(pairs) or not _DEMANDS.isdisjoint(names) or length is None:
             return
-        start = data.find(END) + len(END)
         # A line for each header and no other: nothing is folded, and nothing came before the request.
         if (
             length[1] == digits
