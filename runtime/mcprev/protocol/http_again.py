@@ -38,7 +38,7 @@ class AgainModern:
     def verdict(self, message: Message | Batch, live: Revision | None, state: object) -> Verdict | None:
         """What a request is that came with this head; None where that has to be found out."""
         del live
-        if message.__class__ is not Request or message.method != self._method or state != self._state:
+        if not isinstance(message, Request) or message.method != self._method or state != self._state:
             return None
         params = message.params
         meta: Json = None if params is None else params.get("_meta")
@@ -60,7 +60,7 @@ class AgainSession:
     def verdict(self, message: Message | Batch, live: Revision | None, state: object) -> Verdict | None:
         """What a message is that came with this head; None where that has to be found out."""
         del state
-        if live is not self._live or isinstance(message, Malformed | Batch):
+        if live is None or live is not self._live or isinstance(message, (Malformed, Batch)):
             return None
         if not isinstance(message, _ANSWERS):
             meta: Json = None if message.params is None else message.params.get("_meta")
