@@ -2,8 +2,9 @@
 HDR-1, 2, 6, 7, 9, 11; NEG-6, NEG-7; ERR-7; BATCH-1; AMB-10, AMB-11).
 
 Each message is a POST; what the server wants to say comes as the answer, as a stream of events, or, in sessions, on a
-stream of its own. A call lives in one task, which reads its answer and takes up a stream that was cut where there is
-a way to; ending that task ends the stream, which is what cancels a call in the stateless era.
+stream of its own. A call that `http_prompt` does not come to the end of lives in one task, which reads its answer and
+takes up a stream that was cut where there is a way to; ending that task ends the stream, which is what cancels a
+call in the stateless era.
 """
 
 from __future__ import annotations
