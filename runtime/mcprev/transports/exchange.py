@@ -274,12 +274,9 @@ class Exchange:
         if self.waiting or self._writer is not None or self._head_sent or self.ended:
             return False
         fields = self._fields() if self.started or self.headers else _JSON_HEAD
-        plain = not self.started and len(self.answers) == 1 and not self.batch
-        if not self._incoming.reply(self.status, fields, self.answers[0] if plain else self._whole()):
+        if not self._incoming.reply(self.status, fields, self._whole()):
             return False
-        self.ended = True
-        if self._watched:
-            self._over()
+        self._over()
         return True
 
     async def finish(self) -> None:

@@ -62,9 +62,8 @@ class Front:
         self.target = app.settings.path.encode()
         self.path = app.settings.path
         self._open: set[HttpProtocol] = set()
-        self.seen: object = None
-        self.default_headers = b""
-        """The headers of every answer, as `seen` has them."""
+        self._seen: object = None
+        self._defaults = b""
         self._sweeping = False
 
     def opened(self, connection: HttpProtocol, loop: asyncio.AbstractEventLoop) -> None:
@@ -92,10 +91,10 @@ class Front:
 
     def defaults(self, pairs: list[tuple[bytes, bytes]]) -> bytes:
         """The headers of every answer, which uvicorn makes anew each second."""
-        if pairs is not self.seen:
-            self.seen = pairs
-            self.default_headers = b"".join([b"%b: %b\r\n" % pair for pair in pairs])
-        return self.default_headers
+        if pairs is not self._seen:
+            self._seen = pairs
+            self._defaults = b"".join([b"%b: %b\r\n" % pair for pair in pairs])
+        return self._defaults
 
 
 class HttpProtocol(asyncio.Protocol):

@@ -47,13 +47,7 @@ class Wired(Incoming):
         pairs: list[tuple[bytes, bytes]],
         headers: Headers,
     ) -> None:
-        # As `Incoming` has it: one is made for each request.
-        self.verb = verb
-        self.path = path
-        self.root = ""
-        self.address = http.address
-        self.headers = headers
-        self.principal = self.access = self.place = self.head = self.task = None
+        super().__init__(verb, path, "", http.address, headers)
         self._http = http
         self._target = target
         self.pairs = pairs
@@ -196,8 +190,7 @@ class Wired(Incoming):
         if http.paused:
             return False
         self.answered = True
-        front, pairs = http.front, http.state.default_headers
-        defaults = front.default_headers if front.seen is pairs else front.defaults(pairs)
+        defaults = http.front.defaults(http.state.default_headers)
         if not self.complete or not self.keep_alive or http.stopping or status == 204 or self.verb == "HEAD":
             http.write(self._unusual(status, fields, body, defaults))
         elif len(body) > JOIN:
