@@ -494,8 +494,8 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
 def refuse_skipped(item: pytest.Item) -> None:
     """A test that never runs checks nothing; one under a condition may have no parameters where that fails."""
-    marks = {mark.name for mark in item.iter_markers()}
-    if {"req", "skip"} <= marks and "skipif" not in marks:
+    marked, skipped, conditional = (item.get_closest_marker(name) for name in ("req", "skip", "skipif"))
+    if marked is not None and skipped is not None and conditional is None:
         raise pytest.UsageError(f"{item.nodeid} is marked with requirements and is always skipped")
 
 

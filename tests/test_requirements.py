@@ -190,6 +190,10 @@ def test_a_test_that_never_runs_must_not_be_marked() -> None:
         refuse_skipped(skipped)
     bare: Any = Item([pytest.mark.skip("x")])
     refuse_skipped(bare)
+    conditional: Any = Item(
+        [req("BASE-2"), pytest.mark.skip("no parameters"), pytest.mark.skipif(True, reason="x")]
+    )
+    refuse_skipped(conditional)
 
 
 class Metafunc:
