@@ -38,7 +38,7 @@ from mcprev.protocol.negotiate import VERSION_KEY, of_era, versions
 from mcprev.protocol.stateless import misshapen
 from mcprev.revisions import Era, HttpShape, Revision, by_version
 from mcprev.wire import headers as names
-from mcprev.wire.headers import Headers, mismatch, name_param, param_mismatch
+from mcprev.wire.headers import Headers, mismatch, name_param
 from mcprev.wire.jsonrpc import Batch, Malformed, Message, Notification, Request, Shape
 from mcprev.wire.media import BOTH, Accept, accepted, is_json
 from mcprev.wire.param_headers import ParamHeader
@@ -48,9 +48,6 @@ CALL_TOOL: Final = "tools/call"
 ACCEPT_KEY: Final = b"accept"
 CONTENT_TYPE_KEY: Final = b"content-type"
 _JSON: Final = b"application/json"
-MAX_NAMES: Final = 4096
-"""How many names of tools and the like are remembered in the form that headers have."""
-MAX_NAME: Final = 128
 
 
 def _no_param_headers(tool: str) -> Sequence[ParamHeader]:
@@ -92,7 +89,6 @@ class Endpoint:
     allow: bytes = field(init=False)
     """The value of `Allow`."""
     _by_version: Mapping[str, Revision] = field(init=False)
-    _plain: dict[str, bytes] = field(init=False)
     _names: Mapping[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -114,7 +110,6 @@ class Endpoint:
             ("assumed", silent[-1] if silent else None),
             ("allow", b", ".join(verbs)),
             ("_by_version", found),
-            ("_plain", {word: word.encode() for word in (*found, *(method for _, method in named))}),
             ("_names", {method: param for row, method in named if (param := name_param(row, method))}),
         ):
             object.__setattr__(self, name, value)
@@ -122,33 +117,6 @@ class Endpoint:
     def row(self, version: str | None) -> Revision | None:
         """The revision that is served under a version."""
         return None if version is None else self._by_version.get(version)
-
-    def says(self, headers: Headers, version: Json, method: str, params: Mapping[str, Json]) -> bool:
-        """Whether the headers of a request say word for word what its body does; then nothing has to be decoded."""
-        plain, found, name_of = self._plain, headers.found, self._names.get(method)
-        if headers.repeated or version.__class__ is not str or version not in plain or method not in plain:
-            return False
-        if found.get(names.VERSION_KEY) != plain[version] or found.get(names.METHOD_KEY) != plain[method]:
-            return False
-        if name_of is None:
-            return True
-        name = params.get(name_of)
-        return name.__class__ is str and name in plain and found.get(names.NAME_KEY) == plain[name]
-
-    def recall(self, name: Json) -> None:
-        """Remember a name that a header has said, as it is likely to be said again."""
-        if (
-            name.__class__ is str
-            and len(self._plain) < MAX_NAMES
-            and len(name) <= MAX_NAME
-            and names.is_plain(name)
-        ):
-            self._plain[name] = name.encode()
-
-    def agrees(self, headers: Headers, live: Revision) -> bool:
-        """Whether the version header says word for word which revision a session is of."""
-        version = headers.found.get(names.VERSION_KEY)
-        return version is not None and version == self._plain.get(live.version)
 
     def name_param(self, method: str) -> str | None:
         """The parameter that `Mcp-Name` repeats (HDR-2)."""
@@ -202,18 +170,14 @@ def _post(endpoint: Endpoint, headers: Headers, message: Message | Batch, live: 
         meta: Json = message.params.get("_meta") if message.params is not None else None
         if meta.__class__ is dict and VERSION_KEY in meta:
             return _modern(endpoint, headers, message, meta)
-    known = live is not None and endpoint.agrees(headers, live)
-    if not known:
-        opens = isinstance(message, Request) and message.method == INITIALIZE
-        row = endpoint.row(headers.text(names.VERSION_KEY))
-        if not endpoint.legacy or (row is not None and not row.handshake and not opens):
-            return _modern(endpoint, headers, message, None)
+    opens = isinstance(message, Request) and message.method == INITIALIZE
+    row = endpoint.row(headers.text(names.VERSION_KEY))
+    if not endpoint.legacy or (row is not None and not row.handshake and not opens):
+        return _modern(endpoint, headers, message, None)
     accept = accepted(headers.found.get(ACCEPT_KEY))
     if not accept.json or not (accept.sse or endpoint.json_only):
         wanted = "application/json" if endpoint.json_only else "application/json and text/event-stream"
         return _refuse(endpoint, headers, live, 406, f"the client has to accept {wanted}", message)
-    if known and live is not None and not isinstance(message, Batch):
-        return LegacySession(message, live, accept)
     return _legacy(endpoint, headers, message, live, accept)
 
 
@@ -243,14 +207,7 @@ def _mismatch(
     if method == CALL_TOOL:
         tool = params.get("name")
         repeated = endpoint.param_headers(tool) if isinstance(tool, str) else ()
-    version = meta[VERSION_KEY]
-    if endpoint.says(headers, version, method, params):
-        return param_mismatch(headers, params.get("arguments"), repeated) if repeated else None
-    name_of = endpoint.name_param(method)
-    wrong = mismatch(headers, version, method, params, name_of, repeated)
-    if wrong is None and name_of is not None:
-        endpoint.recall(params.get(name_of))
-    return wrong
+    return mismatch(headers, meta[VERSION_KEY], method, params, endpoint.name_param(method), repeated)
 
 
 def _legacy(

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from mcprev.errors import HEADER_MISMATCH, InternalError, InvalidRequest
-from mcprev.protocol.http_again import again
 from mcprev.protocol.http_classify import Endpoint, classify, session_id
 from mcprev.protocol.http_verdicts import Reject, Verdict
 from mcprev.transports.cors import Receive, Scope, Send
@@ -191,15 +190,11 @@ class AsgiApp:
                 reject = self._auth.covers(incoming.access, message)
                 if reject is not None:
                     return reject
-        session = live = verdict = None
+        session = live = None
         if SESSION_ID_KEY in headers.found:
             session = hosting.sessions.find(session_id(headers), principal)
             live = None if session is None else session.row
-        head = incoming.head
-        if head is not None and head.again is not None and message is not None:
-            verdict = head.again.verdict(message, live, (principal, self._tools.generation))
-        if verdict is None:
-            verdict = await self._judge(hosting, incoming, message, live)
+        verdict = await self._judge(hosting, incoming, message, live)
         if hosting is not self._hosting or hosting.shared.error is not None:
             return _stopped()  # while the body was read
         if isinstance(verdict, Reject):
@@ -214,7 +209,6 @@ class AsgiApp:
         """Find out what a request is, for which the tool may have to be known that it calls."""
         verb, headers, principal = incoming.verb, incoming.headers, incoming.principal
         tools = self._tools
-        state = principal, tools.generation  # before anything is awaited, in which the tools may change
         if self._endpoint.modern and not tools.knows(message, principal):
             await tools.learn(message, principal, hosting.shared, incoming.access)
         verdict = classify(self._endpoint, verb, headers, message, live)
@@ -224,13 +218,6 @@ class AsgiApp:
             and await tools.learn_again(message, principal, hosting.shared, incoming.access)
         ):
             verdict = classify(self._endpoint, verb, headers, message, live)
-        if (
-            incoming.head is not None
-            and message is not None
-            and not tools.says_more(message)
-            and tools.knows(message, principal)  # what could not be asked is let pass once
-        ):
-            incoming.head.again = again(self._endpoint, headers, message, verdict, state)
         return verdict
 
     async def _elsewhere(self, incoming: Incoming) -> Reject | None:

@@ -19,7 +19,6 @@ from mcprev.wire.headers import Headers
 
 if TYPE_CHECKING:
     from mcprev.auth.access import Access
-    from mcprev.transports.known_heads import Head
 
 Fields: TypeAlias = Sequence[tuple[bytes, bytes]]
 """Headers of an answer, names in lower case."""
@@ -32,7 +31,7 @@ class Incoming:
     What is written to a client that is gone is lost without a word.
     """
 
-    __slots__ = ("access", "address", "head", "headers", "path", "place", "principal", "root", "task", "verb")
+    __slots__ = ("access", "address", "headers", "path", "place", "principal", "root", "task", "verb")
 
     def __init__(self, verb: str, path: str, root: str, address: str | None, headers: Headers) -> None:
         self.verb = verb
@@ -49,8 +48,6 @@ class Incoming:
         """What its token says, where the server wants one."""
         self.place: str | None = None
         """The path of the oldest transport that it is for; None for the endpoint of the newer ones."""
-        self.head: Head | None = None
-        """What is kept of its head, where the next request may have the same one."""
         self.task: asyncio.Task[object] | None = None
         """What runs for it, where that is known."""
 

@@ -29,7 +29,6 @@ from typing_extensions import override
 from mcprev.errors import InternalError, InvalidRequest
 from mcprev.protocol.http_verdicts import Reject
 from mcprev.transports.http_wired import Wired
-from mcprev.transports.known_heads import Heads
 from mcprev.transports.pipes import read_in_pieces
 from mcprev.transports.security import too_long_a_head, too_many_headers
 from mcprev.wire.headers import Headers
@@ -135,7 +134,6 @@ class HttpProtocol(asyncio.Protocol):
         self._ticks = self._unread = 0
         self._deaf = False
         self._parser = httptools.HttpRequestParser(self)
-        self._heads = Heads()
         self._target = b""
         self._pairs: list[tuple[bytes, bytes]] = []
         self._in_head = False
@@ -192,9 +190,6 @@ class HttpProtocol(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._deaf:
             return
-        before = self._receiving
-        if before is not None and before.complete and not self._in_head and self._recognised(data):
-            return
         pieces: list[bytes | memoryview] = [data]
         while pieces:
             piece = pieces.pop()
@@ -206,26 +201,11 @@ class HttpProtocol(asyncio.Protocol):
             except httptools.HttpParserError:
                 self._broken(_NO_HTTP)
                 return
-        request = self._receiving
-        if request is not None and request is not before and request.plain:
-            self._heads.learn(data, (request.verb, request.path, self._target), self._pairs)
         if self._in_head or not (self._fed or self._receiving is None or self._receiving.complete):
             # Neither a head nor what surrounds the chunks of a body may be without end.
             self._dry += self._chunk
             if self._dry - self._slack > self._max_headers:
                 self._broken(too_long_a_head(self._max_headers))
-
-    def _recognised(self, data: bytes) -> bool:
-        """Take a request that is like one before it, if this is one."""
-        head = self._heads.find(data)
-        if head is None or head.size - head.start > self._max_body:
-            return False
-        request = Wired(self, head.verb, head.path, head.target, head.pairs, head.headers)
-        request.head = head
-        request.fill(data[head.start :])
-        self._receiving = request
-        self._take(request)
-        return True
 
     def shutdown(self) -> None:
         """The server stops: what is being served may finish."""

@@ -85,7 +85,7 @@ class Wired(Incoming):
             "path": self.path,
             "raw_path": raw,
             "query_string": query,
-            "headers": list(self.pairs),  # the next request may have the same ones
+            "headers": self.pairs,
             "server": self._http.server,
             "client": self._http.client,
         }
@@ -108,17 +108,6 @@ class Wired(Incoming):
             self._parts.append(data)
         else:
             self.fail(too_much())
-
-    def fill(self, data: bytes) -> None:
-        """All of the body came at once."""
-        self._body, self._size = data, len(data)
-        self.complete = True
-
-    @property
-    def plain(self) -> bool:
-        """Whether it is all there, and nothing about it calls for more than an answer."""
-        usual = self.complete and self.keep_alive and self.version == "1.1"
-        return usual and self._failed is None and not self.answered
 
     def release(self, bodies: Bodies) -> None:
         """What was held of it is needed no more."""

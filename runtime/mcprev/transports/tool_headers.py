@@ -57,15 +57,6 @@ class ToolHeaders:
         del tool
         return self._current
 
-    @property
-    def generation(self) -> int:
-        """Changes with the tools."""
-        return self._table.generation
-
-    def says_more(self, message: object) -> bool:
-        """Whether a message is a call that has headers of its tool's beside the usual ones."""
-        return isinstance(message, Request) and message.method == CALL_TOOL and bool(self._current)
-
     def knows(self, call: object, principal: str | None) -> bool:
         """Whether the tool of a call is known; if so, `of` says its headers until the next call is looked at.
 

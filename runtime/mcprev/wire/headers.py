@@ -208,11 +208,6 @@ def mismatch(
     return wrong
 
 
-def is_plain(text: str) -> bool:
-    """Whether a value that came like this says just this: it is no encoded one, and HTTP takes nothing off it."""
-    return _PLAIN.fullmatch(text) is not None and text[:1] != "="
-
-
 def _compare(headers: Headers, key: bytes, name: str, expected: str) -> HeaderMismatch | None:
     text = headers.text(key) or ""
     # Most requests are right, and their values plain.
