@@ -1,7 +1,8 @@
 """Settings for the whole suite: the same examples in every run, and no deadline on a shared machine.
 
 Also the plugin behind `requirements.req`: it runs a marked test at each revision of its requirements, and can
-write down which test checks what (`--requirements-to`), which `test_requirements.py` reads.
+write down which test checks what (`--requirements-to`), which `test_requirements.py` reads. Tests that compare with
+upstream's files are marked `upstream` and skipped where those files are not.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import requirements
+import support
 
 settings.register_profile(
     "mcprev",
@@ -33,6 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "req(*ids, everywhere, at): the requirements that the test checks")
+    config.addinivalue_line("markers", "upstream: the test compares with upstream's files")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -41,6 +44,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
+        if item.get_closest_marker("upstream"):
+            item.add_marker(support.skip_without_upstream)
         requirements.refuse_skipped(item)
     target = config.getoption("--requirements-to")
     if target is not None:

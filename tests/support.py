@@ -2,7 +2,7 @@
 
 Upstream's schema.ts, schema.json and examples are not part of the repo. They stand in `../shared/schema`
 beside the checkout or in the folder that `MCPREV_UPSTREAM_SCHEMA` names; tests that compare with them are
-marked with `needs_upstream` and skipped where there are none.
+marked with `needs_upstream` (`pytest -m upstream` selects them) and skipped where there are none.
 """
 
 from __future__ import annotations
@@ -36,8 +36,10 @@ DATED: Final = tuple(name for name in REVISIONS if name[0].isdigit())
 FIRST, SECOND, THIRD, FOURTH, FIFTH = DATED[:5]
 DRAFT: Final = "draft"
 
-needs_upstream: Final = pytest.mark.skipif(
-    not (UPSTREAM / FIFTH / "schema.ts").is_file(),
+HAS_UPSTREAM: Final = all((UPSTREAM / name / "schema.ts").is_file() for name in DATED)
+needs_upstream: Final = pytest.mark.upstream
+skip_without_upstream: Final = pytest.mark.skipif(
+    not HAS_UPSTREAM,
     reason=f"upstream's schema files are not in {UPSTREAM}; set MCPREV_UPSTREAM_SCHEMA to where they are",
 )
 each_revision: Final = pytest.mark.parametrize("revision", REVISIONS)
