@@ -528,16 +528,20 @@ def test_there_are_no_more_sessions_than_allowed(row: Revision) -> None:
         now = [0.0]
         app = make(clock=lambda: now[0], idle=10.0, max_sessions=2)
         first = await Client(app).open(row)
-        await Client(app).open(row)
+        second = await Client(app).open(row)
+        streams = [await client.send("GET").begun() for client in (first, second)]
         refused = await Client(app).post(initialize(row, "i")).done()
         assert (refused.status, refused.json["id"], refused.json["error"]["code"]) == (
             503,
             "i",
             INTERNAL_ERROR,
         )
+        assert refused.headers["retry-after"] == "10"
         assert (await first.request("ping").done()).status == 200
         await first.send("DELETE").done()
         await Client(app).open(row)
+        streams[1].disconnect()
+        await streams[1].done()
         now[0] = 11.0
         await Client(app).open(row)
 

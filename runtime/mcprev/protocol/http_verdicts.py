@@ -33,6 +33,8 @@ from mcprev.wire.jsonrpc import (
 )
 from mcprev.wire.media import BOTH, Accept
 
+RETRY_LATER: Final = ((b"retry-after", b"10"),)
+"""What an answer says where there is no room for a request now: when to try again, in seconds."""
 Good: TypeAlias = Request | Notification | Response | ErrorResponse
 """A message that is one."""
 

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from mcprev.errors import InternalError, InvalidRequest
+from mcprev.errors import InvalidRequest
 from mcprev.protocol.http_verdicts import (
     Delete,
     LegacyOpen,
@@ -52,13 +52,24 @@ class Hosting:
         self._server = server
         self._settings = settings
         self._clock = settings.clock or self.loop.time
-        self.sessions = Sessions(idle=settings.idle, limit=settings.max_sessions, clock=self._clock)
+        self.sessions = Sessions(
+            idle=settings.idle,
+            limit=settings.max_sessions,
+            per_client=settings.max_sessions_per_client,
+            clock=self._clock,
+        )
         self.shared = StatelessConnection(
             ServerSide(server.identity), server, _logger, max_handlers=settings.max_requests
         )
         server.keep(self.shared)
         messages = settings.sse_paths[1] if settings.sse_paths else ""
-        self.sse = SseEndpoints(server, _logger, messages=messages, limit=settings.max_sessions)
+        self.sse = SseEndpoints(
+            server,
+            _logger,
+            messages=messages,
+            limit=settings.max_sessions,
+            per_client=settings.max_sessions_per_client,
+        )
         self.upkeep = Upkeep(
             self._expire,
             defer=settings.defer,
@@ -161,15 +172,17 @@ class Hosting:
 
     async def _open(self, message: Request, incoming: Incoming) -> Reject | None:
         """Open a session; one that comes to nothing leaves nothing behind (HTTP-19, HTTP-27)."""
-        if not self.sessions.room():
-            return Reject(503, InternalError("there are too many sessions"), message.id)
+        client = incoming.client
+        refused = self.sessions.make_room(client, message.id)
+        if refused is not None:
+            return refused
         session = self._session(incoming.principal, lasting=True)
         exchange = self._exchange(session, incoming, accepted(incoming.headers.get(b"accept")))
         from_here(message, exchange)
         session.receive(message)
         if session.side.session.agreed:
             self._server.keep(session)
-            self.sessions.add(session)
+            self.sessions.add(session, client)
             self.upkeep.at(self.loop.time() + self._settings.idle)
             exchange.headers = ((b"mcp-session-id", session.id.encode()),)
         await exchange.finish()
@@ -231,9 +244,10 @@ class Hosting:
 
     async def open_sse(self, incoming: Incoming) -> Reject | None:
         """A client opens its stream, and a session with it."""
-        reject = self.sse.refuses_stream(incoming.verb, incoming.headers)
+        client = incoming.client
+        reject = self.sse.refuses_stream(incoming.verb, incoming.headers, client)
         if reject is None:
-            connection = self.sse.connect(incoming.principal)
+            connection = self.sse.connect(incoming.principal, client)
             exchange = self._exchange(connection, incoming, _STREAM)
             connection.begin(exchange, self.sse.endpoint(connection, incoming.root))
             lease = connection.lease = self._lease(incoming, exchange.give_way)

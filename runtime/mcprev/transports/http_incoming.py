@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from typing_extensions import override
@@ -55,6 +56,23 @@ class Incoming:
     def scope(self) -> Mapping[str, Any]:
         """The same as an ASGI scope."""
         raise NotImplementedError
+
+    @property
+    def client(self) -> str | None:
+        """Whom it counts for in quotas: its principal, else its address; None where neither is known (SEC-6).
+
+        Of an IPv6 address the first 64 bits count: a client has all that begin with them.
+        """
+        if self.principal is not None:
+            return f"principal {self.principal}"
+        peer = self.scope.get("client")
+        if not peer or not peer[0]:
+            return None
+        try:
+            address = IPv6Address(peer[0].partition("%")[0])
+        except ValueError:
+            return f"address {peer[0]}"
+        return f"address {address.ipv4_mapped or IPv6Address(int(address) >> 64 << 64)}"
 
     def body(self) -> bytes | None:
         """The body, where all of it is there and within bounds."""

@@ -55,6 +55,12 @@ class HttpOptions(TypedDict, total=False):
     idle: float
     """After which time without a sign of its client a session ends: half an hour."""
     max_sessions: int
+    """Sessions that are open at a time: 10,000. Where there are as many, the idlest makes room for a new one."""
+    max_sessions_per_client: int
+    """How many of them one client may have, a client being a principal, or an address where nobody says who asks:
+    1,000. One that opens more loses its own idlest. Behind a reverse proxy all clients have the address of the proxy:
+    tell them apart by `principal` or `auth`, or have the ASGI server put the forwarded address into its scope; where
+    neither can be had, set this to `max_sessions`."""
     max_requests: int
     """Requests that are served at a time, those of sessions apart."""
     max_body: int
@@ -91,6 +97,7 @@ class Settings:
     hosts: Sequence[str] | None = None
     idle: float = 30 * 60.0
     max_sessions: int = 10_000
+    max_sessions_per_client: int = 1_000
     max_requests: int = 16_384
     max_body: int = MAX_BODY
     max_bodies: int = MAX_BODIES

@@ -18,7 +18,8 @@ from typing import Final
 from typing_extensions import override
 
 from mcprev.driver import MAX_HANDLERS, Desk
-from mcprev.errors import ConnectionLost, LocalProtocolError, McpError
+from mcprev.errors import ConnectionLost, InternalError, InvalidRequest, LocalProtocolError, McpError
+from mcprev.protocol.http_verdicts import RETRY_LATER, Reject
 from mcprev.protocol.link import Inbound
 from mcprev.protocol.sides import ServerSide
 from mcprev.revisions import Revision
@@ -26,13 +27,9 @@ from mcprev.transports.asgi_connection import AsgiConnection
 from mcprev.transports.events import EventStore
 from mcprev.transports.exchange import Exchange
 from mcprev.transports.security import new_session_id
+from mcprev.wire.jsonrpc import RequestId
 from mcprev.wire.sse import encode_message, encode_priming
 
-IDLE: Final = 30 * 60.0
-"""Seconds without a sign of its client after which a session ends (HTTP-27)."""
-MAX_SESSIONS: Final = 10_000
-LOOK: Final = 1.0
-"""Seconds within which idle sessions are not looked for again because another one is opened."""
 MAX_GETS: Final = 16
 """GET streams that a session may have open at a time."""
 MAX_PENDING: Final = 256
@@ -128,6 +125,13 @@ class Session(AsgiConnection):
         self._finished: deque[int] = deque()
         self._gets: list[Stream] = []
         self._pending: deque[bytes] = deque(maxlen=MAX_PENDING)
+        self.places: tuple[OrderedDict[str, Session], ...] = ()
+        """The collections it is in, each ordered by the last use; empty once it is ended."""
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a request of its client is in progress, or a stream open."""
+        return bool(self.exchanges or self._link.inbound)
 
     @property
     def row(self) -> Revision:
@@ -145,6 +149,8 @@ class Session(AsgiConnection):
     def touch(self) -> None:
         """Its client gives a sign of life."""
         self.seen = self._clock()
+        for place in self.places:
+            place.move_to_end(self.id)
 
     def enter(self, exchange: Exchange) -> None:
         """Its client waits for an answer."""
@@ -153,7 +159,7 @@ class Session(AsgiConnection):
     @override
     def left(self, exchange: Exchange) -> None:
         self.exchanges.discard(exchange)
-        self.seen = self._clock()
+        self.touch()
 
     # -- streams of requests -------------------------------------------------------------------------------
 
@@ -310,15 +316,16 @@ class Session(AsgiConnection):
 
 
 class Sessions:
-    """The sessions that are open, by id."""
+    """The sessions that are open, by id, the idlest first."""
 
-    def __init__(self, *, idle: float, limit: int, clock: Callable[[], float]) -> None:
-        self._idle, self._limit = idle, limit
+    def __init__(self, *, idle: float, limit: int, per_client: int, clock: Callable[[], float]) -> None:
+        """`limit` bounds the sessions of all clients, `per_client` those of one; `idle` is in seconds."""
+        self._idle, self._limit, self._per_client = idle, limit, per_client
         self._clock = clock
-        self._open: dict[str, Session] = {}
+        self._open: OrderedDict[str, Session] = OrderedDict()
         self._unused: OrderedDict[str, Session] = OrderedDict()
         """Those that nobody has come back to yet, oldest first."""
-        self._looked = float("-inf")
+        self._by_client: dict[str, OrderedDict[str, Session]] = {}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -332,33 +339,51 @@ class Sessions:
             del self._unused[session.id]
         return session
 
-    def room(self) -> bool:
-        """Whether there is room for one more: once one is gone that nobody came back to, or those that are idle.
+    def make_room(self, client: str | None, request_id: RequestId) -> Reject | None:
+        """Make room for one more session of a client, or return the refusal of its request (SEC-6).
 
-        Who opens many and uses none can keep nobody out (SEC-6).
+        A client over its quota loses its own idlest session. Where the server is full, a session goes that nobody
+        came back to, else the idlest of all. None with a request in progress or an open stream is ended.
         """
-        if len(self._open) >= self._limit:
-            now = self._clock()
-            if self._unused:
-                session = next(iter(self._unused.values()))
-                self.end(session, "the session was opened and not used, and others need the room")
-            elif now - self._looked >= LOOK:
-                self._looked = now
-                self.expire()
-        return len(self._open) < self._limit
+        own = None if client is None else self._by_client.get(client)
+        if own is not None and len(own) >= self._per_client and not self._evict(own):
+            error = InvalidRequest("Invalid Request: this client has too many sessions in use")
+            return Reject(429, error, request_id, headers=RETRY_LATER)
+        if len(self._open) >= self._limit and not self._evict(self._unused) and not self._evict(self._open):
+            return Reject(
+                503, InternalError("there are too many sessions in use"), request_id, headers=RETRY_LATER
+            )
+        return None
 
-    def add(self, session: Session) -> None:
-        """A session is open."""
-        self._open[session.id] = self._unused[session.id] = session
-        session.closed.add_done_callback(lambda _: self._forget(session.id))
+    def _evict(self, sessions: OrderedDict[str, Session]) -> bool:
+        """End the idlest of these sessions; False when each is in use."""
+        for _ in range(len(sessions)):
+            session = next(iter(sessions.values()))
+            if not session.in_use:
+                self.end(session, "the session was idle, and others need the room")
+                return True
+            sessions.move_to_end(session.id)
+        return False
 
-    def _forget(self, session_id: str) -> None:
-        self._open.pop(session_id, None)
-        self._unused.pop(session_id, None)
+    def add(self, session: Session, client: str | None) -> None:
+        """A session is open; it counts for the quota of a client, where that is known."""
+        session.places = (self._open,)
+        if client is not None:
+            session.places += (self._by_client.setdefault(client, OrderedDict()),)
+        for place in (*session.places, self._unused):
+            place[session.id] = session
+        session.closed.add_done_callback(lambda _: self._forget(session, client))
+
+    def _forget(self, session: Session, client: str | None = None) -> None:
+        places, session.places = session.places, ()
+        for place in (*places, self._unused):
+            place.pop(session.id, None)
+        if client is not None and not self._by_client.get(client, True):
+            del self._by_client[client]
 
     def end(self, session: Session, why: str) -> None:
         """End a session: its id is not known any more, what it runs is stopped, its streams end."""
-        self._forget(session.id)
+        self._forget(session)
         session.ended(ConnectionLost(why, in_flight=True, retry_safe=False))
 
     def expire(self) -> float | None:
@@ -376,5 +401,5 @@ class Sessions:
         """End all of them, within bounded time."""
         sessions = tuple(self._open.values())
         await asyncio.gather(*(session.aclose() for session in sessions))
-        self._open.clear()
-        self._unused.clear()
+        for session in sessions:
+            self._forget(session)

@@ -8,6 +8,7 @@ handshake era, whose clients fall back to this transport where they find no othe
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, quote
@@ -16,7 +17,7 @@ from typing_extensions import override
 
 from mcprev.driver import MAX_HANDLERS, Connection, Desk
 from mcprev.errors import ConnectionLost, InternalError, InvalidRequest, Json, RpcError
-from mcprev.protocol.http_verdicts import Reject
+from mcprev.protocol.http_verdicts import RETRY_LATER, Reject
 from mcprev.protocol.link import Channel, Kind, Local
 from mcprev.protocol.sides import ServerSide
 from mcprev.revisions import Revision
@@ -146,18 +147,21 @@ class SseConnection(Connection):
 class SseEndpoints:
     """The two endpoints, and the sessions that are open on them."""
 
-    def __init__(self, server: Server, logger: logging.Logger, *, messages: str, limit: int) -> None:
+    def __init__(
+        self, server: Server, logger: logging.Logger, *, messages: str, limit: int, per_client: int
+    ) -> None:
         self._server = server
         self._logger = logger
         self._messages = messages
-        self._limit = limit
+        self._limit, self._per_client = limit, per_client
         self._served = any(row.handshake for row in server.identity.rows)
         self._open: dict[str, SseConnection] = {}
+        self._by_client: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def refuses_stream(self, verb: str, headers: Headers) -> Reject | None:
+    def refuses_stream(self, verb: str, headers: Headers, client: str | None) -> Reject | None:
         """Why a request to the first endpoint opens no stream."""
         if verb != "GET":
             return Reject(405, InvalidRequest("Invalid Request: a stream is opened with GET"), headers=_GET)
@@ -165,12 +169,17 @@ class SseEndpoints:
             return _refuse(406, "the client has to accept text/event-stream")
         if not self._served:
             return _refuse(404, "no revision that has this transport is served")
+        if client is not None and self._by_client[client] >= self._per_client:
+            error = InvalidRequest("Invalid Request: this client has too many sessions")
+            return Reject(429, error, null_id=True, headers=RETRY_LATER)
         if len(self._open) >= self._limit:
-            return Reject(503, InternalError("there are too many sessions"), null_id=True)
+            return Reject(
+                503, InternalError("there are too many sessions"), null_id=True, headers=RETRY_LATER
+            )
         return None
 
-    def connect(self, principal: str | None) -> SseConnection:
-        """A session for one more client."""
+    def connect(self, principal: str | None, client: str | None) -> SseConnection:
+        """A session for one more client, counted for its quota where it is known."""
         connection = SseConnection(
             self._server.identity,
             self._server,
@@ -179,9 +188,18 @@ class SseEndpoints:
             max_handlers=self._server.max_handlers,
         )
         self._open[connection.id] = connection
-        connection.closed.add_done_callback(lambda _: self._open.pop(connection.id, None))
+        if client is not None:
+            self._by_client[client] += 1
+        connection.closed.add_done_callback(lambda _: self._forget(connection, client))
         self._server.keep(connection)
         return connection
+
+    def _forget(self, connection: SseConnection, client: str | None) -> None:
+        self._open.pop(connection.id, None)
+        if client is not None:
+            self._by_client[client] -= 1
+            if not self._by_client[client]:
+                del self._by_client[client]
 
     def endpoint(self, connection: SseConnection, root: str) -> str:
         """Where to post, as a path: whatever name the client knows the server by, it can resolve that (SSE-3)."""
