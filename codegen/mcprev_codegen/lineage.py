@@ -6,9 +6,9 @@ the same: an inline object and its later name, `object` and a map of anything, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, cast
 
 from mcprev_codegen import ir
 from mcprev_codegen.ir import Json
@@ -17,6 +17,14 @@ from mcprev_codegen.sources import Revision
 
 _ENVELOPE: Final = frozenset({"jsonrpc", "id"})
 _ANYTHING: Final = ("anything",)
+_PAYLOADS: Final = (
+    "ClientCapabilities",
+    "ServerCapabilities",
+    "Implementation",
+    "Error",
+    "JSONRPCErrorError",
+)
+"""What is converted and is no params or result of a method."""
 Shape = tuple[object, ...]
 
 
@@ -151,16 +159,35 @@ def _is_anything(schema: Schema, type_: ir.TypeExpr) -> bool:
 def deltas(here: Revision, there: Revision, names: Mapping[str, str]) -> dict[str, TypeDelta]:
     """For every object type that needs work, or leads to one that does, what a neighbour needs changed.
 
-    `names` gives the names that the types of `here` have in `there`.
+    `names` gives the names that the types of `here` have in `there`. Types that are part of no payload (whole
+    messages and their bases) are left out: params, results, errors and capabilities are converted.
     """
     found: dict[str, TypeDelta] = {}
-    for name in here.schema.types:
+    alone: set[str] = set()
+    for name in payloads(here):
         other = names.get(name)
-        if other is None or not here.schema.is_object(ir.Ref(name)):
+        if not here.schema.is_object(ir.Ref(name)):
             continue
-        if there.schema.is_object(ir.Ref(other)):
+        if other is None or other not in there.schema.types:
+            alone.add(name)
+        elif there.schema.is_object(ir.Ref(other)):
             found[name] = _delta(here, there, name, names)
-    return _pruned(found)
+    return _pruned(found, alone)
+
+
+def payloads(revision: Revision) -> list[str]:
+    """The types that are payloads of their own or stand inside one, in the order of the schema."""
+    types = revision.schema.types
+    pending = [name for name in _PAYLOADS if name in types]
+    for method in revision.methods.values():
+        pending += [*([method.params] if method.params else []), *method.results]
+    reached: set[str] = set()
+    while pending:
+        name = pending.pop()
+        if name not in reached:
+            reached.add(name)
+            pending += ir.references(types[name])
+    return [name for name in types if name in reached]
 
 
 def _delta(here: Revision, there: Revision, name: str, names: Mapping[str, str]) -> TypeDelta:
@@ -186,13 +213,43 @@ def _delta(here: Revision, there: Revision, name: str, names: Mapping[str, str])
                 missing.append(f.name)
             else:
                 fill.append((f.name, value))
-        if own is not None and (
-            _type(here.schema, own.type, names) != _type(there.schema, f.field.type, {})
-            or _limits(f.field.tags) not in (_limits(own.tags), _limits(ir.NO_TAGS))
+        if own is not None and not (
+            _fits(_type(here.schema, own.type, names), _type(there.schema, f.field.type, {}))
+            and _within(own.tags, f.field.tags)
         ):
             retyped.append(f.name)
     children = tuple(c for f in mine.fields if f.name not in drop for c in _children(here.schema, f.field))
     return TypeDelta(other, drop, tuple(fill), tuple(missing), tuple(retyped), children)
+
+
+def _fits(mine: Shape, theirs: Shape) -> bool:
+    """Whether every value of one type means the same as one of another, both in normal form.
+
+    A type that becomes a value of any kind does not: null may then be a value of its own.
+    """
+    if mine == theirs:
+        return True
+    match mine, theirs:
+        case ("union", *members), _:
+            return all(_fits(cast("Shape", member), theirs) for member in members)
+        case _, ("union", *members):
+            return any(_fits(mine, cast("Shape", member)) for member in members)
+        case ("list" | "map" as kind, item), (other_kind, other) if kind == other_kind:
+            return _fits(cast("Shape", item), cast("Shape", other))
+        case ("lit", str() as text), ("prim", "string"):
+            return text[0] in "'\""
+        case _:
+            return False
+
+
+def _within(mine: ir.Tags, theirs: ir.Tags) -> bool:
+    """Whether every value within one member's limits is within another's."""
+    lower, upper, most = theirs.minimum, theirs.maximum, theirs.max_items
+    return (
+        (lower is None or (mine.minimum is not None and mine.minimum >= lower))
+        and (upper is None or (mine.maximum is not None and mine.maximum <= upper))
+        and (most is None or (mine.max_items is not None and mine.max_items <= most))
+    )
 
 
 def _known_value(revision: Revision, owner: str, member: ir.Field) -> Json:
@@ -252,23 +309,24 @@ def _union_children(
     return found
 
 
-def _pruned(found: Mapping[str, TypeDelta]) -> dict[str, TypeDelta]:
-    """Only the types that change or lead to one that does, with only such children."""
+def _pruned(found: Mapping[str, TypeDelta], alone: Collection[str]) -> dict[str, TypeDelta]:
+    """Only the types that change or lead to one that does, with only such children.
+
+    `alone` are the types that the neighbour does not have. A child that is chosen by a tag leads there, too: a
+    step puts something else in its place.
+    """
+
+    def kept(child: Child) -> tuple[tuple[str, str], ...]:
+        return tuple(p for p in child.types if p[1] in alive or (child.tag and p[1] in alone))
+
     alive = {name for name, delta in found.items() if delta.changes}
     grown = True
     while grown:
-        more = {n for n, d in found.items() if any(t in alive for c in d.children for _, t in c.types)}
+        more = {n for n, d in found.items() if any(kept(c) for c in d.children)}
         grown = not more <= alive
         alive |= more
-    kept: dict[str, TypeDelta] = {}
-    for name, delta in found.items():
-        if name in alive:
-            children = tuple(
-                Child(c.member, c.through, tuple(p for p in c.types if p[1] in alive), c.tag)
-                for c in delta.children
-                if any(t in alive for _, t in c.types)
-            )
-            kept[name] = TypeDelta(
-                delta.name_there, delta.drop, delta.fill, delta.missing, delta.retyped, children
-            )
-    return kept
+    return {
+        name: replace(delta, children=tuple(replace(c, types=kept(c)) for c in delta.children if kept(c)))
+        for name, delta in found.items()
+        if name in alive
+    }

@@ -19,21 +19,28 @@ from hypothesis import strategies as st
 
 from corpus import Corpus, Judge
 from mcprev_codegen import ir, lineage
+from mcprev_codegen.hoist import hoist
 from mcprev_codegen.ir import Json
 from mcprev_codegen.lineage import TypeDelta
-from support import DATED, DRAFT, FIFTH, FIRST, FOURTH, SECOND, THIRD, each_dated, load, package
+from mcprev_codegen.methods import method_table
+from mcprev_codegen.overlay import Facts
+from mcprev_codegen.sources import Revision
+from support import DATED, DRAFT, FIFTH, FIRST, FOURTH, SECOND, THIRD, each_dated, load, package, schema_of
 
 STEPS: Final = (*pairwise(DATED), *((newer, older) for older, newer in pairwise(DATED)))
 each_step = pytest.mark.parametrize(("here", "there"), STEPS)
 
 
 @cache
-def deltas(here: str, there: str) -> dict[str, TypeDelta]:
+def paired(here: str, there: str) -> dict[str, str]:
     older, newer = sorted((here, there))
     names = lineage.pairing(load(older), load(newer))
-    if here == older:
-        names = {old: new for new, old in names.items()}
-    return lineage.deltas(load(here), load(there), names)
+    return {old: new for new, old in names.items()} if here == older else names
+
+
+@cache
+def deltas(here: str, there: str) -> dict[str, TypeDelta]:
+    return lineage.deltas(load(here), load(there), paired(here, there))
 
 
 # -- names -----------------------------------------------------------------------------------------------
@@ -133,7 +140,7 @@ def test_every_type_has_a_life_within_the_chain(revision: str) -> None:
         ),
         (THIRD, SECOND, "PromptReference", TypeDelta("PromptReference", drop=("title",))),
         (FOURTH, FIFTH, "CompleteResult", None),
-        (FIFTH, FOURTH, "EmptyResult", None),
+        (FIFTH, FOURTH, "CompleteResult", None),
     ],
 )
 def test_a_delta(here: str, there: str, name: str, expected: TypeDelta | None) -> None:
@@ -166,6 +173,87 @@ def test_members_that_an_index_signature_took_over_are_not_dropped() -> None:
         assert delta is None or delta.drop == ()
 
 
+@pytest.mark.parametrize(
+    ("mine", "theirs", "fits"),
+    [
+        ("string", "string", True),
+        ("string", "number", False),
+        ('"a"', "string", True),
+        ("string", '"a"', False),
+        ('"a"', '"a" | "b"', True),
+        ('"a" | "b"', '"a"', False),
+        ("1", "string", False),
+        ("X | Y", "Y | X | Z", True),
+        ("X | Y | Z", "X | Y", False),
+        ("(X | Y)[]", "(X | Y | Z)[]", True),
+        ("X", "X[]", False),
+        ("X", "X | X[]", True),
+        ("{ [key: string]: string }", "{ [key: string]: string | number }", True),
+        ("{ [key: string]: string | number }", "{ [key: string]: string }", False),
+        ("{ [key: string]: unknown }", "Z", False),
+        ("string", "unknown", False),
+    ],
+)
+def test_a_member_is_retyped_where_its_values_may_not_fit(mine: str, theirs: str, fits: bool) -> None:
+    """Both neighbours of a step are asked: what fits one way round may not fit the other."""
+    here, there = (one_member(type_) for type_ in (mine, theirs))
+    found = lineage.deltas(here, there, {name: name for name in here.schema.types})
+    assert [name for name, delta in found.items() if delta.retyped] == (
+        [] if fits else ["GetThingRequestParams"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "fits"),
+    [
+        ("", "", True),
+        ("", "@minimum 1", False),
+        ("@minimum 1", "", True),
+        ("@minimum 2", "@minimum 1", True),
+        ("@minimum 1", "@minimum 2", False),
+        ("@maximum 2", "@maximum 1", False),
+        ("@maximum 1", "@maximum 2", True),
+        ("@maximum 1", "@minimum 1", False),
+        ("@maxItems 1", "@maxItems 2", True),
+        ("@maxItems 2", "@maxItems 1", False),
+    ],
+)
+def test_a_limit_that_is_narrower_next_door_counts_as_retyped(mine: str, theirs: str, fits: bool) -> None:
+    type_ = "X[]" if "Items" in mine + theirs else "number"
+    here, there = (one_member(type_, tag) for tag in (mine, theirs))
+    found = lineage.deltas(here, there, {name: name for name in here.schema.types})
+    assert any(delta.retyped for delta in found.values()) is not fits
+
+
+def one_member(type_: str, tag: str = "") -> Revision:
+    """A revision with one method, whose one parameter has a type and a tag."""
+    source = f"""
+        export interface X {{ kind: "x" }}
+        export interface Y {{ kind: "y" }}
+        export interface Z {{ kind: "z" }}
+        export type ClientRequest = GetThingRequest;
+        export interface GetThingRequest {{ method: "things/get"; params: {{ /** {tag} */ given?: {type_} }} }}
+        export interface EmptyResult {{ [key: string]: unknown }}
+        export type ServerResult = EmptyResult;
+    """
+    declared = schema_of(source)
+    schema, facts = hoist(declared), Facts()
+    methods = method_table(schema, facts)
+    return Revision("one", None, declared, schema, facts, methods, {})
+
+
+def test_what_is_no_part_of_a_payload_has_no_delta() -> None:
+    for here, there in STEPS:
+        methods = load(here).methods.values()
+        assert not deltas(here, there).keys() & {m.type for m in methods if m.transport == "jsonrpc"}
+
+
+def test_a_type_that_the_neighbour_has_not_is_led_to_by_its_tag() -> None:
+    (child,) = deltas(SECOND, FIRST)["CallToolResult"].children
+    assert child == lineage.Child("content", ("[]",), (("audio", "AudioContent"),), "type")
+    assert "AudioContent" not in deltas(SECOND, FIRST)
+
+
 def test_a_tightened_limit_is_named_as_retyped() -> None:
     """A list of completions may be of any length in one revision and has at most 100 items in the next."""
     delta = deltas(FOURTH, FIFTH).get("CompleteResultCompletion")
@@ -183,19 +271,21 @@ def test_a_delta_speaks_of_members_that_exist(here: str, there: str) -> None:
         assert set(delta.retyped) <= own & other
         assert {child.member for child in delta.children} <= own
         for child in delta.children:
-            assert {type_ for _, type_ in child.types} <= deltas(here, there).keys()
+            inside = {type_ for _, type_ in child.types} - deltas(here, there).keys()
+            assert not inside or child.tag
+            assert (
+                not inside & paired(here, there).keys()
+            ), "only what the neighbour does not have has no delta"
 
 
 @each_step
 def test_a_type_without_a_delta_is_the_same_next_door(here: str, there: str) -> None:
-    older, newer = sorted((here, there))
-    names = lineage.pairing(load(older), load(newer))
-    if here == older:
-        names = {old: new for new, old in names.items()}
-    for name, other in names.items():
+    inside = lineage.payloads(load(here))
+    assert len(inside) > 30
+    for name, other in paired(here, there).items():
         schema, schema_there = load(here).schema, load(there).schema
         objects_ = schema.is_object(ir.Ref(name)) and schema_there.is_object(ir.Ref(other))
-        if objects_ and name not in deltas(here, there):
+        if objects_ and name in inside and name not in deltas(here, there):
             assert required(there, other) <= required(here, name), name
 
 
@@ -256,7 +346,7 @@ def corpora(revision: str) -> Corpus:
     return Corpus(load(revision))
 
 
-@each_step
+@pytest.mark.parametrize(("here", "there"), [step for step in STEPS if deltas(*step)])
 def test_an_object_with_its_delta_applied_is_valid_next_door(here: str, there: str) -> None:
     judge = Judge(load(there), lenient=False)
     vouched = 0

@@ -20,12 +20,14 @@ from hypothesis import strategies as st
 from convert.peers import A, B, C, D, E, Json, down, go, instead
 from mcprev.convert import Context, Converter, Kind, convert, converter, make_context
 from mcprev.convert.ladder import json_path, neighbours
-from mcprev.convert.rules import OBJECT
+from mcprev.convert.rules import OBJECT, Rules
 from mcprev.errors import ConversionError
 from mcprev.revisions import ALL, revision
+from mcprev_types import Child, TypeDelta
 from requirements import req
 from support import DATED, DRAFT, ROOT, same
 
+NAMES: Final = [r.name for r in ALL]
 PAIRS: Final = [(a.name, b.name) for a in ALL for b in ALL if a is not b]
 STAMP: Final[Json] = {
     "io.modelcontextprotocol/protocolVersion": E,
@@ -100,22 +102,46 @@ def test_rules_are_for_types_and_members_that_exist(older: str, younger: str) ->
                 assert replaced or member in rules.missing, f"{name}.{member}"
 
 
-RETYPED: Final = {
-    # Each kind of member that changes its type between neighbours, and what takes care of it.
-    "content": "substitutes of audio and links, sampling rules; wider upwards",
-    "params": "elicitation_params chooses; the roots of a step; else whole messages",
-    "sampling": "modes of capabilities", "elicitation": "modes of capabilities", "roots": "_roots",
-    "stopReason": "an open enum, which any text belongs to",
-    "properties": "_form", "structuredContent": "_objects_only, structured_as_text",
-    "_meta": "strip_meta", "values": "_completion",
-}  # fmt: skip
-
-
 @req("SEAM-4", "SEAM-5")
-@pytest.mark.parametrize(("here", "there"), [*pairwise(DATED), *pairwise(DATED[::-1])])
-def test_every_retyped_member_was_considered(here: str, there: str) -> None:
-    for name, delta in neighbours(revision(here), revision(there)).deltas.items():
-        assert set(delta.retyped) <= RETYPED.keys(), name
+@pytest.mark.parametrize(("here", "there"), [*pairwise(NAMES), *pairwise(NAMES[::-1])])
+def test_every_missing_or_retyped_member_is_decided(here: str, there: str) -> None:
+    step = neighbours(revision(here), revision(there))
+    assert not step.rules.undecided
+    assert step.rules.open_members(step.deltas) == []
+    known = {f"{name}.{m}" for name, delta in step.deltas.items() for m in (*delta.missing, *delta.retyped)}
+    for pattern, reason in step.rules.accepted.items():
+        assert reason
+        assert any(pattern in {entry, "*." + entry.partition(".")[2]} for entry in known), pattern
+
+
+TABLE: Final = {
+    "Box": TypeDelta("Box", retyped=("lid",), missing=("id",), children=(Child("lid", (), (("x", "Gone"),), "type"),)),
+}  # fmt: skip
+"""A box that needs an id next door, and whose lid may be of a type that is gone there."""
+
+
+def unchanged(value: Json, _: Context) -> Json:
+    return value
+
+
+@req("SEAM-4", "SEAM-5", everywhere=True)
+@pytest.mark.parametrize(
+    ("rules", "left"),
+    [
+        (Rules(), ["Box.id", "Box.lid"]),
+        (Rules(missing={"id": unchanged}), ["Box.lid"]),
+        (Rules(substitutes={"Gone": unchanged}), ["Box.id"]),
+        (Rules(children={"Box": (Child("lid", (), (), "type"),)}), ["Box.id"]),
+        (Rules(children={"Box": (Child("id", (), (), "type"),)}), ["Box.lid"]),
+        (Rules(accepted={"Box.lid": "reason", "*.id": "reason"}), []),
+        (Rules(accepted={"Other.lid": "reason", "*.ids": "reason"}), ["Box.id", "Box.lid"]),
+        (Rules(before={"Box": unchanged}), []),
+        (Rules(deltas={"Box": None}), []),
+        (Rules(undecided={"Box.lid": "a sentence"}), ["Box.id", "Box.lid"]),
+    ],
+)
+def test_what_no_rule_speaks_of_is_open(rules: Rules, left: list[str]) -> None:
+    assert rules.open_members(TABLE) == left
 
 
 @req("SEAM-6", "SEAM-7", everywhere=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from .._spec import Child, TypeDelta
+from .._spec import TypeDelta
 
 PREVIOUS: Final[str | None] = None
 """The dated revision before this one."""
@@ -23,38 +23,7 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType({})
 NOT_IN_PREVIOUS: Final[frozenset[str]] = frozenset(())
 """Methods that the previous revision does not have."""
 
-TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType(
-    {
-        "GetPromptResult": TypeDelta(
-            "GetPromptResult",
-            children=(Child("messages", ("[]",), (("", "PromptMessage"),), ""),),
-        ),
-        "PromptMessage": TypeDelta(
-            "PromptMessage",
-            retyped=("content",),
-        ),
-        "CallToolResult": TypeDelta(
-            "CallToolResult",
-            retyped=("content",),
-        ),
-        "CreateMessageRequestParams": TypeDelta(
-            "CreateMessageRequestParams",
-            children=(Child("messages", ("[]",), (("", "SamplingMessage"),), ""),),
-        ),
-        "CreateMessageRequest": TypeDelta(
-            "CreateMessageRequest",
-            children=(Child("params", (), (("", "CreateMessageRequestParams"),), ""),),
-        ),
-        "CreateMessageResult": TypeDelta(
-            "CreateMessageResult",
-            retyped=("content",),
-        ),
-        "SamplingMessage": TypeDelta(
-            "SamplingMessage",
-            retyped=("content",),
-        ),
-    }
-)
+TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType({})
 """What the next revision needs changed, by type of this one."""
 
 NOT_IN_NEXT: Final[frozenset[str]] = frozenset(())

@@ -31,10 +31,6 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             "ProgressNotificationParams",
             drop=("message",),
         ),
-        "ProgressNotification": TypeDelta(
-            "ProgressNotification",
-            children=(Child("params", (), (("", "ProgressNotificationParams"),), ""),),
-        ),
         "GetPromptResult": TypeDelta(
             "GetPromptResult",
             children=(Child("messages", ("[]",), (("", "PromptMessage"),), ""),),
@@ -42,6 +38,7 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
         "PromptMessage": TypeDelta(
             "PromptMessage",
             retyped=("content",),
+            children=(Child("content", (), (("audio", "AudioContent"),), "type"),),
         ),
         "ListToolsResult": TypeDelta(
             "ListToolsResult",
@@ -50,6 +47,7 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
         "CallToolResult": TypeDelta(
             "CallToolResult",
             retyped=("content",),
+            children=(Child("content", ("[]",), (("audio", "AudioContent"),), "type"),),
         ),
         "Tool": TypeDelta(
             "Tool",
@@ -59,17 +57,15 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             "CreateMessageRequestParams",
             children=(Child("messages", ("[]",), (("", "SamplingMessage"),), ""),),
         ),
-        "CreateMessageRequest": TypeDelta(
-            "CreateMessageRequest",
-            children=(Child("params", (), (("", "CreateMessageRequestParams"),), ""),),
-        ),
         "CreateMessageResult": TypeDelta(
             "CreateMessageResult",
             retyped=("content",),
+            children=(Child("content", (), (("audio", "AudioContent"),), "type"),),
         ),
         "SamplingMessage": TypeDelta(
             "SamplingMessage",
             retyped=("content",),
+            children=(Child("content", (), (("audio", "AudioContent"),), "type"),),
         ),
     }
 )
@@ -78,22 +74,7 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
 NOT_IN_PREVIOUS: Final[frozenset[str]] = frozenset(())
 """Methods that the previous revision does not have."""
 
-TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType(
-    {
-        "GetPromptResult": TypeDelta(
-            "GetPromptResult",
-            children=(Child("messages", ("[]",), (("", "PromptMessage"),), ""),),
-        ),
-        "PromptMessage": TypeDelta(
-            "PromptMessage",
-            retyped=("content",),
-        ),
-        "CallToolResult": TypeDelta(
-            "CallToolResult",
-            retyped=("content",),
-        ),
-    }
-)
+TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType({})
 """What the next revision needs changed, by type of this one."""
 
 NOT_IN_NEXT: Final[frozenset[str]] = frozenset(())

@@ -26,10 +26,6 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
                 Child("clientInfo", (), (("", "Implementation"),), ""),
             ),
         ),
-        "InitializeRequest": TypeDelta(
-            "InitializeRequest",
-            children=(Child("params", (), (("", "InitializeRequestParams"),), ""),),
-        ),
         "InitializeResult": TypeDelta(
             "InitializeResult",
             children=(Child("serverInfo", (), (("", "Implementation"),), ""),),
@@ -100,6 +96,7 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
                         ("text", "TextContent"),
                         ("image", "ImageContent"),
                         ("audio", "AudioContent"),
+                        ("resource_link", "ResourceLink"),
                         ("resource", "EmbeddedResource"),
                     ),
                     "type",
@@ -127,6 +124,7 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
                         ("text", "TextContent"),
                         ("image", "ImageContent"),
                         ("audio", "AudioContent"),
+                        ("resource_link", "ResourceLink"),
                         ("resource", "EmbeddedResource"),
                     ),
                     "type",
@@ -140,10 +138,6 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
         "CreateMessageRequestParams": TypeDelta(
             "CreateMessageRequestParams",
             children=(Child("messages", ("[]",), (("", "SamplingMessage"),), ""),),
-        ),
-        "CreateMessageRequest": TypeDelta(
-            "CreateMessageRequest",
-            children=(Child("params", (), (("", "CreateMessageRequestParams"),), ""),),
         ),
         "CreateMessageResult": TypeDelta(
             "CreateMessageResult",
@@ -191,10 +185,6 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             drop=("context",),
             children=(Child("ref", (), (("ref/prompt", "PromptReference"),), "type"),),
         ),
-        "CompleteRequest": TypeDelta(
-            "CompleteRequest",
-            children=(Child("params", (), (("", "CompleteRequestParams"),), ""),),
-        ),
         "PromptReference": TypeDelta(
             "PromptReference",
             drop=("title",),
@@ -216,66 +206,13 @@ NOT_IN_PREVIOUS: Final[frozenset[str]] = frozenset(("elicitation/create",))
 
 TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType(
     {
-        "Request": TypeDelta(
-            "Request",
-            retyped=("params",),
-        ),
-        "Notification": TypeDelta(
-            "Notification",
-            retyped=("params",),
-        ),
-        "JSONRPCRequest": TypeDelta(
-            "JSONRPCRequest",
-            retyped=("params",),
-        ),
-        "JSONRPCNotification": TypeDelta(
-            "JSONRPCNotification",
-            retyped=("params",),
-        ),
         "InitializeRequestParams": TypeDelta(
             "InitializeRequestParams",
             children=(Child("capabilities", (), (("", "ClientCapabilities"),), ""),),
         ),
-        "InitializeRequest": TypeDelta(
-            "InitializeRequest",
-            children=(Child("params", (), (("", "InitializeRequestParams"),), ""),),
-        ),
         "ClientCapabilities": TypeDelta(
             "ClientCapabilities",
             retyped=("sampling", "elicitation"),
-        ),
-        "CreateMessageRequestParams": TypeDelta(
-            "CreateMessageRequestParams",
-            children=(Child("messages", ("[]",), (("", "SamplingMessage"),), ""),),
-        ),
-        "CreateMessageRequest": TypeDelta(
-            "CreateMessageRequest",
-            children=(Child("params", (), (("", "CreateMessageRequestParams"),), ""),),
-        ),
-        "CreateMessageResult": TypeDelta(
-            "CreateMessageResult",
-            retyped=("content", "stopReason"),
-        ),
-        "SamplingMessage": TypeDelta(
-            "SamplingMessage",
-            retyped=("content",),
-        ),
-        "ElicitRequestParams": TypeDelta(
-            "ElicitRequestFormParams",
-            children=(Child("requestedSchema", (), (("", "ElicitRequestParamsRequestedSchema"),), ""),),
-        ),
-        "ElicitRequestParamsRequestedSchema": TypeDelta(
-            "ElicitRequestFormParamsRequestedSchema",
-            retyped=("properties",),
-        ),
-        "ElicitRequest": TypeDelta(
-            "ElicitRequest",
-            retyped=("params",),
-            children=(Child("params", (), (("", "ElicitRequestParams"),), ""),),
-        ),
-        "ElicitResult": TypeDelta(
-            "ElicitResult",
-            retyped=("content",),
         ),
     }
 )

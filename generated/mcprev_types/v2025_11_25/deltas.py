@@ -19,33 +19,9 @@ NEXT: Final[str | None] = "2026-07-28"
 
 TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
     {
-        "Request": TypeDelta(
-            "Request",
-            retyped=("params",),
-        ),
-        "Notification": TypeDelta(
-            "Notification",
-            retyped=("params",),
-        ),
-        "JSONRPCRequest": TypeDelta(
-            "JSONRPCRequest",
-            retyped=("params",),
-        ),
-        "JSONRPCNotification": TypeDelta(
-            "JSONRPCNotification",
-            retyped=("params",),
-        ),
-        "JSONRPCErrorResponse": TypeDelta(
-            "JSONRPCError",
-            missing=("id",),
-        ),
         "CancelledNotificationParams": TypeDelta(
             "CancelledNotificationParams",
             missing=("requestId",),
-        ),
-        "CancelledNotification": TypeDelta(
-            "CancelledNotification",
-            children=(Child("params", (), (("", "CancelledNotificationParams"),), ""),),
         ),
         "InitializeRequestParams": TypeDelta(
             "InitializeRequestParams",
@@ -53,10 +29,6 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
                 Child("capabilities", (), (("", "ClientCapabilities"),), ""),
                 Child("clientInfo", (), (("", "Implementation"),), ""),
             ),
-        ),
-        "InitializeRequest": TypeDelta(
-            "InitializeRequest",
-            children=(Child("params", (), (("", "InitializeRequestParams"),), ""),),
         ),
         "InitializeResult": TypeDelta(
             "InitializeResult",
@@ -126,10 +98,6 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             "CallToolRequestParams",
             drop=("task",),
         ),
-        "CallToolRequest": TypeDelta(
-            "CallToolRequest",
-            children=(Child("params", (), (("", "CallToolRequestParams"),), ""),),
-        ),
         "ToolInputSchema": TypeDelta(
             "ToolInputSchema",
             drop=("$schema",),
@@ -151,18 +119,42 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             drop=("task", "tools", "toolChoice"),
             children=(Child("messages", ("[]",), (("", "SamplingMessage"),), ""),),
         ),
-        "CreateMessageRequest": TypeDelta(
-            "CreateMessageRequest",
-            children=(Child("params", (), (("", "CreateMessageRequestParams"),), ""),),
-        ),
         "CreateMessageResult": TypeDelta(
             "CreateMessageResult",
-            retyped=("content", "stopReason"),
+            retyped=("content",),
+            children=(
+                Child(
+                    "content",
+                    (),
+                    (("tool_use", "ToolUseContent"), ("tool_result", "ToolResultContent")),
+                    "type",
+                ),
+                Child(
+                    "content",
+                    ("[]",),
+                    (("tool_use", "ToolUseContent"), ("tool_result", "ToolResultContent")),
+                    "type",
+                ),
+            ),
         ),
         "SamplingMessage": TypeDelta(
             "SamplingMessage",
             drop=("_meta",),
             retyped=("content",),
+            children=(
+                Child(
+                    "content",
+                    (),
+                    (("tool_use", "ToolUseContent"), ("tool_result", "ToolResultContent")),
+                    "type",
+                ),
+                Child(
+                    "content",
+                    ("[]",),
+                    (("tool_use", "ToolUseContent"), ("tool_result", "ToolResultContent")),
+                    "type",
+                ),
+            ),
         ),
         "ElicitRequestFormParamsRequestedSchema": TypeDelta(
             "ElicitRequestParamsRequestedSchema",
@@ -173,10 +165,6 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             "ElicitRequestParams",
             drop=("task", "mode"),
             children=(Child("requestedSchema", (), (("", "ElicitRequestFormParamsRequestedSchema"),), ""),),
-        ),
-        "ElicitRequest": TypeDelta(
-            "ElicitRequest",
-            retyped=("params",),
         ),
         "StringSchema": TypeDelta(
             "StringSchema",
@@ -230,10 +218,6 @@ TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             fill=(("resultType", "complete"),),
             retyped=("_meta",),
         ),
-        "JSONRPCResultResponse": TypeDelta(
-            "JSONRPCResultResponse",
-            children=(Child("result", (), (("", "Result"),), ""),),
-        ),
         "EmptyResult": TypeDelta(
             "EmptyResult",
             fill=(("resultType", "complete"),),
@@ -243,10 +227,6 @@ TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             "CancelledNotificationParams",
             missing=("requestId",),
             retyped=("_meta",),
-        ),
-        "CancelledNotification": TypeDelta(
-            "CancelledNotification",
-            children=(Child("params", (), (("", "CancelledNotificationParams"),), ""),),
         ),
         "ClientCapabilities": TypeDelta(
             "ClientCapabilities",
@@ -261,39 +241,20 @@ TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             "ProgressNotificationParams",
             retyped=("_meta",),
         ),
-        "ProgressNotification": TypeDelta(
-            "ProgressNotification",
-            children=(Child("params", (), (("", "ProgressNotificationParams"),), ""),),
-        ),
         "PaginatedRequestParams": TypeDelta(
             "PaginatedRequestParams",
             missing=("_meta",),
             children=(Child("_meta", (), (("", "RequestParamsMeta"),), ""),),
-        ),
-        "PaginatedRequest": TypeDelta(
-            "PaginatedRequest",
-            missing=("params",),
-            children=(Child("params", (), (("", "PaginatedRequestParams"),), ""),),
         ),
         "PaginatedResult": TypeDelta(
             "PaginatedResult",
             fill=(("resultType", "complete"),),
             retyped=("_meta",),
         ),
-        "ListResourcesRequest": TypeDelta(
-            "ListResourcesRequest",
-            missing=("params",),
-            children=(Child("params", (), (("", "PaginatedRequestParams"),), ""),),
-        ),
         "ListResourcesResult": TypeDelta(
             "ListResourcesResult",
             fill=(("resultType", "complete"), ("ttlMs", 0), ("cacheScope", "private")),
             retyped=("_meta",),
-        ),
-        "ListResourceTemplatesRequest": TypeDelta(
-            "ListResourceTemplatesRequest",
-            missing=("params",),
-            children=(Child("params", (), (("", "PaginatedRequestParams"),), ""),),
         ),
         "ListResourceTemplatesResult": TypeDelta(
             "ListResourceTemplatesResult",
@@ -310,31 +271,14 @@ TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             missing=("_meta",),
             children=(Child("_meta", (), (("", "RequestParamsMeta"),), ""),),
         ),
-        "ReadResourceRequest": TypeDelta(
-            "ReadResourceRequest",
-            children=(Child("params", (), (("", "ReadResourceRequestParams"),), ""),),
-        ),
         "ReadResourceResult": TypeDelta(
             "ReadResourceResult",
             fill=(("resultType", "complete"), ("ttlMs", 0), ("cacheScope", "private")),
             retyped=("_meta",),
         ),
-        "ResourceListChangedNotification": TypeDelta(
-            "ResourceListChangedNotification",
-            children=(Child("params", (), (("", "NotificationParams"),), ""),),
-        ),
         "ResourceUpdatedNotificationParams": TypeDelta(
             "ResourceUpdatedNotificationParams",
             retyped=("_meta",),
-        ),
-        "ResourceUpdatedNotification": TypeDelta(
-            "ResourceUpdatedNotification",
-            children=(Child("params", (), (("", "ResourceUpdatedNotificationParams"),), ""),),
-        ),
-        "ListPromptsRequest": TypeDelta(
-            "ListPromptsRequest",
-            missing=("params",),
-            children=(Child("params", (), (("", "PaginatedRequestParams"),), ""),),
         ),
         "ListPromptsResult": TypeDelta(
             "ListPromptsResult",
@@ -346,23 +290,10 @@ TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             missing=("_meta",),
             children=(Child("_meta", (), (("", "RequestParamsMeta"),), ""),),
         ),
-        "GetPromptRequest": TypeDelta(
-            "GetPromptRequest",
-            children=(Child("params", (), (("", "GetPromptRequestParams"),), ""),),
-        ),
         "GetPromptResult": TypeDelta(
             "GetPromptResult",
             fill=(("resultType", "complete"),),
             retyped=("_meta",),
-        ),
-        "PromptListChangedNotification": TypeDelta(
-            "PromptListChangedNotification",
-            children=(Child("params", (), (("", "NotificationParams"),), ""),),
-        ),
-        "ListToolsRequest": TypeDelta(
-            "ListToolsRequest",
-            missing=("params",),
-            children=(Child("params", (), (("", "PaginatedRequestParams"),), ""),),
         ),
         "ListToolsResult": TypeDelta(
             "ListToolsResult",
@@ -381,14 +312,6 @@ TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             missing=("_meta",),
             children=(Child("_meta", (), (("", "RequestParamsMeta"),), ""),),
         ),
-        "CallToolRequest": TypeDelta(
-            "CallToolRequest",
-            children=(Child("params", (), (("", "CallToolRequestParams"),), ""),),
-        ),
-        "ToolListChangedNotification": TypeDelta(
-            "ToolListChangedNotification",
-            children=(Child("params", (), (("", "NotificationParams"),), ""),),
-        ),
         "Tool": TypeDelta(
             "Tool",
             drop=("execution",),
@@ -397,10 +320,6 @@ TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             "LoggingMessageNotificationParams",
             retyped=("_meta",),
         ),
-        "LoggingMessageNotification": TypeDelta(
-            "LoggingMessageNotification",
-            children=(Child("params", (), (("", "LoggingMessageNotificationParams"),), ""),),
-        ),
         "CreateMessageRequestParams": TypeDelta(
             "CreateMessageRequestParams",
             drop=("_meta", "task"),
@@ -408,10 +327,6 @@ TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType(
                 Child("messages", ("[]",), (("", "SamplingMessage"),), ""),
                 Child("tools", ("[]",), (("", "Tool"),), ""),
             ),
-        ),
-        "CreateMessageRequest": TypeDelta(
-            "CreateMessageRequest",
-            children=(Child("params", (), (("", "CreateMessageRequestParams"),), ""),),
         ),
         "CreateMessageResult": TypeDelta(
             "CreateMessageResult",
@@ -436,10 +351,6 @@ TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             missing=("_meta",),
             children=(Child("_meta", (), (("", "RequestParamsMeta"),), ""),),
         ),
-        "CompleteRequest": TypeDelta(
-            "CompleteRequest",
-            children=(Child("params", (), (("", "CompleteRequestParams"),), ""),),
-        ),
         "CompleteResultCompletion": TypeDelta(
             "CompleteResultCompletion",
             retyped=("values",),
@@ -449,11 +360,6 @@ TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             fill=(("resultType", "complete"),),
             retyped=("_meta",),
             children=(Child("completion", (), (("", "CompleteResultCompletion"),), ""),),
-        ),
-        "ListRootsRequest": TypeDelta(
-            "ListRootsRequest",
-            retyped=("params",),
-            children=(Child("params", (), (("", "RequestParams"),), ""),),
         ),
         "ListRootsResult": TypeDelta(
             "ListRootsResult",

@@ -41,22 +41,9 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             drop=("resultType",),
             retyped=("_meta",),
         ),
-        "JSONRPCResultResponse": TypeDelta(
-            "JSONRPCResultResponse",
-            children=(Child("result", (), (("", "Result"),), ""),),
-        ),
-        "EmptyResult": TypeDelta(
-            "EmptyResult",
-            drop=("resultType",),
-            retyped=("_meta",),
-        ),
         "CancelledNotificationParams": TypeDelta(
             "CancelledNotificationParams",
             retyped=("_meta",),
-        ),
-        "CancelledNotification": TypeDelta(
-            "CancelledNotification",
-            children=(Child("params", (), (("", "CancelledNotificationParams"),), ""),),
         ),
         "ClientCapabilities": TypeDelta(
             "ClientCapabilities",
@@ -71,35 +58,19 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             "ProgressNotificationParams",
             retyped=("_meta",),
         ),
-        "ProgressNotification": TypeDelta(
-            "ProgressNotification",
-            children=(Child("params", (), (("", "ProgressNotificationParams"),), ""),),
-        ),
         "PaginatedRequestParams": TypeDelta(
             "PaginatedRequestParams",
             children=(Child("_meta", (), (("", "RequestMetaObject"),), ""),),
-        ),
-        "PaginatedRequest": TypeDelta(
-            "PaginatedRequest",
-            children=(Child("params", (), (("", "PaginatedRequestParams"),), ""),),
         ),
         "PaginatedResult": TypeDelta(
             "PaginatedResult",
             drop=("resultType",),
             retyped=("_meta",),
         ),
-        "ListResourcesRequest": TypeDelta(
-            "ListResourcesRequest",
-            children=(Child("params", (), (("", "PaginatedRequestParams"),), ""),),
-        ),
         "ListResourcesResult": TypeDelta(
             "ListResourcesResult",
             drop=("resultType", "ttlMs", "cacheScope"),
             retyped=("_meta",),
-        ),
-        "ListResourceTemplatesRequest": TypeDelta(
-            "ListResourceTemplatesRequest",
-            children=(Child("params", (), (("", "PaginatedRequestParams"),), ""),),
         ),
         "ListResourceTemplatesResult": TypeDelta(
             "ListResourceTemplatesResult",
@@ -115,30 +86,14 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             drop=("inputResponses", "requestState"),
             children=(Child("_meta", (), (("", "RequestMetaObject"),), ""),),
         ),
-        "ReadResourceRequest": TypeDelta(
-            "ReadResourceRequest",
-            children=(Child("params", (), (("", "ReadResourceRequestParams"),), ""),),
-        ),
         "ReadResourceResult": TypeDelta(
             "ReadResourceResult",
             drop=("resultType", "ttlMs", "cacheScope"),
             retyped=("_meta",),
         ),
-        "ResourceListChangedNotification": TypeDelta(
-            "ResourceListChangedNotification",
-            children=(Child("params", (), (("", "NotificationParams"),), ""),),
-        ),
         "ResourceUpdatedNotificationParams": TypeDelta(
             "ResourceUpdatedNotificationParams",
             retyped=("_meta",),
-        ),
-        "ResourceUpdatedNotification": TypeDelta(
-            "ResourceUpdatedNotification",
-            children=(Child("params", (), (("", "ResourceUpdatedNotificationParams"),), ""),),
-        ),
-        "ListPromptsRequest": TypeDelta(
-            "ListPromptsRequest",
-            children=(Child("params", (), (("", "PaginatedRequestParams"),), ""),),
         ),
         "ListPromptsResult": TypeDelta(
             "ListPromptsResult",
@@ -150,22 +105,10 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             drop=("inputResponses", "requestState"),
             children=(Child("_meta", (), (("", "RequestMetaObject"),), ""),),
         ),
-        "GetPromptRequest": TypeDelta(
-            "GetPromptRequest",
-            children=(Child("params", (), (("", "GetPromptRequestParams"),), ""),),
-        ),
         "GetPromptResult": TypeDelta(
             "GetPromptResult",
             drop=("resultType",),
             retyped=("_meta",),
-        ),
-        "PromptListChangedNotification": TypeDelta(
-            "PromptListChangedNotification",
-            children=(Child("params", (), (("", "NotificationParams"),), ""),),
-        ),
-        "ListToolsRequest": TypeDelta(
-            "ListToolsRequest",
-            children=(Child("params", (), (("", "PaginatedRequestParams"),), ""),),
         ),
         "ListToolsResult": TypeDelta(
             "ListToolsResult",
@@ -183,14 +126,6 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             drop=("inputResponses", "requestState"),
             children=(Child("_meta", (), (("", "RequestMetaObject"),), ""),),
         ),
-        "CallToolRequest": TypeDelta(
-            "CallToolRequest",
-            children=(Child("params", (), (("", "CallToolRequestParams"),), ""),),
-        ),
-        "ToolListChangedNotification": TypeDelta(
-            "ToolListChangedNotification",
-            children=(Child("params", (), (("", "NotificationParams"),), ""),),
-        ),
         "ToolOutputSchema": TypeDelta(
             "ToolOutputSchema",
             fill=(("type", "object"),),
@@ -202,10 +137,6 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
         "LoggingMessageNotificationParams": TypeDelta(
             "LoggingMessageNotificationParams",
             retyped=("_meta",),
-        ),
-        "LoggingMessageNotification": TypeDelta(
-            "LoggingMessageNotification",
-            children=(Child("params", (), (("", "LoggingMessageNotificationParams"),), ""),),
         ),
         "CreateMessageRequestParams": TypeDelta(
             "CreateMessageRequestParams",
@@ -239,10 +170,6 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
         "CompleteRequestParams": TypeDelta(
             "CompleteRequestParams",
             children=(Child("_meta", (), (("", "RequestMetaObject"),), ""),),
-        ),
-        "CompleteRequest": TypeDelta(
-            "CompleteRequest",
-            children=(Child("params", (), (("", "CompleteRequestParams"),), ""),),
         ),
         "CompleteResult": TypeDelta(
             "CompleteResult",

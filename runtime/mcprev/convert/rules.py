@@ -116,6 +116,34 @@ class Rules:
     strip_meta: frozenset[str] = frozenset()
     """Keys of `_meta` that mean nothing at the neighbour; a `_meta` that they were all of goes too."""
     errors: ErrorRule | None = None
+    accepted: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Members that the tables call missing or retyped and that need no rule, with the reason: `Type.member`, or
+    `*.member` for every type."""
+    undecided: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Such members that nobody has looked at yet, with what a peer would get: written by `mcprev generate`. A step
+    that has any cannot be used."""
+
+    def open_members(self, deltas: Mapping[str, TypeDelta]) -> list[str]:
+        """The missing and retyped members of generated tables that the rules say nothing about, as `Type.member`."""
+        found = [
+            (name, member)
+            for name, delta in deltas.items()
+            if name not in self.before and name not in self.deltas
+            for member in (*delta.missing, *delta.retyped)
+            if member not in (self.missing if member in delta.missing else ())
+            and not self._replaces(name, member, deltas)
+        ]
+        return [
+            f"{n}.{m}" for n, m in dict.fromkeys(found) if not {f"{n}.{m}", f"*.{m}"} & self.accepted.keys()
+        ]
+
+    def _replaces(self, name: str, member: str, deltas: Mapping[str, TypeDelta]) -> bool:
+        """Whether a rule takes care of the objects in a member, or of each that the neighbour does not have."""
+        if any(child.member == member for child in self.children.get(name, ())):
+            return True
+        inside = [type_ for c in deltas[name].children if c.member == member for _, type_ in c.types]
+        alone = [type_ for type_ in inside if type_ not in deltas]
+        return bool(alone) and all(type_ in self.substitutes or type_ in self.before for type_ in alone)
 
 
 def without(value: JsonObject, *members: str) -> JsonObject:

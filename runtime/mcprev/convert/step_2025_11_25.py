@@ -146,5 +146,6 @@ DOWN: Final = Rules(
     missing={"requestId": no_request_id},
     choose={"ElicitRequestParams": elicitation_params},
     errors=_url_error,
+    accepted={"SamplingMessage.content": "_sampling_request has split lists and refused blocks of tools"},
 )
 UP: Final = Rules(before={"ClientCapabilities": _modes_up})

@@ -224,6 +224,10 @@ DOWN: Final = Rules(
     choose={"ElicitRequestParams": elicitation_params},
     strip_meta=_KEYS,
     errors=_error_down,
+    accepted={
+        "*._meta": "without the keys of strip_meta, any object is one there",
+        "ListRootsRequest.params": "requests inside results are refused with the result (_complete)",
+    },
 )  # fmt: skip
 UP: Final = Rules(
     before={
@@ -244,4 +248,5 @@ UP: Final = Rules(
     fresh=frozenset({"resultType", "ttlMs", "cacheScope"}),
     strip_meta=_KEYS,
     errors=_error_up,
+    accepted={"*._meta": "only the keys of strip_meta have a meaning here, and those are taken out"},
 )
