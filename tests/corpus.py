@@ -3,13 +3,14 @@
 Three things come from one reading of the IR (hoisted and overlaid), independent of the generated models:
 
 - `Judge` says whether a JSON value belongs to a type, strictly or with the leniencies that models grant;
-- `Corpus.sample` builds plain examples (smallest, fullest) for tables of mutations;
+- `Corpus.sample` builds plain examples (smallest, fullest) for tables of mutations, `Corpus.drawn` random ones;
 - `Corpus.values` is a hypothesis strategy of valid values with everything varied that may vary.
 """
 
 from __future__ import annotations
 
 import copy
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -230,6 +231,29 @@ class Corpus:
                 return value
             case _:
                 raise AssertionError(f"hoisting leaves no {followed}")
+
+    def drawn(self, type_: ir.TypeExpr, draw: random.Random, tags: ir.Tags = ir.NO_TAGS) -> Json:
+        """One example in which chance decides on members of unions, optional members and plain values."""
+        followed = self.schema.follow(type_)
+        if isinstance(type_, ir.Ref) and self._recursive(type_.name):
+            return copy.deepcopy(draw.choice([v for v in ANYTHING if self.judge.accepts(type_, v)]))
+        match followed:
+            case ir.Prim(name):
+                return copy.deepcopy(draw.choice(self._leaf(name, tags)))
+            case ir.Array(item):
+                return [self.drawn(item, draw) for _ in range(draw.choice((0, 1, 2)))]
+            case ir.Union(members):
+                return self.drawn(draw.choice(members), draw, tags)
+            case ir.Record(item):
+                return {"key": self.drawn(item, draw)} if draw.random() < 0.5 else {}
+            case ir.Ref() | ir.Obj():
+                return {
+                    f.name: self.drawn(f.field.type, draw, f.field.tags)
+                    for f in self.schema.flatten(followed).fields
+                    if not f.field.optional or draw.random() < 0.5
+                }
+            case _:
+                return self.sample(followed, full=True)
 
     def _recursive(self, name: str) -> bool:
         reached: set[str] = set()

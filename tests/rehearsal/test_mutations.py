@@ -1,0 +1,75 @@
+"""The mutations of the rehearsal: each changes what it says, can be printed, and is drawn again by the same seed."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import pytest
+
+from mcprev_codegen import ir, typescript
+from mcprev_codegen.printer import print_module
+from mcprev_codegen.resolve import Schema
+from rehearsal.mutations import KINDS, Mutation, next_revision, plan
+from support import DATED, load
+
+NEWEST = DATED[-1]
+MODULE = ir.contract(load(NEWEST).declared.module)
+MUTATIONS = list(chain.from_iterable(make(MODULE) for make in KINDS.values()))
+SEEDS = range(1, 11)
+by_subject = pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: f"{m.kind} {m.subject}")
+
+
+def test_every_kind_has_a_choice() -> None:
+    assert all(len(list(make(MODULE))) > 1 for make in KINDS.values())
+
+
+@by_subject
+def test_a_mutation_changes_the_schema_and_keeps_it_in_order(mutation: Mutation) -> None:
+    changed = mutation.change(MODULE)
+    assert changed != MODULE
+    parsed = typescript.parse(print_module(changed), "schema.ts")
+    assert parsed == changed
+    assert parsed.types.keys() >= mutation.types.keys()
+    schema = Schema(changed)
+    schema.check_aliases()
+    declared = set(schema.types)
+    assert set(ir.references(changed)) <= declared
+    for place in mutation.fields:
+        type_name, _, member = place.partition(".")
+        assert schema.flat(type_name).get(member)
+
+
+@by_subject
+def test_what_is_decided_is_about_what_is_there(mutation: Mutation) -> None:
+    types = {*mutation.change(MODULE).types, *load(NEWEST).schema.types}
+    for decision in mutation.decisions:
+        assert decision.direction in {"DOWN", "UP"}
+        assert decision.part in {"substitutes", "before", "missing"}
+        assert decision.part == "missing" or decision.key in types
+        assert f"def {decision.rule}(" in decision.code
+        compile(decision.code, "step", "exec")
+    for pointer, _, new in mutation.overlay:
+        assert pointer.partition("#")[2] in {"capability", "name_param", "was"}
+        assert new
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_plan_has_one_mutation_of_each_kind(seed: int) -> None:
+    made = plan(MODULE, NEWEST, seed)
+    assert [m.kind for m in made.mutations] == list(KINDS)
+    about = list(chain.from_iterable(m.about for m in made.mutations))
+    assert len(about) == len(set(about))
+    again = plan(MODULE, NEWEST, seed)
+    assert (again.text, again.revision) == (made.text, made.revision)
+    parsed = typescript.parse(made.text, "schema.ts")
+    assert parsed == made.module
+    assert parsed.consts["LATEST_PROTOCOL_VERSION"].value == made.revision == next_revision(NEWEST)
+
+
+def test_seeds_differ() -> None:
+    assert len({plan(MODULE, NEWEST, seed).text for seed in SEEDS}) == len(SEEDS)
+
+
+def test_the_next_revision_is_a_date_to_come() -> None:
+    assert next_revision("2026-07-28") == "2027-01-01"
+    assert next_revision(NEWEST) > NEWEST
