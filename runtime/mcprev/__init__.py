@@ -136,6 +136,7 @@ if TYPE_CHECKING:
     from mcprev.tasks import Tasks as Tasks
     from mcprev.transports.http_client import http as http
     from mcprev.transports.stdio_client import stdio as stdio
+    from mcprev.wire.bounds import json_bounds as json_bounds
 
 __version__ = "0.1.0"
 
@@ -169,6 +170,7 @@ _HOMES: Final = {
     "tasks": ("MemoryTaskStore", "Tasks"),
     "transports.http_client": ("http",),
     "transports.stdio_client": ("stdio",),
+    "wire.bounds": ("json_bounds",),
 }  # fmt: skip
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
 

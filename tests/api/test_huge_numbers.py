@@ -1,9 +1,9 @@
-"""Numbers that no double holds: they are read as infinity, are no number to a schema, and are never written as one."""
+"""Messages that are refused unread, numbers beyond a double among them: the call fails at once, and only that call."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-import math
 from typing import Final
 
 import pytest
@@ -11,61 +11,65 @@ import pytest
 import mcprev
 from api.scripted import server, text
 from api.wire import HandClient, Message, served, serving
+from mcprev.errors import INVALID_REQUEST, PARSE_ERROR
 from mcprev.revisions import DEFAULT, Revision
+from mcprev.wire.bounds import json_bounds
 from mcprev_types.latest import models as m
 from requirements import req
 from running import run
 
-HUGE: Final = ["1e999", "-1e999", "1" + "0" * 400 + ".5"]
-MARK: Final = "what the number takes the place of"
+VALUES: Final = {
+    "e999": ("1e999", PARSE_ERROR),
+    "-e999": ("-1e999", PARSE_ERROR),
+    "400 digits": ("1" + "0" * 400 + ".5", PARSE_ERROR),
+    "NaN": ("NaN", PARSE_ERROR),
+    "an integer of 5,000 digits": ("9" * 5000, PARSE_ERROR),
+    "nested 250 deep": ("[" * 250 + "]" * 250, PARSE_ERROR),
+    "2,000 values": ("[" + "{}," * 1999 + "{}]", INVALID_REQUEST),
+}
+MARK: Final = "what the value takes the place of"
 each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
-each_huge = pytest.mark.parametrize("huge", HUGE, ids=["e999", "-e999", "400 digits"])
+each_value = pytest.mark.parametrize(("value", "code"), VALUES.values(), ids=VALUES)
 
 
-async def call(hand: HandClient, tool: str, huge: str) -> Message:
-    """Call a tool with a number as it is written."""
-    params: Message = {"name": tool, "arguments": {"n": MARK}, "_meta": hand.stamp}
-    message = json.dumps({"jsonrpc": "2.0", "id": tool, "method": "tools/call", "params": params})
-    hand._asked[tool] = "tools/call"  # pyright: ignore[reportPrivateUsage]
-    hand.send(message.replace(json.dumps(MARK), huge).encode())
-    return await hand.get(lambda found: found.get("id") == tool and "method" not in found)
+@pytest.fixture(autouse=True)
+def few_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_bounds, "max_values", 1000)
 
 
-@req("BASE-1", "BASE-17", "TOOL-3", everywhere=True)
+@req("BASE-1", "BASE-10", "BASE-17", "SEC-6", everywhere=True)
 @each_row
-@each_huge
-def test_a_schema_takes_none_and_a_handler_sees_infinity(row: Revision, huge: str) -> None:
-    seen: list[float] = []
-    number: Message = {"type": "object", "properties": {"n": {"type": "number"}}}
-
-    async def list_tools(ctx: mcprev.Context, params: m.PaginatedRequestParams) -> m.ListToolsResult:
-        schemas = {"strict": number, "lenient": {"type": "object"}}
-        tools = [m.Tool(name=n, input_schema=m.ToolInputSchema.from_wire(s)) for n, s in schemas.items()]
-        return m.ListToolsResult(tools=tools)
+@each_value
+def test_a_request_that_is_refused_unread_is_answered(row: Revision, value: str, code: int) -> None:
+    seen: list[object] = []
 
     async def call_tool(ctx: mcprev.Context, params: m.CallToolRequestParams) -> m.CallToolResult:
         seen.append((params.arguments or {})["n"])
-        wire = {**text("x").to_wire(), "_meta": {"com.example/n": seen[-1]}}
-        return m.CallToolResult.from_wire(wire)
+        return text("x")
+
+    async def call(hand: HandClient, request_id: str, written: str) -> Message:
+        params: Message = {"name": "t", "arguments": {"n": MARK}, "_meta": hand.stamp}
+        message = {"jsonrpc": "2.0", "id": request_id, "method": "tools/call", "params": params}
+        hand._asked[request_id] = "tools/call"  # pyright: ignore[reportPrivateUsage]
+        hand.send(json.dumps(message).replace(json.dumps(MARK), written).encode())
+        return await hand.get(lambda found: found.get("id") == request_id and "method" not in found)
 
     async def main() -> None:
-        made = server(list_tools=list_tools, call_tool=call_tool)
-        async with served(made, row) as hand:
-            refused = await call(hand, "strict", huge)
-            assert "error" in refused or refused["result"]["isError"] is True
-            assert seen == []
-            taken = await call(hand, "lenient", huge)
-            assert [math.isinf(number) for number in seen] == [True]
-            # JSON has no form for it: what a peer gets is null, as from every writer of JSON in JavaScript.
-            assert taken["result"]["_meta"]["com.example/n"] is None
+        async with served(server(call_tool=call_tool), row) as hand:
+            assert (await call(hand, "bad", value))["error"]["code"] == code
+            assert "result" in await call(hand, "good", "1e308")
+            assert seen == [1e308]
 
     run(main())
 
 
-@req("BASE-1", "BASE-16", "PROG-2", everywhere=True)
-@each_huge
-def test_nothing_of_the_protocol_trips_over_one(huge: str) -> None:
-    row = DEFAULT[-1]
+@req("BASE-1", "BASE-10", "BASE-16", "PROG-2", "SEC-6", everywhere=True)
+@each_row
+@each_value
+@pytest.mark.parametrize("last", [False, True], ids=["id first", "id last"])
+def test_an_answer_that_is_refused_unread_fails_its_call(
+    row: Revision, value: str, code: int, last: bool
+) -> None:
     told: list[float] = []
 
     def progressed(progress: float, total: float | None, message: str | None) -> None:
@@ -74,27 +78,26 @@ def test_nothing_of_the_protocol_trips_over_one(huge: str) -> None:
     async def main() -> None:
         async with serving(row, {"tools/call": lambda _: None}) as (client, hand):
 
-            def send(text_: str) -> None:
-                hand.send(text_.replace(json.dumps(MARK), huge).encode())
+            def send(members: Message) -> None:
+                ordered = {**members, "jsonrpc": "2.0"} if last else {"jsonrpc": "2.0", **members}
+                hand.send(json.dumps(ordered).replace(json.dumps(MARK), value).encode())
 
-            waiting = client.start(work(client))
-            request = await hand.get(lambda found: found.get("method") == "tools/call")
-            id_ = request["id"]
-            token = {"progressToken": id_, "progress": MARK}
-            said: list[Message] = [
-                {"method": "notifications/progress", "params": token},
-                {"method": "notifications/progress", "params": {"progressToken": MARK, "progress": 1}},
-                {"method": "notifications/cancelled", "params": {"requestId": MARK}},
-                {"id": MARK, "result": {}},
-                {"id": id_, "result": {"resultType": "complete", "content": [], "x": MARK}},
-            ]
-            for message in said:
-                send(json.dumps({"jsonrpc": "2.0", **message}))
-            await waiting
-            assert [math.isinf(progress) for progress in told] == [True]
-
-    async def work(client: mcprev.Client) -> None:
-        result = await client.call_tool("x", progress=progressed)
-        assert math.isinf((result.model_extra or {})["x"])
+            waiting = asyncio.create_task(client.call_tool("x", progress=progressed))
+            other = asyncio.create_task(client.call_tool("y"))
+            first = await hand.get(lambda found: found.get("params", {}).get("name") == "x")
+            second = await hand.get(lambda found: found.get("params", {}).get("name") == "y")
+            token = {"progressToken": first["id"], "progress": MARK}
+            send({"method": "notifications/progress", "params": token})
+            send({"method": "notifications/progress", "params": {"progressToken": MARK, "progress": 1}})
+            send({"method": "notifications/cancelled", "params": {"requestId": MARK}})
+            send({"id": MARK, "result": {}})
+            complete: Message = {"resultType": "complete", "content": []}
+            answer: Message = {"id": first["id"], "result": {**complete, "x": MARK}}
+            send({"result": answer["result"], "id": answer["id"]} if last else answer)
+            with pytest.raises(mcprev.RemoteProtocolError, match=r"^(Parse error|Invalid Request): "):
+                await waiting
+            assert told == []
+            send({"id": second["id"], "result": complete})
+            assert (await other).content == []
 
     run(main())

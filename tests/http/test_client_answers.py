@@ -20,6 +20,7 @@ from mcprev.errors import (
     RpcError,
 )
 from mcprev.revisions import DEFAULT, Revision, revision
+from mcprev.wire.sse import encode_message
 from mcprev_types.latest import models as m
 from raw_server import Exchange, Mcp, OldMcp, Reply, connected, numbered, serve, text
 from requirements import NAMES, A, E, req
@@ -358,6 +359,30 @@ def test_what_is_no_answer_fails_the_call_at_once(row: Revision, answer: tuple[i
 
         async with connected(row, {"tools/call": called}) as (client, _, _):
             with pytest.raises(RemoteProtocolError):
+                await client.call_tool("t")
+
+    run(main(), limit=5)
+
+
+@req("HTTP-29", "BASE-6", "BASE-10", "SEC-6")
+@pytest.mark.parametrize("form", ["json", "event"])
+@pytest.mark.parametrize("bad", ["1e999", "NaN", "[" * 300 + "]" * 300, "9" * 5000], ids=lambda bad: bad[:5])
+def test_an_answer_that_is_refused_unread_fails_its_call_at_once(row: Revision, form: str, bad: str) -> None:
+    """The stream that brought it stays open: nothing else would end the call."""
+
+    async def main() -> None:
+        async def called(exchange: Exchange) -> None:
+            complete = server.complete({**text("x"), "_meta": {"x": "bad"}})
+            answer = json.dumps({"result": complete, **exchange.response}).replace('"bad"', bad).encode()
+            if form == "json":
+                await exchange.respond(200, answer, {"Content-Type": "application/json"})
+                return
+            await exchange.stream()
+            await exchange.send(encode_message(answer))
+            await exchange.gone.wait()
+
+        async with connected(row, {"tools/call": called}) as (client, server, _):
+            with pytest.raises(RemoteProtocolError, match=r"^Parse error: "):
                 await client.call_tool("t")
 
     run(main(), limit=5)

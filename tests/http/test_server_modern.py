@@ -261,6 +261,26 @@ def test_what_is_no_message_is_refused_with_400(body: bytes, code: int) -> None:
     work(test)
 
 
+UNREAD: list[tuple[str, int]] = [
+    ("1e999", PARSE_ERROR),
+    ("9" * 5000, PARSE_ERROR),
+    ("[" * 300 + "]" * 300, PARSE_ERROR),
+    ("[" + "{}," * 600_000 + "{}]", INVALID_REQUEST),
+]
+
+
+@req("BASE-10", "BASE-7", "SEC-6", "ERR-6", everywhere=True)
+@pytest.mark.parametrize(("value", "code"), UNREAD, ids=lambda part: str(part)[:5])
+def test_what_is_refused_unread_is_refused_with_its_id(value: str, code: int) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make()).open(ROW)
+        body = f'{{"params":{{"n":{value}}},"jsonrpc":"2.0","id":7,"method":"tools/call"}}'
+        answer = await client.send("POST", body.encode(), {"mcp-protocol-version": ROW.version}).done()
+        assert (answer.status, answer.json["error"]["code"], answer.json["id"]) == (400, code, 7)
+
+    work(test)
+
+
 def pre_dispatch() -> list[tuple[str, dict[str, Any], dict[str, str | None], int, int]]:
     """Requests that are refused before anybody serves them: method, `_meta`, headers, and what to expect (AMB-6)."""
     stamp: dict[str, Any] = {PREFIX + "protocolVersion": ROW.version, PREFIX + "clientCapabilities": {}}

@@ -1,15 +1,18 @@
-"""What a JSON text becomes in memory, estimated before it is parsed."""
+"""What a JSON text becomes in memory, estimated before it is parsed, and what it is refused for unread."""
 
 from __future__ import annotations
 
 import gc
 import tracemalloc
+from collections.abc import Callable
 from typing import Final
 
 import pytest
 from pydantic_core import from_json
 
-from mcprev.wire.bounds import SMALL, parsed_weight, without_strings
+from linear import assert_linear
+from mcprev.wire import bounds, jsonrpc, unread
+from mcprev.wire.bounds import SMALL, json_bounds, parsed_weight, without_strings
 from requirements import req
 
 SIZE: Final = 1024 * 1024
@@ -81,3 +84,38 @@ def test_no_punctuation_within_strings_counts(text: str) -> None:
 )
 def test_what_is_no_json_has_a_weight_too(data: bytes) -> None:
     assert 40 <= parsed_weight(data) <= 40 + 64 * len(data)
+
+
+HOSTILE: Final[dict[str, Callable[[int], bytes]]] = {
+    "nothing": lambda size: b"x" * size,
+    "quotes": lambda size: b'"' * size,
+    "escapes": lambda size: b'"' + b"\\" * size,
+    "escaped quotes": lambda size: b'{"' + b'\\"' * size,
+    "an open string": lambda size: b'{"a":"' + b"x" * size,
+    "keys": lambda size: b"{" + b'"id":1,' * size,
+    "open keys": lambda size: b'{"id":' * size,
+    "last members": lambda size: b'{"a":[],' + b'"id":1,"jsonrpc":"2.0",' * size + b"}x",
+    "spaces": lambda size: b'{"a":[],' + b'"id" ' + b" " * size + b"}",
+    "blank commas": lambda size: b"{" + b", " * size + b"}",
+    "a long id": lambda size: b'{"a":[],"id":"' + b"\\\\" * size + b'"}',
+    "numbers": lambda size: b'{"a":[],"id":' + b"1e" * size + b"}",
+    "depth": lambda size: b"[" * size + b"]" * size,
+    "depth of an object": lambda size: b'{"id":1,"a":' + b"[" * size + b"]" * size + b"}",
+    "exponents": lambda size: b"[" + b"1e100," * size + b"1]",
+    "digits": lambda size: b"[" + b"1" * 200 + b"1" * size + b".5]",
+    "surrogates": lambda size: b'["' + rb"\ud800" * size + b'",1e999]',
+}
+
+
+@req("SEC-6", "BASE-10", everywhere=True)
+@pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
+def test_steps_grow_with_the_bytes_only(
+    make: Callable[[int], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_bounds, "max_values", 100)
+    monkeypatch.setattr(bounds, "SMALL", 0)
+    monkeypatch.setattr(unread, "HEAD", 1 << 20)
+    monkeypatch.setattr(unread, "TAIL", 1 << 20)
+    assert_linear(lambda data: jsonrpc.parse(data, batch=False), make, jsonrpc, bounds, unread)
+    assert_linear(parsed_weight, make, bounds)
+    assert_linear(lambda data: unread.find_id(data, data), make, unread)

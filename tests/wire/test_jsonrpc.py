@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import fields
+from math import isinf
 from typing import Any
 
 import pytest
@@ -12,9 +14,9 @@ from hypothesis import strategies as st
 
 from mcprev.errors import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, LocalProtocolError
 from mcprev.wire import jsonrpc
+from mcprev.wire.bounds import MAX_DEPTH, json_bounds
 from mcprev.wire.jsonrpc import (
     MAX_BATCH,
-    MAX_DEPTH,
     Batch,
     ErrorResponse,
     Malformed,
@@ -185,7 +187,6 @@ def test_reads(text: str, expected: Message) -> None:
         pytest.param(call('"id":null,"method":"a"'), Shape.REQUEST, None, id="BASE-2 null id"),
         pytest.param(call('"id":true,"method":"a"'), Shape.REQUEST, None, id="BASE-2 true is not 1"),
         pytest.param(call('"id":1.5,"method":"a"'), Shape.REQUEST, None, id="BASE-2 fraction"),
-        pytest.param(call('"id":1e999,"method":"a"'), Shape.REQUEST, None, id="BASE-2 infinite"),
         pytest.param(call('"id":{},"method":"a"'), Shape.REQUEST, None, id="BASE-2 object id"),
         pytest.param(call('"id":[1],"method":"a"'), Shape.REQUEST, None, id="BASE-2 array id"),
         pytest.param(call('"id":1,"method":"a","params":"x"'), Shape.REQUEST, 1, id="BASE-10 text params"),
@@ -246,6 +247,7 @@ def test_refuses_what_is_json_but_no_message(text: str, shape: Shape, request_id
         pytest.param(b"\xef\xbb\xbf", id="STDIO-1 only a byte order mark"),
         pytest.param(b"\xef\xbb\xbf\xef\xbb\xbf{}", id="STDIO-1 two byte order marks"),
         pytest.param(b"01", id="BASE-10 leading zero"),
+        pytest.param(b'{"jsonrpc":"2.0","id":1e999,"method":"a"}', id="BASE-1 an id beyond a double"),
         pytest.param(b"9" * 5000, id="BASE-10 more digits than any integer"),
         pytest.param(b"[" * 100_000, id="BASE-10 bottomless"),
         pytest.param(b"[" * 250 + b"]" * 250, id="BASE-10 deep"),
@@ -259,6 +261,93 @@ def test_tells_apart_what_is_not_json(data: bytes) -> None:
     assert (found.code, found.id, found.shape) == (PARSE_ERROR, None, Shape.NOT_JSON)
     assert found.message.startswith("Parse error: ")
     assert len(found.excerpt) <= jsonrpc.EXCERPT
+
+
+NUMBERS = st.from_regex(r"-?(0|[1-9][0-9]{0,320})(\.[0-9]{1,3})?([eE][+-]?0{0,2}[0-9]{1,4})?", fullmatch=True)
+
+
+@req("BASE-1", "BASE-16", everywhere=True)
+@given(NUMBERS)
+@example("1" + "0" * 308 + ".0")
+@example("1" + "0" * 309 + ".0")
+@example("9" * 210 + "e99")
+@example("0.001e+000311")
+@example("0.0e999")
+@example("1E400")
+@example("-1e400")
+@example("1e-400")
+def test_base_1_a_number_beyond_a_double_is_refused(number: str) -> None:
+    found = parse(call(f'"id":1,"method":"a","params":{{"n":{number},"text":"1e999"}}'))
+    if isinf(float(number)) and not number.lstrip("-").isdigit():
+        assert isinstance(found, Malformed)
+        assert (found.code, found.id, found.shape) == (PARSE_ERROR, 1, Shape.REQUEST)
+        assert found.message == "Parse error: a number beyond the range of a double"
+    else:
+        assert isinstance(found, Request)
+        assert found.params == {"n": json.loads(number), "text": "1e999"}
+
+
+# -- what is refused unread ----------------------------------------------------------------------------------
+
+DEEP = "[" * 300 + "]" * 300
+UNREAD = {
+    "deep": (DEEP, PARSE_ERROR, f"Parse error: nested deeper than {MAX_DEPTH}"),
+    "deep beside a surrogate": (
+        r'["\ud800",' + DEEP + "]", PARSE_ERROR, f"Parse error: nested deeper than {MAX_DEPTH}",
+    ),
+    "digits": ("9" * 5000, PARSE_ERROR, "Parse error: number out of range"),
+    "huge": ('{"a":[1e999]}', PARSE_ERROR, "Parse error: a number beyond the range of a double"),
+    "NaN": ("NaN", PARSE_ERROR, "Parse error: "),
+    "values": (
+        "[" + "{}," * 600_000 + "{}]", INVALID_REQUEST,
+        "Invalid Request: a message of more than 500000 JSON values (mcprev.json_bounds.max_values)",
+    ),
+}  # fmt: skip
+
+
+@req("BASE-5", "BASE-7", "BASE-10", "SEC-6", everywhere=True)
+@pytest.mark.parametrize(("value", "code", "why"), UNREAD.values(), ids=UNREAD)
+@pytest.mark.parametrize(
+    ("members", "request_id", "shape"),
+    [
+        (['"id":7', '"method":"a"', '"params":{}'], 7, Shape.REQUEST),
+        (['"method":"a"', '"params":{}', '"id":"x"'], "x", Shape.REQUEST),
+        (['"params":{}', '"id":-1', '"method":"a"'], -1, Shape.REQUEST),
+        (['"method":"a,\\"id\\":1"', '"id":7', '"params":{}'], 7, Shape.REQUEST),
+        (['"method":"a"', '"params":{}'], None, None),
+        (['"id":null', '"method":"a"', '"params":{}'], None, None),
+        (['"id":true', '"method":"a"', '"params":{}'], None, None),
+        (['"id":1.5', '"params":{}'], None, None),
+        (['"id":7', '"result":{}'], 7, Shape.RESPONSE),
+        (['"result":{}', '"id":7'], 7, Shape.RESPONSE),
+        (['"error":{}', '"id":7'], 7, Shape.RESPONSE),
+        (['"id":7', '"params":{}'], 7, Shape.ID_ONLY),
+    ],
+)
+def test_base_7_what_is_refused_unread_keeps_its_id(
+    value: str, code: int, why: str, members: list[str], request_id: RequestId | None, shape: Shape | None
+) -> None:
+    inside = '{"id":3,"x":' + value + ',"id":4}'
+    for space, first in itertools.product(("", " "), (0, len(members))):
+        written = [member.replace("{}", inside).replace(":", space + ":" + space) for member in members]
+        written.insert(first, '"jsonrpc":"2.0"')
+        found = bad("{" + f"{space},{space}".join(written) + "}")
+        assert found.code == code
+        assert found.message.startswith(why)
+        assert same(found.id, request_id)
+        assert found.shape is (shape or (Shape.NOT_JSON if code == PARSE_ERROR else Shape.UNKNOWN))
+
+
+@req("BASE-10", "SEC-6", everywhere=True)
+def test_as_many_values_as_are_allowed_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_bounds, "max_values", 1000)
+    envelope = 11  # the object, its four keys and their values, and the key and the array of the params
+    for filler in ("1", '","', '"\\""', '"[[[:::\\\\"', '""'):
+        for count, kind in ((1000 - envelope, Request), (1001 - envelope, Malformed)):
+            items = ",".join([filler] * count).ljust(1000)
+            assert type(parse(call(f'"id":1,"method":"a","params":{{"a":[{items}]}}'))) is kind
+    texts = json.dumps(["[{:,}]" * 100_000, '"'])
+    assert isinstance(parse(call(f'"id":1,"method":"a","params":{{"a":{texts}}}')), Request)
 
 
 @req("BASE-5", "BASE-8", "BASE-10", everywhere=True)
@@ -372,7 +461,7 @@ def test_base_10_parse_never_raises(data: bytes, batch: bool) -> None:
     found = jsonrpc.parse(data, batch=batch)
     if isinstance(found, Malformed):
         assert found.code in {PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS}
-        assert (found.shape is Shape.NOT_JSON) is (found.code == PARSE_ERROR)
+        assert found.shape is not Shape.NOT_JSON or found.code == PARSE_ERROR
         if found.answer is not None:
             assert isinstance(parse(encode(found.answer, null_id_in_errors=True)), ErrorResponse)
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mcprev.errors import INVALID_REQUEST
-from mcprev.wire.jsonrpc import LineBuffer, Malformed, Shape
+from mcprev.wire.jsonrpc import Malformed, Shape
+from mcprev.wire.lines import LineBuffer
 from requirements import req
 
 
 def drain(buffer: LineBuffer, *chunks: bytes) -> list[bytes | Malformed]:
-    found = [line for chunk in chunks for line in buffer.feed(chunk)]
-    last = buffer.finish()
-    return found if last is None else [*found, last]
+    return [line for chunk in (*chunks, b"\n") for line in buffer.feed(chunk)]
 
 
 @req("STDIO-1", everywhere=True)
@@ -47,7 +47,7 @@ def test_stdio_1_a_line_is_given_as_soon_as_it_ends() -> None:
     assert buffer.feed(b"a") == []
     assert buffer.feed(memoryview(b"b\nc")) == [b"ab"]
     assert buffer.feed(bytearray(b"\n")) == [b"c"]
-    assert buffer.finish() is None
+    assert buffer.feed(b"\n") == []
 
 
 @req("STDIO-9", "SEC-6", everywhere=True)
@@ -63,6 +63,55 @@ def test_stdio_9_a_line_over_the_limit_is_told_once_and_at_once() -> None:
     assert buffer.feed(b"1\nab\n") == [b"ab"]
 
 
+LONG = {
+    "id first": ('{"jsonrpc":"2.0","id":7,"method":"a","params":["', '"]}', 7, Shape.REQUEST),
+    "id behind": ('{"method":"a","params":["', '"],"jsonrpc":"2.0","id":"x"}', "x", Shape.REQUEST),
+    "method behind": ('{"params":["', '"],"id":1.0 , "method" : "a" } \t\r', 1.0, Shape.REQUEST),
+    "result": ('{"jsonrpc":"2.0","id":7,"result":["', '"]}', 7, Shape.RESPONSE),
+    "id behind a result": ('{"result":["', '"],"jsonrpc":"2.0","id":-7}', -7, Shape.RESPONSE),
+    "id behind an error": ('{"error":["', '"],"id":"\\""}', '"', Shape.RESPONSE),
+    "id within": ('{"params":[{"id":1},"id",1,"', '",{"id":1}]}', None, Shape.UNKNOWN),
+    "no object": ('[{"id":1},"', '",{"id":1}', None, Shape.UNKNOWN),
+}
+
+
+@req("STDIO-9", "BASE-7", "BASE-10", "SEC-6", everywhere=True)
+@pytest.mark.parametrize(("before", "behind", "request_id", "shape"), LONG.values(), ids=LONG)
+@pytest.mark.parametrize("chunk", [7, 1000, 100_000])
+@pytest.mark.parametrize("filler", ["x", '\\"id\\":1}', "\\\\"])
+def test_stdio_9_a_line_over_the_limit_keeps_its_id(
+    before: str, behind: str, request_id: object, shape: Shape, chunk: int, filler: str
+) -> None:
+    line = f"{before}{filler * (50_000 // len(filler))}{behind}\n".encode()
+    buffer = LineBuffer(25_000)
+    told = [item for at in range(0, len(line), chunk) for item in buffer.feed(line[at : at + chunk])]
+    assert [(item.id, item.shape) for item in told if isinstance(item, Malformed)] == [(request_id, shape)]
+    assert buffer.feed(b"ab\n") == [b"ab"]
+
+
+@req("STDIO-9", "BASE-10", everywhere=True)
+def test_stdio_9_a_line_whose_id_shows_is_refused_before_it_ends() -> None:
+    buffer = LineBuffer(20)
+    (told,) = buffer.feed(b'{"id":1,"method":"a","params":')
+    assert isinstance(told, Malformed)
+    assert (told.id, told.shape) == (1, Shape.REQUEST)
+    assert buffer.feed(b"[]}\n") == []
+    assert buffer.feed(b'{"params":"' + b"x" * 30) == []
+    assert len(buffer.feed(b'"}\nab')) == 1
+    assert buffer.feed(b"\n") == [b"ab"]
+
+
+@req("STDIO-9", "SEC-6", everywhere=True)
+def test_stdio_9_little_is_kept_of_a_line_over_the_limit() -> None:
+    buffer, chunk = LineBuffer(100_000), b'{"a":' * 20_000
+    tracemalloc.start()
+    for _ in range(100):
+        assert buffer.feed(chunk) == []
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 1_000_000
+
+
 @req("STDIO-9", everywhere=True)
 def test_stdio_9_the_limit_itself_is_allowed() -> None:
     assert drain(LineBuffer(4), b"1234\n12345\n1234") == [b"1234", LineBuffer(4).feed(b"12345")[0], b"1234"]
@@ -72,7 +121,7 @@ def test_stdio_9_the_limit_itself_is_allowed() -> None:
 def test_stdio_9_an_end_within_a_long_line_leaves_nothing() -> None:
     buffer = LineBuffer(4)
     assert len(buffer.feed(b"123456")) == 1
-    assert buffer.finish() is None
+    assert buffer.feed(b"\n") == []
     assert buffer.feed(b"ab\n") == [b"ab"]
 
 

@@ -16,7 +16,8 @@ from mcprev.driver import CLOSE, LINGER, MAX_HANDLERS, Connection, Desk
 from mcprev.errors import ConnectionLost
 from mcprev.protocol.link import Channel
 from mcprev.protocol.sides import Side
-from mcprev.wire.jsonrpc import MAX_LINE, LineBuffer, parse
+from mcprev.wire.jsonrpc import MAX_LINE, parse
+from mcprev.wire.lines import LineBuffer
 
 
 class LineConnection(Connection, asyncio.Protocol):
@@ -58,9 +59,7 @@ class LineConnection(Connection, asyncio.Protocol):
     @override
     def eof_received(self) -> bool:
         """Nothing more will come: no call can be answered, but what runs may finish."""
-        rest = self._lines.finish()
-        if rest is not None:
-            self.side.receive(parse(rest, batch=self._link.accepts_batch), self._loop.time())
+        self.data_received(b"\n")
         self._fail_calls(ConnectionLost("the peer closed the connection", in_flight=True, retry_safe=False))
         self.pump()
         self._end_soon(self._linger)

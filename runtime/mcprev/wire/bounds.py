@@ -1,4 +1,14 @@
-"""What JSON becomes once it is parsed, estimated from its bytes before any object is built (BASE-10, HTTP-31).
+"""The bounds of what JSON may become, judged by its bytes before any object is built (BASE-10, HTTP-31, STDIO-9).
+
+Every message that arrives, whatever the transport and the role, is held to them by `jsonrpc.parse`:
+
+- `max_values`, 500,000 by default: how many values one message holds, keys of objects counted too. Parsing as many
+  takes some tenths of a second, in which nothing else runs. `mcprev.json_bounds.max_values = n` sets another bound
+  for the whole process.
+- `MAX_DEPTH`, 200: how deep arrays and objects nest. It is the parser's own and cannot be raised.
+- An integer has at most 4,300 digits, and a number with a fraction or an exponent stays within the range of a double.
+
+How many bytes a message has is bounded by its transport (`max_line`, `max_body`, `max_message`).
 
 Everything here is a fixed number of passes over the bytes, each in C: no loop over what the peer sent.
 """
@@ -6,12 +16,13 @@ Everything here is a fixed number of passes over the bytes, each in C: no loop o
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 SMALL: Final = 64 * 1024
-"""A text of fewer bytes is counted as it stands, punctuation within its strings included."""
-MAX_STRINGS: Final = 1_000_000
-"""A text with more strings is counted as it stands too: it holds too many values whatever is in them."""
+"""A text of fewer bytes is weighed as it stands, punctuation within its strings included."""
+MAX_DEPTH: Final = 200
+"""How deep JSON may nest: what the fast parser allows, kept by the slow one too."""
 _STRING: Final = re.compile(rb'"[^"]*"?')
 
 _ARRAY: Final = 72
@@ -22,6 +33,28 @@ _ITEM: Final = 40
 """A place in a list or the table of a dict, and a number in it."""
 
 
+@dataclass(slots=True)
+class JsonBounds:
+    """The bounds of JSON that can be set. They hold for the whole process, from the next message on."""
+
+    max_values: int = 500_000
+    """How many values one message may hold, keys of objects counted too."""
+
+
+json_bounds: Final = JsonBounds()
+
+
+class OutOfBoundsError(ValueError):
+    """A JSON text is over a bound; nothing of it was parsed."""
+
+
+def check_values(data: bytes | bytearray) -> None:
+    """Raise `OutOfBoundsError` for a JSON text of more than `max_values` values."""
+    most = json_bounds.max_values
+    if _count(data) > most and _count(without_strings(data)) > most:
+        raise OutOfBoundsError(f"a message of more than {most} JSON values (mcprev.json_bounds.max_values)")
+
+
 def parsed_weight(data: bytes | bytearray) -> int:
     """Estimate how many bytes of memory the objects take that parsing makes of a JSON text, without the text itself.
 
@@ -29,8 +62,8 @@ def parsed_weight(data: bytes | bytearray) -> int:
     most a fifth of the estimate. For bytes that are not JSON it is an estimate as well, and no error.
     """
     width = _character_width(data)
-    text = without_strings(data)
-    strings = text.count(b'"') if text is not data else data.count(b'"') // 2
+    text = data if len(data) < SMALL else without_strings(data)
+    strings = data.count(b'"') // 2 if text is data else text.count(b'"')
     arrays, objects, keys, commas = text.count(b"["), text.count(b"{"), text.count(b":"), text.count(b",")
     return (
         len(data) * width + strings * _STRING_HEAD + arrays * _ARRAY + objects * _OBJECT + keys * _KEY
@@ -39,14 +72,18 @@ def parsed_weight(data: bytes | bytearray) -> int:
 
 
 def without_strings(data: bytes | bytearray) -> bytes | bytearray:
-    """Leave of each string in a JSON text one quotation mark; a text that is small or full of strings stays as it is.
+    """Leave of each string in a JSON text one quotation mark; a text that is over the bound by its strings alone stays
+    as it is.
 
     Up to the first error in a text that is not JSON the same holds: what a parser reads of it is counted right.
     """
-    if len(data) < SMALL:
-        return data
     bare = data.replace(b"\\\\", b"").replace(b'\\"', b"")
-    return data if bare.count(b'"') > 2 * MAX_STRINGS else _STRING.sub(b'"', bare)
+    return data if bare.count(b'"') > 2 * json_bounds.max_values else _STRING.sub(b'"', bare)
+
+
+def _count(text: bytes | bytearray) -> int:
+    """How many values a JSON text holds, at least where its strings are left out: an empty container counts twice."""
+    return 1 + text.count(b",") + text.count(b":") + text.count(b"[") + text.count(b"{")
 
 
 def _character_width(data: bytes | bytearray) -> int:

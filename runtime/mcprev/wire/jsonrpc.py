@@ -9,9 +9,9 @@ things, integers have no bound, lone surrogates survive). Decided here because t
 - A broken response or notification is never answered: the sender could take the answer for one to its own call.
 - A line over the limit is -32600 and not -32700: nobody has looked whether it is JSON.
 - A message with a `method` is a request or notification, whatever else is in it.
-- A number beyond a double reads as infinity, because to look for one costs more than to read the message does.
-  It goes no further than it has to: to a schema it is no number (`plainschema`), and no cache keeps it. A number
-  JSON has no form for is written as null, as the generated models and every JavaScript peer write it.
+- A number beyond the range of a double is refused like a literal that is not JSON. A number JSON has no form for is
+  written as null, as the generated models and every JavaScript peer write it.
+- What is refused unread is answered with its id where its text shows one (`unread`), so that no call waits for it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import isinf
 from typing import Final, Never, TypeAlias, TypeVar, dataclass_transform
 
 from pydantic_core import from_json, to_json
 
 from mcprev.errors import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, Json, LocalProtocolError
+from mcprev.wire.bounds import MAX_DEPTH, OutOfBoundsError, check_values, json_bounds
+from mcprev.wire.unread import find_id
 
 RequestId: TypeAlias = int | str | float
 """An id as it came; a float only when it is a whole number written with a fraction part (BASE-16)."""
@@ -34,8 +37,6 @@ MAX_LINE: Final = 16 * 1024 * 1024
 """The default bound of a line, in bytes (STDIO-9)."""
 MAX_BATCH: Final = 10_000
 """More members than this are refused as one, so that a small batch cannot ask for a large answer."""
-MAX_DEPTH: Final = 200
-"""How deep JSON may nest: what the fast parser allows, kept by the slow one too."""
 EXCERPT: Final = 200
 """How many characters of a bad message are kept for the log."""
 
@@ -133,12 +134,21 @@ class Batch:
 
 _BOM: Final = b"\xef\xbb\xbf"
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_DIGITS: Final = bytes.maketrans(b"123456789E", b"000000000e")
+_EXPONENT: Final = b"0e000"
+_LONG: Final = b"0" * 200
+"""Once every digit is a 0 and no plus is left, one of these is in each number that is beyond the range of a double."""
 
 
 def parse(data: bytes | bytearray, *, batch: bool) -> Message | Batch:
     """Read one line or one HTTP body. `batch` says whether an array is a message here (BATCH-6). Never raises."""
     try:
+        if len(data) > json_bounds.max_values:  # there are no more values than bytes
+            check_values(data)
         value = from_json(data, allow_inf_nan=False)
+        digits = data.translate(_DIGITS, b"+")
+        if _EXPONENT in digits or _LONG in digits:
+            value = _read_slowly(data)
     except ValueError as error:
         value = _reread(bytes(data), error)
         if isinstance(value, Malformed):
@@ -159,21 +169,47 @@ def parse(data: bytes | bytearray, *, batch: bool) -> Message | Batch:
 
 def _reread(data: bytes, error: ValueError) -> Json:
     """Read again what the fast parser refuses without being wrong JSON, or say what is wrong."""
+    if isinstance(error, OutOfBoundsError):
+        return unread(INVALID_REQUEST, f"Invalid Request: {error}", data, data)
     try:
-        if data.startswith(_BOM):
-            data = data[len(_BOM) :]
-            if not _SURROGATE.search(data):
-                return from_json(data, allow_inf_nan=False)
-        if _SURROGATE.search(data):
-            value = json.loads(data.decode(), parse_constant=_no_constant)
-            if _within(value, MAX_DEPTH):
-                return value
-            error = ValueError(f"nested deeper than {MAX_DEPTH}")
+        if data.startswith(_BOM) or _SURROGATE.search(data):
+            data = data.removeprefix(_BOM)
+            return _read_slowly(data)
     except (ValueError, RecursionError) as second:
-        error = second if isinstance(second, ValueError) else ValueError("nested too deeply")
+        error = second if isinstance(second, ValueError) else ValueError(f"nested deeper than {MAX_DEPTH}")
     # What goes to the peer names no codec of ours.
     why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
-    return Malformed(PARSE_ERROR, f"Parse error: {why}", None, _quote(data), Shape.NOT_JSON)
+    if "recursion" in why:
+        why = f"nested deeper than {MAX_DEPTH}"
+    return unread(PARSE_ERROR, f"Parse error: {why}", data, data)
+
+
+def _read_slowly(data: bytes | bytearray) -> Json:
+    """Read JSON with lone surrogates, and look at each number. Raises `ValueError` and `RecursionError`."""
+    value = json.loads(data.decode(), parse_constant=_no_constant, parse_float=_finite)
+    if not _within(value, MAX_DEPTH):
+        raise ValueError(f"nested deeper than {MAX_DEPTH}")
+    return value
+
+
+def unread(code: int, message: str, head: bytes | bytearray, tail: bytes | bytearray) -> Malformed:
+    """What stands for a message that is refused unread, with the id that the beginning or the end of it shows."""
+    found, names = find_id(head, tail)
+    request_id, shape = _id({"id": found}), Shape.NOT_JSON if code == PARSE_ERROR else Shape.UNKNOWN
+    if request_id is not None:
+        shape = Shape.ID_ONLY
+        if b"method" in names:
+            shape = Shape.REQUEST
+        elif names & {b"result", b"error"}:
+            shape = Shape.RESPONSE
+    return Malformed(code, message, request_id, _quote(head), shape)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if isinf(number):
+        raise ValueError("a number beyond the range of a double")
+    return number
 
 
 def _no_constant(name: str) -> Never:
@@ -382,65 +418,3 @@ def _one_line(text: bytes) -> bytes:
 
 def _escape(found: re.Match[bytes]) -> bytes:
     return _ESCAPED[found[0]]
-
-
-# -- lines -----------------------------------------------------------------------------------------------
-
-_SPACE: Final = b" \t\r"
-
-
-class LineBuffer:
-    r"""Lines out of chunks, however the chunks are cut (STDIO-1).
-
-    Only `\n` ends a line. White space around a line and blank lines are dropped. A line over the limit is one
-    `Malformed` as soon as it is known, and the rest of it is skipped. What is kept is bounded by the limit plus
-    one chunk, and every byte is copied at most twice.
-    """
-
-    __slots__ = ("_limit", "_rest", "_skipping")
-
-    def __init__(self, limit: int = MAX_LINE) -> None:
-        self._limit = limit
-        self._rest = bytearray()
-        self._skipping = False
-
-    def feed(self, chunk: bytes | bytearray | memoryview) -> list[bytes | Malformed]:
-        """Take the next bytes and give the lines that are now complete, oldest first."""
-        lines = bytes(chunk).split(b"\n")
-        last = lines.pop()
-        found: list[bytes | Malformed] = []
-        if lines and (self._rest or self._skipping):
-            self._extend(lines[0], found)
-            lines[0] = bytes(self._rest)
-            self._rest.clear()
-            self._skipping = False
-        for line in lines:
-            if len(line) > self._limit:
-                found.append(self._too_long(line))
-            elif stripped := line.strip(_SPACE):
-                found.append(stripped)
-        if last:
-            self._extend(last, found)
-        return found
-
-    def finish(self) -> bytes | None:
-        """Take what stands after the last line end once there is no more to come; None when nothing does."""
-        line = bytes(self._rest).strip(_SPACE)
-        self._rest.clear()
-        self._skipping = False
-        return line or None
-
-    def _extend(self, piece: bytes, found: list[bytes | Malformed]) -> None:
-        """Add to the line in progress, of which nothing is kept once it is over the limit."""
-        if self._skipping:
-            return
-        self._rest += piece
-        if len(self._rest) > self._limit:
-            found.append(self._too_long(self._rest))
-            self._rest = bytearray()
-            self._skipping = True
-
-    def _too_long(self, line: bytes | bytearray) -> Malformed:
-        excerpt = _quote(line[: self._limit])
-        message = f"Invalid Request: a line of more than {self._limit} bytes"
-        return Malformed(INVALID_REQUEST, message, None, excerpt, Shape.UNKNOWN)
