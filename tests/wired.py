@@ -92,7 +92,14 @@ def _read_body(answer: Answer, data: bytes, verb: str, *, closed: bool) -> bytes
 class Wire(asyncio.Transport):
     """A connection: the transport that the server has of it, and what its client does."""
 
-    def __init__(self, front: Front, state: State | None = None, **extra: object) -> None:
+    def __init__(
+        self,
+        front: Front,
+        state: State | None = None,
+        protocol: asyncio.Protocol | None = None,
+        **extra: object,
+    ) -> None:
+        """`protocol` stands in for the server's own: another one for HTTP, of which less can be asked."""
         super().__init__({"sockname": ("127.0.0.1", 8000), "peername": ("127.0.0.1", 5000), **extra})
         self._loop = asyncio.get_running_loop()
         self.heard: Callable[[bytes], object] = bool
@@ -104,7 +111,8 @@ class Wire(asyncio.Transport):
         self._reads = True
         self._held: list[bytes] = []
         self._paused = self._full = False
-        self.http = HttpProtocol(front, cast("Any", None), cast("Any", state or State()), {})
+        ours = HttpProtocol(front, cast("Any", None), cast("Any", state or State()), {})
+        self.http = ours if protocol is None else cast("HttpProtocol", protocol)
         self.http.connection_made(self)
 
     # -- what the client does ------------------------------------------------------------------------------

@@ -47,8 +47,12 @@ WAITING: Final = 64
 """Requests that wait on a connection for the one before them: what they take is many times what it costs to send."""
 _NO_HTTP: Final = Reject(400, InvalidRequest("Invalid Request: this is no HTTP"), null_id=True)
 _TOO_MANY: Final = Reject(503, InternalError("too many requests wait on this connection"), null_id=True)
+_NO_CODING: Final = Reject(
+    501, InvalidRequest("Invalid Request: the only transfer coding is chunked"), null_id=True
+)
 _FAILED: Final = Reject(500, InternalError("the server failed"), null_id=True)
 _VERBS: Final = {verb.encode(): verb for verb in ("POST", "GET", "DELETE")}
+_VERSIONS: Final = frozenset({"1.0", "1.1"})
 _OFFERS: Final = frozenset({b"connection", b"upgrade", b"http2-settings"})
 _logger: Final = logging.getLogger("mcprev.transport.http")
 
@@ -253,15 +257,16 @@ class HttpProtocol(asyncio.Protocol):
             self._receiving = None
             return
         path = self.front.path if target == self.front.target else _path_of(target)
-        verb = parser.get_method()
-        request = Wired(
-            self, _VERBS.get(verb) or verb.decode(), path or "", target, self._pairs, Headers(self._pairs)
-        )
+        verb, headers = parser.get_method(), Headers(self._pairs)
+        request = Wired(self, _VERBS.get(verb) or verb.decode(), path or "", target, self._pairs, headers)
         request.version = parser.get_http_version()
         request.keep_alive = request.version == "1.1" and parser.should_keep_alive()
         self._receiving = request
-        if path is None:
+        if path is None or request.version not in _VERSIONS:
             request.spoil(_NO_HTTP)
+        elif headers.found.get(b"transfer-encoding", b"chunked").lower() != b"chunked":
+            request.keep_alive = False
+            request.spoil(_NO_CODING)
         elif self._dry + self._chunk > self._max_headers:
             too_long = too_many_headers([*self._pairs, (target, b"")], self._max_headers)
             if too_long is not None:
