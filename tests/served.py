@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import mcprev
@@ -96,6 +97,20 @@ class Served(Everything):
         except mcprev.McpError as error:
             return text(type(error).__name__)
         return text([root.uri for root in found.roots])
+
+
+@asynccontextmanager
+async def listening(
+    server: mcprev.Server, host: str = "127.0.0.1", **options: Any
+) -> AsyncGenerator[str, None]:
+    """A server on a free port of this machine; gives its URL."""
+    port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    task = asyncio.ensure_future(server.serve_http(host, 0, ready=port.set_result, **options))
+    try:
+        yield f"http://127.0.0.1:{await port}"
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
 
 
 def who(scope: Mapping[str, Any]) -> str | None:

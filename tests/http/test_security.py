@@ -16,6 +16,7 @@ from mcprev.protocol.http_verdicts import Reject
 from mcprev.transports.security import (
     MAX_BODY,
     MAX_HEADERS,
+    MAX_HOST,
     Access,
     ClientGone,
     is_loopback,
@@ -48,18 +49,22 @@ def headers(**values: str) -> Headers:
      "HTTP://LOCALHOST:3000", "http://app.localhost:8080", "http://localhost."],
 )  # fmt: skip
 def test_pages_of_this_machine_are_let_in_everywhere(origin: str, server: str | None) -> None:
-    assert Access().refusal(headers(origin=origin, host="mcp.example"), server) is None
+    assert Access().refusal(headers(origin=origin, host="127.0.0.1:8000"), server) is None
 
 
 @req("SEC-3", "HTTP-2", "SSE-5", everywhere=True)
 @pytest.mark.parametrize("server", [LOCAL, PUBLIC, None])
 def test_whoever_is_no_page_is_let_in(server: str | None) -> None:
-    assert Access().refusal(headers(host="anything.example"), server) is None
+    assert Access().refusal(headers(host="localhost"), server) is None
     assert Access().refusal(headers(), server) is None
+    if server != LOCAL:
+        assert Access().refusal(headers(host="anything.example"), server) is None
 
 
 @req("SEC-3", "HTTP-2", "AMB-14", "SSE-5", everywhere=True)
-@pytest.mark.parametrize("server", [LOCAL, "::1", "127.0.0.2", "::ffff:127.0.0.1", None])
+@pytest.mark.parametrize(
+    "server", [LOCAL, "::1", "127.0.0.2", "::ffff:127.0.0.1", LAN, PUBLIC, "fd00::5", None]
+)
 @pytest.mark.parametrize("port", ["", ":8000"])
 def test_a_name_that_was_pointed_at_this_machine_does_not_let_its_page_in(
     server: str | None, port: str
@@ -72,18 +77,39 @@ def test_a_name_that_was_pointed_at_this_machine_does_not_let_its_page_in(
     assert refusal.status == 403
     body = json.loads(refusal.body)
     assert "id" not in body
-    assert "origins" in body["error"]["message"]
+    at_loopback = server is not None and is_loopback(server)
+    assert ("`hosts`" if at_loopback else "`origins`") in body["error"]["message"]
 
 
 @req("SEC-3", "HTTP-2", "AMB-14", "SSE-5", everywhere=True)
-@pytest.mark.parametrize("server", [LAN, PUBLIC, "2001:db8::1", "/run/mcp.sock"])
-def test_pages_of_the_host_that_is_asked_are_let_in(server: str) -> None:
-    access = Access()
-    for origin, host in [
-        ("https://mcp.example", "mcp.example"), ("http://mcp.example:3000", "mcp.example:8000"),
-        ("https://MCP.example", "mcp.EXAMPLE"), ("http://[2001:db8::1]", "[2001:db8::1]:8000"),
-    ]:  # fmt: skip
-        assert access.refusal(headers(origin=origin, host=host), server) is None
+@pytest.mark.parametrize("server", [LOCAL, LAN, PUBLIC, "2001:db8::1", "/run/mcp.sock", None])
+@pytest.mark.parametrize(
+    ("origin", "host"),
+    [("https://mcp.example", "mcp.example"), ("http://mcp.example:3000", "mcp.example:8000"),
+     ("https://MCP.example", "mcp.EXAMPLE"), ("http://[2001:db8::1]", "[2001:db8::1]:8000"),
+     ("http://203.0.113.7", "203.0.113.7")],
+)  # fmt: skip
+def test_pages_of_the_host_that_is_asked_are_let_in_where_it_is_named_or_an_address(
+    server: str | None, origin: str, host: str
+) -> None:
+    """Also by way of another origin of the same host; a name that nobody has named proves nothing."""
+    sent = headers(origin=origin, host=host)
+    name = split_host(host)
+    assert name is not None
+    named = f"[{name[0]}]" if ":" in name[0] else name[0]
+    assert Access(hosts=[named]).refusal(sent, server) is None
+    assert Access(origins=[f"ftp://{named}"]).refusal(sent, server) is None
+    assert (Access().refusal(sent, server) is None) is (named != "mcp.example")
+    assert Access(hosts=["other.example"]).refusal(sent, server) is not None
+    assert (Access(origins=["ftp://other.example"]).refusal(sent, server) is None) is (named != "mcp.example")
+
+
+@req("SEC-3", "SEC-6", everywhere=True)
+def test_a_host_that_is_too_long_to_be_one_is_not_kept() -> None:
+    for number in range(3):
+        sent = headers(host="a" * MAX_HOST + str(number))
+        assert Access().refusal(sent, LOCAL) is not None
+        assert Access().refusal(sent, PUBLIC) is None
 
 
 @req("SEC-3", "HTTP-2", "AMB-14", "SSE-5", everywhere=True)
@@ -123,7 +149,7 @@ def test_two_origins_are_none() -> None:
 )  # fmt: skip
 def test_origins_that_are_configured(allowed: str, origin: str, good: bool) -> None:
     for server in (LOCAL, PUBLIC, None):
-        refusal = Access(origins=[allowed]).refusal(headers(origin=origin, host="mcp.example"), server)
+        refusal = Access(origins=[allowed]).refusal(headers(origin=origin, host="localhost"), server)
         assert (refusal is None) is good
 
 
@@ -144,7 +170,8 @@ def test_an_origin_that_could_never_match_is_refused_at_once(entry: str) -> None
 @pytest.mark.parametrize(
     ("hosts", "host", "good"),
     [
-        (None, "anything", True), (None, None, True), (["mcp.example"], "mcp.example", True),
+        (None, "anything", False), (None, "localhost", True), (None, "[::1]:8000", True), (None, "10.0.0.1", True),
+        (None, "", False), (None, "localhost, localhost", False), (None, None, True), (["mcp.example"], "mcp.example", True),
         (["mcp.example"], "MCP.example:8000", True), (["mcp.example:8000"], "mcp.example:8000", True),
         (["mcp.example:8000"], "mcp.example", False), (["mcp.example:8000"], "mcp.example:8001", False),
         (["mcp.example"], "evil.example", False), (["mcp.example"], None, False), (["mcp.example"], "", False),
@@ -152,9 +179,7 @@ def test_an_origin_that_could_never_match_is_refused_at_once(entry: str) -> None
         (["mcp.example"], "mcp.example, mcp.example", False), (["mcp.example"], "mcp.example/x", False),
     ],
 )  # fmt: skip
-def test_hosts_are_judged_only_where_that_is_configured(
-    hosts: list[str] | None, host: str | None, good: bool
-) -> None:
+def test_hosts_at_a_loopback_address(hosts: list[str] | None, host: str | None, good: bool) -> None:
     sent = headers() if host is None else headers(host=host)
     refusal = Access(hosts=hosts).refusal(sent, LOCAL)
     assert (refusal is None) is good
@@ -190,9 +215,11 @@ def test_names_of_this_machine(name: str, loopback: bool) -> None:
 def test_any_origin_has_an_answer(origin: str, server: str | None) -> None:
     origin_of(origin)
     split_host(origin)
-    assert isinstance(Access().admits(origin, origin, server), bool)
+    assert isinstance(Access().admits(origin, origin), bool)
     sent = Headers([(b"origin", origin.encode(errors="replace")), (b"host", b"x")])
     refusal = Access().refusal(sent, server)
+    assert refusal is None or refusal.status == 403
+    refusal = Access().refusal(Headers([(b"host", origin.encode(errors="replace"))]), server)
     assert refusal is None or refusal.status == 403
 
 

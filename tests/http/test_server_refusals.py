@@ -35,17 +35,22 @@ def later(test: Any) -> Any:
 @pytest.mark.parametrize(
     ("origin", "host", "server", "status"),
     [
-        (None, "evil.example", "127.0.0.1", 200),
+        (None, "evil.example", "127.0.0.1", 403),
+        (None, "evil.example", "10.0.0.1", 200),
+        (None, "app.example", "127.0.0.1", 200),
         ("http://localhost:3000", "localhost:8000", "127.0.0.1", 200),
         ("http://127.0.0.1", "localhost:8000", "127.0.0.1", 200),
-        ("http://[::1]:1", "x", "::1", 200),
+        ("http://[::1]:1", "[::1]:8000", "::1", 200),
+        ("http://[::1]:1", "x", "::1", 403),
         ("http://evil.example", "evil.example", "127.0.0.1", 403),  # a name that was pointed at this machine
         ("http://evil.example", "localhost", "127.0.0.1", 403),
         ("null", "localhost", "127.0.0.1", 403),
         ("x", "localhost", "127.0.0.1", 403),
         ("https://app.example", "localhost", "127.0.0.1", 200),
         ("https://app.example.evil", "localhost", "127.0.0.1", 403),
-        ("http://here.example", "here.example", "10.0.0.1", 200),
+        ("http://here.example", "here.example", "10.0.0.1", 403),
+        ("http://10.0.0.1:3000", "10.0.0.1", "10.0.0.1", 200),
+        ("http://app.example", "app.example", "10.0.0.1", 200),
         ("http://there.example", "here.example", "10.0.0.1", 403),
         ("http://here.example", "here.example", None, 403),
     ],
@@ -73,13 +78,14 @@ def test_pages_of_other_sites_are_kept_out_of_every_method(
 @pytest.mark.parametrize(
     ("hosts", "host", "status"),
     [
-        (None, "anything.example", 405),
+        (None, "localhost", 405),
+        (None, "anything.example", 403),
         (["mcp.example"], "mcp.example:443", 405),
         (["mcp.example:8000"], "mcp.example:8001", 403),
         (["mcp.example"], "evil.example", 403),
     ],
 )
-def test_a_rule_for_hosts_is_there_only_where_it_is_wanted(
+def test_hosts_that_are_configured_replace_the_default(
     hosts: list[str] | None, host: str, status: int
 ) -> None:
     async def test(handler: Served, make: Make) -> None:

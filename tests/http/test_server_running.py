@@ -11,8 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,23 +27,11 @@ from mcprev.transports import http_server
 from mcprev.transports.asgi import AsgiApp
 from requirements import B, C, D, E, req
 from running import run, until
-from served import QUICK, Served, work
+from served import QUICK, Served, listening, work
 
 Make = Callable[..., AsgiApp]
 LATER = [revision(name) for name in (B, C, D, E)]
 SERVER = Path(__file__).parent.parent / "stdio" / "echo_server.py"
-
-
-@asynccontextmanager
-async def listening(server: mcprev.Server, **options: Any) -> AsyncGenerator[str, None]:
-    """A server on a free port of this machine; gives its URL."""
-    port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    task = asyncio.ensure_future(server.serve_http(port=0, ready=port.set_result, **options))
-    try:
-        yield f"http://127.0.0.1:{await port}"
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
 
 
 def stamped(row: Revision, name: str) -> tuple[dict[str, Any], dict[str, str]]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @click.option("--sse", is_flag=True, help="Serve the two endpoints of the oldest HTTP transport as well.")
 @click.option("--json", "json_response", is_flag=True, help="Answer with JSON and never with a stream.")
 @click.option("--origin", "origins", multiple=True, help="Let in pages of this origin; repeat it for more.")
+@click.option("--host", "hosts", multiple=True, help="Let in only requests with this Host; repeat it for more.")
 def command(
     *,
     target: str,
@@ -34,20 +35,23 @@ def command(
     sse: bool,
     json_response: bool,
     origins: tuple[str, ...],
+    hosts: tuple[str, ...],
 ) -> None:
     """Serve the mcprev.Server or mcprev.App called SERVER in MODULE, which is a module's name or the path of a file."""
     if stdio and http is not None:
         raise click.UsageError("--stdio and --http exclude each other")
     server = _find(target)
     if http is None:
-        if path is not None or sse or json_response or origins:
-            raise click.UsageError("--path, --sse, --json and --origin go with --http")
+        if path is not None or sse or json_response or origins or hosts:
+            raise click.UsageError("--path, --sse, --json, --origin and --host go with --http")
         server.run_stdio()
         return
     host, port = address(http)
     options: HttpOptions = {"sse": sse, "origins": origins}
     if json_response:
         options["json_response"] = True
+    if hosts:
+        options["hosts"] = hosts
     if path is not None:
         options["path"] = path
     try:

@@ -43,7 +43,6 @@ class AsgiApp:
         """What is held of requests that are being received."""
         self._auth = settings.auth
         self._documents = frozenset[str]() if settings.auth is None else settings.auth.paths
-        self._guarded = settings.hosts is not None
         self._tools = ToolHeaders(server)
         self._endpoint = Endpoint(
             server.identity.rows,
@@ -124,10 +123,9 @@ class AsgiApp:
             return Reject(404, InvalidRequest("Invalid Request: there is nothing at this path"))
         if self._closed:
             return _stopped()
-        if self._guarded or b"origin" in headers.found:
-            reject = self._access.refusal(headers, incoming.address)
-            if reject is not None:
-                return reject
+        reject = self._access.refusal(headers, incoming.address)
+        if reject is not None:
+            return reject
         if self.settings.principal is not None:
             found = self._who(self.settings.principal, incoming.scope)
             if isinstance(found, Reject):

@@ -49,9 +49,11 @@ class HttpOptions(TypedDict, total=False):
     """How the tokens of requests are checked, none of which is served without one. What it says of itself is found
     below `/.well-known`, where the app is not mounted in another; see `mcprev.Bearer`. Excludes `principal`."""
     origins: Sequence[str]
-    """Origins of pages that may ask, beside those of this machine; `*` for all."""
+    """Origins of pages that may ask, such as `https://app.example`, beside those of this machine; `*` for all."""
     hosts: Sequence[str] | None
-    """The only values of `Host` that are let in; by default there is no such rule."""
+    """The only values of `Host` that are let in, such as `mcp.example` or `mcp.example:8000`; their own pages are let in
+    too. By default loopback names and IP addresses at loopback addresses, and anything elsewhere: a server behind a
+    proxy on the same machine has to name its public host here."""
     idle: float
     """After which time without a sign of its client a session ends: half an hour."""
     max_sessions: int

@@ -1,14 +1,16 @@
 """What an HTTP server lets in (SEC-3, SEC-4, SEC-6; HTTP-2, HTTP-19, HTTP-31; SSE-5; AMB-14).
 
-Browsers say in `Origin` which page a request comes from, other clients say nothing and pass. By default a page may
-come from this machine, or from the host that the request itself is addressed to. The second is worth nothing where a
-foreign name can be pointed at the server: a page of `evil.example` whose name resolves to 127.0.0.1 reaches a local
-server under that very name (DNS rebinding). So a server that is reached at a loopback address, or that does not know
-where it is reached, goes by loopback names and configured origins alone. A reverse proxy on the same machine is such
-a case: pages of its public name need an entry in `origins`.
+Browsers say in `Origin` which page a request comes from; other clients send none and pass. By default a page may come
+from this machine, or from the host that the request itself names. A name proves nothing there: whoever owns
+`evil.example` can point it at any address, this machine's included, and the browser then takes the server for that
+site (DNS rebinding). So a host that equals the origin counts only if it is an IP literal, which nobody can point
+elsewhere, or if `hosts` or `origins` name it.
 
-A rule for `Host` is there only where it is configured, so that no proxy is in for a surprise. It is what keeps foreign
-names away from a server at an address of a private network, which the default cannot tell from its own.
+A GET of such a page has no `Origin`. So a request that arrives at a loopback address is refused where its `Host` is
+neither a loopback name nor an IP literal nor named. A proxy on the same machine that passes on a public name needs
+that name in `hosts`. At other addresses there is no rule for `Host` unless `hosts` sets one.
+
+`docs/security.md` has the table of what is let in; a test checks each of its rows.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ MAX_BODIES: Final = 16 * MAX_BODY
 """The default bound of the bodies of all requests together, in bytes."""
 MAX_HEADERS: Final = 64 * 1024
 """The default bound of a request's headers, names and values together, in bytes."""
+MAX_HOST: Final = 300
+"""Bytes of the longest `Host` that can be one: a name has 253, brackets and a port apart."""
 ANY: Final = "*"
 """As an origin: every one, `null` included."""
 
@@ -57,6 +61,19 @@ def is_loopback(host: str) -> bool:
         return False
     mapped = getattr(address, "ipv4_mapped", None)
     return (mapped or address).is_loopback
+
+
+_is_local_address: Final = lru_cache(maxsize=64)(is_loopback)
+"""The same for addresses of this machine, of which there are few."""
+
+
+def is_literal(host: str) -> bool:
+    """Whether a host name, brackets or not, is an IP address."""
+    try:
+        ip_address(host.strip("[]").partition("%")[0])
+    except ValueError:
+        return False
+    return True
 
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443, "ws": 80, "wss": 443}
@@ -100,24 +117,33 @@ class Access:
     origins: Sequence[str] = ()
     """Origins that are let in beside those of the default, as `https://app.example`; `*` lets every one in."""
     hosts: Sequence[str] | None = None
-    """The only hosts that may be asked for, with a port or for any; None, the default, has no such rule."""
+    """The only values of `Host` that are let in, with a port or for any port.
+
+    None lets in loopback names, IP literals and the hosts of `origins` at loopback addresses, and all at others.
+    """
     _origins: frozenset[tuple[str, str, int | None] | str] = field(init=False)
     _hosts: frozenset[tuple[str, int | None]] | None = field(init=False)
+    _named: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_origins", frozenset(map(_origin_rule, self.origins)))
         rules = None if self.hosts is None else frozenset(map(_host_rule, self.hosts))
         object.__setattr__(self, "_hosts", rules)
+        named = frozenset(rule[1] for rule in self._origins if isinstance(rule, tuple))
+        object.__setattr__(self, "_named", named)
 
     def refusal(self, headers: Headers, server: str | None) -> Reject | None:
         """The answer to a request that may not come in, of whatever method; None for one that may.
 
         `server` is the address at which it was received (`scope["server"][0]`), None where nothing is known of it.
         """
-        if self._hosts is not None and not self._addressed(headers):
-            return _forbidden("the Host of the request is not one of those that are served here")
-        origin = headers.text(_ORIGIN_KEY)
-        if origin is None or self.admits(origin, headers.text(_HOST_KEY), server):
+        host = headers.found.get(_HOST_KEY)
+        if not (self._is_local(host, server) if self._hosts is None else self._is_configured(host)):
+            return _forbidden("the Host of the request is not served here; the server's `hosts` can name it")
+        if _ORIGIN_KEY not in headers.found:
+            return None
+        origin = headers.text(_ORIGIN_KEY) or ""
+        if self.admits(origin, headers.text(_HOST_KEY)):
             return None
         return _forbidden("the Origin of the request is not let in here; the server's `origins` can name it")
 
@@ -128,8 +154,8 @@ class Access:
         page = origin_of(origin)
         return page is not None and page in self._origins and _bare(urlsplit(origin))
 
-    def admits(self, origin: str, host: str | None, server: str | None) -> bool:
-        """Whether a page of an origin may ask a server that it calls `host` and that is reached at `server`."""
+    def admits(self, origin: str, host: str | None) -> bool:
+        """Whether a page of an origin may send a request with this `Host`, which the rule for hosts lets in."""
         if self.lists(origin):
             return True
         page = origin_of(origin)
@@ -137,18 +163,38 @@ class Access:
             return False
         if is_loopback(page[1]):
             return True
-        if host is None or server is None or is_loopback(server):
+        asked = None if host is None else split_host(host)
+        if asked is None or asked[0] != page[1]:
             return False
-        asked = split_host(host)
-        return asked is not None and asked[0] == page[1]
+        return self._hosts is not None or asked[0] in self._named or is_literal(asked[0])
 
-    def _addressed(self, headers: Headers) -> bool:
-        asked = split_host(headers.text(_HOST_KEY) or "")
-        return (
-            asked is not None
-            and self._hosts is not None
-            and not self._hosts.isdisjoint({asked, (asked[0], None)})
-        )
+    def _is_configured(self, host: bytes | None) -> bool:
+        """Whether `hosts` names a host."""
+        asked = None if host is None else split_host(_text(host))
+        hosts = self._hosts
+        return asked is not None and hosts is not None and not hosts.isdisjoint({asked, (asked[0], None)})
+
+    def _is_local(self, host: bytes | None, server: str | None) -> bool:
+        """Whether the default lets a host in. Browsers always send one, so without one it is no page's request."""
+        if host is None or server is None or not _is_local_address(server) or ANY in self._origins:
+            return True
+        if len(host) > MAX_HOST:
+            return False
+        if _is_of_this_machine(host):
+            return True
+        asked = split_host(_text(host))
+        return asked is not None and asked[0] in self._named
+
+
+@lru_cache(maxsize=256)
+def _is_of_this_machine(host: bytes) -> bool:
+    """Whether a `Host` is a loopback name or an IP literal, none of which a foreign site can be behind."""
+    asked = split_host(_text(host))
+    return asked is not None and (is_loopback(asked[0]) or is_literal(asked[0]))
+
+
+def _text(value: bytes) -> str:
+    return value.strip(b" \t").decode("latin-1")
 
 
 def _origin_rule(entry: str) -> tuple[str, str, int | None] | str:
