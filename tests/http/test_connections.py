@@ -81,7 +81,7 @@ CASES: Final[dict[str, tuple[bytes, str, list[int], bool]]] = {
     ),
     "an offer with a bad length": (
         broken(b"transfer-encoding: x\r\nconnection: upgrade\r\nupgrade: h2c").replace(b"Content-Length", b"x"),
-        "", [400], CLOSED,
+        "", [501], CLOSED,
     ),
     "TLS": (b"\x16\x03\x01\x02\x00\x01\x00", "", [400], CLOSED),
     "noise behind": (call() + b"\0\1\2", "", [200, 400], CLOSED),
@@ -93,8 +93,11 @@ CASES: Final[dict[str, tuple[bytes, str, list[int], bool]]] = {
         broken(b"x: y").replace(b"\r\n\r\n", b"\r\ntransfer-encoding: chunked\r\n\r\n"), "", [400], CLOSED,
     ),
     "a coding that is none": (
-        broken(b"transfer-encoding: x").replace(b"Content-Length", b"x"), "", [400], CLOSED,
+        broken(b"transfer-encoding: x").replace(b"Content-Length", b"x"), "", [501], CLOSED,
     ),
+    "a coding before the chunks": (in_chunks().replace(b"chunked", b"gzip, chunked"), "", [501], CLOSED),
+    "another version": (call(version="1.2"), "", [400], CLOSED),
+    "no version": (call().replace(b" HTTP/1.1", b""), "", [400], CLOSED),
     "a bad chunk": (in_chunks().replace(b"\r\n0\r\n", b"x\r\n0\r\n"), "", [400], CLOSED),
     "a folded line": (broken(b"x: y\r\n z"), "", [400], CLOSED),
     "a NUL": (broken(b"x: \0"), "", [400], CLOSED),
