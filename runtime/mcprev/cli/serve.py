@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 @click.option("--sse", is_flag=True, help="Serve the two endpoints of the oldest HTTP transport as well.")
 @click.option("--json", "json_response", is_flag=True, help="Answer with JSON and never with a stream.")
 @click.option("--origin", "origins", multiple=True, help="Let in pages of this origin; repeat it for more.")
-@click.option("--host", "hosts", multiple=True, help="Let in only requests with this Host; repeat it for more.")
+@click.option(
+    "--host", "hosts", multiple=True, help="Let in only requests with this Host; repeat it for more."
+)
 def command(
     *,
     target: str,
