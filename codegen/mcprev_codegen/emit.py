@@ -13,7 +13,7 @@ import jinja2
 from black import Mode, format_str
 from black.mode import TargetVersion
 
-from mcprev_codegen import describe, jsonschema, lineage, models
+from mcprev_codegen import describe, ir, jsonschema, lineage, models
 from mcprev_codegen.checks import check_names
 from mcprev_codegen.docs import Docs, prose
 from mcprev_codegen.methods import CLIENT_TO_SERVER, DIRECTIONS, SERVER_TO_CLIENT, Method
@@ -43,7 +43,7 @@ _IMPORTS: Final[tuple[Mapping[str, tuple[str, ...]], ...]] = (
 _DISPATCH: Final = ("ClientCalls", "ClientHandler", "ServerCalls", "ServerHandler")
 _TAKEN: Final = frozenset(
     [name for group in _IMPORTS for names in group.values() for name in names]
-    + ["ERROR_CODES", "METHODS", "REVISION", *_DISPATCH]
+    + ["ERROR_CODES", "MAX_ITEMS", "METHODS", "META_KEYS", "REVISION", *_DISPATCH]
 )
 """What a type must not be called, because the modules or the package use the name."""
 
@@ -78,7 +78,7 @@ class _Package:
         texts = {
             "models.py": self.render("models.py", imports=_imports(body), body=body),
             "methods.py": self.render("methods.py", enums=self.enums(docs), methods=self.methods()),
-            "constants.py": self.render("constants.py", consts=list(self.revision.schema.consts.values())),
+            "constants.py": self.constants(),
             "dispatch.py": self.dispatch(docs),
             "deltas.py": self.deltas(),
             "__init__.py": self.render(
@@ -100,6 +100,18 @@ class _Package:
             _environment()
             .get_template(f"{template}.jinja2")
             .render(header=self.header(), revision=self.revision, **values)
+        )
+
+    def constants(self) -> str:
+        schema = self.revision.schema
+        objects = {name: schema.flat(name).fields for name in schema.types if schema.is_object(ir.Ref(name))}
+        fields = [(name, f) for name, found in objects.items() for f in found]
+        bounds = {f"{name}.{f.name}": f.field.tags.max_items for name, f in fields}
+        return self.render(
+            "constants.py",
+            consts=list(schema.consts.values()),
+            bounds={place: bound for place, bound in bounds.items() if bound is not None},
+            meta_keys=tuple(sorted({f.name for _, f in fields if "/" in f.name})),
         )
 
     def methods(self) -> list[Method]:
@@ -175,7 +187,9 @@ class _Package:
         return self.render(
             "deltas.py",
             tables=tables,
-            nested=any(delta.children for table in tables for delta in table["deltas"].values()),
+            nested=any(
+                delta.lost or delta.children for table in tables for delta in table["deltas"].values()
+            ),
             previous=previous.name if previous else None,
             next=following.name if following else None,
         )
@@ -231,7 +245,7 @@ def _exports(revision: Revision, models_text: str) -> dict[str, list[str]]:
     declared = r"^(?:class (?=\w+\()|(?:    )?(?=\w+: TypeAlias = ))(\w+)"
     return {
         "": list(_MODULES),
-        "constants": sorted(["REVISION", "ERROR_CODES", *revision.schema.consts]),
+        "constants": sorted(["REVISION", "ERROR_CODES", "MAX_ITEMS", "META_KEYS", *revision.schema.consts]),
         "dispatch": list(_DISPATCH),
         "methods": ["METHODS"],
         "models": sorted(re.findall(declared, models_text, re.MULTILINE)),

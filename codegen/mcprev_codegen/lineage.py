@@ -6,7 +6,7 @@ the same: an inline object and its later name, `object` and a map of anything, a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
@@ -56,12 +56,13 @@ class TypeDelta:
     fill: tuple[tuple[str, Json], ...] = ()
     missing: tuple[str, ...] = ()
     retyped: tuple[str, ...] = ()
+    lost: tuple[Child, ...] = ()
     children: tuple[Child, ...] = ()
 
     @property
     def changes(self) -> bool:
         """Whether the type itself differs, its children aside."""
-        return bool(self.drop or self.fill or self.missing or self.retyped)
+        return bool(self.drop or self.fill or self.missing or self.retyped or self.lost)
 
 
 def pairing(older: Revision, newer: Revision) -> dict[str, str]:
@@ -219,7 +220,34 @@ def _delta(here: Revision, there: Revision, name: str, names: Mapping[str, str])
         ):
             retyped.append(f.name)
     children = tuple(c for f in mine.fields if f.name not in drop for c in _children(here.schema, f.field))
-    return TypeDelta(other, drop, tuple(fill), tuple(missing), tuple(retyped), children)
+    lost = tuple(
+        c
+        for f in mine.fields
+        if (field := theirs.get(f.name)) is not None
+        for c in _lost(_children(here.schema, f.field), there.schema, _children(there.schema, field))
+    )
+    return TypeDelta(other, drop, tuple(fill), tuple(missing), tuple(retyped), lost, children)
+
+
+def _lost(mine: Sequence[Child], schema: Schema, theirs: Sequence[Child]) -> Iterator[Child]:
+    """The members of tagged unions whose tag the neighbour's type of the same place does not have."""
+    for child in mine:
+        others = [other for other in theirs if other.through == child.through]
+        if not child.tag or not others:
+            continue
+        known = {tag for other in others for tag in _tags(schema, other, child.tag)}
+        lost = tuple(pair for pair in child.types if pair[0] not in known)
+        if lost:
+            yield Child(child.member, child.through, lost, child.tag)
+
+
+def _tags(schema: Schema, child: Child, tag: str) -> Iterator[str]:
+    """The tags that one place may have, also where there is only one type to choose."""
+    for value, name in child.types:
+        if child.tag:
+            yield value
+        elif (member := schema.flat(name).get(tag)) is not None:
+            yield str(schema.literal(member.type))
 
 
 def _fits(mine: Shape, theirs: Shape) -> bool:

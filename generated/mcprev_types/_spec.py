@@ -98,6 +98,8 @@ class TypeDelta:
     """Members the neighbour requires, with no value that follows from the schema."""
     retyped: tuple[str, ...] = ()
     """Members whose values may not fit the neighbour's type."""
+    lost: tuple[Child, ...] = ()
+    """Where objects may stand whose tag the neighbour's union does not have."""
     children: tuple[Child, ...] = ()
     """Where further objects with a delta may stand."""
 

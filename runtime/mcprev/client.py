@@ -43,7 +43,7 @@ from mcprev.protocol.tasks import TASK, is_task
 from mcprev.remote_tasks import RemoteTask, followed, started
 from mcprev.reopening import Keeper, Opened
 from mcprev.revisions import LATEST, Revision, Tasks
-from mcprev.serving import Exact, answer_inputs
+from mcprev.serving import Exact, Latest, answer_inputs
 from mcprev_types.latest import dispatch
 
 if TYPE_CHECKING:
@@ -275,6 +275,20 @@ class Client(Methods):
             meta: dict[str, Json] = (given or {}).get("_meta") or {}
             given = {**(given or {}), "_meta": {**meta, **caller_meta(options, self.identity)}}
         return await self._ask(method, given, options, self._end(options), raw=True)
+
+    @property
+    def calls(self) -> dispatch.ClientCalls:
+        """Every method that a client may send, typed in the latest revision and converted to the one that is spoken.
+
+        A request that has no method of its own below is here: `client.calls.subscribe(models.SubscribeParams(meta=client.meta))`.
+        """
+        return dispatch.ClientCalls(Latest(self))
+
+    @property
+    def meta(self) -> models.RequestMetaObject:
+        """What requests of the latest revision say of this client, for the params of `calls`."""
+        found = LATEST.models.RequestMetaObject.from_wire(self.identity.hello(LATEST))
+        return cast("models.RequestMetaObject", found)
 
     def exact(self, package: Package[T]) -> T:
         """The callers of the revision that is spoken, in its own types: `client.exact(mcprev_types.v2025_06_18)`.

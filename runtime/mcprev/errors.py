@@ -36,6 +36,8 @@ McpError
 ├── InputDeclined                 the user or a callback declined what a server asked for
 ├── TaskCancelled                 a task was given up before it came to a result
 ├── SchemaError                   a JSON Schema cannot be used: its dialect, its size, where it refers to
+├── RevisionError                 the revision table, a generated package or a step is not complete
+│   └── UndecidedStep             a conversion step leaves something open; carries the file to write
 └── ConversionError               a value cannot be expressed at a revision; carries the JSON path
 
 What happens here (a timeout, a lost connection) is never dressed as a JSON-RPC code, which could be taken for
@@ -348,6 +350,26 @@ class TaskCancelled(McpError):
 
 class SchemaError(McpError):
     """A JSON Schema cannot be used here; the text says why and what to do (JSCH-1..3)."""
+
+
+class RevisionError(McpError):
+    """The revision table, a generated package or a step is not complete; the message says what to write."""
+
+
+class UndecidedStep(RevisionError):
+    """A step between two revisions is missing, or leaves open what the generated deltas cannot decide."""
+
+    def __init__(
+        self, message: str, *, file: str, line: int | None = None, members: Sequence[str] = ()
+    ) -> None:
+        place = file if line is None else f"{file}:{line}"
+        listed = "".join(f"\n  {member}" for member in members)
+        super().__init__(f"{message}: write {place}{listed}")
+        self.file = file
+        """The module to write."""
+        self.line = line
+        self.members = tuple(members)
+        """What is open, each as `Type.member`, or with the place of its entry."""
 
 
 class ConversionError(McpError):

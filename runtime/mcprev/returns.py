@@ -21,24 +21,33 @@ from mcprev.plainschema import compile_plain
 from mcprev.protocol.results import MOST_VALUES
 from mcprev.signatures import NO_SCHEMA, Function, Schema, adapter_of, first_sentence, schema_of
 from mcprev.tools import Tool as Schemas
-from mcprev_types import UnknownContent
 from mcprev_types.latest import models
 
-Block: TypeAlias = (
-    models.TextContent
-    | models.ImageContent
-    | models.AudioContent
-    | models.ResourceLink
-    | models.EmbeddedResource
-    | UnknownContent
-)
+Block: TypeAlias = models.ContentBlock
 Contents: TypeAlias = models.TextResourceContents | models.BlobResourceContents
-BLOCKS: Final = get_args(Block)
 CALL_RESULTS: Final = (models.CallToolResult, models.InputRequiredResult)
 READ_RESULTS: Final = (models.ReadResourceResult, models.InputRequiredResult)
 PROMPT_RESULTS: Final = (models.GetPromptResult, models.InputRequiredResult)
 _UNION: Final[Any] = Union
 JSON_TYPE: Final = "application/json"
+
+
+def _members(hint: Any) -> list[Any]:  # noqa: ANN401 - any annotation
+    """The types of a union, of which there may be one; none for anything at all."""
+    while hasattr(hint, "__value__"):  # a name for a type
+        hint = hint.__value__
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return _members(get_args(hint)[0])
+    if origin in (Union, UnionType):
+        return [member for arg in get_args(hint) for member in _members(arg)]
+    if hint is None:
+        return [NoneType]
+    return [] if hint in (inspect.Signature.empty, Any, object) else [hint]
+
+
+BLOCKS: Final[tuple[type[Any], ...]] = tuple(_members(models.ContentBlock))
+"""Every block of content that the latest revision has, and those of types that it does not know."""
 
 
 # -- tools -----------------------------------------------------------------------------------------------
@@ -96,20 +105,6 @@ def failed(text: str) -> models.CallToolResult:
     return models.CallToolResult(content=[models.TextContent(text=text)], is_error=True)
 
 
-def _members(hint: Any) -> list[Any]:  # noqa: ANN401 - any annotation
-    """The types of a union, of which there may be one; none for anything at all."""
-    while hasattr(hint, "__value__"):  # a name for a type
-        hint = hint.__value__
-    origin = get_origin(hint)
-    if origin is Annotated:
-        return _members(get_args(hint)[0])
-    if origin in (Union, UnionType):
-        return [member for arg in get_args(hint) for member in _members(arg)]
-    if hint is None:
-        return [NoneType]
-    return [] if hint in (inspect.Signature.empty, Any, object) else [hint]
-
-
 def _is_content(hint: Any) -> bool:  # noqa: ANN401 - any annotation
     """Whether values of a type are there to be read, and not data."""
     if hint in (str, NoneType) or _is_block(hint):
@@ -130,7 +125,7 @@ def _content(value: object) -> list[Any]:
     if value is None:
         return []
     items = _several(value)
-    readable = all(isinstance(item, str | Block) for item in items)
+    readable = all(isinstance(item, (str, *BLOCKS)) for item in items)
     # A list of nothing but texts is data.
     if readable and (items is not value or not items or any(isinstance(item, BLOCKS) for item in items)):
         return [models.TextContent(text=item) if isinstance(item, str) else item for item in items]
@@ -188,13 +183,13 @@ def _message(value: object) -> models.PromptMessage:
         return value
     if isinstance(value, str):
         value = models.TextContent(text=value)
-    if isinstance(value, Block):
-        return models.PromptMessage(role="user", content=value)
+    if isinstance(value, BLOCKS):
+        return models.PromptMessage(role="user", content=cast("Block", value))
     raise TypeError(f"a prompt returned {type(value).__name__}, which is no message")
 
 
 def completion_of(value: object) -> models.CompleteResult:
-    """The values that complete an argument, the first hundred of them. Raises `TypeError` for what is none."""
+    """The values that complete an argument, as many of them as there may be. Raises `TypeError` for what is none."""
     if isinstance(value, models.CompleteResult):
         return value
     if isinstance(value, models.CompleteResultCompletion):

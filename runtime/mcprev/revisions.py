@@ -7,14 +7,18 @@ Revisions are ordered by their place in the table, never by their names: a strin
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, cast
 
+from mcprev.errors import RevisionError
+from mcprev_types import index
 from mcprev_types.index import REVISIONS
 
 if TYPE_CHECKING:
@@ -82,8 +86,8 @@ class Revision:
 
     name: str
     """The key: the folder of its schema."""
-    version: str
-    """The string on the wire; the draft bears that of the revision it grew from (SEAM-8)."""
+    version: str = field(init=False)
+    """The string on the wire, as the schema says it; the draft bears that of the revision it grew from (SEAM-8)."""
     era: Era
     http: HttpShape
     accepts_batch: bool
@@ -120,6 +124,15 @@ class Revision:
     """How clients are let in over HTTP; None where the revision does not say."""
     negotiable: bool
     """Whether it is offered without being asked for by name (SEAM-8)."""
+
+    def __post_init__(self) -> None:
+        """Look the version up. Raises `RevisionError` for a row without a generated package."""
+        if self.name not in REVISIONS:
+            raise RevisionError(
+                f"the row '{self.name}' of {__file__} has no generated package: pin its schema with `mcprev import` and "
+                "run `mcprev generate`, or delete the row"
+            )
+        object.__setattr__(self, "version", REVISIONS[self.name].protocol_version)
 
     @property
     def package(self) -> str:
@@ -158,6 +171,7 @@ def load(revision: Revision, module: str) -> ModuleType:
     return import_module(f"{revision.package}.{module}")
 
 
+_logger: Final = logging.getLogger("mcprev.revisions")
 _AT_ORIGIN: Final = AuthProfile()
 _NAMED: Final = AuthProfile(resource_metadata=True, resource_indicator=True)
 _ADVERTISED: Final = replace(_NAMED, openid=True, proof_advertised=True, client_documents=True)
@@ -167,7 +181,6 @@ _BOUND: Final = replace(
 
 _A: Final = Revision(
     name="2024-11-05",
-    version="2024-11-05",
     era=Era.HANDSHAKE,
     http=HttpShape.SSE,
     accepts_batch=False,
@@ -195,7 +208,6 @@ _A: Final = Revision(
 )
 _B: Final = Revision(
     name="2025-03-26",
-    version="2025-03-26",
     era=Era.HANDSHAKE,
     http=HttpShape.STREAMABLE,
     accepts_batch=True,
@@ -223,7 +235,6 @@ _B: Final = Revision(
 )
 _C: Final = Revision(
     name="2025-06-18",
-    version="2025-06-18",
     era=Era.HANDSHAKE,
     http=HttpShape.STREAMABLE,
     accepts_batch=False,
@@ -251,7 +262,6 @@ _C: Final = Revision(
 )
 _D: Final = Revision(
     name="2025-11-25",
-    version="2025-11-25",
     era=Era.HANDSHAKE,
     http=HttpShape.STREAMABLE,
     accepts_batch=False,
@@ -279,7 +289,6 @@ _D: Final = Revision(
 )
 _E: Final = Revision(
     name="2026-07-28",
-    version="2026-07-28",
     era=Era.STATELESS,
     http=HttpShape.POST_ONLY,
     accepts_batch=False,
@@ -305,10 +314,23 @@ _E: Final = Revision(
     auth=_BOUND,
     negotiable=True,
 )
-_DRAFT: Final = replace(_E, name="draft", negotiable=False)
+_ROWS: Final = (_A, _B, _C, _D, _E)
+"""The dated revisions, oldest first. The row of a new one is `replace(the one before, name=..., what differs=...)`."""
+_DRAFT: Final = replace(_ROWS[-1], name="draft", negotiable=False)
 
-ALL: Final[tuple[Revision, ...]] = (_A, _B, _C, _D, _E, _DRAFT)
-"""Every revision, oldest first, the draft last."""
+
+def _reached() -> int:
+    """How many rows are of revisions up to the one that `mcprev_types.latest` holds."""
+    names = [row.name for row in _ROWS]
+    if index.LATEST not in names:
+        raise RevisionError(
+            f"`mcprev_types.latest` is {index.LATEST}, which has no row: write one in {__file__}, or run `mcprev generate`"
+        )
+    return names.index(index.LATEST) + 1
+
+
+ALL: Final[tuple[Revision, ...]] = (*_ROWS[: _reached()], _DRAFT)
+"""Every revision that the runtime speaks, oldest first, the draft last."""
 DEFAULT: Final[tuple[Revision, ...]] = tuple(r for r in ALL if r.negotiable)
 """The revisions that are offered unless others are asked for, oldest first."""
 LATEST: Final[Revision] = DEFAULT[-1]
@@ -317,11 +339,42 @@ _BY_NAME: Final = {r.name: r for r in ALL}
 
 
 def revision(name: str) -> Revision:
-    """The row of a revision by its name. Raises `ValueError` with the known names."""
+    """The row of a revision by its name. Raises `ValueError` with the known names.
+
+    Raises `RevisionError` for one that is generated and not spoken yet.
+    """
     try:
         return _BY_NAME[name]
     except KeyError:
+        if name in UNSPOKEN:
+            raise RevisionError(UNSPOKEN[name]) from None
         raise ValueError(f"unknown revision '{name}'; known are {', '.join(_BY_NAME)}") from None
+
+
+def _unspoken() -> Mapping[str, str]:
+    rows = {row.name for row in (*_ROWS, _DRAFT)}
+    step = Path(__file__).parent / "convert"
+    found: dict[str, str] = {}
+    for name, info in REVISIONS.items():
+        if name not in rows:
+            wanted = f"a row in {__file__}"
+        elif name not in _BY_NAME:
+            wanted = f"{step}/step_{name.replace('-', '_')}.py, decided, and `mcprev generate`"
+        else:
+            continue
+        found[name] = f"revision {name} is generated ({info.package}) and not spoken: it needs {wanted}"
+    return found
+
+
+UNSPOKEN: Final[Mapping[str, str]] = _unspoken()
+"""The generated revisions that the runtime does not speak yet, each with what is missing."""
+
+
+@cache
+def _warn() -> None:
+    """Log once which revisions are generated and not spoken."""
+    for reason in UNSPOKEN.values():
+        _logger.warning("%s", reason)
 
 
 def select(names: tuple[str, ...] | None) -> tuple[Revision, ...]:
@@ -330,6 +383,7 @@ def select(names: tuple[str, ...] | None) -> tuple[Revision, ...]:
     Raises `ValueError` for an unknown name or an empty choice.
     """
     if names is None:
+        _warn()
         return DEFAULT
     chosen = {revision(name) for name in names}
     if not chosen:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from mcprev.context import ClientContext
+from mcprev.convert import Kind, convert
 from mcprev.errors import (
     InputDeclined,
     InternalError,
@@ -119,6 +120,26 @@ class Exact:
             return reader(row, method.result)(result)
         except ValidationError as error:
             raise RemoteProtocolError(f"the result is not valid: {error}", raw=result) from None
+
+
+class Latest:
+    """Sends what the latest revision's callers send, in the terms of the revision that is spoken."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def send(self, method: MethodSpec, params: object | None, /) -> object:
+        """Send a request or notification, and read the result as one of the latest revision's types."""
+        client = self._client
+        wire = None if params is None else to_wire(params)
+        if method.result is not None:
+            return await client.call(method.method, wire or {})
+        if method.method not in client.row.methods:
+            raise LocalProtocolError(f"{client.revision} has no '{method.method}'")
+        told = convert(wire, method.method, Kind.PARAMS, from_=LATEST, to=client.row)
+        client.connection.side.notify(method.method, told)
+        client.connection.pump()
+        return None
 
 
 async def answer_input(client: Client, request: Mapping[str, Json]) -> dict[str, Json]:

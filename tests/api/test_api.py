@@ -30,6 +30,7 @@ from mcprev.errors import (
 )
 from mcprev.protocol import plan
 from mcprev.revisions import ALL, DEFAULT, LATEST, Revision, Tasks, load
+from mcprev_types.latest import dispatch
 from mcprev_types.latest import models as m
 from requirements import req
 from running import Records, run, until
@@ -58,6 +59,29 @@ def said(result: m.CallToolResult) -> str:
     block = result.content[0]
     assert isinstance(block, m.TextContent)
     return block.text
+
+
+# -- typed calls -----------------------------------------------------------------------------------------
+
+
+@req("SEAM-1", "SEAM-7")
+def test_every_method_of_the_latest_revision_can_be_called_in_its_types(row: Revision) -> None:
+    """What the generated callers have, a client calls at any revision without a line written for it."""
+
+    async def work(client: mcprev.Client, _: Everything) -> None:
+        found = await client.calls.call_tool(
+            m.CallToolRequestParams(meta=client.meta, name="echo", arguments={"a": 1})
+        )
+        assert isinstance(found, m.CallToolResult)
+        assert said(found) == "{'a': 1}"
+        listed = await client.calls.list_tools(m.PaginatedRequestParams(meta=client.meta))
+        assert listed.tools == (await client.list_tools()).tools
+        await client.calls.cancelled(m.CancelledNotificationParams(request_id="none"))
+        assert set(dispatch.SERVER_BINDINGS) == {
+            spec.method for spec in LATEST.methods.values() if hasattr(client.calls, spec.attr)
+        } - set(dispatch.CLIENT_BINDINGS) | {"notifications/cancelled"}
+
+    at(row, work)
 
 
 # -- who speaks what -------------------------------------------------------------------------------------

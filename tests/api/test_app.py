@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
@@ -20,6 +21,7 @@ from typing_extensions import TypedDict
 import mcprev
 from api.authors import Helpful, sample, text
 from api.transports import reach
+from corpus import Corpus
 from mcprev.app import ServerOptions
 from mcprev.errors import (
     InternalError,
@@ -31,11 +33,15 @@ from mcprev.errors import (
     RpcError,
 )
 from mcprev.registered import PAGE
-from mcprev.revisions import DEFAULT, Revision
+from mcprev.returns import BLOCKS, ToolReturns
+from mcprev.revisions import DEFAULT, LATEST, Revision
 from mcprev.signatures import Function
+from mcprev_codegen.naming import module_name
+from mcprev_types import UnknownContent
 from mcprev_types.latest import models as m
 from requirements import B, C, D, E, req
 from running import Records, run, until
+from support import GENERATED, load
 
 Work = Callable[[mcprev.Client], Awaitable[None]]
 OBJECTS = DEFAULT[2:]
@@ -781,3 +787,30 @@ def test_functions_that_do_not_run_are_not_said_to_be_abandoned() -> None:
         run(main())
     assert not ran
     assert not records
+
+
+@req("TOOL-1", "SEAM-7", everywhere=True)
+@pytest.mark.parametrize(
+    "block", [member for member in BLOCKS if member is not UnknownContent], ids=lambda block: block.__name__
+)
+def test_every_block_that_the_schema_has_is_content(block: Any) -> None:
+    """Whatever joins the union of content blocks is sent as it is, and is not made a text."""
+    one = block.from_wire(next(iter(Corpus(load(LATEST.name)).samples(block.__name__))))
+
+    def returns() -> Any:
+        return one
+
+    found = ToolReturns("t", Function(returns)).result(one)
+    assert isinstance(found, m.CallToolResult)
+    assert found.content == [one]
+
+
+@req("TOOL-1", "SEAM-7", everywhere=True)
+def test_the_blocks_are_those_of_the_schema() -> None:
+    document = json.loads((GENERATED / module_name(LATEST.name) / "schema.json").read_text())
+    refs = {
+        each["$ref"].rpartition("/")[2]
+        for each in document["$defs"]["ContentBlock"]["anyOf"]
+        if "$ref" in each
+    }
+    assert {block.__name__ for block in BLOCKS} - {"UnknownContent"} == refs

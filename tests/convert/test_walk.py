@@ -117,3 +117,45 @@ def test_a_meta_that_was_all_of_stripped_keys_is_gone() -> None:
     others: list[Json] = [{"_meta": {}}, {"_meta": None}, {"_meta": ["k"]}, {}]
     for value in others:
         assert run(step, "T", value) is value
+
+
+def blocks(**types: str) -> Child:
+    return Child("items", ("[]",), tuple(types.items()), "type")
+
+
+@req("SEAM-4", "SEAM-7", everywhere=True)
+def test_content_that_the_other_revision_lacks_is_refused() -> None:
+    step = Step({"T": TypeDelta("T", retyped=("items",), lost=(blocks(film="Film"),))}, Rules())
+    kept: JsonObject = {"items": [{"type": "text"}, {"type": "x-own"}, 5]}
+    assert run(step, "T", kept) is kept
+    with pytest.raises(Inexpressible, match="has no 'film' here") as caught:
+        run(step, "T", {"items": [{"type": "text"}, {"type": "film"}]})
+    assert caught.value.path == ("items", 1, "type")
+
+
+@req("SEAM-4", "SEAM-7", everywhere=True)
+def test_the_author_or_the_step_may_have_other_content_in_its_place() -> None:
+    lost = TypeDelta("T", lost=(blocks(film="Film"),))
+    found = Step({"T": lost}, Rules()).compiled("T")
+    film = {"items": [{"type": "film"}]}
+    assert found
+    asked: list[str] = []
+
+    def instead(value: JsonObject, reason: str, _: str) -> JsonObject:
+        asked.append(reason)
+        return {"type": "text", "text": value["type"]}
+
+    assert found.convert(film, Context("x", instead)) == {"items": [{"type": "text", "text": "film"}]}
+    assert asked == [Reason.CONTENT]
+
+    def still_a_film(value: JsonObject, _reason: str, _revision: str) -> JsonObject:
+        return value
+
+    with pytest.raises(Inexpressible):
+        found.convert(film, Context("x", still_a_film))
+
+    def still(value: JsonObject, _: Context) -> JsonObject:
+        return {"type": "image", "of": value["type"]}
+
+    step = Step({"T": lost}, Rules(substitutes={"Film": still}))
+    assert run(step, "T", film) == {"items": [{"type": "image", "of": "film"}]}

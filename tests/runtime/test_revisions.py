@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import runpy
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from mcprev import revisions
+from mcprev.errors import RevisionError
 from mcprev.revisions import ALL, Revision, Tasks
+from mcprev_types import index
 from mcprev_types.index import LATEST, REVISIONS
 from requirements import req
 
@@ -109,3 +115,57 @@ def test_a_choice_is_kept_in_order_and_an_unknown_name_is_refused() -> None:
 def test_a_version_that_no_row_bears_means_nothing() -> None:
     assert revisions.by_version("2999-01-01") is None
     assert revisions.by_version(ALL[0].version, (ALL[1],)) is None
+
+
+# -- rows and packages that are not there yet, or no longer ---------------------------------------------------
+
+
+def table_with(monkeypatch: pytest.MonkeyPatch, latest: str, **more: str) -> dict[str, Any]:
+    """The module as it is with other generated packages: `latest`, and `more` named after one that there is."""
+    known = dict(REVISIONS) | {name.replace("_", "-"): REVISIONS[model] for name, model in more.items()}
+    monkeypatch.setattr(index, "REVISIONS", known)
+    monkeypatch.setattr(index, "LATEST", latest)
+    return runpy.run_path(str(revisions.__file__))
+
+
+@req("SEAM-7", everywhere=True)
+def test_a_package_without_a_row_is_not_spoken_and_named_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = table_with(monkeypatch, LATEST, brand_new=LATEST)
+    assert [row.name for row in found["ALL"]] == [row.name for row in ALL]
+    assert found["LATEST"].name == LATEST
+    for _ in range(2):
+        assert found["select"](None) == found["DEFAULT"]
+    assert [record.getMessage() for record in caplog.records] == [found["UNSPOKEN"]["brand-new"]]
+    assert f"it needs a row in {revisions.__file__}" in caplog.text
+    with pytest.raises(RevisionError, match=r"brand-new is generated .* it needs a row"):
+        found["revision"]("brand-new")
+
+
+@req("SEAM-7", everywhere=True)
+def test_a_row_beyond_what_is_generated_as_the_latest_is_not_spoken_and_names_the_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = revisions.DEFAULT[-2].name
+    found = table_with(monkeypatch, before)
+    assert found["LATEST"].name == before
+    assert LATEST not in [row.name for row in found["ALL"]]
+    with pytest.raises(
+        RevisionError, match=rf"step_{LATEST.replace('-', '_')}\.py, decided, and `mcprev generate`"
+    ):
+        found["revision"](LATEST)
+
+
+@req("SEAM-7", everywhere=True)
+def test_a_row_without_a_package_is_named() -> None:
+    with pytest.raises(
+        RevisionError, match=r"the row 'gone' of .* has no generated package: .* or delete the row"
+    ):
+        replace(ALL[0], name="gone")
+
+
+@req("SEAM-7", everywhere=True)
+def test_the_latest_package_needs_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RevisionError, match=r"`mcprev_types\.latest` is brand-new, which has no row"):
+        table_with(monkeypatch, "brand-new", brand_new=LATEST)

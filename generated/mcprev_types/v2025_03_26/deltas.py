@@ -38,6 +38,7 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
         "PromptMessage": TypeDelta(
             "PromptMessage",
             retyped=("content",),
+            lost=(Child("content", (), (("audio", "AudioContent"),), "type"),),
             children=(Child("content", (), (("audio", "AudioContent"),), "type"),),
         ),
         "ListToolsResult": TypeDelta(
@@ -47,6 +48,7 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
         "CallToolResult": TypeDelta(
             "CallToolResult",
             retyped=("content",),
+            lost=(Child("content", ("[]",), (("audio", "AudioContent"),), "type"),),
             children=(Child("content", ("[]",), (("audio", "AudioContent"),), "type"),),
         ),
         "Tool": TypeDelta(
@@ -60,11 +62,13 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
         "CreateMessageResult": TypeDelta(
             "CreateMessageResult",
             retyped=("content",),
+            lost=(Child("content", (), (("audio", "AudioContent"),), "type"),),
             children=(Child("content", (), (("audio", "AudioContent"),), "type"),),
         ),
         "SamplingMessage": TypeDelta(
             "SamplingMessage",
             retyped=("content",),
+            lost=(Child("content", (), (("audio", "AudioContent"),), "type"),),
             children=(Child("content", (), (("audio", "AudioContent"),), "type"),),
         ),
     }

@@ -35,3 +35,9 @@ ERROR_CODES: Final[Mapping[int, str]] = MappingProxyType(
     }
 )
 """The names of the error codes that this revision defines."""
+
+MAX_ITEMS: Final[Mapping[str, int]] = MappingProxyType({})
+"""How many items a list may have, by type and member, where the schema bounds it."""
+
+META_KEYS: Final[frozenset[str]] = frozenset(())
+"""The keys of `_meta` that the schema declares."""

@@ -88,6 +88,7 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
         "PromptMessage": TypeDelta(
             "PromptMessage",
             retyped=("content",),
+            lost=(Child("content", (), (("resource_link", "ResourceLink"),), "type"),),
             children=(
                 Child(
                     "content",
@@ -116,6 +117,7 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             "CallToolResult",
             drop=("structuredContent",),
             retyped=("content",),
+            lost=(Child("content", ("[]",), (("resource_link", "ResourceLink"),), "type"),),
             children=(
                 Child(
                     "content",

@@ -122,6 +122,14 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
         "CreateMessageResult": TypeDelta(
             "CreateMessageResult",
             retyped=("content",),
+            lost=(
+                Child(
+                    "content",
+                    (),
+                    (("tool_use", "ToolUseContent"), ("tool_result", "ToolResultContent")),
+                    "type",
+                ),
+            ),
             children=(
                 Child(
                     "content",
@@ -141,6 +149,14 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             "SamplingMessage",
             drop=("_meta",),
             retyped=("content",),
+            lost=(
+                Child(
+                    "content",
+                    (),
+                    (("tool_use", "ToolUseContent"), ("tool_result", "ToolResultContent")),
+                    "type",
+                ),
+            ),
             children=(
                 Child(
                     "content",

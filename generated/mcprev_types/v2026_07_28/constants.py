@@ -44,3 +44,22 @@ ERROR_CODES: Final[Mapping[int, str]] = MappingProxyType(
     }
 )
 """The names of the error codes that this revision defines."""
+
+MAX_ITEMS: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "CompleteResultCompletion.values": 100,
+    }
+)
+"""How many items a list may have, by type and member, where the schema bounds it."""
+
+META_KEYS: Final[frozenset[str]] = frozenset(
+    (
+        "io.modelcontextprotocol/clientCapabilities",
+        "io.modelcontextprotocol/clientInfo",
+        "io.modelcontextprotocol/logLevel",
+        "io.modelcontextprotocol/protocolVersion",
+        "io.modelcontextprotocol/serverInfo",
+        "io.modelcontextprotocol/subscriptionId",
+    )
+)
+"""The keys of `_meta` that the schema declares."""

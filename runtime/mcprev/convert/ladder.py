@@ -17,11 +17,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from mcprev.convert.meta_keys import PROTOCOL_VERSION
 from mcprev.convert.rules import (
     OBJECT,
     Context,
@@ -29,16 +28,16 @@ from mcprev.convert.rules import (
     Inexpressible,
     Json,
     OnDowngrade,
-    Rules,
     as_list,
     as_object,
 )
+from mcprev.convert.steps import decided
 from mcprev.convert.walk import Compiled, Convert, Step
-from mcprev.errors import ConversionError
+from mcprev.errors import ConversionError, RevisionError
 from mcprev.revisions import ALL, Revision, load, revision
 
 if TYPE_CHECKING:
-    from mcprev_types import MethodSpec, Model
+    from mcprev_types import MethodSpec, Model, TypeDelta
 
 
 class Kind(StrEnum):
@@ -177,6 +176,13 @@ def _converter(method: str, kind_name: str, source_name: str, target_name: str) 
     steps = [step for here, there in pairwise(way) if (step := _step(here, there, method, kind))]
     if method == _SESSION and kind in {Kind.PARAMS, Kind.RESULT} and source.version != target.version:
         steps.append(_renamed(source.version, target.version))
+    elif (
+        kind is Kind.PARAMS
+        and not source.handshake
+        and not target.handshake
+        and source.version != target.version
+    ):
+        steps.append(_restamped(source.version, target.version))
     return Converter(
         method,
         kind,
@@ -236,17 +242,24 @@ def _error(rule: ErrorRule, method: str) -> Compiled:
 
 @cache
 def neighbours(here: Revision, there: Revision) -> Step:
-    """The step between two neighbours: the rules stand in the module of the younger one."""
+    """The step between two neighbours: the rules stand in the module of the younger one.
+
+    Raises `UndecidedStep` where that module is missing, or leaves open what the generated deltas cannot decide, and
+    `RevisionError` where the table and the generated packages disagree on who is whose neighbour.
+    """
     down = ALL.index(here) > ALL.index(there)
-    younger = here if down else there
-    name = f"mcprev.convert.step_{younger.name.replace('-', '_')}"
-    # A draft that only adds needs no module; that a dated revision has one is tested.
-    module: Any = import_module(name) if find_spec(name) else None
-    rules = cast("Rules", module.DOWN if down else module.UP) if module else Rules()
+    younger, older = (here, there) if down else (there, here)
     tables = load(here, "deltas")
-    if down:
-        return Step(tables.TO_PREVIOUS if there.name == tables.PREVIOUS else {}, rules)
-    return Step(tables.TO_NEXT if there.name == tables.NEXT else {}, rules)
+    deltas: Mapping[str, TypeDelta] = tables.TO_PREVIOUS if down else tables.TO_NEXT
+    leads_to = tables.PREVIOUS if down else tables.NEXT
+    if leads_to != there.name:
+        if younger.negotiable or down:
+            raise RevisionError(
+                f"the generated deltas of {here.name} lead to {leads_to}, and the next row is that of {there.name}: "
+                "write the row that is missing, or run `mcprev generate`"
+            )
+        deltas = {}  # no revision has deltas to a draft
+    return Step(deltas, decided(younger, older, deltas, down=down))
 
 
 def _renamed(old: str, new: str) -> Compiled:
@@ -257,6 +270,20 @@ def _renamed(old: str, new: str) -> Compiled:
         return {**given, "protocolVersion": new} if given.get("protocolVersion") == old else value
 
     return Compiled(convert_version, frozenset({"protocolVersion"}))
+
+
+def _restamped(old: str, new: str) -> Compiled:
+    """Requests that describe themselves name the revision they are written in (META-9)."""
+
+    def convert_version(value: Json, _: Context) -> Json:
+        meta = as_object(as_object(value).get("_meta"))
+        return (
+            {**value, "_meta": {**meta, PROTOCOL_VERSION: new}}
+            if meta.get(PROTOCOL_VERSION) == old
+            else value
+        )
+
+    return Compiled(convert_version, frozenset({"_meta"}))
 
 
 # -- judging ---------------------------------------------------------------------------------------------

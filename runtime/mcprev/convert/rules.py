@@ -45,6 +45,8 @@ class Reason(StrEnum):
     """The peer's revision has no links to resources (CONV-2, CONV-37)."""
     INPUT_REQUIRED = "input_required"
     """The peer's revision cannot be asked for input in a result (CONV-17)."""
+    CONTENT = "content"
+    """The peer's revision has no content of this type, and no step says what takes its place."""
     MULTI_SELECT = "multi_select"
     """The peer's revision has no form field for several choices (CONV-22)."""
 

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
 from mcprev.convert.ladder import Kind, convert
-from mcprev.convert.rules import Json, JsonObject, without
-from mcprev.convert.step_2026_07_28 import (
+from mcprev.convert.meta_keys import (
     CLIENT_CAPABILITIES,
     CLIENT_INFO,
     LOG_LEVEL,
     PROTOCOL_VERSION,
     SERVER_INFO,
 )
+from mcprev.convert.rules import Json, JsonObject, without
 from mcprev.errors import ConversionError
 from mcprev.revisions import LATEST, revision
 

@@ -37,14 +37,11 @@ def _sampled_audio(block: JsonObject, context: Context) -> JsonObject:
     return found
 
 
-_AUDIO: Final = (("audio", "AudioContent"),)
 _SAMPLED: Final = (("audio", "SampledAudio"),)
 
 DOWN: Final = Rules(
     substitutes={"AudioContent": _audio_to_resource, "SampledAudio": _sampled_audio},
     children={
-        "CallToolResult": (Child("content", ("[]",), _AUDIO, "type"),),
-        "PromptMessage": (Child("content", (), _AUDIO, "type"),),
         "SamplingMessage": (Child("content", (), _SAMPLED, "type"),),
         "CreateMessageResult": (Child("content", (), _SAMPLED, "type"),),
     },

@@ -52,15 +52,12 @@ def _title_to_annotations(tool: JsonObject, _: Context) -> JsonObject:
     return tool if known.get("title") is not None else {**tool, "annotations": {**known, "title": title}}
 
 
-_LINK: Final = (("resource_link", "ResourceLink"),)
 _CONTENTS: Final = (("", "ResourceContents"),)
 
 DOWN: Final = Rules(
     before={"CallToolResult": _without_structure, "Tool": _title_to_annotations},
     substitutes={"ResourceLink": _link_to_text},
     children={
-        "CallToolResult": (Child("content", ("[]",), _LINK, "type"),),
-        "PromptMessage": (Child("content", (), _LINK, "type"),),
         "ReadResourceResult": (Child("contents", ("[]",), _CONTENTS, ""),),
         "EmbeddedResource": (Child("resource", (), _CONTENTS, ""),),
     },

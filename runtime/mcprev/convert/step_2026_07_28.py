@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from mcprev.convert.meta_keys import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcprev.convert.rules import (
     OBJECT,
     Context,
@@ -31,20 +32,11 @@ from mcprev.errors import (
     UNSUPPORTED_PROTOCOL_VERSION,
     URL_ELICITATION_REQUIRED,
 )
+from mcprev.revisions import revision
 from mcprev_types import Child, TypeDelta
+from mcprev_types.v2026_07_28.constants import MAX_ITEMS, META_KEYS
 
-PREFIX: Final = "io.modelcontextprotocol/"
-PROTOCOL_VERSION: Final = PREFIX + "protocolVersion"
-CLIENT_INFO: Final = PREFIX + "clientInfo"
-CLIENT_CAPABILITIES: Final = PREFIX + "clientCapabilities"
-LOG_LEVEL: Final = PREFIX + "logLevel"
-SERVER_INFO: Final = PREFIX + "serverInfo"
-SUBSCRIPTION_ID: Final = PREFIX + "subscriptionId"
-_KEYS: Final = frozenset(
-    {PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL, SERVER_INFO, SUBSCRIPTION_ID}
-)
-_VERSION: Final = "2026-07-28"
-_MOST_VALUES: Final = 100
+_MOST_VALUES: Final = MAX_ITEMS["CompleteResultCompletion.values"]
 """As many completions as a result may have (COMP-1)."""
 _NEW_CODES: Final[Mapping[int, int]] = {
     HEADER_MISMATCH: INVALID_REQUEST,
@@ -97,7 +89,7 @@ def _block_up(block: JsonObject, _: Context) -> JsonObject:
 
 
 def _completion(result: JsonObject, _: Context) -> JsonObject:
-    """Older schemas do not say that there may be no more than a hundred values."""
+    """Older schemas do not say that there may be no more values than the bound."""
     values = as_list(result.get("values")) or []
     if len(values) <= _MOST_VALUES:
         return result
@@ -133,7 +125,12 @@ def _stamp(params: JsonObject, context: Context) -> JsonObject:
         given = {}
     elif not isinstance(given, OBJECT):
         return params
-    meta: JsonObject = {**given, PROTOCOL_VERSION: _VERSION, CLIENT_CAPABILITIES: {}, **context.stamp}
+    meta: JsonObject = {
+        **given,
+        PROTOCOL_VERSION: revision(context.revision).version,
+        CLIENT_CAPABILITIES: {},
+        **context.stamp,
+    }
     return {**params, "_meta": meta}
 
 
@@ -222,7 +219,7 @@ DOWN: Final = Rules(
     },
     missing={"elicitationId": _elicitation_id},
     choose={"ElicitRequestParams": elicitation_params},
-    strip_meta=_KEYS,
+    strip_meta=META_KEYS,
     errors=_error_down,
     accepted={
         "*._meta": "without the keys of strip_meta, any object is one there",
@@ -246,7 +243,7 @@ UP: Final = Rules(
     choose={"ElicitRequestParams": elicitation_params},
     roots={("roots/list", "params"): None},
     fresh=frozenset({"resultType", "ttlMs", "cacheScope"}),
-    strip_meta=_KEYS,
+    strip_meta=META_KEYS,
     errors=_error_up,
     accepted={"*._meta": "only the keys of strip_meta have a meaning here, and those are taken out"},
 )

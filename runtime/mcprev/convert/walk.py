@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from mcprev.convert.rules import LIST, OBJECT, Context, Inexpressible, Json, JsonObject, Rule, Rules
+from mcprev.convert.rules import LIST, OBJECT, Context, Inexpressible, Json, JsonObject, Reason, Rule, Rules
 
 if TYPE_CHECKING:
     from mcprev_types import Child, TypeDelta
@@ -52,14 +52,21 @@ class Step:
         delta = self.rules.deltas[name] if name in self.rules.deltas else self.deltas.get(name)
         mechanical = self._mechanical(name, delta)
         before = self.rules.before.get(name)
-        after = [self.rules.missing[member] for member in delta.missing] if delta else []
+        after = [
+            self.rules.missing[member]
+            for member in (delta.missing if delta else ())
+            if member in self.rules.missing
+        ]
         if before is None and not after:
             return mechanical
         middle = mechanical.convert if mechanical else None
         return Compiled(_sequence([rule for rule in (before, middle, *after) if rule is not None]), None)
 
     def _mechanical(self, name: str, delta: TypeDelta | None) -> Compiled | None:
-        children = self._children((*(delta.children if delta else ()), *self.rules.children.get(name, ())))
+        lost = delta.lost if delta else ()
+        children = self._children(
+            (*lost, *(delta.children if delta else ()), *self.rules.children.get(name, ())), lost
+        )
         strip = self.rules.strip_meta if delta else frozenset[str]()
         fill: dict[str, Json] = dict(delta.fill) if delta else {}
         drop = frozenset(delta.drop) | (fill.keys() & self.rules.fresh) if delta else frozenset[str]()
@@ -68,22 +75,30 @@ class Step:
             return None
         return Compiled(_object(drop, fill, children, strip), None if fill else touches)
 
-    def _children(self, places: tuple[Child, ...]) -> tuple[tuple[str, Convert], ...]:
+    def _children(
+        self, places: tuple[Child, ...], lost: tuple[Child, ...]
+    ) -> tuple[tuple[str, Convert], ...]:
+        gone: dict[tuple[str, tuple[str, ...], str], frozenset[str]] = {}
+        for place in lost:
+            gone[place.member, place.through, place.tag] = frozenset(tag for tag, _ in place.types)
         merged: dict[tuple[str, tuple[str, ...], str], dict[str, str]] = {}
         for place in places:
             merged.setdefault((place.member, place.through, place.tag), {}).update(place.types)
         found: list[tuple[str, Convert]] = []
         for (member, through, tag), types in merged.items():
-            table = self._table(tag, types)
+            table = self._table(tag, types, gone.get((member, through, tag), frozenset()))
             if table:
                 found.append((member, _through(through, tag, table)))
         return tuple(found)
 
-    def _table(self, tag: str, types: Mapping[str, str]) -> dict[str, Compiled]:
+    def _table(self, tag: str, types: Mapping[str, str], lost: frozenset[str]) -> dict[str, Compiled]:
+        """What converts the members of a union by their tags; those that the other revision lacks are refused."""
         plain = {value: found for value, name in types.items() if (found := self.compiled(name))}
         table = dict(plain)
         for value, name in types.items():
             substitute = self.rules.substitutes.get(name)
+            if substitute is None and value in lost:
+                substitute = _refusal(tag, lost)
             if substitute is not None:
                 table[value] = Compiled(_substitute(substitute, tag, plain), None)
         return table
@@ -219,6 +234,20 @@ def _by_tag(tag: str, table: Mapping[str, Compiled]) -> Convert:
         return found.convert(value, context) if found else value
 
     return convert
+
+
+def _refusal(tag: str, lost: frozenset[str]) -> Rule:
+    """Refuses a member of a union that the other revision lacks, unless the author has another in its place."""
+
+    def refuse(value: JsonObject, context: Context) -> JsonObject:
+        found = context.downgrade(value, Reason.CONTENT)
+        if found is None or found.get(tag) in lost:
+            raise Inexpressible(
+                f"the peer's revision has no '{value[tag]}' here: give on_downgrade another form", tag
+            )
+        return found
+
+    return refuse
 
 
 def _substitute(substitute: Rule, tag: str, plain: Mapping[str, Compiled]) -> Convert:

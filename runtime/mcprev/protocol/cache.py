@@ -1,6 +1,6 @@
 """Results that a client need not ask for again, for as long as their server says (CACHE-2, CACHE-3, CACHE-5, MRTR-9).
 
-Six methods have such results. One is served again only for the same method and the same params, while it is fresh:
+The schema says which methods have such results. One is served again only for the same method and the same params, while it is fresh:
 a whole `public` one to everybody who speaks to the server, a `private` one within its own scope of authorization.
 What a notification says has changed is forgotten, also when it was still on its way; nothing is ever fetched from
 here, so nothing is polled. Entries are kept as JSON text: whoever gets one can change it at will, and the size is
@@ -19,15 +19,12 @@ from pydantic_core import from_json, to_json
 
 from mcprev.errors import Json
 from mcprev.protocol.subscriptions import Changed
+from mcprev.revisions import LATEST
 
 MAX_ENTRIES: Final = 1_024
 MAX_BYTES: Final = 16 * 1024 * 1024
-METHODS: Final = frozenset(
-    {
-        "prompts/list", "resources/list", "resources/read", "resources/templates/list", "server/discover", "tools/list",
-    }
-)  # fmt: skip
-"""The methods whose results can be kept."""
+METHODS: Final = frozenset(name for name, spec in LATEST.methods.items() if spec.cacheable)
+"""The methods whose results can be kept, as the schema says."""
 _OF_CHANGE: Final[Mapping[Changed, tuple[str, ...]]] = {
     Changed.TOOLS: ("tools/list",),
     Changed.PROMPTS: ("prompts/list",),

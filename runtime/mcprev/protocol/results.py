@@ -14,11 +14,11 @@ from functools import lru_cache
 from typing import Any, Final, TypeAlias, cast
 
 from mcprev.errors import ConversionError, Json
-from mcprev.revisions import LATEST
+from mcprev.revisions import LATEST, load
 
 Result: TypeAlias = dict[str, Json]
 CALL: Final = "tools/call"
-MOST_VALUES: Final = 100
+MOST_VALUES: Final[int] = load(LATEST, "constants").MAX_ITEMS["CompleteResultCompletion.values"]
 """As many completions as a result may have (COMP-1)."""
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _logger: Final = logging.getLogger("mcprev.server")
