@@ -5,6 +5,7 @@ Written by `make generate` and checked by CI; nothing in them is written by hand
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +18,8 @@ from mcprev_codegen.sources import Revision, dated, load
 
 INDEX: Final = "README.md"
 MATRIX: Final = "matrix.md"
+ALWAYS: Final = (MATRIX, INDEX)
+"""The pages that are there whatever the revisions are."""
 _NOTE: Final = "<!-- Written by `make generate`; not edited by hand. -->\n"
 _ARROWS: Final = {CLIENT_TO_SERVER: "→", SERVER_TO_CLIENT: "←"}
 _ABOUT: Final = (
@@ -27,6 +30,14 @@ _LEGEND: Final = (
     "→ the client sends it, ← the server sends it, ↔ both do; *in results*: not a message of its own, but "
     "inside a result; *deprecated*: to go."
 )
+
+
+def owns(name: str, head: str) -> bool:
+    """Whether a file of the folder of pages is one of ours: told its name and how its text begins."""
+    return (
+        head.startswith(_NOTE)
+        and re.fullmatch(r"README|matrix|[\w-]+_[\w-]+", name.removesuffix(".md")) is not None
+    )
 
 
 def render(folder: Path) -> dict[str, str]:

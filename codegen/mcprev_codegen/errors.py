@@ -2,7 +2,8 @@
 
 CodegenError            anything a user of the generator can mend; the command exits with 3
 ├── SchemaError         a place in an input file: shown as file:line:column, the line and a caret
-└── InputError          an input that is missing or cannot be read as a whole: shown as one line
+├── InputError          an input that is missing or cannot be read as a whole: shown as one line
+└── SeveralErrors       more than one of the above: shown one below the other
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ EXIT_CODE: Final = 3
 
 class CodegenError(Exception):
     """The generator cannot go on, and says where and what to do."""
+
+    @property
+    def parts(self) -> tuple[CodegenError, ...]:
+        """The single errors in it."""
+        return (self,)
 
 
 class InputError(CodegenError):
@@ -44,6 +50,28 @@ class SchemaError(CodegenError):
         shown = self.source_line.expandtabs(1)
         caret = " " * (self.column - 1) + "^"
         return f"{self.path}:{self.line}:{self.column}: {self.message}\n    {shown}\n    {caret}"
+
+
+class SeveralErrors(CodegenError):
+    """Everything that a run has found, so that it can be mended at once."""
+
+    def __init__(self, errors: Sequence[CodegenError]) -> None:
+        self.errors = tuple(errors)
+        super().__init__("\n".join([*map(str, self.errors), f"{len(self.errors)} errors"]))
+
+    @property
+    @override
+    def parts(self) -> tuple[CodegenError, ...]:
+        return self.errors
+
+    @override
+    def __reduce__(self) -> tuple[type[SeveralErrors], tuple[tuple[CodegenError, ...]]]:
+        return SeveralErrors, (self.errors,)
+
+
+def together(errors: Sequence[CodegenError]) -> CodegenError:
+    """One error that stands for all of them."""
+    return errors[0] if len(errors) == 1 else SeveralErrors(errors)
 
 
 def _restored(message: str, path: str, line: int, column: int, source_line: str) -> SchemaError:

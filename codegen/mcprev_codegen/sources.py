@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mcprev_codegen import descriptions, overlay, typescript
-from mcprev_codegen.errors import InputError
+from mcprev_codegen.errors import CodegenError, InputError, together
 from mcprev_codegen.hoist import hoist
 from mcprev_codegen.methods import Method, method_table
 from mcprev_codegen.overlay import Facts
@@ -52,6 +52,20 @@ def load(folder: Path, revision: str) -> Revision:
     text = read_contract(folder, pin)
     module = texts.attach(typescript.parse(text, str(path)))
     return _understand(folder, revision, pin, Schema(module, str(path), text.split("\n")))
+
+
+def load_pinned(folder: Path) -> dict[str, Revision]:
+    """Every pinned revision, oldest first. Raises `CodegenError` with all that is not in order in any of them."""
+    found: dict[str, Revision] = {}
+    errors: list[CodegenError] = []
+    for name in load_pins(folder):
+        try:
+            found[name] = load(folder, name)
+        except CodegenError as error:
+            errors += error.parts
+    if errors:
+        raise together(errors)
+    return found
 
 
 def load_file(folder: Path, path: Path, revision: str | None = None, *, lenient: bool = False) -> Revision:

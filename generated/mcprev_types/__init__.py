@@ -3,7 +3,7 @@
 """The types of every revision of the Model Context Protocol, one package each.
 
 `from mcprev_types.v2026_07_28 import CallToolResult` takes a type of one revision, `mcprev_types.latest`
-is the newest dated one, and `REVISIONS` lists them. Importing this imports none of them.
+is the newest dated one that is complete, and `REVISIONS` lists them. Importing this imports none of them.
 """
 
 from typing import TYPE_CHECKING

@@ -114,7 +114,7 @@ class RevisionInfo:
     package: str
     """The package's name below `mcprev_types`."""
     status: str
-    """`final` or `draft`."""
+    """`final`, `draft`, or `pending` for a dated one whose row or step module is not written yet."""
     era: str
     """`handshake` when sessions start with `initialize`, else `stateless`."""
     requests: int

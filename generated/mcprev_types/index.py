@@ -96,7 +96,7 @@ REVISIONS: Final[Mapping[str, RevisionInfo]] = MappingProxyType(
         ),
     }
 )
-"""The revisions by name; a draft is negotiated only when asked for by name."""
+"""The revisions by name; a draft is negotiated only when asked for by name, and one that is pending not at all."""
 
 LATEST: Final = "2026-07-28"
-"""The newest dated revision."""
+"""The newest dated revision whose status is `final`."""

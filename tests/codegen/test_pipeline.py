@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from typing_extensions import override
@@ -103,22 +104,45 @@ def test_a_dry_run_says_what_would_change_and_writes_nothing(tmp_path: Path) -> 
     (target / "stray.py").write_text("", encoding="utf-8")
     (target / "index.py").unlink()
     before = snapshot(target)
-    assert names(pipeline.generate(schema, target, write=False).changed, target) == [
-        "index.py",
-        "stray.py",
-        "v2099_01_01/models.py",
-    ]
+    found = pipeline.generate(schema, target, write=False)
+    assert names(found.changed, target) == ["index.py", "v2099_01_01/models.py"]
+    assert names(found.foreign, target) == ["stray.py"]
     assert snapshot(target) == before
 
 
-def test_a_run_over_everything_puts_back_edits_and_removes_strays(tmp_path: Path) -> None:
+def test_a_run_over_everything_puts_back_edits_and_leaves_strays_alone(tmp_path: Path) -> None:
     schema, target = write_folder(tmp_path), tmp_path / "out"
     pipeline.generate(schema, target)
     good = snapshot(target)
     (target / "v2099_01_01" / "models.py").write_text("edited by hand\n", encoding="utf-8")
     (target / "old").mkdir()
-    (target / "old" / "models.py").write_text("", encoding="utf-8")
+    (target / "old" / "models.py").write_text("theirs", encoding="utf-8")
+    result = pipeline.generate(schema, target)
+    assert names(result.foreign, target) == ["old/models.py"]
+    assert snapshot(target) == {**good, "old/models.py": b"theirs"}
+
+
+def test_a_run_over_everything_deletes_the_package_of_a_revision_that_is_not_pinned_any_more(
+    tmp_path: Path,
+) -> None:
+    schema, target = write_folder(tmp_path), tmp_path / "out"
+    older = write_source(tmp_path, SOURCE.replace("2099-01-01", "2098-01-01"))
     pipeline.generate(schema, target)
+    good = snapshot(target)
+    import_schema(schema, str(older), "2098-01-01", commit="f" * 40)
+    pipeline.generate(schema, target)
+    package = target / "v2098_01_01"
+    compiled = package / "__pycache__" / "models.cpython-399.pyc"
+    compiled.parent.mkdir()
+    compiled.touch()
+    pins = (schema / "revisions.toml").read_text(encoding="utf-8")
+    kept = "".join(
+        part for part in re.split(r"(?=^\[)", pins, flags=re.MULTILINE) if "2098-01-01" not in part
+    )
+    (schema / "revisions.toml").write_text(kept, encoding="utf-8")
+    result = pipeline.generate(schema, target)
+    assert names(result.deleted, target) == sorted(f"v2098_01_01/{name}" for name in FILES)
+    assert not package.exists()
     assert snapshot(target) == good
 
 
@@ -222,15 +246,16 @@ def test_a_failure_while_writing_leaves_the_target_whole(
     pipeline.generate(schema, target)
     good = snapshot(target)
     (target / "v2099_01_01" / "models.py").write_text("edited by hand\n", encoding="utf-8")
+    (target / "_base.py").unlink()
     before = snapshot(target)
-    rename = Path.rename
+    write_text = Path.write_text
 
-    def refuse(self: Path, other: Path) -> Path:
-        if self.name == "new":
+    def refuse(self: Path, *arguments: Any, **options: Any) -> int:
+        if self.name == "models.py":
             raise OSError("the disk is full")
-        return rename(self, other)
+        return write_text(self, *arguments, **options)
 
-    monkeypatch.setattr(Path, "rename", refuse)
+    monkeypatch.setattr(Path, "write_text", refuse)
     with pytest.raises(OSError, match="disk is full"):
         pipeline.generate(schema, target)
     assert snapshot(target) == before

@@ -61,11 +61,17 @@ def command(*, revisions: tuple[str, ...], schema_file: Path | None, out: Path |
         sys.exit(EXIT_CODE)
     _clear()
     seconds = time.perf_counter() - started
+    for path in result.foreign:
+        click.echo(f"left alone, as it is not generated: {os.path.relpath(path)}", err=True)
+    for decision in result.decisions:
+        click.echo(str(decision), err=True)
     if not result.changed:
         click.echo(f"{len(result.files)} files, up to date ({seconds:.1f} s)")
         return
-    verb = "out of date" if check else "written"
-    click.echo(f"{len(result.changed)} of {len(result.files)} files {verb} ({seconds:.1f} s):")
+    verbs = ("out of date", "to be deleted") if check else ("written", "deleted")
+    counts = [f"{len(result.written)} of {len(result.files)} files {verbs[0]}"] if result.written else []
+    counts += [f"{len(result.deleted)} {verbs[1]}"] if result.deleted else []
+    click.echo(f"{', '.join(counts)} ({seconds:.1f} s):")
     for path in result.changed[:_SHOWN]:
         click.echo(f"  {os.path.relpath(path)}")
     if len(result.changed) > _SHOWN:

@@ -1,0 +1,143 @@
+"""The step module of a new revision: what a skeleton asks, and what of it is not decided yet.
+
+A step module says what the generated deltas cannot know. The skeleton has one entry for each member that the
+deltas call missing or retyped: a person gives it a rule or accepts it, and takes the entry out. The generator
+reads what is left from the module's text; it never changes a module that is there.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from mcprev_codegen import lineage
+from mcprev_codegen.emit import format_python
+from mcprev_codegen.errors import InputError
+from mcprev_codegen.naming import module_name
+from mcprev_codegen.printer import print_inline
+from mcprev_codegen.sources import Revision
+
+_ROWS: Final = frozenset({"Revision", "replace"})
+"""How a row of the table is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """The runtime of a checkout, of which the generator reads two things and writes one, by path."""
+
+    folder: Path
+
+    @property
+    def table(self) -> Path:
+        """The table of revisions."""
+        return self.folder / "revisions.py"
+
+    def step(self, revision: str) -> Path:
+        """The step module between a revision and the one before it."""
+        return self.folder / "convert" / f"step_{module_name(revision).removeprefix('v')}.py"
+
+    def rows(self) -> dict[str, int]:
+        """The names of the table's rows, each with its line."""
+        return {
+            str(keyword.value.value): node.lineno
+            for node in ast.walk(_parsed(self.table))
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _ROWS
+            for keyword in node.keywords
+            if keyword.arg == "name" and isinstance(keyword.value, ast.Constant)
+        }
+
+    def undecided(self, revision: str) -> Iterator[tuple[int, str, str]]:
+        """The entries of a step module that nobody has decided: line, member and what is to be decided."""
+        for node in ast.walk(_parsed(self.step(revision))):
+            if isinstance(node, ast.keyword) and node.arg == "undecided" and isinstance(node.value, ast.Dict):
+                for key, value in zip(node.value.keys, node.value.values, strict=True):
+                    if key is not None:
+                        yield key.lineno, _text(key), _text(value)
+
+
+def runtime_of(folder: Path) -> Runtime | None:
+    """The runtime beside a schema folder; None where there is no checkout."""
+    found = Runtime(folder.resolve().parent / "runtime" / "mcprev")
+    return found if found.table.is_file() else None
+
+
+def _parsed(path: Path) -> ast.Module:
+    try:
+        return ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+
+
+def _text(node: ast.expr) -> str:
+    return str(node.value) if isinstance(node, ast.Constant) else ast.unparse(node)
+
+
+# -- skeletons -------------------------------------------------------------------------------------------
+
+
+def skeleton(old: Revision, new: Revision) -> str:
+    """The text of a step module in which nothing is decided yet; one without entries works as it is."""
+    names = lineage.pairing(old, new)
+    down = _questions(new, old, names)
+    up = _questions(old, new, {older: newer for newer, older in names.items()})
+    task = (
+        "\nDecide each entry of `undecided`: give its member a rule (see `mcprev.convert.rules`), or say in `accepted`\n"
+        "why it needs none; then take the entry out.\n"
+    )
+    return format_python(
+        f'"""Between {old.name} and {new.name}: what the generated deltas cannot know.\n'
+        f'{task if down or up else ""}"""\n\n'
+        "from __future__ import annotations\n\nfrom typing import Final\n\n"
+        "from mcprev.convert.rules import Rules\n\n"
+        f"DOWN: Final = {_rules(down)}\nUP: Final = {_rules(up)}\n"
+    )
+
+
+def _rules(questions: Mapping[str, str]) -> str:
+    if not questions:
+        return "Rules()"
+    entries = "".join(
+        f"{json.dumps(key)}: {json.dumps(text, ensure_ascii=False)},\n" for key, text in questions.items()
+    )
+    return f"Rules(\nundecided={{\n{entries}}},\n)"
+
+
+def _questions(here: Revision, there: Revision, names: Mapping[str, str]) -> dict[str, str]:
+    """By `Type.member`: what a peer at `there` would get of what is sent at `here`."""
+    found: dict[str, str] = {}
+    for name, delta in lineage.deltas(here, there, names).items():
+        for member in delta.missing:
+            found[f"{name}.{member}"] = (
+                f"{there.name} requires it: a peer there would get an object without it"
+            )
+        for member in delta.retyped:
+            inside = [pair for child in delta.children if child.member == member for pair in child.types]
+            alone = {tag: type_ for tag, type_ in inside if type_ not in names}
+            text = _unknown(there, alone) if alone else _retyped(here, there, name, delta.name_there, member)
+            found.setdefault(f"{name}.{member}", text)
+    return found
+
+
+def _unknown(there: Revision, alone: Mapping[str, str]) -> str:
+    tags = " or ".join(repr(tag) for tag in alone)
+    return f"{there.name} has no {tags}: a peer there would get it as it is (substitute {', '.join(alone.values())})"
+
+
+def _retyped(here: Revision, there: Revision, name: str, name_there: str, member: str) -> str:
+    mine, theirs = here.schema.flat(name).get(member), there.schema.flat(name_there).get(member)
+    assert mine is not None
+    assert theirs is not None
+    old, new = print_inline(mine.type), print_inline(theirs.type)
+    if old != new:
+        return f"{there.name} has `{new}`: a peer there would get any of `{old}`"
+    bounds = {
+        "at least": theirs.tags.minimum,
+        "at most": theirs.tags.maximum,
+        "items, at most": theirs.tags.max_items,
+    }
+    limits = ", ".join(f"{words} {value}" for words, value in bounds.items() if value is not None)
+    return f"{there.name} allows less ({limits}): a peer there would get what is beyond"

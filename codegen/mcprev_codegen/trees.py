@@ -1,0 +1,184 @@
+"""Write a folder of generated files: replace and delete our own files only, and never lose anybody else's.
+
+A folder is written when it is empty or already ours. Everything is first written beside it, then each file is
+moved into its place: whenever the run is killed, every file is whole, old or new, and the next run completes
+what is missing. What the index names is there before the index says so, and is deleted after the index does
+not name it any more.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from mcprev_codegen.errors import InputError
+
+_CACHE: Final = "__pycache__"
+_HEAD: Final = 1000
+_STAGED: Final = ".mcprev-generate"
+"""The file that tells a folder of ours that a killed run has left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The files of one folder."""
+
+    target: Path
+    files: Mapping[str, str]
+    """Text by path within the folder."""
+    whole: bool
+    """Whether these are all files that the folder holds: then our other ones are deleted."""
+    owns: Callable[[str, str], bool]
+    """Whether a file is one of ours: told its path within the folder and how its text begins."""
+    known_by: tuple[str, ...]
+    """Files at the top of every such folder, the first to be written first: it is ours when one of them is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What there is to do to a folder."""
+
+    tree: Tree
+    written: tuple[str, ...]
+    """Our files that are missing or different."""
+    deleted: tuple[str, ...]
+    """Our files that are no longer made."""
+    foreign: tuple[str, ...]
+    """Files of somebody else's, which are left alone."""
+
+
+def plan(tree: Tree) -> Plan:
+    """Compare a folder with what it is to hold. Raises `InputError` for a folder that is not ours to write."""
+    present = [] if not tree.target.exists() else _present(tree.target)
+    if present and not any(_ours(tree, name) for name in tree.known_by):
+        raise InputError(
+            f"{tree.target}: this folder is neither empty nor written by `mcprev generate` "
+            f"(it holds {present[0]}); nothing is changed: name another folder"
+        )
+    written = [name for name, text in tree.files.items() if _read(tree.target / name) != text]
+    for name in written:
+        _check_place(tree, name)
+    others = [name for name in present if name not in tree.files]
+    deleted = [name for name in others if tree.whole and _ours(tree, name)]
+    foreign = [name for name in others if not _ours(tree, name)] if tree.whole else []
+    return Plan(tree, tuple(sorted(written)), tuple(sorted(deleted)), tuple(sorted(foreign)))
+
+
+def carry_out(plans: Sequence[Plan]) -> None:
+    """Write and delete what the plans say. An error or a kill before the first move leaves all as it was."""
+    staged: list[tuple[Path, Path]] = []
+    folders = [_staging(p.tree.target) for p in plans if p.written or p.deleted]
+    try:
+        for p, folder in zip([p for p in plans if p.written or p.deleted], folders, strict=True):
+            folder.mkdir(parents=True)
+            (folder / _STAGED).touch()
+            for name in sorted(p.written, key=_order(p.tree)):
+                path = folder / "new" / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(p.tree.files[name], encoding="utf-8", newline="\n")
+                staged.append((path, p.tree.target / name))
+        for fresh, place in staged:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            fresh.replace(place)
+        for p in plans:
+            # Last goes the file by which the others are known to be ours.
+            for name in sorted(p.deleted, key=lambda name: (name.endswith("__init__.py"), name)):
+                _delete(p.tree.target, p.tree.target / name)
+    finally:
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _order(tree: Tree) -> Callable[[str], tuple[int, str]]:
+    """First what makes a folder known as ours; last what names the others."""
+
+    def rank(name: str) -> tuple[int, str]:
+        if name == tree.known_by[0]:
+            return 0, name
+        return (1 if "/" in name or (name.startswith("_") and name != "__init__.py") else 2), name
+
+    return rank
+
+
+def _present(target: Path) -> list[str]:
+    """Every file below a folder but for Python's own copies. Raises `InputError` when it is no folder."""
+    if not target.is_dir():
+        raise InputError(f"{target}: this is a file; name a folder")
+    found = (path for path in target.rglob("*") if path.is_symlink() or not path.is_dir())
+    return sorted(path.relative_to(target).as_posix() for path in found if _CACHE not in path.parts)
+
+
+def _ours(tree: Tree, name: str) -> bool:
+    path = tree.target / name
+    try:
+        if path.is_symlink():
+            return False
+        with path.open(encoding="utf-8") as file:
+            return tree.owns(name, file.read(_HEAD))
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _check_place(tree: Tree, name: str) -> None:
+    """Raise `InputError` when somebody else's file or folder is where one of ours has to go.
+
+    In a package that is known to be ours, a file without our header is one of ours that was edited.
+    """
+    path = tree.target / name
+    for above in reversed(path.relative_to(tree.target).parents[:-1]):
+        if os.path.lexists(tree.target / above) and not (tree.target / above).is_dir():
+            raise InputError(f"{tree.target / above}: a folder has to be written here; move the file away")
+    if not os.path.lexists(path):
+        return
+    folder, _, _ = name.rpartition("/")
+    known = not folder or _ours(tree, f"{folder}/__init__.py")
+    if path.is_dir() or path.is_symlink() or not (known or _ours(tree, name)):
+        raise InputError(f"{path}: this is not written by `mcprev generate`; move it away")
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return None if path.is_symlink() else path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _staging(target: Path) -> Path:
+    """Where the files of a folder are written at first: beside it. What a killed run has left there goes."""
+    folder = target.parent / f".{target.name}.new"
+    if folder.exists():
+        if not (folder / _STAGED).is_file() and any(folder.iterdir()):
+            raise InputError(f"{folder}: new files are written here at first; move it away")
+        shutil.rmtree(folder)
+    return folder
+
+
+def _delete(target: Path, path: Path) -> None:
+    """Delete a file, Python's copies of it and the folders that are empty without it."""
+    path.unlink()
+    for copy in _copies(path):
+        copy.unlink()
+    for folder in (path.parent / _CACHE, *path.parents):
+        if folder == target or not folder.is_dir() or any(folder.iterdir()):
+            if folder.name != _CACHE:
+                return
+        else:
+            folder.rmdir()
+
+
+def _copies(path: Path) -> Iterator[Path]:
+    return (path.parent / _CACHE).glob(f"{path.stem}.*.pyc") if path.suffix == ".py" else iter(())
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a file that is not there yet, whole or not at all. Raises `FileExistsError` when it is."""
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.write_text(text, encoding="utf-8", newline="\n")
+    try:
+        path.hardlink_to(fresh)
+    finally:
+        fresh.unlink()
