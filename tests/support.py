@@ -25,6 +25,7 @@ from mcprev_codegen.naming import module_name
 from mcprev_codegen.resolve import Schema
 from mcprev_codegen.revisions import load_pins
 from mcprev_codegen.sources import Revision
+from named import NAMED
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SCHEMA: Final = ROOT / "schema"
@@ -33,7 +34,7 @@ UPSTREAM: Final = Path(os.environ.get("MCPREV_UPSTREAM_SCHEMA") or ROOT.parent /
 
 REVISIONS: Final = tuple(load_pins(SCHEMA))
 DATED: Final = tuple(name for name in REVISIONS if name[0].isdigit())
-FIRST, SECOND, THIRD, FOURTH, FIFTH = DATED[:5]
+FIRST, SECOND, THIRD, FOURTH, FIFTH = NAMED
 DRAFT: Final = "draft"
 
 HAS_UPSTREAM: Final = all((UPSTREAM / name / "schema.ts").is_file() for name in DATED)

@@ -11,10 +11,10 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from mcprev.convert import Kind, OnDowngrade, convert
 from mcprev.revisions import Revision, revision
-from support import DATED, UPSTREAM, complaints, same, upstream_definitions, validator
+from named import A, B, C, D, E
+from support import UPSTREAM, complaints, same, upstream_definitions, validator
 
 Json = Any
-A, B, C, D, E = DATED[:5]
 OLDER: Final = (A, B, C, D)
 MINTED: Final = "minted-id"
 

@@ -40,12 +40,13 @@ from mcprev.wire.headers import Headers, request_headers
 from mcprev.wire.jsonrpc import Batch
 from mcprev.wire.media import BOTH, Accept
 from mcprev.wire.param_headers import find_annotations
+from named import ROW_A, ROW_B, ROW_C, ROW_D, ROW_DRAFT, ROW_E
 from requirements import A, B, C, D, E, req
 
 BY_NAME: Final = {row.name: row for row in ALL}
-ROW_A, ROW_B, ROW_C, ROW_D, ROW_E, DRAFT = ALL
+DRAFT: Final = ROW_DRAFT
 DUAL: Final = Endpoint(DEFAULT)
-LEGACY: Final = Endpoint(DEFAULT[:-1])
+LEGACY: Final = Endpoint(tuple(row for row in DEFAULT if row.handshake))
 MODERN: Final = Endpoint((ROW_E,))
 LOOSE: Final = Endpoint(DEFAULT, sessions=False, sessionless=True)
 BOTH_WAYS: Final = Endpoint(DEFAULT, sessionless=True)

@@ -19,14 +19,13 @@ from mcprev.protocol.negotiate import (
     versions,
 )
 from mcprev.revisions import ALL, DEFAULT, Era, Revision
+from named import ROW_A, ROW_B, ROW_C, ROW_D, ROW_DRAFT, ROW_E
 from requirements import req
 
-A, B, C, D, E, DRAFT = ALL
-SETS = tuple(rows for size in range(1, 6) for rows in combinations(DEFAULT, size))
+A, B, C, D, E, DRAFT = ROW_A, ROW_B, ROW_C, ROW_D, ROW_E, ROW_DRAFT
+SETS = tuple(rows for size in range(1, len(DEFAULT) + 1) for rows in combinations(DEFAULT, size))
 UNKNOWN = ("1999-01-01", "2025-06-19", "2099-12-31", "draft", "", "2025-11-25 ")
-each_set = pytest.mark.parametrize(
-    "allowed", SETS, ids=lambda rows: "".join("ABCDE"[ALL.index(r)] for r in rows)
-)
+each_set = pytest.mark.parametrize("allowed", SETS, ids=lambda rows: "+".join(row.name for row in rows))
 
 
 def modern(version: object) -> dict[str, object]:

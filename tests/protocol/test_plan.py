@@ -55,18 +55,19 @@ from mcprev.protocol.plan import (
     start,
 )
 from mcprev.revisions import ALL, DEFAULT, Era, Revision
+from named import ROW_A, ROW_B, ROW_C, ROW_D, ROW_DRAFT, ROW_E
 from requirements import req
 
-A, B, C, D, E, DRAFT = ALL
-ABCD = DEFAULT[:-1]
-SETS = tuple(rows for size in range(1, 6) for rows in combinations(DEFAULT, size))
+A, B, C, D, E, DRAFT = ROW_A, ROW_B, ROW_C, ROW_D, ROW_E, ROW_DRAFT
+ABCD = tuple(row for row in DEFAULT if row.handshake)
+SETS = tuple(rows for size in range(1, len(DEFAULT) + 1) for rows in combinations(DEFAULT, size))
 Server: TypeAlias = Callable[[Step, tuple[Revision, ...]], Outcome]
 Answer: TypeAlias = Callable[[Any], Outcome]
 """An outcome once the step it belongs to is known."""
 
 
 def name(rows: tuple[Revision, ...]) -> str:
-    return "".join("ABCDEd"[ALL.index(row)] for row in rows)
+    return "+".join(row.name for row in rows)
 
 
 def found(*names: Revision | str) -> Answer:

@@ -44,15 +44,16 @@ from mcprev.protocol.plan import (
     start,
 )
 from mcprev.protocol.plan_http import NO_VERDICT, Known, Verdicts, is_verdict
-from mcprev.revisions import ALL, DEFAULT, Era, HttpShape, Revision
+from mcprev.revisions import DEFAULT, Era, HttpShape, Revision
 from mcprev.wire import jsonrpc
 from mcprev.wire.jsonrpc import ErrorResponse, Response
 from mcprev.wire.sse import ENDPOINT, Decoder
+from named import ROW_A, ROW_B, ROW_C, ROW_D, ROW_E
 from requirements import req
 
-A, B, C, D, E, DRAFT = ALL
-ABCD = DEFAULT[:-1]
-BCDE = DEFAULT[1:]
+A, B, C, D, E = ROW_A, ROW_B, ROW_C, ROW_D, ROW_E
+ABCD = tuple(row for row in DEFAULT if row.handshake)
+BCDE = tuple(row for row in DEFAULT if row is not ROW_A)
 TO_D, TO_E = Initialize(D), Discover(E)
 OLD: Final = Respawn(TO_D, HttpShape.SSE)
 FAIL: Final = "fail"

@@ -1,0 +1,45 @@
+"""The revisions that tests are about by name, the one place among the tests where any is named.
+
+`A` to `D` are revisions with behaviour of their own, whose tests are left out once the table has them no longer
+(`conftest.py`); `E` is the latest, whichever that is. All other tests take their revisions from the table.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Final
+
+from mcprev.revisions import ALL, DEFAULT, Revision
+
+NAMED: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
+"""By the letters A to E of the table of requirements, oldest first; the last is where the stateless era begins."""
+NAMES: Final = tuple(row.name for row in DEFAULT)
+"""The dated revisions that are spoken, oldest first."""
+GONE: Final = frozenset(NAMED).difference(NAMES)
+"""Those that the table has no longer."""
+A, B, C, D = NAMED[:4]
+E: Final = NAMES[-1]
+"""The latest revision."""
+
+SINCE_E: Final = tuple(name for name in NAMES if name not in NAMED[:4])
+"""The revisions of the stateless era, for which tests at the latest one count."""
+
+
+def row_of(name: str) -> Revision:
+    """The row of a revision; one that is gone has a row that nothing speaks, for tables that name it."""
+    found = next((row for row in ALL if row.name == name), None)
+    if found is None:
+        found = copy.copy(DEFAULT[0])
+        object.__setattr__(found, "name", name)
+        object.__setattr__(found, "version", name)
+    return found
+
+
+ROW_A, ROW_B, ROW_C, ROW_D, ROW_E = map(row_of, (A, B, C, D, E))
+ROW_DRAFT: Final = ALL[-1]
+
+
+def mentions_gone(value: object) -> bool:
+    """Whether a parameter of a test is about a revision that the table has no longer."""
+    text = repr(value) if GONE else ""
+    return any(name in text for name in GONE)
