@@ -7,6 +7,7 @@ upstream's files are marked `upstream` and skipped where those files are not.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -56,3 +57,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         Path(str(target)).write_text(
             json.dumps([requirements.checks(item) for item in items]), encoding="utf-8"
         )
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def event_loop_kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a test once on each event loop."""
+    if request.param == "uvloop":
+        uvloop = pytest.importorskip("uvloop")
+        monkeypatch.setattr(asyncio.events, "new_event_loop", uvloop.new_event_loop)

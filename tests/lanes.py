@@ -1,8 +1,7 @@
-"""A server by hand for a client's own connections: it says exactly the bytes of a test, and knows which connection they go over.
+"""A server by hand for the connections of a client: it says exactly the bytes of a test, and knows which connection they go over.
 
 `raw_server` is enough where requests and answers matter; here connections do. What a client sends is held to the
-letter of HTTP, and every connection knows how much it was sent and when its client went. The same tests run over both
-ways that a client has to send: connections of its own, and an `aiohttp.ClientSession` that the user gave.
+letter of HTTP, and every connection knows how much it was sent and when its client went.
 """
 
 # pyright: reportPrivateUsage=false
@@ -10,18 +9,15 @@ ways that a client has to send: connections of its own, and an `aiohttp.ClientSe
 from __future__ import annotations
 
 import asyncio
-import functools
-import importlib.util
 import json
 import re
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, ParamSpec, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
-import aiohttp
 import pytest
 from typing_extensions import override
 
@@ -32,34 +28,14 @@ from mcprev_types.latest import models as m
 from raw_server import Exchange, Mcp, Reply
 from requirements import E
 
-P = ParamSpec("P")
-WAYS: Final = ("own", "session")
-"""How a client sends: over connections of its own, or over a session of aiohttp's that its user gave it."""
-each_way: Final = pytest.mark.parametrize("way", WAYS)
-UVLOOP: Final = "own, on uvloop"
-"""The same connections of its own, on another event loop."""
+each_loop: Final = pytest.mark.usefixtures("event_loop_kind")
+"""Run a test on asyncio's event loop and on uvloop."""
 LATEST: Final = revision(E)
 SMALL_BUFFER: Final = 64 * 1024
 """Bytes that the kernel is asked to hold for a server, so that one notices early that nobody reads."""
 TOKEN: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 FIRST_LINE: Final = re.compile(rb"(POST|GET|DELETE) (/[!-~]*) HTTP/1\.1\r\n")
 HEADER: Final = re.compile(rb"(%b):[ \t]*([\t -~\x80-\xff]*)\r\n" % TOKEN)
-
-
-def each_way_and_loop(test: Callable[P, None]) -> Callable[P, None]:
-    """Run a test for each way to send, and for our own connections on uvloop too, where that is installed."""
-
-    @functools.wraps(test)
-    def on_its_loop(*args: P.args, **given: P.kwargs) -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            if given["way"] == UVLOOP:
-                import uvloop
-
-                patch.setattr(asyncio.events, "new_event_loop", uvloop.new_event_loop)
-            test(*args, **given)
-
-    there = importlib.util.find_spec("uvloop") is not None
-    return pytest.mark.parametrize("way", [*WAYS, UVLOOP] if there else WAYS)(on_its_loop)
 
 
 class Sent(Exchange):
@@ -309,30 +285,17 @@ async def lanes(
 
 
 @asynccontextmanager
-async def sessions(way: str, **options: Any) -> AsyncGenerator[aiohttp.ClientSession | None, None]:
-    """The session that goes with a way to send, if any does."""
-    if way != "session":
-        yield None
-        return
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, **options)) as session:
-        yield session
-
-
-@asynccontextmanager
 async def calling(
-    way: str, url: str, *, row: Revision = LATEST, http: Mapping[str, Any] | None = None, **options: Any
+    url: str, *, row: Revision = LATEST, http: Mapping[str, Any] | None = None, **options: Any
 ) -> AsyncGenerator[mcprev.Client, None]:
     """A client of a server; `http` are options of its transport."""
-    async with sessions(way) as session:
-        given: dict[str, Any] = {"session": session, **(http or {})}
-        target = mcprev.http(url, **given)
-        async with mcprev.connect(target, mode=row.name, cache=False, **options) as client:
-            yield client
+    target = mcprev.http(url, **dict(http or {}))
+    async with mcprev.connect(target, mode=row.name, cache=False, **options) as client:
+        yield client
 
 
 @asynccontextmanager
 async def laid(
-    way: str,
     called: Callable[[Sent], Awaitable[None]] | None = None,
     replies: Mapping[str, Reply] | None = None,
     *,
@@ -346,20 +309,19 @@ async def laid(
     answer = Mcp(row, {"tools/call": cast("Reply", called or echo), **(replies or {})})
     async with (
         lanes(answer, early=early, host=host) as server,
-        calling(way, server.url, row=row, http=http, **options) as client,
+        calling(server.url, row=row, http=http, **options) as client,
     ):
         yield client, server
 
 
 @asynccontextmanager
-async def requesting(way: str, url: str, **options: Any) -> AsyncGenerator[Requests, None]:
+async def requesting(url: str, **options: Any) -> AsyncGenerator[Requests, None]:
     """What sends the requests of a client, by itself."""
-    async with AsyncExitStack() as stack:
-        session = await stack.enter_async_context(sessions(way))
-        given: dict[str, Any] = {"connect_timeout": 10.0, "max_message": 2**30, **options}
-        requests = Requests(session, url, {}, **given)
-        stack.push_async_callback(requests.close)
+    requests = Requests(None, url, {}, **{"connect_timeout": 10.0, "max_message": 2**30, **options})
+    try:
         yield requests
+    finally:
+        await requests.close()
 
 
 async def call(client: mcprev.Client, word: str = "hello", **arguments: Any) -> None:

@@ -192,7 +192,7 @@ def test_a_session_is_ended_whatever_the_server_says_to_that(row: Revision, stat
 def test_a_server_that_does_not_answer_does_not_hold_up_the_end(
     row: Revision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcprev.transports.http_connection.DELETE_TIMEOUT", 0.05)
+    monkeypatch.setattr("mcprev.transports.http_streamable.DELETE_TIMEOUT", 0.05)
 
     async def main() -> None:
         async def silent(exchange: Exchange) -> None:

@@ -94,7 +94,7 @@ def test_calls_wait_a_moment_for_the_servers_own_stream(row: Revision) -> None:
 def test_calls_do_not_wait_long_for_the_servers_own_stream(
     row: Revision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcprev.transports.http_connection.OPENING", 0.02)
+    monkeypatch.setattr("mcprev.transports.http_streamable.OPENING", 0.02)
 
     async def main() -> None:
         async def silent(exchange: Exchange) -> None:

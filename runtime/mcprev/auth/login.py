@@ -62,7 +62,7 @@ class Login:
         status = response.status
         if used is not None and status != _UNAUTHORIZED:
             used.proved = True
-        wants = response.headers.all("WWW-Authenticate")
+        wants = response.headers.getall("WWW-Authenticate", [])
         if used is not None and used.prover is not None and (nonce := response.headers.get(_NONCE)):
             used.prover.learn(response.url, nonce)
             if status == _UNAUTHORIZED and any(said.error == USE_NONCE for said in parse_challenges(wants)):

@@ -1,123 +1,110 @@
-"""Answers to the requests of a client, and what sends those, whoever reads and writes the bytes (HTTP-4, HTTP-31, SEC-6).
-
-`http_pool` has connections of our own, `http_aiohttp` sends with a session of aiohttp's, such as one of the user's.
-"""
+"""Answers to the requests of a client, as aiohttp reads them, in the errors of this package (HTTP-4, HTTP-31, SEC-6)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import Final
 
-from typing_extensions import override
+import aiohttp
 
-from mcprev.errors import ConnectionLost, RemoteProtocolError
-from mcprev.wire.headers import Pairs
+from mcprev.errors import ConnectionLost, LocalProtocolError, McpError, RemoteProtocolError
 
-KEEP_ALIVE: Final = 4.0
-"""Seconds that a connection is kept for the next request: less than servers do, who close it under a request else."""
+FAILURES: Final = (aiohttp.ClientError, OSError, ValueError)
+"""What aiohttp raises; `ValueError` for a header or a URL that HTTP cannot carry."""
 UNKNOWN_TYPE: Final = "application/octet-stream"
-"""What a body is that has no type (RFC 9110, section 8.3)."""
-_SPACE: Final = b" \t"
-
-
-class Headers(Mapping[str, str]):
-    """The headers of an answer, found in any case; one that came more than once is its first."""
-
-    __slots__ = ("_pairs", "found")
-
-    def __init__(self, pairs: Sequence[tuple[bytes, bytes]]) -> None:
-        """Take what came, names in lower case."""
-        self._pairs = pairs
-        self.found: dict[bytes, bytes] = dict(reversed(pairs))
-        """Values as they came, which may have white space around them, by name in lower case."""
-
-    @override
-    def __getitem__(self, name: str) -> str:
-        return _text(self.found[name.lower().encode()])
-
-    @override
-    def __iter__(self) -> Iterator[str]:
-        return (_text(name) for name in self.found)
-
-    @override
-    def __len__(self) -> int:
-        return len(self.found)
-
-    def all(self, name: str) -> list[str]:
-        """Every value of a header, in the order they came."""
-        key = name.lower().encode()
-        return [_text(value) for found, value in self._pairs if found == key]
-
-
-def _text(value: bytes) -> str:
-    return value.strip(_SPACE).decode(errors="surrogateescape")
+"""The type of a body that names none (RFC 9110, section 8.3)."""
+_PLAIN: Final = frozenset({"", "identity"})
 
 
 class Answer:
     """The answer to one request, whose head is there."""
 
-    __slots__ = ("headers", "reason", "status", "url")
+    __slots__ = ("_inflates", "_response", "headers", "reason", "status")
 
-    def __init__(self, url: str, status: int, reason: str, headers: Headers) -> None:
-        self.url = url
+    def __init__(self, response: aiohttp.ClientResponse, *, inflates: bool) -> None:
+        """`inflates` says whether the session undoes a `Content-Encoding`."""
+        self._response = response
+        self._inflates = inflates
+        self.status = response.status
+        self.reason = response.reason or ""
+        self.headers = response.headers
+
+    @property
+    def url(self) -> str:
         """What was asked for."""
-        self.status = status
-        self.reason = reason
-        self.headers = headers
+        return str(self._response.url)
 
     @property
     def content_type(self) -> str:
         """The type of its body, in lower case and without parameters."""
-        found = self.headers.found.get(b"content-type")
+        found = self.headers.get("Content-Type")
         return UNKNOWN_TYPE if found is None else _media_type(found)
 
     @property
     def content_length(self) -> int | None:
         """How many bytes are sent as its body, where that is declared."""
-        found = self.headers.found.get(b"content-length", b"").strip(_SPACE)
-        return int(found) if found.isdigit() else None
+        found = self.headers.get("Content-Length", "")
+        return int(found) if found.isascii() and found.isdigit() else None
 
     @property
     def ended(self) -> bool:
         """Whether it is known that nothing of its body is left."""
-        return False
+        return self._response.content.at_eof()
 
     async def read(self, limit: int) -> bytes:
         """The whole body. Raises `RemoteProtocolError` for one of more bytes than the limit, and `ConnectionLost`."""
-        raise NotImplementedError
+        length = None if self._encoded() else self.content_length
+        if length is not None and length > limit:
+            self.close()
+            raise too_large(limit)
+        parts: list[bytes] = []
+        size = 0
+        while part := await self.chunk():
+            parts.append(part)
+            size += len(part)
+            if size > limit:
+                self.close()
+                raise too_large(limit)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def chunk(self) -> bytes:
-        """The next bytes of the body; nothing at its end. Raises `ConnectionLost`."""
-        raise NotImplementedError
+        """The next bytes of the body; nothing at its end. Raises `ConnectionLost`, and `RemoteProtocolError` for a
+        body that is compressed although nobody asked for that.
+        """
+        if not self._inflates and self._encoded():
+            coding = self.headers["Content-Encoding"][:100]
+            self.close()
+            raise RemoteProtocolError(f"the answer is compressed ({coding!r}), which was not asked for")
+        try:
+            return await self._response.content.readany()
+        except FAILURES as error:
+            raise lost(error, self.url, sent=True) from error
+
+    def _encoded(self) -> bool:
+        return self.headers.get("Content-Encoding", "").strip().lower() not in _PLAIN
 
     def release(self) -> None:
         """It is done with: its connection is kept if all of it came. May be called again, as may `close`."""
-        raise NotImplementedError
+        self._response.release()
 
     def close(self) -> None:
-        """Nothing more of it is wanted: its connection goes, unless it was released before."""
-        raise NotImplementedError
+        """Nothing more of it is wanted: its connection is closed, unless it was released before."""
+        self._response.close()
 
 
 @lru_cache(maxsize=64)
-def _media_type(value: bytes) -> str:
-    return value.partition(b";")[0].strip().lower().decode(errors="replace") or UNKNOWN_TYPE
+def _media_type(value: str) -> str:
+    return value.partition(";")[0].strip().lower() or UNKNOWN_TYPE
 
 
-class Sender(Protocol):
-    """Sends requests, for as long as it is not closed."""
-
-    async def send(self, verb: str, url: str, headers: Pairs, body: bytes | None) -> Answer:
-        """The answer to a request. Raises `ConnectionLost`, and `LocalProtocolError` for what HTTP cannot carry.
-
-        Redirects are answers. No header is named twice.
-        """
-        ...
-
-    async def close(self) -> None:
-        """Let connections go."""
-        ...
+def lost(error: Exception, url: str, *, sent: bool = False) -> McpError:
+    """What aiohttp raised, in our own errors. `sent` says that the request went out whole."""
+    why = str(error) or type(error).__name__
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | aiohttp.InvalidURL):
+        return not_connected(url, why)
+    if isinstance(error, aiohttp.ClientError | OSError) or sent:
+        return broken(url, why)
+    return LocalProtocolError(f"the request cannot be sent: {why}")
 
 
 def not_connected(url: str, why: object) -> ConnectionLost:

@@ -5,7 +5,7 @@ What is spoken there is found out by `protocol.plan`; what was found is remember
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
@@ -16,8 +16,8 @@ from mcprev.protocol.sides import ClientSide
 from mcprev.reopening import Restarts
 from mcprev.revisions import HttpShape
 from mcprev.transports.http_connection import HttpConnection
-from mcprev.transports.http_posting import PostingConnection
 from mcprev.transports.http_requests import HeaderSource, Requests
+from mcprev.transports.http_streamable import StreamableHttp
 from mcprev.transports.urls import check_server_url
 from mcprev.wire.jsonrpc import MAX_LINE
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from mcprev.auth.gate import Gate
     from mcprev.auth.grants import Authorization
 
-T = TypeVar("T", bound=PostingConnection)
 VERDICTS: Final = Verdicts()
 """What the servers that this process has talked to were found to be."""
 CONNECT: Final = 10.0
@@ -82,24 +81,21 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
             connect_timeout=self._connect_timeout,
             max_message=self._max_message,
         )
-        if shape is not HttpShape.SSE:
-            return self._admitted(HttpConnection(side, desk, requests))
-        from mcprev.transports.sse_legacy_client import SseConnection
+        if shape is HttpShape.SSE:
+            from mcprev.transports.sse_legacy_client import LegacySse
 
-        connection = self._admitted(SseConnection(side, desk, requests))
+            connection = HttpConnection(side, desk, requests, LegacySse)
+        else:
+            connection = HttpConnection(side, desk, requests, StreamableHttp)
+        if self._gate is not None:
+            from mcprev.auth.login import Login
+
+            requests.login = Login(self._gate, side, connection.clocks.held)
         try:
             await connection.open(self._connect_timeout)
         except BaseException:
             await connection.aclose()
             raise
-        return connection
-
-    def _admitted(self, connection: T) -> T:
-        """The same connection, which can be let in."""
-        if self._gate is not None:
-            from mcprev.auth.login import Login
-
-            connection.requests.login = Login(self._gate, connection.client_side, connection.clocks.held)
         return connection
 
     @property

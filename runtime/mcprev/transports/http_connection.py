@@ -1,406 +1,274 @@
-"""A server spoken to over HTTP, at every revision (HTTP-4, 5, 7, 9, 10, 13, 15, 18, 20, 23 to 25, 29; HTTPM-2, 7;
-HDR-1, 2, 6, 7, 9, 11; NEG-6, NEG-7; ERR-7; BATCH-1; AMB-10, AMB-11).
+"""A client's connection over HTTP, which sends each message by a POST of its own (HTTP-5, HTTPM-2, CANC-7, HTTPM-6, SSE-3).
 
-Each message is a POST; what the server wants to say comes as the answer, as a stream of events, or, in sessions, on a
-stream of its own. A call that `http_prompt` does not come to the end of lives in one task, which reads its answer and
-takes up a stream that was cut where there is a way to; ending that task ends the stream, which is what cancels a
-call in the stateless era.
+Calls go out side by side, each in a task of its own; ending that task gives the call up. What stands in an order for
+the server, reports and the answer of one of its requests, or notifications, goes out one after the other; nothing
+overtakes `notifications/initialized`, for servers in the wild refuse what comes before it (LIFE-8). How a message
+travels and where its answer comes is the transport's: `http_streamable` or `sse_legacy_client`. Every wait has a bound.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, cast
+import logging
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Final, Protocol, cast
 
 from typing_extensions import override
 
-from mcprev.driver import Desk
-from mcprev.errors import (
-    HEADER_MISMATCH,
-    METHOD_NOT_FOUND,
-    AuthError,
-    ConnectionLost,
-    Json,
-    McpError,
-    RemoteProtocolError,
-    RpcError,
-    SessionExpired,
-    Unanswered,
-)
-from mcprev.protocol.correlate import Call
-from mcprev.protocol.link import Answered
-from mcprev.protocol.negotiate import VERSION_KEY
+from mcprev.driver import CLOSE, Connection, Desk
+from mcprev.errors import ConnectionLost, McpError
+from mcprev.protocol.correlate import Call, Calls
+from mcprev.protocol.link import Answered, Channel, Dropped, Failed, Inbound, Opened
 from mcprev.protocol.sides import ClientSide
-from mcprev.revisions import ALL, Revision, by_version
-from mcprev.transports.http_prompt import INITIALIZE, PromptConnection
+from mcprev.transports.clocks import Clocks
 from mcprev.transports.http_requests import Requests
-from mcprev.transports.http_streams import Cursor, follow
-from mcprev.transports.http_tools import CALL_TOOL, LIST_TOOLS, ToolHeaders
-from mcprev.wire import jsonrpc, media
-from mcprev.wire.headers import SESSION_ID, Pairs, request_headers
-from mcprev.wire.jsonrpc import ErrorResponse, Notification
+from mcprev.wire import jsonrpc
+from mcprev.wire.jsonrpc import Batch, Notification
 
-if TYPE_CHECKING:
-    from mcprev.transports.http_answers import Answer
-    from mcprev.transports.http_lane import Lane
-    from mcprev.wire.param_headers import ParamHeader
-
-LIST_TIMEOUT: Final = 30.0
-"""Seconds for each page of the tools that have to be known before one is called (HDR-11)."""
-MAX_PAGES: Final = 1000
-DELETE_TIMEOUT: Final = 2.0
-"""Seconds that a server gets to be told that its session is over (HTTP-24)."""
-TAIL: Final = 0.5
-"""Seconds that a stream gets to end once it has brought its answer, so that its connection can be used again."""
-OPENING: Final = 0.5
-"""Seconds that the server's own stream gets to be opened or refused before the first call is sent."""
-STABLE: Final = 5.0
-"""Seconds after which a stream that brought nothing was at least one that worked."""
-_CUT: Final = "the stream ended without an answer"
+ASIDE: Final = 30.0
+"""Seconds that a server gets to take what it does not answer."""
+GRACE: Final = 5.0
+"""Seconds that the stream of a call may go on that was cancelled by a message; a server ends it by itself (AMB-10)."""
+CANCELLED: Final = "notifications/cancelled"
+logger: Final = logging.getLogger("mcprev.client")
 
 
-class HttpConnection(PromptConnection):
-    """A connection to an endpoint that takes POST: a session, or requests that describe themselves."""
+class HttpTransport(Protocol):
+    """How messages travel over one kind of HTTP transport. It gets its `HttpConnection` when it is made."""
 
-    def __init__(self, side: ClientSide, desk: Desk, requests: Requests) -> None:
-        super().__init__(side, desk, requests)
-        self.session_id: str | None = None
-        self._expired = False
-        self._tools = ToolHeaders(self.logger)
-        self._listing: asyncio.Task[None] | None = None
-        self._stream_known = asyncio.Event()
+    async def open(self, seconds: float) -> None:
+        """Get ready to send, within a number of seconds. Raises `TransportError` or `RemoteProtocolError`."""
+        ...
 
-    @property
-    def _row(self) -> Revision | None:
-        return self.client_side.row if self.client_side.agreed else None
+    async def exchange(self, call: Call, message: bytes) -> None:
+        """Send a call and see to it that it is answered. Raises `McpError` for what fails it."""
+        ...
 
-    def _row_of(self, call: Call) -> Revision | None:
-        """The revision of a call: what was agreed on, or what it states itself while nothing is."""
-        if self.client_side.agreed:
-            return self.client_side.row
-        meta: object = (call.params or {}).get("_meta")
-        version: object = cast("dict[str, Json]", meta).get(VERSION_KEY) if isinstance(meta, dict) else None
-        return by_version(version, ALL) if isinstance(version, str) else None
+    async def tell(self, message: bytes, *, shy: bool) -> None:
+        """Send what has no answer; nobody has to log in for what is `shy`. Raises `McpError`."""
+        ...
 
-    def _session(self, headers: Pairs) -> Pairs:
-        """Add the session (HTTP-20)."""
-        if self.session_id is not None:
-            headers.append((SESSION_ID, self.session_id))
-        return headers
+    def confirmed(self) -> None:
+        """The server knows that the session is open."""
+        ...
 
-    # -- calls ---------------------------------------------------------------------------------------------
+    def answered(self, event: Answered) -> None:
+        """A call is answered; called before whoever waits for it is told."""
+        ...
 
-    @override
-    async def _exchange(self, call: Call, message: bytes, early: Lane | None) -> None:
-        try:
-            await self._converse(call, message, early)
-        except ConnectionLost as error:
-            # In a session the request may be under way still; where each stands alone it is gone with its stream.
-            row = self._row
-            if error.in_flight and row is not None and not row.handshake:
-                error.retry_safe = self._tools.repeatable(call)
-            raise
+    def exchange_over(self) -> None:
+        """One exchange is over."""
+        ...
 
-    async def _converse(self, call: Call, message: bytes, early: Lane | None) -> None:
-        """Post a call and read what answers it."""
-        response = None if early is None else self.requests.settled(early)
-        if response is None:
-            response = await self.requests.post(message, await self._describe(call), early=early)
-        try:
-            if response.status == 400 and call.method == CALL_TOOL and await self._mismatched(call, response):
-                response.release()
-                response = await self.requests.post(message, await self._describe(call))
-            await self._read(call, response)
-        finally:
-            response.release()
+    async def farewell(self) -> None:
+        """End the session on the server, within bounded time."""
+        ...
 
-    async def _describe(self, call: Call) -> Pairs:
-        """The headers of a call; the tools are listed where they have to be known for that (HDR-11)."""
-        headers = self._headers_of(call)
-        if headers is None:
-            await self._list_tools()
-            headers = self._headers_of(call, listed=True) or []
-        return headers
 
-    @override
-    def _headers_of(self, call: Call, *, listed: bool = False) -> Pairs | None:
-        row = self._row_of(call)
-        if row is None:
-            return self._session([])
-        found: Sequence[ParamHeader] | None = ()
-        if row.routing_headers and call.method == CALL_TOOL:
-            found = self._tools.find(call.params)
-            if found is None and not listed:
-                return None
-        return self._session(request_headers(row, call.method, call.params, found or ()))
+class HttpConnection(Connection):
+    """Connects the engine of a client with a transport over HTTP."""
 
-    async def _read(self, call: Call, response: Answer) -> None:
-        """Read the answer, in whichever form it comes (HTTP-7)."""
-        if not 200 <= response.status < 300:
-            raise await self._refusal(response)
-        if call.method == INITIALIZE:
-            self.session_id = response.headers.get(SESSION_ID) or None
-        if response.content_type == media.SSE:
-            await self._stream(call, response)
-            return
-        self._answered(call, response, await self.requests.body(response))
+    at_once = True
 
-    @override
-    def _answered(self, call: Call, answer: Answer, body: bytes) -> None:
-        if body:
-            self._take(body)
-            self.pump()
-        if call in self._link.calls:
-            self._unanswered(call, answer, body)
+    def __init__(
+        self,
+        side: ClientSide,
+        desk: Desk,
+        requests: Requests,
+        transport: Callable[[HttpConnection], HttpTransport],
+    ) -> None:
+        super().__init__(side, desk, logger, linger=0)
+        self.client_side = side
+        self.requests = requests
+        self.clocks = Clocks(side.link.calls, self._arm)
+        self._exchanges: dict[Call, asyncio.Task[None]] = {}
+        """What runs for each call that is open."""
+        self._tails: dict[Inbound | None, asyncio.Task[None]] = {}
+        """The last message that was sent for a request of the server's, or for none."""
+        self._asides: set[asyncio.Task[None]] = set()
+        self._others: set[asyncio.Task[Any]] = set()
+        self._confirming = False
+        self._gate: asyncio.Task[None] | None = None
+        """Calls are sent once it is done."""
+        self._transport = transport(self)
 
-    def _unanswered(self, call: Call, response: Answer, body: bytes) -> None:
-        """The body is all there will be, and it is not what was asked for."""
-        message = jsonrpc.parse(body, batch=False)
-        if isinstance(message, ErrorResponse):
-            raise RpcError.from_wire(message.error)  # an error without an id can only be about this request
-        what = f"HTTP {response.status} with {response.content_type}, {len(body)} bytes"
-        raise RemoteProtocolError(
-            f"'{call.method}' was not answered: {what}", raw=body[:200].decode(errors="replace")
-        )
-
-    async def _refusal(self, response: Answer) -> McpError:
-        """Why a request was refused; a session that is not found any more has expired (HTTP-23)."""
-        error, _ = await self.requests.failure(response)
-        unknown_method = isinstance(error, RpcError) and error.code == METHOD_NOT_FOUND
-        if (
-            response.status == 404
-            and self.session_id is not None
-            and self._row is not None
-            and not unknown_method
-        ):
-            self._expired = True
-            return SessionExpired(f"the server does not know the session any more ({error})")
-        return error
-
-    # -- streams -------------------------------------------------------------------------------------------
-
-    async def _stream(self, call: Call, response: Answer) -> None:
-        """Read the stream that answers a call, over as many responses as it takes (HTTP-15, HTTP-29)."""
-        row, cursor, calls = self._row_of(call), Cursor(), self._link.calls
-
-        def take(messages: list[bytes]) -> bool:
-            self._take_all(messages)
-            return call not in calls
-
-        lost: McpError | None = None
-        try:
-            while True:
-                try:
-                    await follow(self.requests, response, cursor, take)
-                    lost = None
-                except ConnectionLost as error:
-                    lost = error
-                if call not in calls:
-                    await self._finish(response)
-                    return
-                if row is None or not row.sse_resume or not cursor.last_event_id:
-                    raise lost or Unanswered(_CUT, in_flight=True, retry_safe=False)
-                response.close()
-                response = await self._resume(cursor, lost)
-        finally:
-            # Closed and not released: whatever is still to come on it is wanted no more.
-            response.close()
-
-    def _take_all(self, messages: list[bytes]) -> None:
-        for message in messages:
-            self._take(message)
+    async def open(self, seconds: float) -> None:
+        """Get ready to send. Raises `TransportError` or `RemoteProtocolError`."""
+        await self._transport.open(seconds)
+        self._sendable = True
         self.pump()
 
-    async def _finish(self, response: Answer) -> None:
-        """Read what follows the answer, which should be nothing."""
-        if response.ended:
-            response.release()
-            return
-        with suppress(TimeoutError, McpError):
-            async with asyncio.timeout(TAIL):
-                while await self.requests.chunk(response):
-                    pass
-            response.release()
+    # -- for transports ------------------------------------------------------------------------------------
 
-    async def _resume(self, cursor: Cursor, lost: McpError | None) -> Answer:
-        """Take a stream up again. Raises `ConnectionLost` where the server cannot or will not."""
-        while True:
-            delay = cursor.wait()
-            if delay is None:
-                why = f": {lost}" if lost is not None else ""
-                raise ConnectionLost(
-                    f"the stream cannot be taken up again{why}", in_flight=True, retry_safe=False
-                )
-            await asyncio.sleep(delay)
-            try:
-                response = await self._get(cursor)
-            except ConnectionLost as error:
-                lost = error
-                continue
-            if response.status == 200 and response.content_type == media.SSE:
-                return response
-            lost = await self._refusal(response)
-            response.release()
-            if response.status < 500:
-                # Its session is gone, or the stream is: the request was taken in, and its answer is lost (AMB-11).
-                raise ConnectionLost(
-                    f"the stream cannot be taken up again: {lost}", in_flight=True, retry_safe=False
-                )
+    @property
+    def calls(self) -> Calls:
+        """The calls that are open."""
+        return self._link.calls
 
-    async def _get(self, cursor: Cursor) -> Answer:
-        row = self._row
-        assert row is not None
-        return await self.requests.get(self._session([*request_headers(row), *cursor.headers()]))
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is under way on a connection that has not ended."""
+        return not self._exchanges and self.error is None and not self.client_side.waiting
 
-    @override
-    def _confirmed(self) -> None:
-        self._run_aside(self._listen())
-        self._gate = self._run_aside(self._await_stream())
+    def take(self, data: bytes) -> None:
+        """Hand a message of the server's to the engine; the members of an array by themselves (BATCH-1).
 
-    async def _await_stream(self) -> None:
-        """Hold calls back for a moment: what a server says on its own stream before that is open may be lost."""
-        try:
-            async with asyncio.timeout(OPENING):
-                await self._stream_known.wait()
-        except TimeoutError:
-            self.logger.debug("the server has not said whether it has a stream of its own")
-        finally:
+        `pump` has to follow.
+        """
+        link, now = self._link, self.now()
+        message = jsonrpc.parse(data, batch=link.accepts_batch)
+        if isinstance(message, Batch):
+            for member in message.messages:
+                self.client_side.receive(member, now)
+        else:
+            self.client_side.receive(message, now)
+
+    def run_aside(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Run something until the connection is closed."""
+        task = self._loop.create_task(work)
+        self._others.add(task)
+        task.add_done_callback(self._others.discard)
+        return task
+
+    def hold_calls(self, task: asyncio.Task[None]) -> None:
+        """Send no call before a task is done."""
+        self._gate = task
+        task.add_done_callback(self._open_gate)
+
+    def _open_gate(self, task: asyncio.Task[None]) -> None:
+        if self._gate is task:
             self._gate = None
 
-    async def _listen(self) -> None:
-        """Keep the stream for what belongs to no request open, if the server has one (HTTP-10)."""
-        cursor, opened = Cursor(), False
-        while True:
-            response: Answer | None = None
-            began = self._loop.time()
-            try:
-                response = await self._get(cursor)
-                self._stream_known.set()
-                if response.status == 200 and response.content_type == media.SSE:
-                    opened = True
-                    await follow(self.requests, response, cursor, self._take_and_go_on)
-                elif not await self._reopens(response, cursor, opened=opened):
-                    return
-            except AuthError as error:
-                # Whoever did not log in is not asked to again and again.
-                self.logger.warning("the server's own stream is not opened: %s", error)
-                return
-            except McpError as error:
-                self.logger.debug("the server's stream broke: %s", error)
-            finally:
-                self._stream_known.set()
-                if response is not None:
-                    response.close()
-            if opened and self._loop.time() - began >= STABLE:
-                cursor.tried = 0
-            delay = cursor.wait()
-            if delay is None:
-                self.logger.warning("the server's own stream is lost and not opened again")
-                return
-            await asyncio.sleep(delay)
-
-    def _take_and_go_on(self, messages: list[bytes]) -> bool:
-        self._take_all(messages)
-        return False
-
-    async def _reopens(self, response: Answer, cursor: Cursor, *, opened: bool) -> bool:
-        """Whether to ask again for the stream that was refused."""
-        error, _ = await self.requests.failure(response)
-        self.logger.debug("no stream of the server's: %s", error)
-        if response.status == 400 and cursor.last_event_id:
-            cursor.last_event_id = ""  # what was missed is gone, what comes is not (AMB-11)
-            return True
-        if response.status == 404 and opened:
-            self._expired = True
-            self._exchange_over()
-            return False
-        return response.status >= 500 and opened
+    # -- out -----------------------------------------------------------------------------------------------
 
     @override
-    def _exchange_over(self) -> None:
-        # Calls that are under way may still be answered; the connection ends with the last of them.
-        if self._expired and not self._exchanges and self.error is None and not self.client_side.waiting:
-            self.ended(SessionExpired())
+    def _send(self, sends: list[tuple[Channel, bytes]]) -> None:
+        calls = self._link.calls
+        for channel, message in sends:
+            if not isinstance(channel, Call):
+                self._send_aside(channel, message)
+            elif channel in calls:
+                self.clocks.stop(channel)
+                self._exchanges[channel] = self._loop.create_task(self._exchange(channel, message))
 
-    # -- tools ---------------------------------------------------------------------------------------------
+    async def _exchange(self, call: Call, message: bytes) -> None:
+        """Send a call; whoever waits for it must not wait in vain, whatever is wrong here."""
+        try:
+            while self._gate is not None:
+                await asyncio.wait({self._gate})
+            await self._transport.exchange(call, message)
+        except McpError as error:
+            self._fail(call, error)
+        except Exception:
+            self.logger.exception("'%s' could not be sent", call.method)
+            self._fail(call, ConnectionLost("the exchange failed", in_flight=True, retry_safe=False))
+        finally:
+            self._over(call)
+
+    def _fail(self, call: Call, error: McpError) -> None:
+        """A call has failed, if it is still open."""
+        if call in self._link.calls:
+            self._link.calls.close(call.id)
+            self._link.events.append(Failed(call, error))
+            self.pump()
+
+    def _over(self, call: Call, _task: asyncio.Task[None] | None = None) -> None:
+        if self._exchanges.pop(call, None) is not None:
+            self._transport.exchange_over()
+
+    def _end_exchange(self, call: Call) -> None:
+        """Want nothing more of a call."""
+        exchange = self._exchanges.get(call)
+        if exchange is not None:
+            # A task that is cancelled before its first step does not get to its `finally`.
+            exchange.add_done_callback(partial(self._over, call))
+            exchange.cancel()
+
+    def _send_aside(self, channel: Channel, message: bytes) -> None:
+        ordered = channel is None or isinstance(channel, Inbound)
+        key = cast("Inbound | None", channel)
+        before = self._tails.get(key) if ordered else None
+        task = self._loop.create_task(self._deliver(message, before))
+        self._asides.add(task)
+        task.add_done_callback(self._asides.discard)
+        if ordered:
+            self._tails[key] = task
+            task.add_done_callback(lambda done: self._untie(key, done))
+        if channel is None and self._confirming:
+            self._confirming = False
+            self.hold_calls(task)
+            task.add_done_callback(self._confirmed)
+
+    def _untie(self, key: Inbound | None, task: asyncio.Task[None]) -> None:
+        if self._tails.get(key) is task:
+            del self._tails[key]
+
+    def _confirmed(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and self.error is None:
+            self._transport.confirmed()
+
+    async def _deliver(self, message: bytes, before: asyncio.Task[None] | None) -> None:
+        try:
+            async with self.clocks.bound(ASIDE):
+                if before is not None:
+                    await asyncio.wait({before})
+                await self._transport.tell(
+                    message, shy=self.requests.login is not None and _is_notice(message)
+                )
+        except (McpError, TimeoutError) as error:
+            self.logger.warning("the server did not take %.100r: %s", message, error)
+
+    @override
+    async def drain(self, channel: Channel = None) -> None:
+        tail = self._tails.get(channel) if isinstance(channel, Inbound) else None
+        if tail is not None:
+            await asyncio.wait({tail})
+
+    @override
+    def _on_opened(self, event: Opened) -> None:
+        super()._on_opened(event)
+        # What the engine sends next by itself confirms the session.
+        self._confirming = True
 
     @override
     def _on_answered(self, event: Answered) -> None:
-        if event.call.method == LIST_TOOLS and (row := self._row_of(event.call)) and row.routing_headers:
-            self._tools.sift(event.result)
+        self._transport.answered(event)
         super()._on_answered(event)
 
-    async def _list_tools(self) -> None:
-        """Know the tools; several calls that need to share one listing (HDR-11)."""
-        if self._listing is None or self._listing.done():
-            self._listing = self._run_aside(self._list_all())
-        await asyncio.wait({self._listing})
-        if not self._listing.cancelled():
-            self._listing.result()
+    @override
+    def _on_dropped(self, event: Dropped) -> None:
+        login = self.requests.login
+        # The server has not taken in what waits for somebody to log in.
+        left = login is not None and self._exchanges.get(event.call) in login.waiting
+        if self.client_side.agreed and not self.client_side.row.disconnect_cancels and not left:
+            self._loop.call_later(GRACE, self._end_exchange, event.call)
+        else:
+            self._end_exchange(event.call)
 
-    async def _list_all(self) -> None:
-        params: dict[str, Any] = {}
-        try:
-            for _ in range(MAX_PAGES):
-                call = self.client_side.call(
-                    LIST_TOOLS, params, self.now(), idle=LIST_TIMEOUT, total=LIST_TIMEOUT, unchecked=True
-                )
-                cursor = (await self.wait(call)).get("nextCursor")
-                if not isinstance(cursor, str):
-                    return
-                params = {"cursor": cursor}
-        except RpcError as error:
-            self._tools.complete = True
-            self.logger.debug("the tools are not listed: %s", error)
-        except AuthError:
-            raise
-        except McpError as error:
-            self.logger.debug("the tools could not be listed: %s", error)
-
-    async def _mismatched(self, call: Call, response: Answer) -> bool:
-        """Whether the headers of a tool's arguments were wrong; if so its schema is looked at again (HDR-9)."""
-        row = self._row_of(call)
-        if row is None or not row.routing_headers:
-            return False
-        error, _ = await self.requests.failure(response)
-        if isinstance(error, RpcError) and error.code == HEADER_MISMATCH:
-            self.logger.debug("'%s': %s; listing the tools again", call.method, error)
-            await self._list_tools()
-            return True
-        raise error
-
-    # -- the rest ------------------------------------------------------------------------------------------
+    # -- the end -------------------------------------------------------------------------------------------
 
     @override
-    async def _tell(self, message: bytes, *, shy: bool = False) -> None:
-        row, headers = self._row, Pairs()
-        if row is not None and row.routing_headers:
-            said = jsonrpc.parse(message, batch=False)
-            if isinstance(said, Notification):
-                headers = request_headers(row, said.method, said.params)
-        elif row is not None:
-            headers = request_headers(row)
-        response = await self.requests.post(message, self._session(headers), shy=shy)
-        try:
-            if not 200 <= response.status < 300:
-                raise await self._refusal(response)
-            await self.requests.body(response)
-        finally:
-            response.release()
+    async def _shut(self) -> None:
+        """End what runs: exchanges at once, what is being told after a moment; then say goodbye."""
+        running = {*self._exchanges.values(), *self._others}
+        for call in tuple(self._exchanges):
+            self._end_exchange(call)
+        for task in self._others:
+            task.cancel()
+        if running:
+            await asyncio.wait(running, timeout=CLOSE)
+        if self._asides:
+            await asyncio.wait(set(self._asides), timeout=CLOSE)
+        for task in set(self._asides):
+            task.cancel()
+        if self._asides:
+            await asyncio.wait(set(self._asides), timeout=CLOSE)
+        await self._transport.farewell()
+        await self.requests.close()
 
-    @override
-    async def _farewell(self) -> None:
-        """End the session (HTTP-24)."""
-        row = self._row
-        if self.session_id is None or self._expired:
-            return
-        headers = [] if row is None else request_headers(row)
-        try:
-            async with asyncio.timeout(DELETE_TIMEOUT):
-                response = await self.requests.delete(self._session(headers))
-                response.release()
-                self.logger.debug("the session was ended: HTTP %d", response.status)
-        except (McpError, TimeoutError) as error:
-            self.logger.debug("the session could not be ended: %s", error)
+
+def _is_notice(message: bytes) -> bool:
+    """Whether a message gives up a call, which is worth no login of its own."""
+    said = jsonrpc.parse(message, batch=False)
+    return isinstance(said, Notification) and said.method == CANCELLED

@@ -7,10 +7,12 @@ never logged, nor are queries of URLs.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from importlib.util import find_spec
+import io
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+import mcprev
 from mcprev.errors import (
     HttpStatusError,
     LocalProtocolError,
@@ -19,24 +21,22 @@ from mcprev.errors import (
     RemoteProtocolError,
     RpcError,
 )
-from mcprev.transports.http_answers import Answer, Sender
 from mcprev.transports.urls import MAX_REDIRECTS, REDIRECTS, redirected
 from mcprev.wire import jsonrpc, media
 from mcprev.wire.headers import Pairs
 from mcprev.wire.jsonrpc import ErrorResponse
 
-_OWN: Final = find_spec("httptools") is not None
-"""Whether connections of our own can be had, which not every platform's Python has."""
-if not _OWN and find_spec("aiohttp") is None:
-    raise MissingExtra("speaking HTTP", "httptools", "http")
+try:
+    import aiohttp
+    from multidict import CIMultiDict
+except ImportError as error:
+    raise MissingExtra("speaking HTTP", "aiohttp", "http") from error
+
+from mcprev.transports.http_answers import FAILURES, Answer, closed, lost
 
 if TYPE_CHECKING:
-    import aiohttp
-
     from mcprev.auth.gate import Held
     from mcprev.auth.login import Login
-    from mcprev.transports.http_lane import Lane
-    from mcprev.transports.http_pool import Pool
 
 HeaderSource: TypeAlias = Mapping[str, str] | Callable[[], Awaitable[Mapping[str, str]]]
 """Headers for every request: the same ones always, or what a function gives for each."""
@@ -46,13 +46,28 @@ MAX_ERROR: Final = 1024 * 1024
 """How much of the body of a failure is read, in bytes."""
 EXCERPT: Final = 500
 """How many characters of it are kept."""
+KEEP_ALIVE: Final = 4.0
+"""Seconds that a connection is kept for the next request: less than servers keep it, who would close it under one."""
+MAX_FIELD: Final = 64 * 1024
+"""Bytes that one header of an answer may have."""
+HELD: Final = 64 * 1024
+"""Bytes of an answer that wait to be taken; beyond twice as many nothing is read."""
+SMALL: Final = 1024 * 1024
+"""A larger body is handed to aiohttp as a file, which is sent piece by piece."""
 _PERMANENT: Final = 308
 _UNAUTHORIZED: Final = 401
 _NO_LOGIN: Final = "the server wants to know who asks: give `http` the `auth`, such as `mcprev.OAuth()`"
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
+"""Characters that the value of a header cannot have."""
+_FRAMING: Final = frozenset(
+    {"connection", "content-length", "expect", "trailer", "transfer-encoding", "upgrade"}
+)
+"""Headers that say where a request ends; they are never the user's."""
 
 
 class Requests:
-    """Sends requests to one server."""
+    """Sends requests to one server: the one place where a client's POST, GET and DELETE are made."""
 
     def __init__(
         self,
@@ -63,50 +78,29 @@ class Requests:
         connect_timeout: float,
         max_message: int,
     ) -> None:
-        """A `session` of the user's is the user's to close; None makes one that is closed by `close`."""
-        self._sender, self._pool = _sender(session, connect_timeout, max_message)
+        """A `session` of the user's is the user's to close; None makes one that is closed by `close`.
+
+        Raises `LocalProtocolError` for headers that HTTP cannot carry.
+        """
+        self._fixed = None if callable(headers) else _checked(headers.items())
+        self._owned = session is None
+        self._session = session or _new_session()
+        self._timeout = aiohttp.ClientTimeout(total=None, connect=connect_timeout)
         self.url = url
         """The endpoint; a permanent redirect within the origin changes it."""
         self.max_message = max_message
         self._source = headers
-        self._fixed = None if callable(headers) else list(headers.items())
         self.login: Login | None = None
         """The way to be let in, where the user has named one (AUTH-2)."""
 
     async def post(
-        self,
-        message: bytes,
-        headers: Pairs,
-        url: str | None = None,
-        *,
-        shy: bool = False,
-        early: Lane | None = None,
+        self, message: bytes, headers: Pairs, url: str | None = None, *, shy: bool = False
     ) -> Answer:
         """Send a message. Nobody has to log in for one that is `shy`.
 
-        With the `early` answer to one that `ask` sent only what that leads to is done. Raises `ConnectionLost`, and
-        `RemoteProtocolError` for a redirect that is not followed.
+        Raises `ConnectionLost`, and `RemoteProtocolError` for a redirect that is not followed.
         """
-        pairs = [*_POSTED, *headers]
-        if self.login is None:
-            at = self.url if url is None else url
-            return (await self._follow("POST", at, pairs, message, None, early))[0]
-        return await self._admitted("POST", url, pairs, message, shy=shy)
-
-    def ask(self, message: bytes, headers: Pairs, told: Callable[[], None]) -> Lane | None:
-        """Send a message at once, or None where something has to be waited for; `told` is called as `Lane.ask` says.
-
-        Raises `LocalProtocolError`, and `ConnectionLost` for a host that cannot be one.
-        """
-        if self._pool is None or self._fixed is None or self.login is not None:
-            return None
-        pairs = [*_POSTED, *headers]
-        return self._pool.ask(self.url, _merged(self._fixed, pairs) if self._fixed else pairs, message, told)
-
-    def settled(self, early: Lane) -> Answer | None:
-        """The answer to what `ask` sent, unless it leads elsewhere. Raises `ConnectionLost`."""
-        answer = early.result()
-        return None if answer.status in REDIRECTS else answer
+        return await self._admitted("POST", url, [*_POSTED, *headers], message, shy=shy)
 
     async def get(self, headers: Pairs, url: str | None = None) -> Answer:
         """Ask for a stream of events."""
@@ -130,26 +124,20 @@ class Requests:
         while True:
             held = await login.token()
             response, at = await self._follow(verb, at, headers, body, held)
-            if await login.passed(response, held, tries, shy=shy):
-                return response
+            try:
+                if await login.passed(response, held, tries, shy=shy):
+                    return response
+            except BaseException:
+                response.close()
+                raise
 
     async def _follow(
-        self,
-        verb: str,
-        at: str,
-        headers: Pairs,
-        body: bytes | None,
-        held: Held | None,
-        early: Lane | None = None,
+        self, verb: str, at: str, headers: Pairs, body: bytes | None, held: Held | None
     ) -> tuple[Answer, str]:
         """The answer, and where it came from in the end."""
         for count in range(MAX_REDIRECTS + 1):
-            response: Answer
-            if early is None:
-                shown = headers if held is None else [*headers, *held.headers(verb, at)]
-                response = await self._send(verb, at, shown, body)
-            else:
-                response, early = early.result(), None
+            shown = headers if held is None else [*headers, *held.headers(verb, at)]
+            response = await self._send(verb, at, shown, body)
             if response.status not in REDIRECTS:
                 return response, at
             response.release()
@@ -160,26 +148,42 @@ class Requests:
         raise AssertionError("unreachable: one redirect too many raises")
 
     async def _send(self, verb: str, url: str, headers: Pairs, body: bytes | None) -> Answer:
-        theirs = await self._ask_headers() if self._fixed is None else self._fixed
-        if theirs:
-            headers = _merged(theirs, headers)
-        return await self._sender.send(verb, url, headers, body)
+        """The answer to one request, whatever its status. No POST is ever sent twice."""
+        sent = CIMultiDict(await self._ask_headers() if self._fixed is None else self._fixed)
+        sent.update(headers)
+        session = self._session
+        if session.closed:
+            raise closed()
+        try:
+            response = await session.request(
+                verb,
+                url,
+                data=io.BytesIO(body) if body is not None and len(body) > SMALL else body,
+                headers=sent,
+                allow_redirects=False,
+                timeout=self._timeout,
+            )
+        except FAILURES as error:
+            raise lost(error, url) from error
+        return Answer(response, inflates=session.auto_decompress)
 
     async def _ask_headers(self) -> Pairs:
         """The headers of the user's function, which may be another token each time."""
         assert callable(self._source)
         try:
-            return list((await self._source()).items())
+            found = list((await self._source()).items())
         except McpError:
             raise
         except Exception as error:
             raise LocalProtocolError(
                 f"there are no headers to send, their function raised: {error!r}"
             ) from error
+        return _checked(found)
 
     async def close(self) -> None:
         """Let connections go."""
-        await self._sender.close()
+        if self._owned:
+            await self._session.close()
 
     def body(self, response: Answer, limit: int | None = None) -> Awaitable[bytes]:
         """The body of an answer. Raises `RemoteProtocolError` for one over the limit."""
@@ -217,22 +221,32 @@ def status_error(response: Answer, raw: bytes = b"", why: str = "") -> HttpStatu
     )
 
 
-def _sender(
-    session: aiohttp.ClientSession | None, connect_timeout: float, max_message: int
-) -> tuple[Sender, Pool | None]:
-    """What sends; and the same again where it is connections of our own."""
-    if session is None and _OWN:
-        from mcprev.transports.http_pool import Pool
+def _new_session() -> aiohttp.ClientSession:
+    """A session for one client, without what MCP has no use for: proxies, compression, a bound on connections.
 
-        pool = Pool(connect_timeout=connect_timeout, max_message=max_message)
-        return pool, pool
-    from mcprev.transports.http_aiohttp import AiohttpSender
+    A call may hold its connection until others, which answer what the server asks meanwhile, have had theirs: with a
+    bound they would wait for each other. Cookies are kept, for balancers that find a client's server by them.
+    """
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE),
+        headers={"User-Agent": f"mcprev/{mcprev.__version__}", "Accept-Encoding": "identity"},
+        auto_decompress=False,
+        read_bufsize=HELD,
+        max_line_size=MAX_FIELD,
+        max_field_size=MAX_FIELD,
+    )
 
-    return AiohttpSender(session, connect_timeout=connect_timeout), None
 
-
-def _merged(theirs: Pairs, ours: Pairs) -> Pairs:
-    """Headers of the user's and of this side's, which win."""
-    said = {name.lower() for name, _ in ours}
-    last = {name.lower(): (name, value) for name, value in theirs}
-    return [*(pair for name, pair in last.items() if name not in said), *ours]
+def _checked(headers: Iterable[tuple[str, str]]) -> Pairs:
+    """Headers of the user's, without those of the framing. Raises `LocalProtocolError` for what HTTP cannot carry."""
+    found: Pairs = []
+    for name, value in headers:
+        if not _TOKEN.fullmatch(name):
+            raise LocalProtocolError(f"the request cannot be sent: {name[:100]!r} is no name of a header")
+        if _CONTROL.search(value):
+            raise LocalProtocolError(
+                f"the request cannot be sent: a character in the header {name} is not allowed"
+            )
+        if name.lower() not in _FRAMING:
+            found.append((name, value))
+    return found

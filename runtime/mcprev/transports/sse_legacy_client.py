@@ -9,14 +9,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from typing_extensions import override
-
-from mcprev.driver import Desk
 from mcprev.errors import ConnectionLost, McpError, RemoteProtocolError
 from mcprev.protocol.correlate import Call
-from mcprev.protocol.sides import ClientSide
-from mcprev.transports.http_posting import PostingConnection
-from mcprev.transports.http_requests import Requests, status_error
+from mcprev.protocol.link import Answered
+from mcprev.transports.http_requests import status_error
 from mcprev.transports.http_streams import FIELDS
 from mcprev.transports.urls import endpoint_url
 from mcprev.wire import media
@@ -25,25 +21,25 @@ from mcprev.wire.sse import ENDPOINT, Decoder
 
 if TYPE_CHECKING:
     from mcprev.transports.http_answers import Answer
-    from mcprev.transports.http_lane import Lane
+    from mcprev.transports.http_connection import HttpConnection
 
 
-class SseConnection(PostingConnection):
-    """A connection over a stream and an endpoint. `open` has to come first."""
+class LegacySse:
+    """Speaks over a stream and an endpoint. `open` has to come first."""
 
-    def __init__(self, side: ClientSide, desk: Desk, requests: Requests) -> None:
-        super().__init__(side, desk, requests)
+    def __init__(self, connection: HttpConnection) -> None:
         # The answers to calls do not come on streams of their own: giving one up takes a message, in any era.
-        side.link.streams = False
-        self._sendable = False
-        self._endpoint: asyncio.Future[str] = self._loop.create_future()
+        connection.client_side.link.streams = False
+        self._connection = connection
+        self._requests = connection.requests
+        self._endpoint: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._endpoint.add_done_callback(lambda found: found.cancelled() or found.exception())
 
     async def open(self, seconds: float) -> None:
         """Open the stream and learn where to post to. Raises `TransportError` or `RemoteProtocolError`."""
-        self._run_aside(self._read())
+        self._connection.run_aside(self._read())
         try:
-            async with self.clocks.bound(seconds):
+            async with self._connection.clocks.bound(seconds):
                 await asyncio.wait({self._endpoint})
         except TimeoutError:
             self._endpoint.cancel()
@@ -53,25 +49,23 @@ class SseConnection(PostingConnection):
                 retry_safe=True,
             ) from None
         self._endpoint.result()
-        self._sendable = True
-        self.pump()
 
     async def _read(self) -> None:
         """Read the stream to its end, which is the end of everything (SSE-8)."""
         error: McpError | None = None
         response: Answer | None = None
         try:
-            response = await self.requests.get([])
+            response = await self._requests.get([])
             if response.status != 200 or response.content_type != media.SSE:
                 raise (await self._refusal(response))
-            decoder = Decoder(self.requests.max_message + FIELDS)
-            while chunk := await self.requests.chunk(response):
+            decoder = Decoder(self._requests.max_message + FIELDS)
+            while chunk := await self._requests.chunk(response):
                 for event in decoder.feed(chunk):
                     if event.is_message:
-                        self._take(event.data)
+                        self._connection.take(event.data)
                     elif event.event == ENDPOINT and not self._endpoint.done():
                         self._endpoint.set_result(endpoint_url(response.url, event.data))
-                self.pump()
+                self._connection.pump()
         except McpError as found:
             error = found
         finally:
@@ -82,30 +76,43 @@ class SseConnection(PostingConnection):
                 error or RemoteProtocolError("the stream ended before it said where to post to")
             )
         why = "the server closed its stream" if error is None else f"the server's stream broke: {error}"
-        self.ended(ConnectionLost(why, in_flight=True, retry_safe=False))
+        self._connection.ended(ConnectionLost(why, in_flight=True, retry_safe=False))
 
     async def _refusal(self, response: Answer) -> McpError:
         if response.status == 200:
             return status_error(response, why=f"{response.content_type} is no stream of events")
-        return (await self.requests.failure(response))[0]
+        return (await self._requests.failure(response))[0]
 
     def _headers(self) -> Pairs:
         """A server of a later revision that is spoken to in this way wants to be told its version all the same."""
-        return request_headers(self.client_side.row) if self.client_side.agreed else []
+        side = self._connection.client_side
+        return request_headers(side.row) if side.agreed else []
 
-    @override
-    async def _exchange(self, call: Call, message: bytes, early: Lane | None) -> None:
-        """Post a call; its answer comes on the stream."""
-        await self._tell(message)
+    async def exchange(self, call: Call, message: bytes) -> None:
+        """Post a call; its answer comes on the stream. Raises `McpError`."""
+        del call
+        await self.tell(message, shy=False)
 
-    @override
-    async def _tell(self, message: bytes, *, shy: bool = False) -> None:
-        response = await self.requests.post(message, self._headers(), self._endpoint.result(), shy=shy)
+    async def tell(self, message: bytes, *, shy: bool) -> None:
+        """Post a message. Raises `McpError`."""
+        response = await self._requests.post(message, self._headers(), self._endpoint.result(), shy=shy)
         try:
             if not 200 <= response.status < 300:
                 raise await self._refusal(response)
-            if response.content_type == media.JSON and (body := await self.requests.body(response)):
-                self._take(body)  # an answer that comes where none is expected is one all the same
-                self.pump()
+            if response.content_type == media.JSON and (body := await self._requests.body(response)):
+                self._connection.take(body)  # an answer that comes where none is expected is one all the same
+                self._connection.pump()
         finally:
             response.release()
+
+    def confirmed(self) -> None:
+        """There is no stream to open beside the one that is read."""
+
+    def answered(self, event: Answered) -> None:
+        """No argument of a tool is a header."""
+
+    def exchange_over(self) -> None:
+        """The connection ends with its stream."""
+
+    async def farewell(self) -> None:
+        """The session ends with its stream."""

@@ -1,6 +1,4 @@
-"""Calls that are posted without tasks of their own, where something else becomes of them than an answer in JSON."""
-
-# pyright: reportPrivateUsage=false
+"""Calls of a client where something else becomes of them than an answer: a redirect, or a connection that breaks."""
 
 from __future__ import annotations
 
@@ -9,12 +7,10 @@ import asyncio
 import pytest
 
 from mcprev.errors import ConnectionLost
-from mcprev.protocol.correlate import Call
 from mcprev.revisions import revision
-from mcprev.transports.http_prompt import PromptConnection
 from raw_server import Exchange, connected, text, tool
 from requirements import E, req
-from running import run, until
+from running import run
 
 ROW = revision(E)
 LISTED = {"tools": [tool("t")]}
@@ -22,34 +18,6 @@ LISTED = {"tools": [tool("t")]}
 
 def said(result: object) -> object:
     return getattr(result, "content")[0].text  # noqa: B009 - whatever model it is
-
-
-@req("CANC-7", "HTTPM-6", at=E)
-def test_what_is_given_up_as_its_answer_begins_ends_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        heard = PromptConnection._heard
-
-        def hear_and_give_up(self: PromptConnection, call: Call, message: bytes) -> None:
-            heard(self, call, message)
-            self._end_exchange(call)  # before the task that reads the stream has begun
-
-        async def stream(exchange: Exchange) -> None:
-            await exchange.stream()
-            await exchange.gone.wait()
-
-        async with connected(ROW, {"tools/list": LISTED, "tools/call": stream}) as (client, _, raw):
-            await client.list_tools()
-            monkeypatch.setattr(PromptConnection, "_heard", hear_and_give_up)
-            calling = asyncio.create_task(client.call_tool("t"))
-            await until(lambda: len(raw.asked(method="tools/call")) == 1)
-            await raw.asked(method="tools/call")[0].gone.wait()
-            monkeypatch.undo()
-            calling.cancel()
-            await asyncio.wait({calling})
-            assert calling.cancelled()
-            await client.list_tools()
-
-    run(main())
 
 
 @req("HTTP-4", "SEC-1", at=E)
