@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 from concurrent.futures import Future
-from typing import Any
 
 import aiohttp
 import pytest
@@ -13,7 +12,7 @@ import pytest
 import mcprev
 from auth.world import query, world
 from mcprev.auth import loopback
-from mcprev.auth.courier import Courier, PublicNames
+from mcprev.auth.courier import Courier
 from mcprev.auth.steps import Ask, Flow, Reply
 from mcprev.revisions import DEFAULT, Revision
 from raw_server import Exchange, serve
@@ -225,23 +224,5 @@ def test_names_do_not_lead_into_a_private_network() -> None:
         async with Courier("https://10.0.0.1/mcp", None, private=False, seconds=0.2) as courier:
             found = await courier.run(fetch("https://10.0.0.1/.well-known/x"))
             assert "named a URL" not in found.why, "the user has named it"
-        names = PublicNames("mcp.example")
-        answers = {
-            "inside.example": ["10.1.2.3"],
-            "both.example": ["192.168.0.1", "93.184.215.14"],
-            "mcp.example": ["10.0.0.1"],
-        }
-
-        async def resolve(host: str, port: int = 0, family: int = 0) -> list[dict[str, Any]]:
-            return [{"host": address} for address in answers[host]]
-
-        names._resolver.resolve = resolve  # type: ignore[method-assign, assignment]
-        with pytest.raises(OSError, match="private network"):
-            await names.resolve("inside.example")
-        assert [found["host"] for found in await names.resolve("both.example")] == ["93.184.215.14"]
-        assert [found["host"] for found in await names.resolve("mcp.example")] == [
-            "10.0.0.1"
-        ], "the user has named it"
-        await names.close()
 
     run(main())

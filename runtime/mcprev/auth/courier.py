@@ -1,8 +1,9 @@
 """Carries out what the flows of OAuth want sent, over aiohttp (AUTH-19, SEC-1, SEC-6).
 
-The URLs are named by others, so they are held to rules: https, or this machine where the server is on it too; no
-address of a private network, unless that is allowed, also not by way of a name or of a redirect. Answers have a limit
-and every request a bound. Whatever goes wrong is an answer too: a flow knows what to do without one.
+The URLs are named by others, so they are held to the rules of `transports.urls`: https, or this machine where the
+server is on it too; no address of a private network, unless that is allowed. Each address is judged when a socket to it
+is made, so it does not matter how it is spelled, which name leads to it or which redirect. Answers have a limit and
+every request a bound. Whatever goes wrong is an answer too: a flow knows what to do without one.
 """
 
 from __future__ import annotations
@@ -11,10 +12,8 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 from urllib.parse import urlsplit
-
-from typing_extensions import override
 
 import mcprev
 from mcprev.auth.steps import Answer, Ask, Flow, Reply
@@ -23,7 +22,6 @@ from mcprev.transports.urls import REDIRECTS, check_fetch, fetch_redirected, is_
 
 try:
     import aiohttp
-    from aiohttp.abc import AbstractResolver, ResolveResult
 except ImportError as error:
     raise MissingExtra("logging in", "aiohttp", "http") from error
 
@@ -32,29 +30,15 @@ MAX_BODY: Final = 256 * 1024
 """Bytes that metadata and tokens may have."""
 
 
-class PublicNames(AbstractResolver):
-    """Finds addresses of the public internet only, but for one host that the user has named."""
+def public_socket(found: tuple[Any, ...]) -> socket.socket:
+    """A socket for an address that is about to be connected to, given as `getaddrinfo` does.
 
-    def __init__(self, named: str) -> None:
-        self._named = named
-        self._resolver = aiohttp.ThreadedResolver()
-
-    @override
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        """Addresses of a name. Raises `OSError` where there are none that may be used."""
-        found = await self._resolver.resolve(host, port, family)
-        if host.lower() == self._named:
-            return found
-        public = [address for address in found if is_public(address["host"])]
-        if not public:
-            raise OSError(f"{host} is in a private network; `private=True` allows that")
-        return public
-
-    @override
-    async def close(self) -> None:
-        """Nothing is held."""
+    Raises `OSError` unless it is an address of the public internet.
+    """
+    family, kind, protocol, _, place = found
+    if not is_public(place[0]):
+        raise OSError(f"{place[0]} is in a private network; `private=True` allows that")
+    return socket.socket(family, kind, protocol)
 
 
 class Courier:
@@ -63,37 +47,47 @@ class Courier:
     def __init__(
         self, url: str, session: aiohttp.ClientSession | None, *, private: bool, seconds: float
     ) -> None:
-        """`url` is the server that authorization is for. Where the user has a `session`, its connector is used, and how
-        names are resolved is the user's to judge. Each request gets a number of `seconds`, redirects included.
+        """`url` is the server that authorization is for; its host is where the user wants to be, wherever that is.
+
+        Where the user has a `session`, its connector is used, and where names lead is the user's to judge. Each request
+        gets a number of `seconds`, redirects included.
         """
         self._host = urlsplit(url).hostname or ""
         self._given = session
-        self._session: aiohttp.ClientSession | None = None
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}
+        """What sends to the public internet only, and what sends anywhere."""
         self._private = private
         self._seconds = seconds
         self.visit: Callable[[str], Awaitable[str]] | None = None
         """Has the user open a page, and gives the URL that they were sent back to."""
 
     async def __aenter__(self) -> Self:
-        names = None if self._private else PublicNames(self._host)
+        self._sessions = {anywhere: self._new_session(anywhere=anywhere) for anywhere in (False, True)}
+        return self
+
+    def _new_session(self, *, anywhere: bool) -> aiohttp.ClientSession:
         given = self._given
+        connector: aiohttp.BaseConnector | None
+        if given is None:
+            connector = aiohttp.TCPConnector(
+                socket_factory=None if anywhere else public_socket, force_close=True
+            )
+        else:
+            connector = given.connector
         # Of a session of the user's, its headers and cookies are for the server alone.
-        self._session = aiohttp.ClientSession(
-            connector=(
-                aiohttp.TCPConnector(resolver=names, force_close=True) if given is None else given.connector
-            ),
+        return aiohttp.ClientSession(
+            connector=connector,
             connector_owner=given is None,
             trust_env=given is not None and given.trust_env,
             headers={"User-Agent": f"mcprev/{mcprev.__version__}"},
             cookie_jar=aiohttp.DummyCookieJar(),
         )
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._session is not None:
-            await self._session.close()
+        for session in self._sessions.values():
+            await session.close()
 
     async def run(self, flow: Flow[T]) -> T:
         """Carry a flow out to its end. Raises what it raises."""
@@ -125,12 +119,17 @@ class Courier:
             return Reply(0, why=f"{type(error).__name__}: {str(error).partition('?')[0][:200]}")
 
     async def _follow(self, ask: Ask) -> Reply:
-        session, url, count = self._session, self._checked(ask.url), 0
-        assert session is not None
+        url, count = ask.url, 0
         while True:
+            named = (urlsplit(url).hostname or "") == self._host
+            session = self._sessions[self._private or named]
             verb = "GET" if ask.body is None else "POST"
             async with session.request(
-                verb, url, data=ask.body, headers=ask.headers, allow_redirects=False
+                verb,
+                check_fetch(url, private=self._private or named),
+                data=ask.body,
+                headers=ask.headers,
+                allow_redirects=False,
             ) as response:
                 if response.status not in REDIRECTS:
                     return Reply(
@@ -139,13 +138,7 @@ class Courier:
                 if ask.body is not None:
                     raise RemoteProtocolError("a redirect of what has secrets in it is not followed")
                 location = response.headers.get("Location")
-            url = self._checked(fetch_redirected(url, location, count=count))
-            count += 1
-
-    def _checked(self, url: str) -> str:
-        """The same, which may be fetched; the host of the server itself is where the user wants to be."""
-        named = (urlsplit(url).hostname or "") == self._host
-        return check_fetch(url, private=self._private or named)
+            url, count = fetch_redirected(url, location, count=count), count + 1
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:

@@ -3,13 +3,21 @@
 Requests to an MCP server carry its session id and a token, so they stay with the origin that the user named: the
 endpoint of the old HTTP+SSE transport and every redirect have to be of that origin. A redirect may also lead from
 http to https of the same host. One that leads back is a server's that does not know of the proxy in front of it, which
-is common: it is followed over https. What a server names for something else, such as its authorization, is checked hop by
-hop with `check_fetch`.
+is common: it is followed over https. Where a name of that origin leads is the user's choice, who has named it.
+
+What a server names for something else, such as its authorization, is checked hop by hop with `check_fetch`, however
+its host is spelled; and `is_public` judges each address that such a request is about to be connected to, so that no
+name leads into a private network, not even one that leads elsewhere by the time it is asked for again. A host that is
+the user's own server is exempt from both, as are all where the user allows private networks (`private=True`) and where
+the server itself is at a loopback address. A `session` of the user's connects by itself: there only URLs are judged.
 """
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+import re
+import socket
+import unicodedata
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final
 from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 
@@ -21,7 +29,13 @@ MAX_REDIRECTS: Final = 5
 """How many redirects in a row are followed."""
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _CHANGES_METHOD: Final = 303
+_NOT_IN_URLS: Final = re.compile(r"[\x00-\x20\x7f\\\ud800-\udfff]")
 _NAT64: Final = IPv6Network("64:ff9b::/96")
+_PROTOCOLS: Final = IPv4Network("192.0.0.0/24")
+"""Assigned to protocols (RFC 6890); some releases of Python take parts of it for public."""
+_GLOBAL_UNICAST: Final = IPv6Network("2000::/3")
+_DOTS: Final = str.maketrans({"\u3002": ".", "\uff0e": ".", "\uff61": "."})
+"""What is read as a dot in the names of hosts (RFC 3490, section 3.1)."""
 
 
 def check_server_url(url: str) -> str:
@@ -78,7 +92,8 @@ def check_fetch(url: str, *, private: bool = False) -> str:
     """A URL that a server named and that this side is to fetch, such as one of its authorization (SEC-1).
 
     It has to be https, and no address of a private network in it; loopback is held to neither with `private`, which
-    is for development. Names are judged once they are resolved, by `is_public`. Raises `RemoteProtocolError`.
+    is for development. Addresses are recognised in every spelling that leads to one, such as `0x7f.1`. Names are judged
+    once they are resolved, by `is_public`. Raises `RemoteProtocolError`.
     """
     parts = _split(url)
     host = None if parts is None else parts.hostname
@@ -88,7 +103,7 @@ def check_fetch(url: str, *, private: bool = False) -> str:
         return url
     if parts.scheme != "https":
         raise RemoteProtocolError("the server named a URL that is not https", raw=_shown(url))
-    if is_loopback(host) or (_address(host) is not None and not is_public(host)):
+    if is_loopback(_plain(host)) or (_address(host) is not None and not is_public(host)):
         raise RemoteProtocolError("the server named a URL in a private network", raw=_shown(url))
     return url
 
@@ -106,29 +121,37 @@ def fetch_redirected(url: str, location: str | None, *, count: int) -> str:
 def is_public(address: str) -> bool:
     """Whether an IP address, brackets or not, is one of the public internet; what is none is not (SEC-1)."""
     found = _address(address)
-    if found is None:
-        return False
     if isinstance(found, IPv6Address):
         if found.ipv4_mapped is not None:
             return is_public(str(found.ipv4_mapped))
-        inner = found.sixtofour or (found.teredo or (None, None))[1]
         if found in _NAT64:
-            inner = IPv4Address(found.packed[-4:])
-        if inner is not None and not inner.is_global:
-            return False
-    return found.is_global and not found.is_multicast
+            return is_public(str(IPv4Address(found.packed[-4:])))
+        inner = found.sixtofour or (found.teredo or (None, None))[1]
+        return found in _GLOBAL_UNICAST and found.is_global and (inner is None or inner.is_global)
+    return found is not None and found.is_global and not found.is_multicast and found not in _PROTOCOLS
 
 
 def _address(host: str) -> IPv4Address | IPv6Address | None:
+    """The IP address that a host is, in any spelling that a resolver takes for one; None for a name."""
+    name = _plain(host).strip("[]").partition("%")[0]
     try:
-        return ip_address(host.strip("[]").partition("%")[0])
+        return ip_address(name)
     except ValueError:
+        pass
+    try:
+        return IPv4Address(socket.inet_aton(name.rstrip(".")))  # such as 127.1, 0177.0.0.1 and 2130706433
+    except (OSError, ValueError):
         return None
+
+
+def _plain(host: str) -> str:
+    """A host in the characters that a resolver is asked for, where it is an address or has only letters of ASCII."""
+    return unicodedata.normalize("NFKC", host.translate(_DOTS)).translate(_DOTS)
 
 
 def _split(url: str) -> SplitResult | None:
     """The parts of a URL; None where its host or port is none, and where it holds what no URL does."""
-    if any(character <= " " or character == "\x7f" for character in url) or "\\" in url:
+    if _NOT_IN_URLS.search(url):
         return None
     try:
         parts = urlsplit(url)
