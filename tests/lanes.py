@@ -317,7 +317,8 @@ async def laid(
 @asynccontextmanager
 async def requesting(url: str, **options: Any) -> AsyncGenerator[Requests, None]:
     """What sends the requests of a client, by itself."""
-    requests = Requests(None, url, {}, **{"connect_timeout": 10.0, "max_message": 2**30, **options})
+    given: dict[str, Any] = {"connect_timeout": 10.0, "max_message": 2**30, **options}
+    requests = Requests(None, url, {}, **given)
     try:
         yield requests
     finally:

@@ -85,7 +85,7 @@ def dialled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def fetch(url: str, body: bytes | None = None) -> Generator[Any, Answer, Reply]:
-    answer = yield Ask(url, {}, body)
+    answer = yield Ask(url, (), body)
     assert isinstance(answer, Reply)
     return answer
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import urlsplit
@@ -54,6 +55,7 @@ class Courier:
         """
         self._host = urlsplit(url).hostname or ""
         self._given = session
+        self._held = AsyncExitStack()
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
         """What sends to the public internet only, and what sends anywhere."""
         self._private = private
@@ -62,7 +64,10 @@ class Courier:
         """Has the user open a page, and gives the URL that they were sent back to."""
 
     async def __aenter__(self) -> Self:
-        self._sessions = {anywhere: self._new_session(anywhere=anywhere) for anywhere in (False, True)}
+        for anywhere in (False, True):
+            self._sessions[anywhere] = await self._held.enter_async_context(
+                self._new_session(anywhere=anywhere)
+            )
         return self
 
     def _new_session(self, *, anywhere: bool) -> aiohttp.ClientSession:
@@ -86,8 +91,7 @@ class Courier:
     async def __aexit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for session in self._sessions.values():
-            await session.close()
+        await self._held.__aexit__(kind, value, trace)
 
     async def run(self, flow: Flow[T]) -> T:
         """Carry a flow out to its end. Raises what it raises."""
