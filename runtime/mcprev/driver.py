@@ -49,6 +49,18 @@ CLOSE: Final = 1.0
 _NEVER: Final = float("inf")
 
 
+class Share(Protocol):
+    """What a message takes of a bound that several connections have together: the `share` of its origin, if any."""
+
+    def hold(self) -> None:
+        """It is to be served."""
+        ...
+
+    def release(self) -> None:
+        """It has been served, or will not be."""
+        ...
+
+
 class Desk(Protocol):
     """Serves what comes in. Neither method raises, except for cancellation."""
 
@@ -191,14 +203,25 @@ class Connection:
     # -- requests of the peer's ----------------------------------------------------------------------------
 
     def _admit(self, event: Inbound | Notified) -> None:
+        share = share_of(event)
+        if share is not None:
+            share.hold()
         if len(self._tasks) < self._max_handlers:
             self._start(event)
         elif len(self._queue) < self._max_handlers * QUEUED:
             self._queue.append(event)
         elif isinstance(event, Inbound):
             event.peer.fail(event, InternalError("too many requests in progress"))
+            self._drop(event)
         else:
             self.logger.warning("too much waits to be served: %s is dropped", event.method)
+            self._drop(event)
+
+    def _drop(self, event: Inbound | Notified) -> None:
+        """What will not be served takes nothing any more."""
+        share = share_of(event)
+        if share is not None:
+            share.release()
 
     def _start(self, event: Inbound | Notified) -> None:
         if isinstance(event, Inbound):
@@ -207,6 +230,9 @@ class Connection:
             task = self._spawn(self._hear(event))
         if not task.done():  # some loops begin a task at once
             self._tasks.add(task)
+        share = share_of(event)
+        if share is not None:
+            task.add_done_callback(lambda _: share.release())
 
     async def _serve(self, inbound: Inbound) -> None:
         try:
@@ -234,6 +260,7 @@ class Connection:
             self._stop(cast("asyncio.Task[None]", task))
         elif event.inbound in self._queue:
             self._queue.remove(event.inbound)
+            self._drop(event.inbound)
 
     def _stop(self, task: asyncio.Task[None]) -> None:
         # One that is cancelled before its first step never gets to the end of `_run`.
@@ -346,7 +373,8 @@ class Connection:
             self.error = error or ConnectionLost("the connection ended", in_flight=True, retry_safe=False)
         self.side.lost(self.error)
         self.pump()
-        self._queue.clear()
+        while self._queue:
+            self._drop(self._queue.popleft())
         for task in self._tasks:
             self._stop(task)
         if self._timer is not None:
@@ -393,3 +421,9 @@ class Connection:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def share_of(event: Inbound | Notified) -> Share | None:
+    """The share that a message takes, if its transport counts that."""
+    found: Share | None = getattr(event.origin, "share", None)
+    return found

@@ -32,7 +32,7 @@ class Running:
 
     def __init__(self, desk: TaskDesk, inbound: Inbound, connection: Connection) -> None:
         self._desk = desk
-        self._inbound = inbound
+        self.request = inbound
         self._connection = connection
         self.task: Task | None = None
         self.handle: asyncio.Task[dict[str, Json]] | None = None
@@ -56,16 +56,16 @@ class Running:
 
         A request that was given up is past that. What the store raises is raised here, and it is none then.
         """
-        if self.task is not None or not self._inbound.open:
+        if self.task is not None or not self.request.open:
             return
-        task = self._desk.begin(self._inbound, ttl, poll)
+        task = self._desk.begin(self.request, ttl, poll)
         self.task = task if message is None else tasks.say(task, message, time.time())
         self._desk.running[task.id] = self
-        self._inbound.tells = self._inbound.row.tasks is Place.CORE
+        self.request.tells = self.request.row.tasks is Place.CORE
         try:
             await self._save()
         except Exception:
-            self.task, self._inbound.tells = None, False
+            self.task, self.request.tells = None, False
             del self._desk.running[task.id]
             raise
         if not self.detached.done():
@@ -80,7 +80,7 @@ class Running:
             self.stir()
         self._desk.streams.tell(cast("Task", self._saved))
         if before is not None and before.status is not task.status:
-            self._desk.tell(task, self._inbound, self._connection)
+            self._desk.tell(task, self.request, self._connection)
 
     async def keep_at_last(self, task: Task) -> None:
         """Save how it ended; a store that is not there for a moment is asked again."""
@@ -110,7 +110,7 @@ class Running:
 
     def end(self) -> None:
         """Nothing more is reported of it."""
-        self._inbound.tells = False
+        self.request.tells = False
 
     async def say(self, message: str) -> None:
         """What it is at, for people."""

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from mcprev.convert import Kind, convert
-from mcprev.driver import CLOSE
+from mcprev.driver import CLOSE, share_of
 from mcprev.errors import (
     INTERNAL_MESSAGE,
     ConnectionLost,
@@ -174,6 +174,10 @@ class TaskDesk:
         watcher = asyncio.ensure_future(self._watch(running, judge))
         self._background.add(watcher)
         watcher.add_done_callback(self._background.discard)
+        share = share_of(running.request)
+        if share is not None:
+            share.hold()
+            watcher.add_done_callback(lambda _: share.release())
 
     async def _watch(self, running: Running, judge: Judge) -> None:
         """See a task to its end, whatever that is."""

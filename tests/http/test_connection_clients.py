@@ -122,8 +122,8 @@ def test_a_connection_that_is_quiet_is_closed_after_a_while() -> None:
         assert (idle.closing, half.closing) == (False, False)
         idle.http.tick()
         half.http.tick()
-        await gone(idle)
-        await gone(half)
+        await gone(idle, held=None)
+        await gone(half, held=None)
         handler.gate.set()
         await busy.settled()
         for _ in range(KEEP_ALIVE):

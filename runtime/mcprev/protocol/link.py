@@ -7,6 +7,7 @@ request whichever engine speaks, and a cancellation finds what it cancels.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from enum import Enum, StrEnum, auto
 from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
@@ -156,6 +157,8 @@ class Notified:
     row: Revision
     method: str
     params: dict[str, Json] | None
+    origin: object = field(default=None, compare=False, repr=False)
+    """Whatever the transport knows it by."""
 
 
 @record

@@ -237,7 +237,9 @@ class Peer:
     def known(self, row: Revision, notification: Notification) -> None:
         """Pass on a notification that the handler wants to hear of; any other has no effect (BASE-9)."""
         if notification.method in self.local.notifications(row):
-            self.link.events.append(Notified(row, notification.method, notification.params))
+            self.link.events.append(
+                Notified(row, notification.method, notification.params, notification.origin)
+            )
         else:
             self.link.note(f"a notification nobody listens for: {notification.method}")
 

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 from mcprev.errors import HEADER_MISMATCH, InternalError, InvalidRequest
 from mcprev.protocol.http_classify import Endpoint, classify, session_id
 from mcprev.protocol.http_verdicts import Reject, Verdict
+from mcprev.transports.body_budget import BodyBudget, ClientGone
 from mcprev.transports.cors import Receive, Scope, Send
 from mcprev.transports.hosting import Hosting
 from mcprev.transports.http_incoming import AsgiIncoming, Incoming
 from mcprev.transports.http_options import Principal, Settings, checked_principal
-from mcprev.transports.security import Access, Bodies, ClientGone, too_many_headers
+from mcprev.transports.security import Access, too_many_headers
 from mcprev.transports.tool_headers import ToolHeaders
 from mcprev.wire.headers import SESSION_ID_KEY, Headers
 from mcprev.wire.jsonrpc import Batch, Malformed, Message, parse
@@ -39,8 +40,8 @@ class AsgiApp:
         self.server = server
         self.settings = settings
         self._access = Access(settings.origins, settings.hosts)
-        self.bodies = Bodies(settings.max_bodies)
-        """What is held of requests that are being received."""
+        self.budget = BodyBudget(settings.max_bodies)
+        """The memory that the bodies of requests take."""
         self._auth = settings.auth
         self._documents = frozenset[str]() if settings.auth is None else settings.auth.paths
         self._tools = ToolHeaders(server)
@@ -114,6 +115,9 @@ class AsgiApp:
                 await incoming.refuse(reject)
         except (ClientGone, OSError) as error:
             logger.debug("a client is gone: %s", error)
+        finally:
+            if incoming.share is not None:
+                incoming.share.release()
 
     def _let_in(self, incoming: Incoming) -> Reject | None:
         """See where a request is to go and whether it may; or give its refusal."""
@@ -183,7 +187,12 @@ class AsgiApp:
                 if isinstance(read, Reject):
                     return read
                 body = read
+            share = self.budget.hold(body)
+            if isinstance(share, Reject):
+                return share
+            incoming.share = share
             message = parse(body, batch=True)
+            del body, share  # the request may take long
             if self._auth is not None and incoming.access is not None:
                 reject = self._auth.covers(incoming.access, message)
                 if reject is not None:
@@ -232,7 +241,13 @@ class AsgiApp:
         if isinstance(found, Reject):
             return found
         body = await self._read(hosting, incoming)
-        return body if isinstance(body, Reject) else await hosting.take_sse(found, body, incoming)
+        if isinstance(body, Reject):
+            return body
+        share = self.budget.hold(body)
+        if isinstance(share, Reject):
+            return share
+        incoming.share = share
+        return await hosting.take_sse(found, body, incoming)
 
     async def _read(self, hosting: Hosting, incoming: Incoming) -> bytes | Reject:
         upkeep = hosting.upkeep
@@ -240,7 +255,7 @@ class AsgiApp:
         assert task is not None
         upkeep.reads(task)
         try:
-            return await incoming.read(self.settings.max_body, self.bodies)
+            return await incoming.read(self.settings.max_body, self.budget)
         except asyncio.CancelledError:
             if task not in upkeep.late:
                 raise

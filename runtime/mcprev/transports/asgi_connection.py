@@ -24,9 +24,9 @@ from mcprev.transports.exchange import Exchange
 from mcprev.wire.jsonrpc import Batch, Malformed, Message, Notification, Request, encode_error
 
 
-def from_here(request: Request, origin: object) -> None:
-    """Say which way a request came in, which is also its answer's way out."""
-    object.__setattr__(request, "origin", origin)  # a message is frozen for everyone but who made it
+def from_here(message: Request | Notification, origin: object) -> None:
+    """Say which way a message came in, which is also the way out of a request's answer."""
+    object.__setattr__(message, "origin", origin)  # a message is frozen for everyone but who made it
 
 
 class AsgiConnection(Connection):
@@ -85,7 +85,7 @@ class AsgiConnection(Connection):
                 from_here(message, exchange)
                 self.receive(message)
             else:
-                self.hear(message)
+                self.hear(message, exchange)
         await exchange.finish()
 
     def receive(self, message: Message) -> None:
@@ -93,9 +93,11 @@ class AsgiConnection(Connection):
         self.side.receive(message, self._loop.time())
         self.pump()
 
-    def hear(self, message: Message | Batch) -> None:
-        """Take in what wants no answer, and nothing else."""
+    def hear(self, message: Message | Batch, origin: object = None) -> None:
+        """Take in what wants no answer, and nothing else. `origin` is where it came in."""
         for member in message.messages if isinstance(message, Batch) else (message,):
+            if isinstance(member, Notification):
+                from_here(member, origin)
             if not isinstance(member, Malformed) or member.answer is None:
                 self.receive(member)
             elif self._link.broken(member):

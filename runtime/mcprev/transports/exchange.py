@@ -69,7 +69,7 @@ class Exchange:
     __slots__ = (
         "_busy", "_close", "_drained", "_finisher", "_head_sent", "_incoming", "_last", "_out", "_size", "_stalled",
         "_wake", "_watched", "_writer", "access", "answers", "batch", "began", "cancelled", "ended", "headers", "inbound",
-        "inline", "owner", "prefers_stream", "principal", "started", "status", "streams", "tape", "task", "waiting",
+        "inline", "owner", "prefers_stream", "principal", "share", "started", "status", "streams", "tape", "task", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -88,6 +88,8 @@ class Exchange:
         self.principal = incoming.principal
         """Who asks, as the server's authentication has it."""
         self.access = incoming.access
+        self.share = incoming.share
+        """What its body takes of the memory for all bodies."""
         self.streams = accept.sse and not (json_response is True and accept.json)
         """Whether messages can be sent ahead of the answer."""
         self.prefers_stream = self.streams and (json_response is False or not accept.json)

@@ -27,6 +27,7 @@ from mcprev.protocol.http_verdicts import (
 from mcprev.protocol.sides import ServerSide
 from mcprev.protocol.subscriptions import LISTEN
 from mcprev.transports.asgi_connection import StatelessConnection, from_here
+from mcprev.transports.body_budget import opening_refusal
 from mcprev.transports.exchange import Exchange, Owner
 from mcprev.transports.http_incoming import Incoming
 from mcprev.transports.http_options import Settings
@@ -173,7 +174,7 @@ class Hosting:
     async def _open(self, message: Request, incoming: Incoming) -> Reject | None:
         """Open a session; one that comes to nothing leaves nothing behind (HTTP-19, HTTP-27)."""
         client = incoming.client
-        refused = self.sessions.make_room(client, message.id)
+        refused = opening_refusal(incoming.share, message.id) or self.sessions.make_room(client, message.id)
         if refused is not None:
             return refused
         session = self._session(incoming.principal, lasting=True)
@@ -194,7 +195,7 @@ class Hosting:
         """Hand a session what its client sends."""
         if not isinstance(message, Request) and not (isinstance(message, Batch) and wants_answer(message)):
             session.touch()
-            session.hear(message)
+            session.hear(message, incoming)
             await incoming.accept()
             return
         exchange = self._exchange(session, incoming, accept)
@@ -263,7 +264,7 @@ class Hosting:
             if connection.lease is not None:
                 connection.lease.renew(access)
         if reject is None:
-            reject = connection.take(body, access)
+            reject = connection.take(body, access, incoming.share)
         if reject is None:
             await incoming.accept()
         return reject

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from typing_extensions import override
 
 from mcprev.protocol.http_verdicts import Reject
+from mcprev.transports.body_budget import BodyBudget, BodyShare, read_body
 from mcprev.transports.cors import Receive, Scope, Send
-from mcprev.transports.security import Bodies, read_body
 from mcprev.wire.headers import Headers
 
 if TYPE_CHECKING:
@@ -32,7 +32,18 @@ class Incoming:
     What is written to a client that is gone is lost without a word.
     """
 
-    __slots__ = ("access", "address", "headers", "path", "place", "principal", "root", "task", "verb")
+    __slots__ = (
+        "access",
+        "address",
+        "headers",
+        "path",
+        "place",
+        "principal",
+        "root",
+        "share",
+        "task",
+        "verb",
+    )
 
     def __init__(self, verb: str, path: str, root: str, address: str | None, headers: Headers) -> None:
         self.verb = verb
@@ -49,6 +60,8 @@ class Incoming:
         """What its token says, where the server wants one."""
         self.place: str | None = None
         """The path of the oldest transport that it is for; None for the endpoint of the newer ones."""
+        self.share: BodyShare | None = None
+        """What its body takes of the memory for all bodies, once it was read."""
         self.task: asyncio.Task[object] | None = None
         """What runs for it, where that is known."""
 
@@ -78,8 +91,8 @@ class Incoming:
         """The body, where all of it is there and within bounds."""
         return None
 
-    async def read(self, limit: int, bodies: Bodies) -> bytes | Reject:
-        """Wait for the body; the refusal where it has more bytes than `limit`, declared or not, or `bodies` than that.
+    async def read(self, limit: int, budget: BodyBudget) -> bytes | Reject:
+        """Wait for the body; the refusal where it has more bytes than `limit`, declared or not, or `budget` has room for.
 
         How long a slow client may take is the caller's business. Raises `ClientGone` when the client hangs up.
         """
@@ -143,8 +156,8 @@ class AsgiIncoming(Incoming):
         return self._scope
 
     @override
-    async def read(self, limit: int, bodies: Bodies) -> bytes | Reject:
-        return await read_body(self._receive, self.headers, limit, bodies)
+    async def read(self, limit: int, budget: BodyBudget) -> bytes | Reject:
+        return await read_body(self._receive, self.headers, limit, budget)
 
     @override
     async def answer(self, status: int, fields: Fields, body: bytes) -> None:
@@ -181,3 +194,4 @@ class AsgiIncoming(Incoming):
     def unwatch(self) -> None:
         if self._watching is not None:
             self._watching.cancel()
+            self._watching = None  # a cancelled task keeps what it would have called

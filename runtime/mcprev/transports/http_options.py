@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
+from mcprev.transports.body_budget import MAX_BODIES, MAX_BODY
 from mcprev.transports.events import EventStore, MemoryEvents
-from mcprev.transports.security import MAX_BODIES, MAX_BODY, MAX_HEADERS
+from mcprev.transports.security import MAX_HEADERS
 
 if TYPE_CHECKING:
     from mcprev.auth.bearer import Bearer
@@ -66,9 +67,10 @@ class HttpOptions(TypedDict, total=False):
     max_requests: int
     """Requests that are served at a time, those of sessions apart."""
     max_body: int
-    """Bytes of a request's body."""
+    """Bytes of a request's body: 4 MiB. A larger one is refused with 413."""
     max_bodies: int
-    """Bytes of the bodies that are received at a time, beyond the first piece of each."""
+    """Bytes of memory that the bodies of all requests may take at a time, from their first byte until they have been
+    answered, each with what parsing makes of it: 256 MiB. What is beyond that is refused with 503."""
     max_headers: int
     """Bytes of a request's headers."""
     body_timeout: float

@@ -117,7 +117,7 @@ class HttpProtocol(asyncio.Protocol):
         """What uvicorn knows of all connections."""
         self._loop = _loop or asyncio.get_running_loop()
         self._max_body = front.app.settings.max_body
-        self._bodies = front.app.bodies
+        self.budget = front.app.budget
         self._max_headers = front.app.settings.max_headers
         self.address: str | None = None
         """At which address of this machine its requests are received."""
@@ -164,7 +164,7 @@ class HttpProtocol(asyncio.Protocol):
         self.write = _drop
         self.resume_writing()
         while self._queue:
-            self._queue.pop().release(self._bodies)
+            self._queue.pop().release()
         if self._serving is not None:
             self._serving.lost()
         # The parser and what it read last would otherwise wait for the garbage collector.
@@ -277,7 +277,7 @@ class HttpProtocol(asyncio.Protocol):
         """A part of its body."""
         self._fed, self._dry = True, 0
         if self._receiving is not None:
-            self._receiving.feed(data, self._max_body, self._bodies)
+            self._receiving.feed(data, self._max_body)
 
     def on_message_complete(self) -> None:
         """All of it is there."""
@@ -343,7 +343,7 @@ class HttpProtocol(asyncio.Protocol):
     def _served(self, request: Wired) -> None:
         self._serving, self._ticks = None, 0
         if request.taken:
-            request.release(self._bodies)
+            request.release()
         if self.closed:
             return
         if not request.answered:

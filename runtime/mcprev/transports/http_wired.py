@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from typing_extensions import override
 
 from mcprev.protocol.http_verdicts import Reject
+from mcprev.transports.body_budget import BodyBudget, ClientGone, declares_too_much, too_large, too_much
 from mcprev.transports.http_incoming import Fields, Incoming
-from mcprev.transports.security import Bodies, ClientGone, declares_too_much, too_large, too_much
 from mcprev.wire.headers import Headers
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Wired(Incoming):
     """A request on a connection of our own."""
 
     __slots__ = (
-        "_begun", "_body", "_chunked", "_failed", "_gone", "_http", "_more", "_parts", "_size", "_target", "answered", "complete",
+        "_begun", "_body", "_budget", "_chunked", "_failed", "_gone", "_http", "_more", "_parts", "_size", "_target", "answered", "complete",
         "keep_alive", "pairs", "refusal", "taken", "version",
     )  # fmt: skip
 
@@ -49,6 +49,7 @@ class Wired(Incoming):
     ) -> None:
         super().__init__(verb, path, "", http.address, headers)
         self._http = http
+        self._budget = http.budget
         self._target = target
         self.pairs = pairs
         """Its headers as they came, names in lower case."""
@@ -64,7 +65,7 @@ class Wired(Incoming):
         self._parts: list[bytes] | None = None
         self._size = 0
         self.taken = 0
-        """What it takes of the bytes that all bodies together may have."""
+        """What it takes of the budget for all bodies until it is read, in bytes."""
         self.refusal: Reject | None = None
         """Why it cannot be served, where its head is at fault."""
         self._failed: Reject | None = None
@@ -92,26 +93,28 @@ class Wired(Incoming):
 
     # -- the body ------------------------------------------------------------------------------------------
 
-    def feed(self, data: bytes, limit: int, bodies: Bodies) -> None:
+    def feed(self, data: bytes, limit: int) -> None:
         """More of the body came; what nobody will read is thrown away."""
         if self.answered or self._failed is not None:
             return
         self._size += len(data)
         if self._size > limit:
             self.fail(too_large(limit))
-        elif not self._body:
-            self._body = data
-        elif bodies.take(len(data)):
-            self.taken += len(data)
-            if self._parts is None:
-                self._parts = [self._body]
-            self._parts.append(data)
-        else:
+        elif not self._budget.take(len(data)):
             self.fail(too_much())
+        else:
+            self.taken += len(data)
+            if not self._body:
+                self._body = data
+            else:
+                if self._parts is None:
+                    self._parts = [self._body]
+                self._parts.append(data)
 
-    def release(self, bodies: Bodies) -> None:
-        """What was held of it is needed no more."""
-        bodies.give(self.taken)
+    def release(self) -> None:
+        """Drop what was received of the body."""
+        self._body, self._parts = b"", None
+        self._budget.held -= self.taken
         self.taken = 0
 
     def received(self) -> None:
@@ -128,7 +131,7 @@ class Wired(Incoming):
     def fail(self, refusal: Reject) -> None:
         """Its body will not be had, which matters to whoever reads it."""
         self._failed = refusal
-        self._body, self._parts = b"", None
+        self.release()
         self._rouse()
 
     def lost(self) -> None:
@@ -145,12 +148,13 @@ class Wired(Incoming):
     def body(self) -> bytes | None:
         if not self.complete or self._parts is not None or self._failed is not None:
             return None
-        # Whoever reads it has it from now on, and its request may take long.
-        body, self._body = self._body, b""
+        body = self._body
+        self.release()
         return body
 
     @override
-    async def read(self, limit: int, bodies: Bodies) -> bytes | Reject:
+    async def read(self, limit: int, budget: BodyBudget) -> bytes | Reject:
+        del budget  # it is the one of the connection
         if self._failed is None and declares_too_much(self.headers, limit):
             return too_large(limit)
         if not self.complete and self._failed is None and not self._http.closed:
@@ -163,8 +167,7 @@ class Wired(Incoming):
         if not self.complete:
             raise ClientGone("the client hung up in the middle of a request")
         body = self._body if self._parts is None else b"".join(self._parts)
-        self._body, self._parts = b"", None
-        self.release(bodies)
+        self.release()
         return body
 
     def _expects(self) -> bool:

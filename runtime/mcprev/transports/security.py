@@ -17,31 +17,23 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import Any, Final, TypeAlias
+from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from mcprev.errors import InternalError, InvalidRequest, TransportError
+from mcprev.errors import InvalidRequest
 from mcprev.protocol.http_verdicts import Reject
 from mcprev.wire.headers import Headers
-from mcprev.wire.jsonrpc import MAX_LINE
 
-MAX_BODY: Final = MAX_LINE
-"""The default bound of a request's body, in bytes (HTTP-31)."""
-MAX_BODIES: Final = 16 * MAX_BODY
-"""The default bound of the bodies of all requests together, in bytes."""
 MAX_HEADERS: Final = 64 * 1024
 """The default bound of a request's headers, names and values together, in bytes."""
 MAX_HOST: Final = 300
 """Bytes of the longest `Host` that can be one: a name has 253, brackets and a port apart."""
 ANY: Final = "*"
 """As an origin: every one, `null` included."""
-
-Receive: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
-"""As in ASGI."""
 
 _ORIGIN_KEY: Final = b"origin"
 _HOST_KEY: Final = b"host"
@@ -222,10 +214,6 @@ def _forbidden(why: str) -> Reject:
 # -- how much --------------------------------------------------------------------------------------------
 
 
-class ClientGone(TransportError):
-    """The client hung up before it had said what it wants."""
-
-
 def too_many_headers(pairs: Sequence[tuple[bytes, bytes]], limit: int = MAX_HEADERS) -> Reject | None:
     """The refusal of a request whose headers are over the limit; not every server has one (HTTP-31)."""
     if sum([len(name) + len(value) for name, value in pairs]) <= limit:
@@ -236,80 +224,6 @@ def too_many_headers(pairs: Sequence[tuple[bytes, bytes]], limit: int = MAX_HEAD
 def too_long_a_head(limit: int) -> Reject:
     """The refusal of headers that are over the limit."""
     return Reject(431, InvalidRequest(f"Invalid Request: headers of more than {limit} bytes"))
-
-
-class Bodies:
-    """How much of the bodies of all requests is held, beyond the first piece of each: no more than `limit` bytes."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self.held = 0
-
-    def take(self, size: int) -> bool:
-        """Hold more; False, and nothing more held, where that is too much."""
-        if self.held + size > self._limit:
-            return False
-        self.held += size
-        return True
-
-    def give(self, size: int) -> None:
-        """Hold less."""
-        self.held -= size
-
-
-async def read_body(
-    receive: Receive, headers: Headers, limit: int = MAX_BODY, bodies: Bodies | None = None
-) -> bytes | Reject:
-    """Read the body of a request; the refusal where it is over the limit, declared or not (HTTP-31).
-
-    Raises `ClientGone` when the client hangs up. How long a slow client may take is the server's business.
-    """
-    if declares_too_much(headers, limit):
-        return too_large(limit)
-    message = await receive()
-    chunk = _chunk(message)
-    if len(chunk) > limit:
-        return too_large(limit)
-    if not message.get("more_body", False):
-        return chunk
-    body, bodies = bytearray(chunk), bodies or Bodies(limit)
-    taken = 0
-    try:
-        while message.get("more_body", False):
-            message = await receive()
-            chunk = _chunk(message)
-            if len(body) + len(chunk) > limit:
-                return too_large(limit)
-            if not bodies.take(len(chunk)):
-                return too_much()
-            taken += len(chunk)
-            body += chunk
-        return bytes(body)
-    finally:
-        bodies.give(taken)
-
-
-def declares_too_much(headers: Headers, limit: int) -> bool:
-    """Whether a request announces a body that is over the limit, so that none of it need be read."""
-    declared = headers.found.get(b"content-length", b"").strip()
-    return declared.isdigit() and (len(declared) > 18 or int(declared) > limit)
-
-
-def _chunk(message: Mapping[str, Any]) -> bytes:
-    if message["type"] != "http.request":
-        raise ClientGone("the client hung up in the middle of a request")
-    chunk: bytes = message.get("body", b"")
-    return chunk
-
-
-def too_large(limit: int) -> Reject:
-    """The refusal of a body that is over the limit."""
-    return Reject(413, InvalidRequest(f"Invalid Request: a body of more than {limit} bytes"))
-
-
-def too_much() -> Reject:
-    """The refusal of a body for which there is no room now."""
-    return Reject(503, InternalError("the server is receiving too much"))
 
 
 # -- session ids -----------------------------------------------------------------------------------------

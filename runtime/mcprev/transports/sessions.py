@@ -159,7 +159,9 @@ class Session(AsgiConnection):
     @override
     def left(self, exchange: Exchange) -> None:
         self.exchanges.discard(exchange)
-        self.touch()
+        self.seen = self._clock()
+        for place in self.places:
+            place.move_to_end(self.id)
 
     # -- streams of requests -------------------------------------------------------------------------------
 

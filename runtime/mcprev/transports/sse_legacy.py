@@ -22,12 +22,13 @@ from mcprev.protocol.link import Channel, Kind, Local
 from mcprev.protocol.sides import ServerSide
 from mcprev.revisions import Revision
 from mcprev.transports.asgi_connection import from_here
+from mcprev.transports.body_budget import BodyShare, opening_refusal
 from mcprev.transports.exchange import Exchange
 from mcprev.transports.http_incoming import Incoming
 from mcprev.transports.leases import Lease
 from mcprev.transports.security import new_session_id
 from mcprev.wire.headers import Headers
-from mcprev.wire.jsonrpc import Batch, Malformed, Request, parse
+from mcprev.wire.jsonrpc import Batch, Malformed, Notification, Request, parse
 from mcprev.wire.media import accepted, is_json
 from mcprev.wire.sse import encode_endpoint, encode_message
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from mcprev.auth.access import Access
     from mcprev.server import Server
 
+OPEN: Final = "initialize"
 SESSION: Final = "sessionId"
 """The parameter of the URI to post to."""
 _GET: Final = ((b"allow", b"GET"),)
@@ -67,9 +69,11 @@ class _Handshakes:
 class _Posted:
     """Where a message came from, with a token of its own."""
 
-    def __init__(self, principal: str | None, access: Access) -> None:
+    def __init__(self, principal: str | None, access: Access | None, share: BodyShare | None) -> None:
         self.principal = principal
         self.access = access
+        self.share = share
+        """What its body takes of the memory for all bodies."""
 
 
 class SseConnection(Connection):
@@ -101,7 +105,7 @@ class SseConnection(Connection):
         exchange.started = True
         exchange.write(encode_endpoint(endpoint))
 
-    def take(self, body: bytes, access: Access | None = None) -> Reject | None:
+    def take(self, body: bytes, access: Access | None, share: BodyShare | None) -> Reject | None:
         """Take what was posted; what is no message is refused (SSE-4), as is what comes after the end."""
         if self.error is not None:
             return _refuse(404, "there is no such session")
@@ -109,9 +113,14 @@ class SseConnection(Connection):
         if isinstance(message, Malformed) and message.answer is not None:
             null_id = not self.side.session.agreed or self.side.session.row.null_id_in_errors
             return Reject(400, RpcError(message.message, code=message.code), message.id, null_id=null_id)
+        if isinstance(message, Request) and message.method == OPEN:
+            refused = opening_refusal(share, message.id)
+            if refused is not None:
+                return refused
+        posted = _Posted(self.principal, access, share)
         for member in message.messages if isinstance(message, Batch) else (message,):
-            if isinstance(member, Request):
-                from_here(member, self if access is None else _Posted(self.principal, access))
+            if isinstance(member, Request | Notification):
+                from_here(member, posted)
         self.side.receive(message, self._loop.time())
         self.pump()
         return None

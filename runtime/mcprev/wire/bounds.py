@@ -61,7 +61,7 @@ def parsed_weight(data: bytes | bytearray) -> int:
     The estimate is for the worst case: values that are small or occur often share their objects and take less, at
     most a fifth of the estimate. For bytes that are not JSON it is an estimate as well, and no error.
     """
-    width = _character_width(data)
+    width = 1 if data.isascii() and b"\\u" not in data else _character_width(data)
     text = data if len(data) < SMALL else without_strings(data)
     strings = data.count(b'"') // 2 if text is data else text.count(b'"')
     arrays, objects, keys, commas = text.count(b"["), text.count(b"{"), text.count(b":"), text.count(b",")

@@ -81,6 +81,8 @@ class Notification:
 
     method: str
     params: dict[str, Json] | None = None
+    origin: object = field(default=None, compare=False, repr=False)
+    """As in `Request`."""
 
 
 @record

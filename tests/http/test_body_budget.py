@@ -1,0 +1,253 @@
+"""The memory that the bodies of all requests may take: from the first byte until nothing holds them (HTTP-31, SEC-6)."""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import mcprev
+from asgi_bridge import Client, Exchange, initialize, notification, request
+from mcprev.protocol.http_verdicts import Reject
+from mcprev.revisions import DEFAULT, Revision, revision
+from mcprev.transports.asgi import AsgiApp
+from mcprev.transports.body_budget import MAX_BODIES, MAX_OPENING, BodyBudget, BodyShare
+from mcprev.transports.http_protocol import Front
+from mcprev.wire.bounds import parsed_weight
+from requirements import A, B, E, req
+from running import run, until
+from served import QUICK, Served, work
+from wired import Wire, head
+from wired_calls import call, fields, gone
+
+Make = Callable[..., AsgiApp]
+ALL = [row for row in DEFAULT if row.version_header]
+everyone = pytest.mark.parametrize("row", ALL, ids=[row.name for row in ALL])
+SESSIONS = [row for row in ALL if row.handshake]
+LISTS: Any = [[]] * 2000
+"""6,000 bytes that take a quarter of a MiB."""
+HEAVY = parsed_weight(json.dumps(LISTS).encode())
+
+
+async def refused(exchange: Exchange, status: int) -> str:
+    """The message of a refusal."""
+    await exchange.done()
+    assert exchange.status == status
+    assert (exchange.headers.get("retry-after") == "10") is (status == 503)
+    return str(exchange.json["error"]["message"])
+
+
+@req("SEC-6", "HTTP-31")
+@everyone
+def test_a_body_counts_with_what_it_becomes_until_it_has_been_answered(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        app = make(max_bodies=2 * HEAVY + HEAVY // 2)
+        client = await Client(app).open(row)
+        assert app.budget.held == 0
+        calls = [client.call("quiet", {"x": LISTS}, id_=n) for n in range(2)]
+        await until(lambda: handler.running == 2)
+        assert 2 * HEAVY < app.budget.held < 2 * HEAVY + HEAVY // 4
+        assert "too many large" in await refused(client.call("echo", {"x": LISTS}, id_=3), 503)
+        assert (await client.call("echo", id_=4).done()).text == "{}"  # there is room for a small one
+        handler.gate.set()
+        for exchange in calls:
+            assert (await exchange.done()).text == "quiet"
+        assert app.budget.held == 0
+        assert (await client.call("quiet", {"x": LISTS}, id_=5).done()).text == "quiet"
+
+    work(test)
+
+
+@req("SEC-6", "HTTP-31", at=E)
+def test_a_connection_of_our_own_counts_the_same() -> None:
+    async def test(handler: Served, make: Make) -> None:
+        app = make(max_bodies=HEAVY + HEAVY // 2)
+        wires = [Wire(Front(app)) for _ in range(2)]
+        wires[0].send(call("quiet", {"x": LISTS}))
+        await until(lambda: handler.running == 1)
+        assert HEAVY < app.budget.held < HEAVY + HEAVY // 4
+        assert wires[0].http._receiving is not None
+        assert wires[0].http._receiving._body == b""
+        wires[1].send(call("quiet", {"x": LISTS}))
+        await wires[1].settled()
+        assert [(answer.status, answer.get("retry-after")) for answer in wires[1].answers()] == [(503, "10")]
+        handler.gate.set()
+        await wires[0].settled()
+        assert wires[0].answers()[0].status == 200
+        assert app.budget.held == 0
+        for wire in wires:
+            wire.hang_up()
+            await gone(wire)
+
+    work(test)
+
+
+@req("SEC-6", "HTTP-31", at=E)
+def test_the_first_piece_of_a_body_counts_too() -> None:
+    async def test(handler: Served, make: Make) -> None:
+        app = make(max_bodies=1000)
+        wires = [Wire(Front(app)) for _ in range(3)]
+        for wire in wires:
+            wire.send(head("POST", "/mcp", [*fields(), ("Content-Length", "900")]) + b"x" * 400)
+        await wires[2].settled()
+        assert app.budget.held == 800
+        assert wires[2].answers()[0].status == 503
+        slow = Client(app).send("POST", open_body=True)
+        slow.give(b"x" * 300, more=True)
+        assert "too many large" in await refused(slow, 503)
+        for wire in wires:
+            wire.hang_up()
+            await gone(wire, held=None)
+        assert app.budget.held == 0
+
+    work(test)
+
+
+@req("SEC-6", everywhere=True)
+def test_a_body_for_which_there_is_never_room_is_refused_for_good() -> None:
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make(max_bodies=HEAVY // 2)).open(revision(E))
+        assert "max_bodies" in await refused(client.call("echo", {"x": LISTS}), 413)
+
+    work(test)
+
+
+@req("SEC-6", "BATCH-7", "HTTP-9", at=B)
+def test_the_members_of_an_array_hold_it_although_their_client_is_gone() -> None:
+    async def test(handler: Served, make: Make) -> None:
+        app = make(defer=QUICK)
+        client = await Client(app).open(revision(B))
+        member = request("tools/call", {"name": "quiet", "arguments": {"x": LISTS}})
+        running = client.post([member, {**member, "id": 2}])
+        await until(lambda: handler.running == 2)
+        await running.begun()
+        running.disconnect()
+        await running.done()
+        assert handler.running == 2
+        assert app.budget.held > 2 * HEAVY
+        handler.gate.set()
+        await until(lambda: handler.running == 0 and app.budget.held == 0)
+
+    work(test)
+
+
+@req("SEC-6", "HTTP-6")
+@pytest.mark.parametrize("row", SESSIONS, ids=[row.name for row in SESSIONS])
+def test_a_notification_holds_its_body_until_its_handler_has_it(row: Revision) -> None:
+    class Hears(mcprev.ServerHandler):
+        gate: asyncio.Event
+
+        async def roots_list_changed(self, ctx: mcprev.Context, params: Any) -> None:
+            await self.gate.wait()
+
+    async def main() -> None:
+        handler = Hears()
+        handler.gate = asyncio.Event()
+        app = mcprev.Server(handler, "hears", "1").asgi(max_bodies=2 * HEAVY + HEAVY // 2)
+        client = await Client(app).open(row, roots={})
+        changed = notification("notifications/roots/list_changed", {"_meta": {"x": LISTS}})
+        statuses = [(await client.post(changed).done()).status for _ in range(4)]
+        assert statuses == [202, 202, 503, 503]
+        assert app.budget.held > 2 * HEAVY
+        handler.gate.set()
+        await until(lambda: app.budget.held == 0)
+        assert (await client.post(changed).done()).status == 202
+        await app.aclose()
+
+    run(main())
+
+
+@req("SEC-6", "SSE-4", at=A)
+def test_what_is_posted_to_the_oldest_transport_is_held_until_it_is_answered_on_the_stream() -> None:
+    async def test(handler: Served, make: Make) -> None:
+        app = make(sse=True, max_bodies=2 * HEAVY + HEAVY // 2)
+        stream = await Client(app).send("GET", path="/sse").begun()
+        await until(lambda: len(stream.events) == 1)
+        query = stream.events[0].data.decode().partition("?")[2]
+
+        def post(message: object) -> Exchange:
+            return Client(app).send("POST", message, path="/messages", query=query)
+
+        assert (await post(initialize(revision(A))).done()).status == 202
+        assert (await post(notification("notifications/initialized")).done()).status == 202
+        statuses: list[int] = []
+        for number in range(4):
+            params = {"name": "quiet", "arguments": {"x": LISTS}}
+            statuses.append((await post(request("tools/call", params, number)).done()).status)
+        assert statuses == [202, 202, 503, 503]
+        await until(lambda: handler.running == 2)
+        handler.gate.set()
+        await until(lambda: len(stream.events) == 4 and app.budget.held == 0)
+        stream.disconnect()
+        await stream.done()
+
+    work(test)
+
+
+@req("SEC-6", "LIFE-3")
+@pytest.mark.parametrize("row", SESSIONS, ids=[row.name for row in SESSIONS])
+def test_what_a_client_says_of_itself_has_a_bound_of_its_own(row: Revision) -> None:
+    """It lasts as long as the session, so it would have to count all that time."""
+
+    async def test(handler: Served, make: Make) -> None:
+        app = make(sse=True)
+        client = Client(app)
+        long = initialize(row, experimental={"x": "y" * MAX_OPENING})
+        assert str(MAX_OPENING) in await refused(client.post(long), 413)
+        assert len(app.hosting.sessions) == 0
+        short = initialize(row, experimental={"x": "y" * (MAX_OPENING // 2)})
+        assert (await client.post(short).done()).status == 200
+        stream = await client.send("GET", path="/sse").begun()
+        await until(lambda: len(stream.events) == 1)
+        query = stream.events[0].data.decode().partition("?")[2]
+        assert str(MAX_OPENING) in await refused(
+            client.send("POST", long, path="/messages", query=query), 413
+        )
+        stream.disconnect()
+        await stream.done()
+
+    work(test)
+
+
+@req("SEC-6", "TASKX-2", at=E)
+def test_a_task_holds_the_body_of_its_request_until_it_ends() -> None:
+    async def test(handler: Served, make: Make) -> None:
+        async def detaches(ctx: mcprev.Context, params: Any) -> Any:
+            await ctx.detach()
+            return await handler.do_quiet(ctx, params)
+
+        vars(handler)["do_detaches"] = detaches
+        app = make()
+        client = await Client(app).open(revision(E))
+        capable: dict[str, Any] = {
+            "clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+        }
+        answer = await client.call("detaches", {"x": LISTS}, **capable).done()
+        assert answer.result["resultType"] == "task"
+        assert app.budget.held > HEAVY
+        handler.gate.set()
+        await until(lambda: app.budget.held == 0)
+
+    work(test, tasks=mcprev.Tasks({"detaches": "optional"}))
+
+
+@req("SEC-6", everywhere=True)
+def test_shares_add_up_and_come_back() -> None:
+    budget = BodyBudget(1000)
+    shares = [budget.hold(b'"' + b"x" * 300 + b'"') for _ in range(3)]
+    assert [type(share) for share in shares] == [BodyShare, BodyShare, Reject]
+    assert budget.held == sum(share.weight for share in shares if isinstance(share, BodyShare))
+    for share in shares:
+        if isinstance(share, BodyShare):
+            share.hold()
+            share.release()
+            held = budget.held
+            share.release()
+            assert budget.held == held - share.weight
+    assert budget.held == 0
+    assert BodyBudget(MAX_BODIES).hold(b"[" + b"[]," * 10**6 + b"[]]").__class__ is BodyShare
