@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from mcprev.context import Context, unasked
 from mcprev.convert import Context as Conversion
@@ -387,15 +387,16 @@ class Server:
         if not isinstance(peer, HandshakeServer):
             meta = (inbound.params or {})["_meta"]
             return meta, None, self._contexts.get(row.name) or self._down(row)
-        told = peer.told
-        if told is None:
+        known: Any = peer.told
+        if known is None:
             stamp = _session_stamp(peer, row)
-            told = peer.told = (
+            known = peer.told = (
                 stamp,
                 make_context(LATEST.name, meta=_read_stamp(stamp)),
                 self._down(row),
             )
-        return cast("Told", told)
+        told: Told = known
+        return told
 
     def _down(self, row: Revision) -> Conversion:
         found = self._contexts.get(row.name)

@@ -6,14 +6,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import mcprev
 from asgi_bridge import Client, Exchange, initialize, notification, request
-from mcprev.protocol.http_verdicts import Reject
 from mcprev.revisions import DEFAULT, Revision, revision
 from mcprev.transports.asgi import AsgiApp
 from mcprev.transports.body_budget import MAX_BODIES, MAX_OPENING, BodyBudget, BodyShare
@@ -29,7 +31,8 @@ Make = Callable[..., AsgiApp]
 ALL = [row for row in DEFAULT if row.version_header]
 everyone = pytest.mark.parametrize("row", ALL, ids=[row.name for row in ALL])
 SESSIONS = [row for row in ALL if row.handshake]
-LISTS: Any = [[]] * 2000
+NOTHING: list[str] = []
+LISTS = [NOTHING] * 2000
 """6,000 bytes that take a quarter of a MiB."""
 HEAVY = parsed_weight(json.dumps(LISTS).encode())
 
@@ -237,17 +240,35 @@ def test_a_task_holds_the_body_of_its_request_until_it_ends() -> None:
 
 
 @req("SEC-6", everywhere=True)
+def test_a_process_grows_by_no_more_than_its_budget() -> None:
+    """Sixty bodies that take 20 MiB each once they are parsed, which is 1.1 GiB, for a tool that does not answer."""
+    program = Path(__file__).with_name("hoarder.py")
+    told = json.loads(subprocess.run([sys.executable, program], capture_output=True, check=True).stdout)
+    assert set(told["refused"]) == {503}
+    assert 5 <= 60 - len(told["refused"]) <= 20
+    assert told["held"] <= MAX_BODIES
+    assert told["grown"] < MAX_BODIES + 32 * 2**20
+
+
+@req("SEC-6", everywhere=True)
 def test_shares_add_up_and_come_back() -> None:
     budget = BodyBudget(1000)
-    shares = [budget.hold(b'"' + b"x" * 300 + b'"') for _ in range(3)]
-    assert [type(share) for share in shares] == [BodyShare, BodyShare, Reject]
-    assert budget.held == sum(share.weight for share in shares if isinstance(share, BodyShare))
+    shares = [BodyShare(budget, b'"' + b"x" * 300 + b'"') for _ in range(2)]
+    assert budget.refusal(shares[1]) is None
+    shares.append(BodyShare(budget, b'"' + b"x" * 300 + b'"'))
+    found = budget.refusal(shares[2])
+    assert found is not None
+    assert found.status == 503
+    assert budget.held == sum(share.weight for share in shares)
     for share in shares:
-        if isinstance(share, BodyShare):
-            share.hold()
-            share.release()
-            held = budget.held
-            share.release()
-            assert budget.held == held - share.weight
+        share.hold()
+        share.release()
+        held = budget.held
+        share.release()
+        assert budget.held == held - share.weight
     assert budget.held == 0
-    assert BodyBudget(MAX_BODIES).hold(b"[" + b"[]," * 10**6 + b"[]]").__class__ is BodyShare
+    heavy = BodyShare(budget, b"[" * 50)
+    found = budget.refusal(heavy)
+    assert found is not None
+    assert found.status == 413
+    assert 64 * 2**20 < BodyShare(BodyBudget(MAX_BODIES), b"[" + b"[]," * 10**6 + b"[]]").weight < MAX_BODIES

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcprev.errors import HEADER_MISMATCH, InternalError, InvalidRequest
 from mcprev.protocol.http_classify import Endpoint, classify, session_id
 from mcprev.protocol.http_verdicts import Reject, Verdict
-from mcprev.transports.body_budget import BodyBudget, ClientGone
+from mcprev.transports.body_budget import BodyBudget, BodyShare, ClientGone
 from mcprev.transports.cors import Receive, Scope, Send
 from mcprev.transports.hosting import Hosting
 from mcprev.transports.http_incoming import AsgiIncoming, Incoming
@@ -187,12 +187,11 @@ class AsgiApp:
                 if isinstance(read, Reject):
                     return read
                 body = read
-            share = self.budget.hold(body)
-            if isinstance(share, Reject):
-                return share
-            incoming.share = share
+            incoming.share = BodyShare(self.budget, body)
+            if self.budget.held > self.budget.limit:
+                return self.budget.refusal(incoming.share)
             message = parse(body, batch=True)
-            del body, share  # the request may take long
+            del body  # the request may take long
             if self._auth is not None and incoming.access is not None:
                 reject = self._auth.covers(incoming.access, message)
                 if reject is not None:
@@ -243,11 +242,9 @@ class AsgiApp:
         body = await self._read(hosting, incoming)
         if isinstance(body, Reject):
             return body
-        share = self.budget.hold(body)
-        if isinstance(share, Reject):
-            return share
-        incoming.share = share
-        return await hosting.take_sse(found, body, incoming)
+        incoming.share = BodyShare(self.budget, body)
+        refused = self.budget.refusal(incoming.share)
+        return refused or await hosting.take_sse(found, body, incoming)
 
     async def _read(self, hosting: Hosting, incoming: Incoming) -> bytes | Reject:
         upkeep = hosting.upkeep

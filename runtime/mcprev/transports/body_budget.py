@@ -51,12 +51,11 @@ class BodyBudget:
         """Hold less."""
         self.held -= size
 
-    def hold(self, body: bytes) -> BodyShare | Reject:
-        """Return the share of a complete body, to be released once it has been served; or its refusal."""
-        weight = parsed_weight(body)
-        if weight > self.limit:
-            return _too_heavy(weight, self.limit)
-        return BodyShare(self, weight) if self.held + weight <= self.limit else too_much()
+    def refusal(self, share: BodyShare) -> Reject | None:
+        """The refusal of a body with which more is held than may be; whoever made its share releases it."""
+        if self.held <= self.limit:
+            return None
+        return too_much() if share.weight <= self.limit else _too_heavy(share.weight, self.limit)
 
 
 class BodyShare:
@@ -64,13 +63,13 @@ class BodyShare:
 
     __slots__ = ("_budget", "_holders", "weight")
 
-    def __init__(self, budget: BodyBudget, weight: int) -> None:
-        """Whoever makes it holds it."""
+    def __init__(self, budget: BodyBudget, body: bytes) -> None:
+        """Count a complete body, and hold it."""
         self._budget = budget
         self._holders = 1
-        self.weight = weight
+        self.weight = parsed_weight(body)
         """In bytes of memory."""
-        budget.held += weight
+        budget.held += self.weight
 
     def hold(self) -> None:
         """Something more is served that came with the body."""

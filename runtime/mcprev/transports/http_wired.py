@@ -100,9 +100,10 @@ class Wired(Incoming):
         self._size += len(data)
         if self._size > limit:
             self.fail(too_large(limit))
-        elif not self._budget.take(len(data)):
+        elif self._budget.held + len(data) > self._budget.limit:
             self.fail(too_much())
         else:
+            self._budget.held += len(data)
             self.taken += len(data)
             if not self._body:
                 self._body = data

@@ -20,7 +20,7 @@ from typing_extensions import override
 from mcprev.driver import MAX_HANDLERS, Desk
 from mcprev.errors import ConnectionLost, InternalError, InvalidRequest, LocalProtocolError, McpError
 from mcprev.protocol.http_verdicts import RETRY_LATER, Reject
-from mcprev.protocol.link import Inbound
+from mcprev.protocol.link import Inbound, Opened
 from mcprev.protocol.sides import ServerSide
 from mcprev.revisions import Revision
 from mcprev.transports.asgi_connection import AsgiConnection
@@ -96,6 +96,9 @@ class Stream:
 class Session(AsgiConnection):
     """A session over HTTP."""
 
+    row: Revision
+    """The revision, once it has been agreed on."""
+
     def __init__(
         self,
         side: ServerSide,
@@ -119,7 +122,6 @@ class Session(AsgiConnection):
         self._clock = clock
         self.seen = clock()
         """When its client gave the last sign of life."""
-        self._row: Revision | None = None
         self._numbers = 0
         self._streams: dict[int, Stream] = {}
         self._finished: deque[int] = deque()
@@ -133,13 +135,10 @@ class Session(AsgiConnection):
         """Whether a request of its client is in progress, or a stream open."""
         return bool(self.exchanges or self._link.inbound)
 
-    @property
-    def row(self) -> Revision:
-        """The revision that was agreed on."""
-        found = self._row
-        if found is None:
-            found = self._row = self.side.session.row
-        return found
+    @override
+    def _on_opened(self, event: Opened) -> None:
+        super()._on_opened(event)
+        self.row = event.row
 
     @property
     def resumable(self) -> bool:
