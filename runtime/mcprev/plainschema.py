@@ -4,22 +4,20 @@ Most schemas of tools say no more than which members there are and of what type 
 exactly as the dialects want it and in a few microseconds, without a library for the rest. What is compiled is
 decided by the schema alone: `compile_plain` gives None for a schema with any keyword that is not known here, whose
 meaning could then be changed by what is left out. The keywords of both dialects that are known mean the same.
+
+A value is looked at once for each keyword that is about it, so a check takes time linear to the value, with one
+exception: `anyOf`, `oneOf` and `allOf` look at it once for each of their schemas. They keep to the deadline of the
+check that they are part of, see `within_time`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import isfinite
-from typing import Any, Final, TypeAlias, cast
-
-from pydantic_core import SchemaValidator, core_schema
+from typing import Any, Final, cast
 
 from mcprev.errors import Json
-
-Complaint: TypeAlias = tuple[tuple[str | int, ...], str]
-"""Where a value is wrong, and how."""
-Check: TypeAlias = Callable[[Any], list[Complaint]]
-"""Says what is wrong with a value: nothing, most of the time."""
+from mcprev.schemabounds import LIST, OBJECT, Check, Complaint, canonical, in_time, pattern
 
 MAX_DEPTH: Final = 32
 """Schemas that nest deeper are left to the library."""
@@ -30,9 +28,6 @@ ANNOTATIONS: Final = frozenset(
     }
 )  # fmt: skip
 """Keywords that make no value wrong; `format` is one of them unless a dialect says otherwise."""
-LIST: Final[Any] = list
-OBJECT: Final[Any] = dict
-"""What `isinstance` asks for. Typed so that checkers leave JSON values alone: each cast would be a call."""
 NOTHING: Final[list[Complaint]] = []
 """Nothing is wrong. It is shared, and never added to."""
 
@@ -47,31 +42,6 @@ def compile_plain(schema: Json) -> Check | None:
         return _compile(schema, 0)
     except NotPlainError:
         return None
-
-
-def pattern(expression: str) -> Callable[[str], bool]:
-    """Whether a text has a part that matches, found in time linear to its length.
-
-    Raises `ValueError` for an expression that cannot be matched in that way: with lookarounds or references.
-    """
-    try:
-        made = SchemaValidator(
-            core_schema.str_schema(pattern=expression, regex_engine="rust-regex", strict=True)
-        )
-    except Exception as error:
-        raise ValueError(f"the pattern {expression!r:.80} cannot be matched in linear time") from error
-    return made.isinstance_python
-
-
-def same(one: Json, other: Json) -> bool:
-    """Whether two values are the same JSON: `1` and `1.0` are, `1` and `true` are not."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, LIST) and isinstance(other, LIST):
-        return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, OBJECT) and isinstance(other, OBJECT):
-        return one.keys() == other.keys() and all(same(value, other[name]) for name, value in one.items())
-    return bool(one == other)
 
 
 def _compile(schema: Json, depth: int) -> Check:
@@ -103,6 +73,8 @@ def _all(checks: list[Check]) -> Check:
         for one in checks:
             if more := one(value):
                 found = [*found, *more]
+                if len(found) > _ENOUGH:
+                    break
         return found
 
     return check
@@ -150,15 +122,30 @@ def _type(value: Json, _: int) -> Check:
 
 def _enum(value: Json, _: int) -> Check:
     _want(isinstance(value, LIST) and value)
-    options = value
-    shown = ", ".join(f"{option!r:.40}" for option in options[:10])
-    wrong: list[Complaint] = [((), f"is none of {shown:.300}")]
-    return lambda given: NOTHING if any(same(given, option) for option in options) else wrong
+    shown = ", ".join(f"{option!r:.40}" for option in value[:10])
+    return _one_of_values(value, f"is none of {shown:.300}")
 
 
 def _const(value: Json, _: int) -> Check:
-    wrong: list[Complaint] = [((), f"is not {value!r:.80}")]
-    return lambda given: NOTHING if same(given, value) else wrong
+    return _one_of_values([value], f"is not {value!r:.80}")
+
+
+def _one_of_values(options: list[Any], what: str) -> Check:
+    strings = {option for option in options if isinstance(option, str)}
+    others = {canonical(option) for option in options if not isinstance(option, str)}
+    containers = any(isinstance(option, dict | list) for option in options)
+    wrong: list[Complaint] = [((), what)]
+
+    def check(given: Json) -> list[Complaint]:
+        if given.__class__ is str:
+            return NOTHING if given in strings else wrong
+        if given.__class__ is int:
+            return NOTHING if f"{given:x}," in others else wrong  # as `canonical` spells it
+        if not others or (not containers and isinstance(given, dict | list)):
+            return wrong
+        return NOTHING if canonical(given) in others else wrong
+
+    return check
 
 
 def _any_of(value: Json, depth: int) -> Check:
@@ -193,7 +180,15 @@ def _all_of(value: Json, depth: int) -> Check:
 
 def _several(value: Json, depth: int) -> list[Check]:
     _want(isinstance(value, LIST) and value)
-    return [_compile(item, depth + 1) for item in value]
+    return [_timed(_compile(item, depth + 1)) for item in value]
+
+
+def _timed(check: Check) -> Check:
+    def timed(value: Json) -> list[Complaint]:
+        in_time()
+        return check(value)
+
+    return timed
 
 
 # -- numbers, strings, arrays ----------------------------------------------------------------------------
@@ -236,8 +231,12 @@ def _pattern(value: Json, _: int) -> Check:
         matches = pattern(value)
     except ValueError:
         raise NotPlainError from None
-    wrong: list[Complaint] = [((), f"does not match {value!r:.80}")]
-    return lambda given: NOTHING if given.__class__ is not str or matches(given) else wrong
+
+    def check(given: Json) -> list[Complaint]:
+        wrong = matches(given) if given.__class__ is str else None
+        return NOTHING if wrong is None else [((), wrong)]
+
+    return check
 
 
 def _items(value: Json, depth: int) -> Check:
@@ -257,7 +256,7 @@ def _items(value: Json, depth: int) -> Check:
 
 
 _ENOUGH: Final = 20
-"""Nobody reads more complaints about one array than this."""
+"""Nobody reads more complaints about one value than this."""
 
 
 # -- objects ---------------------------------------------------------------------------------------------
@@ -282,6 +281,8 @@ def _members(schema: Mapping[str, Any], depth: int) -> Check:
         for name in names:
             if name not in given:
                 found = [*found, ((name,), "is missing")]
+                if len(found) > _ENOUGH:
+                    break
         for name, value in given.items():
             inner = known.get(name, other)
             if inner is None:

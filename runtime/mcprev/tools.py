@@ -18,8 +18,8 @@ from pydantic_core import MISSING
 
 from mcprev.convert import Kind, argument_failure
 from mcprev.errors import InvalidParams, Json, LocalProtocolError, RemoteProtocolError, SchemaError
-from mcprev.plainschema import Check, Complaint
 from mcprev.protocol.stateless import COMPLETE
+from mcprev.schemabounds import Check, Complaint
 from mcprev.seam import Routes, to_wire
 
 if TYPE_CHECKING:

@@ -6,30 +6,44 @@ library jsonschema does the work, which the extra `mcprev[schema]` installs and 
 - Dialects: 2020-12, which is meant where a schema does not say, and draft-07. Any other is an error (JSCH-1).
 - References lead to places within the schema or to a metaschema of a dialect. Nothing is ever fetched: a reference
   to anywhere else is an error when the schema is compiled (JSCH-2).
-- A schema has a bound in depth and in size, a check has one in time (JSCH-3). Patterns are matched in linear time;
-  one that cannot be is refused in a schema of a stranger's.
+- A schema has a bound in depth and in size, compiling and checking have one in time (JSCH-3). Patterns are matched in
+  linear time; one that cannot be is refused in a schema of a stranger's.
 - `format` says what a value is meant to be and makes none wrong, as both dialects leave it by default.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextvars import ContextVar
-from functools import cache
+from contextlib import nullcontext
+from functools import cache, partial
 from importlib import import_module
 from itertools import islice
 from typing import Any, Final, cast
 
 from mcprev.errors import Json, SchemaError
-from mcprev.plainschema import LIST, OBJECT, Check, Complaint, compile_plain, is_number, pattern
+from mcprev.plainschema import compile_plain, is_number
+from mcprev.schemabounds import (
+    LIST,
+    MAX_SECONDS,
+    OBJECT,
+    Check,
+    Complaint,
+    TooSlowError,
+    canonical,
+    deadline,
+    in_time,
+    pattern,
+    within_time,
+)  # fmt: skip
 
 MAX_DEPTH: Final = 100
 """How deep the JSON of a schema may nest: each level of schemas takes two."""
 MAX_OBJECTS: Final = 2_000
 """How many objects a schema may hold, subschemas and others."""
-MAX_SECONDS: Final = 1.0
-"""How long a check may take; what takes longer counts as wrong."""
+MAX_VALUES: Final = 50_000
+"""How many items and members it may hold, options of an `enum` and names of `required` included."""
 SHOWN: Final = 5
 """How many complaints are told."""
 EXTRA: Final = "install it with: pip install 'mcprev[schema]'"
@@ -49,7 +63,8 @@ _ALONE: Final = (
     "additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not",
     "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties",
 )  # fmt: skip
-_deadline: ContextVar[float] = ContextVar("mcprev_schema_deadline")
+_CHOICES: Final = frozenset({"anyOf", "oneOf", "allOf"})
+"""Keywords that look at one value several times."""
 
 
 def compile_schema(schema: Json, *, trusted: bool, clock: Callable[[], float] = time.monotonic) -> Check:
@@ -62,10 +77,19 @@ def compile_schema(schema: Json, *, trusted: bool, clock: Callable[[], float] = 
         return _whatever if schema else _never
     if not isinstance(schema, OBJECT):
         raise SchemaError("a JSON Schema is an object or a boolean")
-    _measure(schema)
+    has_choices = _measure(schema)
     dialect = _dialect(schema)
-    bare = cast("dict[str, Any]", _without_dialect(schema, dialect))
-    return compile_plain(bare) or _Compiled(bare, dialect, trusted=trusted, clock=clock)
+    bare = _without_dialect(schema, dialect)
+    try:
+        with nullcontext() if trusted else deadline(clock):
+            plain = compile_plain(bare)
+            if plain is not None:
+                return within_time(plain, clock) if has_choices else plain
+            return within_time(_compiled(bare, dialect, trusted=trusted), clock)
+    except RecursionError:
+        raise SchemaError("the schema nests too deeply") from None
+    except TooSlowError:
+        raise SchemaError(f"the schema takes longer than {MAX_SECONDS:g} s to be compiled") from None
 
 
 def describe(complaints: list[Complaint], root: str) -> str:
@@ -89,16 +113,24 @@ def _never(_: Json) -> list[Complaint]:
 # -- before a schema is used -----------------------------------------------------------------------------
 
 
-def _measure(schema: Json) -> None:
-    """Raise `SchemaError` for a schema that is out of bounds, found level by level and so without recursion."""
-    level, objects = [schema], 0
+def _measure(schema: Json) -> bool:
+    """Raise `SchemaError` for a schema that is out of bounds, found level by level and so without recursion.
+
+    Whether anything in it may be a keyword that looks at one value several times.
+    """
+    level, objects, values, choices = [schema], 0, 0, False
     for _ in range(MAX_DEPTH + 1):
-        objects += sum(isinstance(item, OBJECT) for item in level)
-        if objects > MAX_OBJECTS:
-            raise SchemaError(f"the schema holds more than {MAX_OBJECTS} objects")
+        found: list[Any] = [item for item in level if isinstance(item, OBJECT)]
+        objects += len(found)
+        values += sum(map(len, level))
+        if objects > MAX_OBJECTS or values > MAX_VALUES:
+            raise SchemaError(
+                f"the schema holds more than {MAX_OBJECTS} objects, or more than {MAX_VALUES} values in all"
+            )
+        choices = choices or any(_CHOICES & item.keys() for item in found)
         level = [child for item in level for child in _children(item)]
         if not level:
-            return
+            return choices
     raise SchemaError(f"the schema nests deeper than {MAX_DEPTH}")
 
 
@@ -128,82 +160,51 @@ def _without_dialect(schema: Json, dialect: str) -> Json:
     """The schema with no word about its dialect: one for all of it is settled."""
     if not isinstance(schema, OBJECT):
         return schema
-    given = schema
-    found = {name: value for name, value in given.items() if name != _SCHEMA}
-    if _canonical(str(given.get(_SCHEMA, dialect))) != dialect:
-        raise SchemaError(f"part of the schema is in another dialect: {given[_SCHEMA]!r:.200}")
-    for keyword, inner in _subschemas(found):
-        _replace(found, keyword, _without_dialect(inner, dialect))
+    if _canonical(str(schema.get(_SCHEMA, dialect))) != dialect:
+        raise SchemaError(f"part of the schema is in another dialect: {schema[_SCHEMA]!r:.200}")
+    found: dict[str, Any] = _bare(schema)
+    for keyword in found.keys() & {*_ALONE, *_IN_ORDER, *_BY_NAME}:
+        inner = found[keyword]
+        if isinstance(inner, LIST) and keyword in _IN_ORDER:
+            found[keyword] = [_without_dialect(item, dialect) for item in inner]
+        elif isinstance(inner, OBJECT) and keyword in _BY_NAME:
+            found[keyword] = {name: _without_dialect(item, dialect) for name, item in inner.items()}
+        elif keyword in _ALONE:
+            found[keyword] = _without_dialect(inner, dialect)
     return found
 
 
-def _subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """The schemas right within a schema, and where: not what only looks like one, in `enum` or `default`."""
+def _subschemas(schema: Mapping[str, Any]) -> Iterator[Any]:
+    """The schemas right within a schema: not what only looks like one, in `enum` or `default`."""
     for keyword in _ALONE:
         if isinstance(schema.get(keyword), dict):
-            yield (keyword,), schema[keyword]
+            yield schema[keyword]
     for keyword in _IN_ORDER:
         if isinstance(schema.get(keyword), list):
-            for index, item in enumerate(schema[keyword]):
-                yield (keyword, index), item
+            yield from schema[keyword]
     for keyword in _BY_NAME:
         if isinstance(schema.get(keyword), dict):
-            for name, item in schema[keyword].items():
-                yield (keyword, name), item
-
-
-def _replace(schema: dict[str, Any], path: tuple[str | int, ...], value: Json) -> None:
-    if len(path) == 1:
-        schema[str(path[0])] = value
-        return
-    keyword, key = str(path[0]), path[1]
-    holder: Any = schema[keyword].copy()
-    holder[key] = value
-    schema[keyword] = holder
+            yield from schema[keyword].values()
 
 
 # -- the library -----------------------------------------------------------------------------------------
 
 
-class _Compiled:
-    """A schema that the library checks values against."""
-
-    def __init__(
-        self, schema: dict[str, Any], dialect: str, *, trusted: bool, clock: Callable[[], float]
-    ) -> None:
-        library = _library(dialect, trusted)
-        self._clock = clock
-        self._validator: Any = library(schema, registry=_empty_registry())
-        found = self._run(library(library.META_SCHEMA, registry=_empty_registry()), schema)
-        if found:
-            raise SchemaError(f"this is no schema of {dialect}: {describe(found, 'schema')}")
-        _resolve(schema, dialect)
-        if not trusted:
-            _refuse_patterns(schema)
-
-    def __call__(self, value: Json) -> list[Complaint]:
-        return self._run(self._validator, value)
-
-    def _run(self, validator: Json, value: Json) -> list[Complaint]:
-        token = _deadline.set(self._clock() + MAX_SECONDS)
-        clock = _clock.set(self._clock)
-        try:
-            errors = islice(validator.iter_errors(value), SHOWN + 1)
-            return [(tuple(error.absolute_path), f"is wrong: {error.message:.300}") for error in errors]
-        except RecursionError:
-            return [((), "nests too deeply to be checked")]
-        except _TooSlowError:
-            return [((), f"takes longer than {MAX_SECONDS:g} s to be checked")]
-        finally:
-            _clock.reset(clock)
-            _deadline.reset(token)
+def _compiled(schema: dict[str, Any], dialect: str, *, trusted: bool) -> Check:
+    """The library's check for a schema."""
+    library = _library(dialect, trusted)
+    found = _errors(library(_bare(library.META_SCHEMA), registry=_registry()), schema)
+    if found:
+        raise SchemaError(f"this is no schema of {dialect}: {describe(found, 'schema')}")
+    _resolve(schema, dialect)
+    if not trusted:
+        _refuse_patterns(schema)
+    return partial(_errors, library(schema, registry=_registry()))
 
 
-class _TooSlowError(Exception):
-    """A check has used up its time."""
-
-
-_clock: ContextVar[Callable[[], float]] = ContextVar("mcprev_schema_clock")
+def _errors(validator: Json, value: Json) -> list[Complaint]:
+    errors = islice(validator.iter_errors(value), SHOWN + 1)
+    return [(tuple(error.absolute_path), f"is wrong: {error.message:.300}") for error in errors]
 
 
 @cache
@@ -229,9 +230,22 @@ def _finite(_: Json, value: Json) -> bool:
 
 
 @cache
-def _empty_registry() -> Json:
-    # The library's own default fetches what it does not know.
-    return cast("Any", import_module("referencing")).Registry()
+def _registry() -> Json:
+    """The metaschemas, and nothing else: the library's own default fetches what it does not know.
+
+    They are without their `$schema`, for which the library would change to its own class, which has no bounds.
+    """
+    known: Any = import_module("jsonschema_specifications").REGISTRY
+    specification_with: Any = cast("Any", import_module("referencing.jsonschema")).specification_with
+    resources = [
+        (uri, specification_with(known.contents(uri)[_SCHEMA]).create_resource(_bare(known.contents(uri))))
+        for uri in known
+    ]
+    return cast("Any", import_module("referencing")).Registry().with_resources(resources)
+
+
+def _bare(schema: Mapping[str, Json]) -> dict[str, Json]:
+    return {name: value for name, value in schema.items() if name != _SCHEMA}
 
 
 _Keyword = Callable[[Any, Any, Any, Any], Any]
@@ -241,8 +255,7 @@ def _bounded(keyword: _Keyword) -> _Keyword:
     """A keyword that stops when the time is over."""
 
     def check(validator: Json, value: Json, instance: Json, schema: Json) -> Json:
-        if _clock.get()() > _deadline.get():
-            raise _TooSlowError
+        in_time()
         return keyword(validator, value, instance, schema)
 
     return check
@@ -250,7 +263,7 @@ def _bounded(keyword: _Keyword) -> _Keyword:
 
 def _pattern(*, trusted: bool) -> _Keyword:
     """`pattern` in linear time; in a schema of the author's own any expression is taken, however slow."""
-    matchers: dict[str, Callable[[str], Any]] = {}
+    matchers: dict[str, Callable[[str], str | None]] = {}
     error: Any = import_module("jsonschema.exceptions").ValidationError
 
     def check(_: Json, value: Json, instance: Json, __: Json) -> Iterator[Any]:
@@ -259,24 +272,23 @@ def _pattern(*, trusted: bool) -> _Keyword:
                 if len(matchers) >= MAX_OBJECTS:
                     matchers.clear()
                 matchers[value] = _matcher(value, trusted=trusted)
-            if not matchers[value](instance):
-                yield error(f"does not match {value!r:.80}")
+            if wrong := matchers[value](instance):
+                yield error(wrong)
 
     return check
 
 
-def _matcher(expression: str, *, trusted: bool) -> Callable[[str], Any]:
+def _matcher(expression: str, *, trusted: bool) -> Callable[[str], str | None]:
     try:
         return pattern(expression)
     except ValueError as error:
-        import re
-
         if not trusted:
             raise SchemaError(str(error)) from None
         try:
-            return re.compile(expression).search
+            matches = re.compile(expression).search
         except re.error as wrong:
             raise SchemaError(f"the pattern {expression!r:.80} is none: {wrong}") from None
+    return lambda text: None if matches(text) else f"does not match {expression!r:.80}"
 
 
 def _refuse_patterns(schema: Json) -> None:
@@ -288,35 +300,26 @@ def _refuse_patterns(schema: Json) -> None:
         raise SchemaError("patterns for the names of members are not checked in a schema of the peer's")
     if isinstance(given.get("pattern"), str):
         _matcher(given["pattern"], trusted=False)
-    for _, inner in _subschemas(given):
+    for inner in _subschemas(given):
         _refuse_patterns(inner)
 
 
 def _unique_items(_: Json, value: Json, instance: Json, __: Json) -> Iterator[Any]:
     """`uniqueItems` in linear time: the library compares each with each where they cannot be sorted."""
-    if value is True and isinstance(instance, LIST):
-        items = instance
-        if len({_key(item) for item in items}) < len(items):
-            yield import_module("jsonschema.exceptions").ValidationError("holds the same item twice")
-
-
-def _key(value: Json) -> object:
-    """What is equal for the same JSON: `1` and `1.0` are the same, `1` and `true` are not."""
-    if isinstance(value, bool):
-        return (bool, value)
-    if isinstance(value, OBJECT):
-        return frozenset((name, _key(item)) for name, item in value.items())
-    return tuple(map(_key, value)) if isinstance(value, LIST) else value
+    if value is not True or not isinstance(instance, LIST):
+        return
+    if len({canonical(item) for item in instance}) < len(instance):
+        yield import_module("jsonschema.exceptions").ValidationError("holds the same item twice")
 
 
 def _resolve(schema: dict[str, Any], dialect: str) -> None:
     """Raise `SchemaError` for a reference that leads out of the schema (JSCH-2)."""
     referencing: Any = import_module("referencing")
-    known: Any = import_module("jsonschema_specifications").REGISTRY
     specification = cast("Any", import_module("referencing.jsonschema")).specification_with(dialect)
     resource = specification.create_resource(schema)
-    pending = [(schema, known.resolver_with_root(resource))]
+    pending = [(schema, _registry().resolver_with_root(resource))]
     while pending:
+        in_time()
         inner, resolver = pending.pop()
         for keyword in _REFERENCES:
             reference = inner.get(keyword)
@@ -327,7 +330,7 @@ def _resolve(schema: dict[str, Any], dialect: str) -> None:
                     raise SchemaError(
                         f"the reference {reference!r:.200} leads out of the schema; nothing is fetched from elsewhere"
                     ) from None
-        for _, child in _subschemas(inner):
+        for child in _subschemas(inner):
             if isinstance(child, OBJECT):
                 sub = specification.create_resource(child)
                 pending.append((child, resolver.in_subresource(sub)))

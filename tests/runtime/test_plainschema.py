@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator, Draft202012Validator  # type: ignore[import-untyped]
 
-from mcprev.plainschema import ANNOTATIONS, compile_plain, pattern, same
+from mcprev.plainschema import ANNOTATIONS, compile_plain
+from mcprev.schemabounds import canonical, pattern
 from requirements import req
 
 SCALARS = st.one_of(
@@ -121,15 +122,15 @@ def test_depth_is_bounded() -> None:
 @given(VALUES, VALUES)
 def test_the_same_json(one: Any, other: Any) -> None:
     validator = cast("Any", Draft202012Validator({"const": one}))
-    assert same(one, other) is validator.is_valid(other)
+    assert (canonical(one) == canonical(other)) is validator.is_valid(other)
 
 
 @req("JSCH-3", everywhere=True)
 def test_patterns_cost_linear_time() -> None:
     """A pattern that makes a backtracking matcher run for ages on a short text."""
     matches = pattern("^(a+)+$")
-    assert not matches("a" * 200_000 + "b")
-    assert matches("aaa")
+    assert matches("a" * 200_000 + "b") == "does not match '^(a+)+$'"
+    assert matches("aaa") is None
     for expression in ("(?=a)", "(a)\\1", "(", "(?<!a)b"):
         with pytest.raises(ValueError, match="linear time"):
             pattern(expression)

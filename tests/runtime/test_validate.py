@@ -344,12 +344,11 @@ def test_nothing_raises(lines: list[Any], row: Revision | None) -> None:
 
 
 def test_deep_values_take_no_time() -> None:
-    deep: Any = float("inf")
+    deep: Any = 1e308
     for _ in range(60):
         deep = {"a": deep}
     text = json.dumps(message(id=1, method="tools/call", params={"name": 5, "arguments": {"a": deep}}))
-    data = text.replace("Infinity", "1e999").encode()
-    assert "$.params.name" in [v.path for v in Checker(DEFAULT[0]).feed(1, data)]
+    assert "$.params.name" in [v.path for v in Checker(DEFAULT[0]).feed(1, text.encode())]
 
 
 # -- the command -----------------------------------------------------------------------------------------
