@@ -162,13 +162,13 @@ class Broken(MemoryEvents):
         super().__init__()
         self.down = False
 
-    def append(self, session: str, stream: int, number: int, message: bytes, /) -> None:
+    def append(self, session: str, stream: int, number: int, message: bytes, /, *, droppable: bool) -> None:
         self._check()
-        super().append(session, stream, number, message)
+        super().append(session, stream, number, message, droppable=droppable)
 
     async def after(
         self, session: str, stream: int, number: int, last: int, /
-    ) -> Sequence[tuple[int, bytes]] | None:
+    ) -> Sequence[tuple[int, bytes]]:
         self._check()
         return await super().after(session, stream, number, last)
 

@@ -7,12 +7,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import mcprev
+from api.authors import text
 from asgi_bridge import Client, Exchange, request
 from mcprev.errors import INVALID_REQUEST
 from mcprev.revisions import Revision, revision
 from mcprev.transports.asgi import AsgiApp
-from mcprev.transports.events import MemoryEvents
+from mcprev.transports.events import MAX_EVENTS, MAX_SESSION, MemoryEvents
 from requirements import B, C, D, req
 from running import run, until
 from served import QUICK, Served, work
@@ -256,10 +260,17 @@ def test_a_gap_is_refused_instead_of_being_passed_over(row: Revision) -> None:
         client = await Client(make(events=MemoryEvents(events=2))).open(row)
         first = await client.call("log", id_=1).done()
         second = await client.call("log", id_=2).done()
+        third = await client.call("log", id_=3).done()
         assert (await back(client, f"{1}-0").done()).status == 400
-        assert (await back(client, second.events[-2].id).done()).messages == second.messages[-1:]
+        assert (await back(client, first.events[-2].id).done()).status == 400
         # Who has everything misses nothing.
         assert (await back(client, first.events[-1].id).done()).messages == []
+        # What was said on the way to an answer is gone, the answer is not.
+        for stream in (second, third):
+            assert len(stream.messages) > 1
+            assert stream.events[0].id is not None
+            found = await back(client, stream.events[0].id.partition("-")[0] + "-0").done()
+            assert found.messages == stream.messages[-1:]
 
     work(test)
 
@@ -291,7 +302,7 @@ class SlowEvents(MemoryEvents):
 
     async def after(
         self, session: str, stream: int, number: int, last: int, /
-    ) -> Sequence[tuple[int, bytes]] | None:
+    ) -> Sequence[tuple[int, bytes]]:
         self.asked.set()
         await self.go.wait()
         return await super().after(session, stream, number, last)
@@ -323,21 +334,116 @@ def test_memory_keeps_the_latest_within_its_bounds() -> None:
     async def test() -> None:
         store = MemoryEvents(events=10, session_bytes=100, total_bytes=150)
         for number in range(1, 31):
-            store.append("a", 1, number, b"x")
+            store.append("a", 1, number, b"x", droppable=False)
         assert store.size == 10
-        assert await store.after("a", 1, 20, 30) is not None
-        assert await store.after("a", 1, 19, 30) is None
-        store.append("a", 1, 31, b"y" * 99)
+        assert await store.after("a", 1, 0, 30) == [(at, b"x") for at in range(21, 31)]
+        assert await store.after("a", 1, 25, 27) == [(26, b"x"), (27, b"x")]
+        store.append("a", 1, 31, b"y" * 99, droppable=False)
         assert store.size == 100
-        store.append("a", 1, 32, b"z" * 120)  # the latest may be larger than what is kept
+        store.append("a", 1, 32, b"z" * 120, droppable=False)  # the latest may be larger than what is kept
         assert (store.size, await store.after("a", 1, 31, 32)) == (120, [(32, b"z" * 120)])
-        store.append("b", 1, 1, b"b" * 60)  # what is older of all has to go
-        assert (store.size, await store.after("a", 1, 31, 32)) == (60, None)
+        store.append("b", 1, 1, b"b" * 60, droppable=False)  # what is older of all has to go
+        assert (store.size, await store.after("a", 1, 31, 32)) == (60, [])
         store.discard("b")
         store.discard("unknown")
         assert store.size == 0
 
     run(test())
+
+
+@req("HTTP-14", "SEC-6", everywhere=True)
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 60), st.booleans()), max_size=60))
+def test_memory_forgets_what_can_be_done_without_before_anything_else(
+    sent: list[tuple[str, int, bool]],
+) -> None:
+    """Against a list that is searched: of a session first, then of all of them."""
+
+    async def test() -> None:
+        store = MemoryEvents(events=5, session_bytes=100, total_bytes=150)
+        model: list[tuple[str, int, int, bool]] = []
+
+        def forget(of: list[tuple[str, int, int, bool]]) -> None:
+            model.remove(next((event for event in of if event[3]), of[0]))
+
+        for number, (session, size, droppable) in enumerate(sent, 1):
+            store.append(session, 1, number, b"x" * size, droppable=droppable)
+            model.append((session, number, size, droppable))
+            while (own := [event for event in model if event[0] == session]) and (
+                len(own) > 5 or (len(own) > 1 and sum(event[2] for event in own) > 100)
+            ):
+                forget(own)
+            while sum(event[2] for event in model) > 150:
+                # The session that had no event for the longest time, one with something to spare before others.
+                latest = {event[0]: at for at, event in enumerate(sent[:number])}
+                spare = {event[0] for event in model if event[3]}
+                drop = {s: at for at, (s, _, d) in enumerate(sent[:number]) if d} if spare else latest
+                of = min(spare or {event[0] for event in model}, key=lambda s: drop[s])
+                forget([event for event in model if event[0] == of])
+            assert store.size == sum(event[2] for event in model) <= 150
+            for name in "abc":
+                found = [at for at, _ in await store.after(name, 1, 0, number)]
+                assert found == [event[1] for event in model if event[0] == name]
+
+    run(test())
+
+
+@req("HTTP-15", "HTTP-16", "AMB-11", "SEC-6")
+@later
+def test_a_producer_at_full_speed_does_not_push_its_answer_out(row: Revision) -> None:
+    """The connection is cut, 100,000 notifications follow (or fewer, where that is tested already), then the answer."""
+    count = 100_000 if row.name == D else 2_000
+
+    async def test(handler: Served, make: Make) -> None:
+        async def produces(ctx: mcprev.Context, params: Any) -> Any:
+            await ctx.log("error", "begin")
+            await handler.gate.wait()
+            for number in range(count):
+                await ctx.log("error", {"number": number})
+            return text("the answer")
+
+        vars(handler)["do_produces"] = produces
+        kept = MemoryEvents()
+        client = await Client(make(defer=QUICK, events=kept)).open(row)
+        running = client.call("produces")
+        await running.heard(1)
+        place = running.events[-1].id
+        running.disconnect()
+        session = client.app.hosting.sessions.find(client.session["mcp-session-id"], None)
+        assert session is not None
+        await until(lambda: not session.exchanges)
+        handler.gate.set()
+        await running.done()
+        again = await back(client, place).done()
+        assert again.status == 200
+        assert again.messages[-1]["result"]["content"][0]["text"] == "the answer"
+        numbers = [message["params"]["data"]["number"] for message in again.messages[:-1]]
+        assert numbers == list(range(count - len(numbers), count))
+        assert len(numbers) == MAX_EVENTS - 1
+        assert kept.size <= MAX_SESSION
+
+    work(test)
+
+
+@req("HTTP-15", "AMB-11", "SUB-1")
+@later
+def test_a_stream_of_its_own_is_taken_up_with_everything_or_not_at_all(row: Revision) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make(events=MemoryEvents(events=3))).open(row)
+        stream = await client.send("GET").begun()
+        for _ in range(4):
+            client.app.server.changed("tools")
+        await stream.heard(4)
+        stream.disconnect()
+        await stream.done()
+        places = [event.id for event in stream.events if event.is_message]
+        assert (await back(client, f"{places[0]}".partition("-")[0] + "-0").done()).status == 400
+        again = await back(client, places[0]).begun()
+        await again.heard(3)
+        assert len(again.messages) == 3
+        again.disconnect()
+        await again.done()
+
+    work(test)
 
 
 # -- asking a client to come back ------------------------------------------------------------------------

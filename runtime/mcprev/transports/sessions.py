@@ -12,7 +12,7 @@ import asyncio
 import logging
 import re
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from typing_extensions import override
@@ -36,6 +36,11 @@ MAX_PENDING: Final = 256
 """Messages that wait for a GET stream."""
 MAX_STREAMS: Final = 256
 """Streams that are over and can still be asked for what was sent on them."""
+MAX_NEEDED: Final = 256
+"""Events of a stream of which it is known that nobody can do without them."""
+LOOKS: Final = 16
+"""How many times a store is asked for what was sent, while more is being sent: notifications after that are skipped."""
+_NOTIFICATION: Final = b'{"jsonrpc":"2.0","method":'
 _REQUEST: Final = b'{"jsonrpc":"2.0","id":'
 _EVENT_ID: Final = re.compile(r"([0-9]{1,12})-([0-9]{1,12})")
 
@@ -43,9 +48,10 @@ _EVENT_ID: Final = re.compile(r"([0-9]{1,12})-([0-9]{1,12})")
 class Stream:
     """One event stream of a session, over however many connections (HTTP-14, HTTP-16)."""
 
-    __slots__ = ("_session", "done", "last", "number", "reader")
+    __slots__ = ("_lost", "_needed", "_session", "_whole", "done", "last", "number", "reader")
 
-    def __init__(self, session: Session, number: int) -> None:
+    def __init__(self, session: Session, number: int, *, whole: bool) -> None:
+        """Whoever comes back to a stream that is `whole` needs every event, to any other all but notifications."""
         self._session = session
         self.number = number
         self.last = 0
@@ -53,6 +59,11 @@ class Stream:
         self.reader: Exchange | None = None
         """Who reads it at the moment."""
         self.done = False
+        self._whole = whole
+        self._needed: deque[int] = deque()
+        """The numbers of the events that nobody can do without, the latest of them where there are very many."""
+        self._lost = 0
+        """The latest number that is not remembered there any more."""
 
     def event_id(self, number: int) -> str:
         """The id of an event: of which stream it is, and its place there."""
@@ -61,13 +72,22 @@ class Stream:
     def push(self, message: bytes, /) -> None:
         """Keep a message, and send it to who reads."""
         self.last += 1
-        self._session.keep(self.number, self.last, message)
+        droppable = not self._whole and message.startswith(_NOTIFICATION)
+        if not droppable:
+            self._needed.append(self.last)
+            if len(self._needed) > MAX_NEEDED:
+                self._lost = self._needed.popleft()
+        self._session.keep(self.number, self.last, message, droppable=droppable)
         if self.reader is not None:
             if b"\r" in message or b"\n" in message:
                 event = encode_message(message, self.event_id(self.last))
             else:
                 event = b"event: message\nid: %d-%d\ndata: %b\n\n" % (self.number, self.last, message)
             self.reader.write(event)
+
+    def lacks(self, place: int, found: Collection[int]) -> bool:
+        """Whether events behind a place are needed that were not found."""
+        return place < self._lost or any(at > place and at not in found for at in self._needed)
 
     def read_by(self, exchange: Exchange) -> None:
         """Somebody reads from now on; who did before reads no longer."""
@@ -172,16 +192,16 @@ class Session(AsgiConnection):
         stream.reader, exchange.tape = exchange, stream
         return b"id: %d-0\ndata: \n\n" % stream.number if self.row.sse_priming else b""
 
-    def _new_stream(self) -> Stream:
+    def _new_stream(self, *, whole: bool = False) -> Stream:
         self._numbers += 1
-        stream = self._streams[self._numbers] = Stream(self, self._numbers)
+        stream = self._streams[self._numbers] = Stream(self, self._numbers, whole=whole)
         return stream
 
-    def keep(self, stream: int, number: int, message: bytes) -> None:
-        """Keep an event for whoever comes back for it; where that fails there is a gap, and nobody is let past it."""
+    def keep(self, stream: int, number: int, message: bytes, *, droppable: bool) -> None:
+        """Keep an event for whoever comes back for it; where one is lost that is needed, nobody is let past it."""
         if self._events is not None:
             try:
-                self._events.append(self.id, stream, number, message)
+                self._events.append(self.id, stream, number, message, droppable=droppable)
             except Exception:
                 self.logger.exception("an event could not be kept")
 
@@ -242,7 +262,7 @@ class Session(AsgiConnection):
                 stream.close()
         if sum(stream.reader is not None for stream in self._gets) >= MAX_GETS:
             return False
-        stream = self._new_stream()
+        stream = self._new_stream(whole=True)
         stream.read_by(exchange)
         self._gets.append(stream)
         if len(self._gets) > MAX_GETS:
@@ -266,7 +286,10 @@ class Session(AsgiConnection):
             stream.push(self._pending.popleft())
 
     async def resume(self, exchange: Exchange, last_event_id: str) -> bool:
-        """A client takes a stream up behind an event; False if that cannot be done without a gap (HTTP-15, AMB-11)."""
+        """A client takes a stream up behind an event; False if something is lost that it needs (HTTP-15, AMB-11).
+
+        On the stream of a request that is its answers and what the client is asked, on any other everything.
+        """
         found = _EVENT_ID.fullmatch(last_event_id)
         stream = self._streams.get(int(found[1])) if found else None
         if found is None or stream is None or self._events is None or not self.resumable:
@@ -274,21 +297,24 @@ class Session(AsgiConnection):
         place = int(found[2])
         if place > stream.last:
             return False
-        missed: list[tuple[int, bytes]] = []
-        while place < stream.last:
+        missed: dict[int, bytes] = {}
+        looked = place
+        for _ in range(LOOKS):
             # More may be sent while the store looks for what was.
+            last = stream.last
             try:
-                more = await self._events.after(self.id, stream.number, place, stream.last)
+                missed.update(await self._events.after(self.id, stream.number, looked, last))
             except Exception:
                 self.logger.exception("the events of a stream could not be looked for")
                 return False
-            if not more:
-                return False
-            missed.extend(more)
-            place = more[-1][0]
+            looked = last
+            if looked == stream.last:
+                break
+        if stream.lacks(place, missed):
+            return False
         stream.read_by(exchange)
         exchange.started = True
-        exchange.write(b"".join([encode_message(data, stream.event_id(at)) for at, data in missed]))
+        exchange.write(b"".join([encode_message(data, stream.event_id(at)) for at, data in missed.items()]))
         if stream.done:
             exchange.end()
         elif stream in self._gets:
