@@ -355,6 +355,8 @@ AUTH-19    B-   client M   http only safe endpoints
 AUTH-20    B    server M   http where users are sent back to
 AUTH-21    E-   server M   http scopes that include others
 AUTH-22    B-   client -   http where tokens are kept
+AUTH-23    B-   client M   http what is checked does not depend on the revision that the peer chooses
+AUTH-24    B-   client M   http a credential that is given in advance is for an issuer that is named
 SEC-1      C-   client M   http no requests to places they must not reach
 SEC-2      D-   client M   http only web addresses are opened
 SEC-3      A-   server M   http pages of other sites do not get in

@@ -58,20 +58,17 @@ class Tasks(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthProfile:
-    """How a client is let in over HTTP (AUTH-*)."""
+    """Where a client looks for who lets it in over HTTP, and what it asks for (AUTH-*).
+
+    No field turns a check on or off: what is checked is the same at every revision, for the peer chooses the revision.
+    """
 
     resource_metadata: bool = False
     """Whether the server names who lets clients in (AUTH-4); otherwise it is asked at its own origin (AUTH-3)."""
     openid: bool = False
     """Whether metadata of OpenID Connect will do (AUTH-6)."""
-    resource_indicator: bool = False
-    """Whether it is said what a token is for (AUTH-9)."""
-    proof_advertised: bool = False
-    """Whether an authorization server that does not say that it knows proof keys is refused (AUTH-8)."""
     client_documents: bool = False
     """Whether a client can be named by the URL of its metadata (AUTH-12)."""
-    issuer_bound: bool = False
-    """Whether the issuer has to be the one expected, in metadata and in answers (AUTH-7, AUTH-15)."""
     application_type: bool = False
     """Whether a client that registers says of what sort it is (AUTH-13)."""
     joins_scopes: bool = False
@@ -173,11 +170,9 @@ def load(revision: Revision, module: str) -> ModuleType:
 
 _logger: Final = logging.getLogger("mcprev.revisions")
 _AT_ORIGIN: Final = AuthProfile()
-_NAMED: Final = AuthProfile(resource_metadata=True, resource_indicator=True)
-_ADVERTISED: Final = replace(_NAMED, openid=True, proof_advertised=True, client_documents=True)
-_BOUND: Final = replace(
-    _ADVERTISED, issuer_bound=True, application_type=True, joins_scopes=True, offline_access=True
-)
+_NAMED: Final = AuthProfile(resource_metadata=True)
+_ADVERTISED: Final = replace(_NAMED, openid=True, client_documents=True)
+_JOINED: Final = replace(_ADVERTISED, application_type=True, joins_scopes=True, offline_access=True)
 
 _A: Final = Revision(
     name="2024-11-05",
@@ -311,7 +306,7 @@ _E: Final = Revision(
     sampling_content_lists=True,
     sampling_tools=True,
     tasks=Tasks.EXTENSION,
-    auth=_BOUND,
+    auth=_JOINED,
     negotiable=True,
 )
 _ROWS: Final = (_A, _B, _C, _D, _E)

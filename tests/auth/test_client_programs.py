@@ -47,7 +47,7 @@ def test_a_program_has_a_secret(row: Revision, method: str) -> None:
     async def main() -> None:
         async with world(row) as at:
             at.metadata["token_endpoint_auth_methods_supported"] = [method]
-            asked = await enter(at, mcprev.ClientCredentials("me", "secret", scopes=["a"]))
+            asked = await enter(at, mcprev.ClientCredentials("me", "secret", issuer=at.issuer, scopes=["a"]))
             assert at.log == ["client_credentials"]
             assert asked["scope"] == "a"
             if method == "client_secret_basic":
@@ -63,7 +63,9 @@ def test_a_program_has_a_secret(row: Revision, method: str) -> None:
 def test_a_program_has_a_key(row: Revision, algorithm: str) -> None:
     async def main() -> None:
         async with world(row) as at:
-            auth = mcprev.ClientCredentials("me", private_key=pem(algorithm), algorithm=algorithm)
+            auth = mcprev.ClientCredentials(
+                "me", private_key=pem(algorithm), algorithm=algorithm, issuer=at.issuer
+            )
             asked = await enter(at, auth)
             assert asked["client_assertion_type"] == tokens.ASSERTION
             public = (
@@ -92,10 +94,10 @@ def test_a_program_has_a_key(row: Revision, algorithm: str) -> None:
 @req("AUTH-12", at=(C, D, E))
 def test_a_key_that_cannot_sign_is_refused_at_once_and_not_shown(key: str, algorithm: str) -> None:
     with pytest.raises(ValueError, match=algorithm) as caught:
-        mcprev.ClientCredentials("me", private_key=key, algorithm=algorithm)
+        mcprev.ClientCredentials("me", private_key=key, algorithm=algorithm, issuer="https://a.example")
     assert "PRIVATE KEY" not in str(caught.value)
     with pytest.raises(ValueError, match="is needed"):
-        mcprev.ClientCredentials("me")
+        mcprev.ClientCredentials("me", issuer="https://a.example")
 
 
 @req("AUTH-12", at=(C, D, E))
@@ -104,9 +106,9 @@ def test_a_key_needs_an_extra_and_says_which() -> None:
 import sys
 sys.modules["joserfc"] = None
 import mcprev
-mcprev.ClientCredentials("me", "secret")
+mcprev.ClientCredentials("me", "secret", issuer="https://a.example")
 try:
-    mcprev.ClientCredentials("me", private_key="x")
+    mcprev.ClientCredentials("me", private_key="x", issuer="https://a.example")
 except mcprev.McpError as error:
     print(error)
 """
@@ -122,7 +124,7 @@ def test_a_platform_vouches_for_a_program(row: Revision) -> None:
             async def issued() -> str:
                 return f"jwt-{len(at.asked)}"
 
-            auth = mcprev.WorkloadIdentity(issued, client_id="me")
+            auth = mcprev.WorkloadIdentity(issued, client_id="me", issuer=at.issuer)
             asked = await enter(at, auth)
             assert (asked["grant_type"], asked["assertion"]) == (tokens.JWT_BEARER, "jwt-0")
             assert asked["authorization"] == ""
@@ -155,7 +157,12 @@ def test_an_identity_provider_vouches_for_a_user(row: Revision) -> None:
 
             at.documents[at.auth.origin + "/idp"] = exchange
             auth = mcprev.EnterpriseManaged(
-                "me", "secret", provider=f"{at.auth.origin}/idp", provider_client_id="i", id_token="user"
+                "me",
+                "secret",
+                provider=f"{at.auth.origin}/idp",
+                provider_client_id="i",
+                id_token="user",
+                issuer=at.issuer,
             )
             redeemed = await enter(at, auth)
             assert asked == [

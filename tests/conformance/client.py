@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeAlias
+from urllib.parse import urlsplit
 
 import aiohttp
 
@@ -130,20 +131,33 @@ async def log_in(url: str) -> str:
         return response.headers["Location"]
 
 
-def authorization(scenario: str) -> Authorization:
+async def find_issuer(url: str) -> str:
+    """The authorization server of a server: what somebody would look up who is given credentials without it."""
+    parts = urlsplit(url)
+    place = f"{parts.scheme}://{parts.netloc}/.well-known/oauth-protected-resource{parts.path}"
+    async with aiohttp.ClientSession() as session, session.get(place) as response:
+        issuer: str = (await response.json())["authorization_servers"][0]
+        return issuer
+
+
+async def authorization(scenario: str, url: str) -> Authorization:
     """How this client is let in, with the credentials that the suite has given it, if any."""
     given: Mapping[str, str] = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
+    issuer = given.get("issuer")
+    if given and issuer is None:
+        issuer = await find_issuer(url)
     match scenario.removeprefix("auth/"):
         case "client-credentials-jwt":
             return mcprev.ClientCredentials(
                 given["client_id"],
                 private_key=given["private_key_pem"],
                 algorithm=given["signing_algorithm"],
+                issuer=issuer,
             )
         case "client-credentials-basic":
-            return mcprev.ClientCredentials(given["client_id"], given["client_secret"])
+            return mcprev.ClientCredentials(given["client_id"], given["client_secret"], issuer=issuer)
         case "wif-jwt-bearer":
-            return mcprev.WorkloadIdentity(given["valid_jwt"], client_id=given["client_id"])
+            return mcprev.WorkloadIdentity(given["valid_jwt"], client_id=given["client_id"], issuer=issuer)
         case "enterprise-managed-authorization":
             return mcprev.EnterpriseManaged(
                 given["client_id"],
@@ -151,11 +165,15 @@ def authorization(scenario: str) -> Authorization:
                 provider=given["idp_token_endpoint"],
                 provider_client_id=given["idp_client_id"],
                 id_token=given["idp_id_token"],
+                issuer=issuer,
             )
         case _:
             return mcprev.OAuth(
                 client_id=given.get("client_id"),
                 client_secret=given.get("client_secret"),
+                issuer=issuer,
+                # Its one endpoint has the metadata of the whole origin.
+                resource=url.removesuffix("/mcp") if scenario == "auth/metadata-var2" else None,
                 client_metadata_url=DOCUMENT,
                 redirect_uri=CALLBACK,
                 open=log_in,
@@ -181,7 +199,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
 async def main(url: str) -> None:
     """Run the scenario, within a bound."""
     name = os.environ["MCP_CONFORMANCE_SCENARIO"]
-    auth = authorization(name) if name.startswith("auth/") else None
+    auth = await authorization(name, url) if name.startswith("auth/") else None
     scenario = use_test_tool if auth is not None else SCENARIOS[name]
     version = os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"]
     names = [row.name for row in DEFAULT if row.era is revision(version).era]

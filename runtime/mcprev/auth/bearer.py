@@ -51,7 +51,7 @@ OFFLINE: Final = "offline_access"
 
 Fields: TypeAlias = tuple[tuple[bytes, bytes], ...]
 _KEY: Final = b"authorization"
-_CREDENTIALS: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)(?: +(.*))?")
+_CREDENTIALS: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]++)(?: ++(.*))?")
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 _SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 _OWN: Final = frozenset({"resource", "authorization_servers", "bearer_methods_supported"})

@@ -5,8 +5,10 @@ Pure functions: URLs to try in their order, readers of what is found there, choi
 Decided here because the requirements are silent:
 
 - A document that is not JSON, such as the page that some servers answer everything with, is one that is not there.
-- The resource that the metadata names may be the server's URL or one above it: one token can be for several endpoints.
-- An authorization server is known by the name under which it was looked for, not by the one it gives itself.
+- The resource that the metadata names is the server's URL, compared in canonical form and with or without its query. A
+  resource above it takes the user's word (`resource=`): a token for it is good at every server below, and those may be
+  of several tenants.
+- Metadata that an authorization server does not have says nothing; metadata that it has must list S256.
 - Scopes of the user's own choice are asked for together with those of the challenge.
 """
 
@@ -33,14 +35,19 @@ BASIC: Final = "client_secret_basic"
 POST: Final = "client_secret_post"
 MAX_SERVERS: Final = 5
 """How many of the authorization servers that are named are looked at."""
-_MAX_HEADER: Final = 8192
+MAX_CHALLENGES: Final = 8192
+"""How many characters of all `WWW-Authenticate` headers of an answer are read."""
 
 
 # -- challenges --------------------------------------------------------------------------------------------
 
-_NAME: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-_PARAMETER: Final = re.compile(rf'({_NAME})\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
-_SCHEME: Final = re.compile(rf"{_NAME}(?=[\s,]|$)")
+# No part of a text is read twice: nothing here is given back once it has matched.
+_QUOTED: Final = r'"((?:[^"\\]++|\\.)*+)("?)'
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]++")
+_WORD: Final = re.compile(rf'[\s,]*+(?:([^\s,="]++)(\s*+=)?|{_QUOTED}|=)?', re.DOTALL)
+"""What stands before it, a word, and whether it is the name of a parameter; or something that stands there alone."""
+_VALUE: Final = re.compile(rf'\s*+(?:{_QUOTED}|([^\s,"]++))?', re.DOTALL)
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +80,39 @@ class Challenge:
 
 
 def parse_challenges(values: Iterable[str]) -> tuple[Challenge, ...]:
-    """What the `WWW-Authenticate` headers of an answer ask for; what cannot be read in them is passed over."""
+    """The challenges in the `WWW-Authenticate` headers of an answer. Skips what is malformed or beyond the limit.
+
+    The number of steps grows with the number of characters, of which `MAX_CHALLENGES` are read in all.
+    """
     found: list[tuple[str, dict[str, str]]] = []
+    left = MAX_CHALLENGES
     for value in values:
-        text, at = value[:_MAX_HEADER], 0
-        while at < len(text):
-            parameter, scheme = _PARAMETER.match(text, at), _SCHEME.match(text, at)
-            if parameter is not None and found:
-                name, quoted, plain = parameter.groups()
-                said = plain if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
-                found[-1][1].setdefault(name.lower(), said)
-            elif scheme is not None:
-                found.append((scheme[0].lower(), {}))
-            at = (parameter or scheme or re.compile(".", re.DOTALL).match(text, at)).end()  # type: ignore[union-attr]
+        _read_challenges(value[:left], found)
+        left -= len(value)
+        if left <= 0:
+            break
     return tuple(Challenge(scheme, parameters) for scheme, parameters in found)
+
+
+def _read_challenges(header: str, found: list[tuple[str, dict[str, str]]]) -> None:
+    """Add the schemes and parameters of one header to those that were found before."""
+    at = 0
+    while at < len(header):
+        word = _WORD.match(header, at)
+        assert word is not None
+        at, name = word.end(), word[1]
+        if name is None:
+            continue
+        if word[2] is None:
+            if _TOKEN.fullmatch(name):
+                found.append((name.lower(), {}))
+            continue
+        value = _VALUE.match(header, at)
+        assert value is not None
+        at, (quoted, closed, plain) = value.end(), value.groups()
+        said = _ESCAPED.sub(r"\1", quoted) if closed else plain
+        if found and said is not None and _TOKEN.fullmatch(name):
+            found[-1][1].setdefault(name.lower(), said)
 
 
 def challenge_of(values: Iterable[str], schemes: Sequence[str] = ("bearer", "dpop")) -> Challenge | None:
@@ -157,16 +183,24 @@ class ResourceMetadata:
     scopes: tuple[str, ...] | None
 
 
-def read_resource(document: Mapping[str, Json], url: str) -> ResourceMetadata | None:
+def read_resource(
+    document: Mapping[str, Json], url: str, above: str | None = None
+) -> ResourceMetadata | None:
     """Read the metadata of the server at a URL; None where it names nobody who lets clients in.
 
-    Raises `DiscoveryFailed` for that of another server: a token for that one must not be given to this (AUTH-9).
+    `above` is a resource that the user lets it name as well if it is above the URL. Raises `DiscoveryFailed` for the
+    metadata of any other resource: a token for that one must not be given to this server (AUTH-9).
     """
     named = text(document, "resource")
-    if named is not None and not covers(named, url):
+    if named is not None and not is_resource(named, url, above):
+        wider = is_above(named, url)
         raise DiscoveryFailed(
-            f"the metadata of {shown(url)} is about another resource, {shown(named)}: the server is not to be trusted, "
-            "or set up for another URL than the one it is reached at"
+            f"the metadata of {shown(url)} is about another resource, {shown(named)}: "
+            + (
+                "a token for it is good at every server below it; if they may all have it, pass that as `resource`"
+                if wider
+                else "the server is not to be trusted, or set up for another URL than the one it is reached at"
+            )
         )
     servers = texts(document, "authorization_servers")
     if not servers:
@@ -176,13 +210,21 @@ def read_resource(document: Mapping[str, Json], url: str) -> ResourceMetadata | 
     return ResourceMetadata(resource, servers[:MAX_SERVERS], texts(document, "scopes_supported"))
 
 
-def covers(resource: str, url: str) -> bool:
-    """Whether a resource is the server at a URL, or one above it."""
+def is_resource(named: str, url: str, above: str | None = None) -> bool:
+    """Whether a resource is the server at a URL, or the one above it that the user lets it name."""
+    mine, theirs = canonical(url), canonical(named)
+    if mine is None or theirs is None:
+        return False
+    same = theirs in (mine, mine.partition("?")[0])
+    return same or (above is not None and theirs == canonical(above) and is_above(named, url))
+
+
+def is_above(resource: str, url: str) -> bool:
+    """Whether a resource has the origin of a URL, and a path that is the beginning of its path in whole segments."""
     mine, theirs = canonical(url), canonical(resource)
     if mine is None or theirs is None:
         return False
-    bare = mine.partition("?")[0]
-    return theirs in (mine, bare) or ("?" not in theirs and bare.startswith(theirs + "/"))
+    return "?" not in theirs and mine.partition("?")[0].startswith(theirs + "/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +232,7 @@ class ServerMetadata:
     """What an authorization server says of itself (RFC 8414)."""
 
     issuer: str
-    """The name it was looked for under."""
+    """The name that it was looked for under, and that it gives itself."""
     token_endpoint: str
     authorization_endpoint: str | None = None
     registration_endpoint: str | None = None
@@ -202,19 +244,19 @@ class ServerMetadata:
     names_itself: bool = False
     """Whether it says in its answers who it is (AUTH-15)."""
     proofs: tuple[str, ...] | None = None
-    """The kinds of proof keys that it knows; None where it does not say."""
+    """The methods of proof keys that it knows; None where its metadata does not say."""
 
 
-def read_server(document: Mapping[str, Json], issuer: str, profile: AuthProfile) -> ServerMetadata | None:
+def read_server(document: Mapping[str, Json], issuer: str) -> ServerMetadata | None:
     """Read what an authorization server says of itself; None where that is of no use.
 
     Raises `IssuerMismatch` where it says that it is another (AUTH-7).
     """
     said = text(document, "issuer")
-    if profile.issuer_bound and said != issuer:
+    if said != issuer:
         raise IssuerMismatch(
-            f"the authorization server {shown(issuer)} says that it is {shown(said or 'nobody')}: "
-            "it is not used, for it may be another's"
+            f"the authorization server {shown(issuer)} says that it is {shown(said or 'nobody')}: it is not used, for "
+            "it may be another's; its metadata and what names it have to agree to the letter"
         )
     token = text(document, "token_endpoint")
     if token is None:
@@ -232,10 +274,10 @@ def read_server(document: Mapping[str, Json], issuer: str, profile: AuthProfile)
     )
 
 
-def default_server(at: str) -> ServerMetadata:
+def default_server(at: str, issuer: str) -> ServerMetadata:
     """The endpoints of an authorization server at an origin that says nothing of itself (AUTH-3)."""
     return ServerMetadata(
-        issuer=at,
+        issuer=issuer,
         token_endpoint=f"{at}/token",
         authorization_endpoint=f"{at}/authorize",
         registration_endpoint=f"{at}/register",
@@ -263,14 +305,18 @@ class Place:
 # -- choices -----------------------------------------------------------------------------------------------
 
 
-def check_proofs(place: Place) -> None:
-    """Raise `DiscoveryFailed` for a server that cannot tell who redeems a code (AUTH-8)."""
-    proofs = place.server.proofs
-    if S256 in (proofs or ()) or (proofs is None and not place.profile.proof_advertised):
+def check_proofs(server: ServerMetadata) -> None:
+    """Raise `DiscoveryFailed` for a server that cannot tell who redeems a code (AUTH-8).
+
+    Metadata without a list of methods says that there is none (RFC 8414, section 2).
+    """
+    if S256 in (server.proofs or ()):
         return
-    said = "does not say that it knows proof keys" if proofs is None else f"knows no proof keys of {S256}"
+    said = (
+        "does not say that it knows proof keys" if server.proofs is None else f"knows no proof keys of {S256}"
+    )
     raise DiscoveryFailed(
-        f"the authorization server {shown(place.server.issuer)} {said}; it has to be set up for them"
+        f"the authorization server {shown(server.issuer)} {said}; it has to be set up for them"
     )
 
 

@@ -71,18 +71,23 @@ class _Search:
 
 
 def discover(
-    url: str, rows: Sequence[Revision], challenge: Challenge, *, issuer: str | None = None
+    url: str,
+    rows: Sequence[Revision],
+    challenge: Challenge,
+    *,
+    issuer: str | None = None,
+    resource: str | None = None,
 ) -> Flow[Place]:
     """Find out who authorizes clients of the server at a URL.
 
     `rows` are the revisions that it may speak, the one to go by first; where there is nothing to be found in its way,
-    that of the oldest is tried (AUTH-3). `issuer` is the only authorization server whose client this side is, if so.
-    Raises `DiscoveryFailed` or `IssuerMismatch`.
+    that of the oldest is tried (AUTH-3). They decide where is looked, and never what is checked. `issuer` is the only
+    authorization server whose client this side is, if so; `resource` one above the URL that the server may name. Raises `DiscoveryFailed` or `IssuerMismatch`.
     """
     first, search = rows[0], _Search(rows[0])
     assert first.auth is not None
     if first.auth.resource_metadata:
-        found = yield from _find_resource(search, url, challenge)
+        found = yield from _find_resource(search, url, challenge, resource)
         if found is not None:
             return (yield from _find_server(search, first, found, issuer))
     older = next((row for row in rows if row.auth is not None and not row.auth.resource_metadata), None)
@@ -90,18 +95,16 @@ def discover(
         raise DiscoveryFailed(
             f"{shown(url)} wants authorization, and does not say from whom; tried were", tried=search.tried
         )
-    if issuer is not None and issuer != discovery.origin(url):
-        raise IssuerMismatch(
-            f"{shown(url)} lets clients in by itself, and the credentials are for {shown(issuer)}: they are not sent"
-        )
-    return (yield from _at_origin(search, older, url))
+    return (yield from _at_origin(search, older, url, issuer))
 
 
-def _find_resource(search: _Search, url: str, challenge: Challenge) -> Flow[ResourceMetadata | None]:
+def _find_resource(
+    search: _Search, url: str, challenge: Challenge, above: str | None
+) -> Flow[ResourceMetadata | None]:
     for at in discovery.resource_urls(url, challenge.resource_metadata):
         document = yield from search.look(at)
         if document is not None:
-            found = discovery.read_resource(document, url)
+            found = discovery.read_resource(document, url, above)
             if found is not None:
                 return found
             search.unusable(at, "names no authorization server")
@@ -128,7 +131,7 @@ def _find_server(search: _Search, row: Revision, found: ResourceMetadata, wanted
             document = yield from search.look(at)
             if document is None:
                 continue
-            server = discovery.read_server(document, name, profile)
+            server = discovery.read_server(document, name)
             if server is not None:
                 return Place(row, found.resource, server, found.scopes)
             search.unusable(at, "names no token endpoint")
@@ -138,21 +141,29 @@ def _find_server(search: _Search, row: Revision, found: ResourceMetadata, wanted
     )
 
 
-def _at_origin(search: _Search, row: Revision, url: str) -> Flow[Place]:
-    """The server is its own authorization server, and may have the usual endpoints (AUTH-3)."""
+def _at_origin(search: _Search, row: Revision, url: str, wanted: str | None) -> Flow[Place]:
+    """The server is its own authorization server, and may have the usual endpoints (AUTH-3).
+
+    Nobody has named the issuer, and it is looked for at one URL with or without a slash at its end: it may have either.
+    """
     profile, at = row.auth, discovery.origin(url)
     assert profile is not None
+    if wanted not in (None, at, f"{at}/"):
+        raise IssuerMismatch(
+            f"{shown(url)} lets clients in by itself, and the credentials are for {shown(wanted or '')}: they are not sent"
+        )
     resource = canonical(url) or url
     for place in discovery.server_urls(at, profile):
         document = yield from search.look(place)
         if document is not None:
-            server = discovery.read_server(document, at, profile)
+            slash = text(document, "issuer") == f"{at}/" if wanted is None else wanted.endswith("/")
+            server = discovery.read_server(document, f"{at}/" if slash else at)
             if server is not None:
                 return Place(row, resource, server)
             search.unusable(place, "names no token endpoint")
     if not search.absent:
         raise DiscoveryFailed(f"{shown(url)} wants authorization; tried were", tried=search.tried)
-    return Place(row, resource, discovery.default_server(at))
+    return Place(row, resource, discovery.default_server(at, wanted or at))
 
 
 # -- registration ------------------------------------------------------------------------------------------
@@ -223,7 +234,7 @@ def authorize(
 
     Raises `AuthorizationDenied`, `IssuerMismatch`, `TokenRejected`, or `AuthError` for an answer to something else.
     """
-    discovery.check_proofs(place)
+    discovery.check_proofs(place.server)
     state, verifier = secret(), secret()
     page = _page(place, client, scopes, redirect_uri, state, verifier)
     back = yield Visit(page)
@@ -257,13 +268,12 @@ def _page(
         "state": state,
         "code_challenge": base64.urlsafe_b64encode(digest).rstrip(b"=").decode(),
         "code_challenge_method": S256,
+        "resource": place.resource,
     }
     if scopes is not None:
         query["scope"] = " ".join(scopes)
         if discovery.OFFLINE in scopes:
             query["prompt"] = "consent"  # OpenID Connect gives a refresh token for nothing else
-    if place.profile.resource_indicator:
-        query["resource"] = place.resource
     parts = urlsplit(discovery.check_page(endpoint))
     joined = "&".join(part for part in (parts.query, urlencode(query, quote_via=quote)) if part)
     return urlunsplit(parts._replace(query=joined))
@@ -278,8 +288,7 @@ def read_redirect(back: str, state: str, place: Place) -> str:
         raise AuthError(f"the answer of {issuer} says something twice: it is not used")
     if not secrets.compare_digest(said.get("state", "").encode(), state.encode()):
         raise AuthError("the browser came back with an answer to another request: it is not used; try again")
-    if place.profile.issuer_bound:
-        _check_issuer(said.get("iss"), place)
+    _check_issuer(said.get("iss"), place)
     if "error" in said:
         words = shown(said.get("error_description", ""))
         error = shown(said["error"])

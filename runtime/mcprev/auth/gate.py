@@ -44,6 +44,8 @@ DISCOVERY: Final = 4
 """How many times the bound of a request all of discovery may take."""
 STEPS: Final = 2
 """How many times one request may lead to more scopes being asked for."""
+MAX_SCOPES: Final = 1000
+"""How many scopes are asked for at most, those of before included: each refusal can add to them."""
 REFUSALS: Final = 3
 """How many refusals of its tokens one request may meet, whatever they are worth."""
 FORGET: Final = frozenset({"invalid_client", "unauthorized_client"})
@@ -230,7 +232,7 @@ class Gate:
         """Find out who lets clients in, and be let in by them."""
         async with self._courier() as courier:
             rows, challenge, auth = refusal.rows, refusal.challenge, self._auth
-            search = flow.discover(self._url, rows, challenge, issuer=auth.issuer)
+            search = flow.discover(self._url, rows, challenge, issuer=auth.issuer, resource=auth.resource)
             bound = DISCOVERY * auth.timeout
             try:
                 async with asyncio.timeout(bound):
@@ -258,12 +260,21 @@ class Gate:
         return Courier(self._url, session, private=private, seconds=self._auth.timeout)
 
     def _scopes(self, place: Place, refusal: Refusal) -> tuple[str, ...] | None:
-        """What to ask for (AUTH-17)."""
+        """What to ask for (AUTH-17). Raises `InsufficientScope` for more than any server needs."""
         before = None if refusal.used is None else refusal.used.tokens.scopes
         if refusal.more:
-            return more_scopes(place.profile, refusal.challenge, before)
-        first = first_scopes(place, refusal.challenge, self._auth.scopes)
-        return first if first is None or not place.profile.joins_scopes else join(first, before)
+            found: tuple[str, ...] | None = more_scopes(place.profile, refusal.challenge, before)
+        else:
+            found = first_scopes(place, refusal.challenge, self._auth.scopes)
+            if found is not None and place.profile.joins_scopes:
+                found = join(found, before)
+        if len(found or ()) > MAX_SCOPES:
+            raise InsufficientScope(
+                f"{shown(self._url)} wants a token of more than {MAX_SCOPES} scopes; none is asked for",
+                required=refusal.challenge.scopes or (),
+                requested=before or (),
+            )
+        return found
 
     async def _without_user(
         self, courier: Courier, place: Place, client: Registration, used: Held | None

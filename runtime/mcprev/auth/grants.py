@@ -19,7 +19,7 @@ from typing_extensions import override
 from mcprev.auth import flow, tokens
 from mcprev.auth.discovery import NONE, Place, check_page, secret_method, shown, with_offline
 from mcprev.auth.loopback import Loopback, Visit
-from mcprev.auth.resources import check_issuer
+from mcprev.auth.resources import canonical, check_issuer
 from mcprev.auth.steps import Means, Prover
 from mcprev.auth.store import MemoryTokens, Registration, TokenStore
 from mcprev.auth.tokens import PRIVATE_KEY, Granted
@@ -47,14 +47,26 @@ class Authorization:
         private: bool,
         timeout: float,
         dpop: bool = False,
+        resource: str | None = None,
+        given: str | None = None,
     ) -> None:
+        """`given` names a credential of one authorization server, which takes its `issuer`. Raises `ValueError`."""
         if issuer is not None:
             check_issuer(issuer)
+        elif given is not None:
+            raise ValueError(
+                f"{type(self).__name__} with {given} needs `issuer`, the authorization server that it is for, such as "
+                "issuer='https://login.example.com': otherwise any MCP server could name one of its own and be sent it"
+            )
+        if resource is not None and canonical(resource) is None:
+            raise ValueError("`resource` is the URL of a server, or of what is above it")
         if isinstance(scopes, str):
             raise TypeError("scopes are a list of texts")
         self.scopes = None if scopes is None else tuple(scopes)
         self.issuer = issuer
         """The only authorization server whose client this side is; None while that is not known."""
+        self.resource = resource
+        """The resource above servers that their metadata may name; None where each has to name itself."""
         self.store: TokenStore = MemoryTokens() if store is None else store
         self.private = private
         self.timeout = timeout
@@ -79,7 +91,7 @@ class Authorization:
         raise NotImplementedError
 
     def bind(self, place: Place) -> None:
-        """Credentials are for one authorization server, the first that is met unless said otherwise (AUTH-14)."""
+        """Credentials are for one authorization server; a name without a secret for the first that is met (AUTH-14)."""
         if self.issuer is None:
             self.issuer = place.server.issuer
         elif self.issuer != place.server.issuer:
@@ -109,6 +121,7 @@ class OAuth(Authorization):
         client_metadata_url: str | None = None,
         client_name: str = "mcprev",
         issuer: str | None = None,
+        resource: str | None = None,
         scopes: Sequence[str] | None = None,
         loopback: Loopback | None = None,
         redirect_uri: str | None = None,
@@ -121,13 +134,17 @@ class OAuth(Authorization):
     ) -> None:
         """Say who this client is, and how its user is asked.
 
-        A client that is registered gives its `client_id`, with its secret if it has one, and the `issuer` that knows
-        it (else it is the first that is met). `client_metadata_url` is where a client describes itself, for those
-        that read such documents; anywhere else it registers by itself, as `client_name`.
+        A client that is registered gives its `client_id` and the `issuer` that knows it, the URL of the authorization
+        server. With a `client_secret` the issuer is required; without, it is the first that is met. A client that
+        describes itself gives the place, `client_metadata_url`, for those that read such documents; anywhere else it
+        registers by itself, as `client_name`.
 
         `loopback` says how the browser is opened and where it comes back to; instead of that, `open` is given the
         URL to show and gives the URL that the user was sent back to, which begins with `redirect_uri`. `scopes` are
         asked for whatever the server says. `store` keeps tokens and registrations, in this object by default.
+
+        Tokens are for the URL of the server. Where its metadata names a resource above it, such as the whole origin,
+        that is refused unless it is given as `resource`: every server below it can then use the token at the others.
 
         A user gets `login_timeout` seconds, an authorization server `timeout` for each request. With `private` what
         the server names may also be in a private network, and the server itself be spoken to without https. With
@@ -135,7 +152,14 @@ class OAuth(Authorization):
         Raises `ValueError` for what does not go together.
         """
         super().__init__(
-            scopes=scopes, issuer=issuer, store=store, private=private, timeout=timeout, dpop=dpop
+            scopes=scopes,
+            issuer=issuer,
+            store=store,
+            private=private,
+            timeout=timeout,
+            dpop=dpop,
+            resource=resource,
+            given=None if client_secret is None or client_id is None else "a client secret",
         )
         if (redirect_uri is None) is not (open is None):
             raise ValueError("`open` and `redirect_uri` belong together")
@@ -238,6 +262,7 @@ class ClientCredentials(Authorization):
         private_key: str | None = None,
         algorithm: str = "ES256",
         issuer: str | None = None,
+        resource: str | None = None,
         scopes: Sequence[str] | None = None,
         store: TokenStore | None = None,
         timeout: float = REQUEST,
@@ -246,11 +271,19 @@ class ClientCredentials(Authorization):
     ) -> None:
         """Give the secret, or the `private_key` as PEM, with which assertions are signed by an `algorithm` of JOSE.
 
-        The rest is as for `OAuth`. Raises `ValueError` for neither or both, and `MissingExtra` where a key is given
-        and mcprev[jwt] is not installed.
+        `issuer` is the authorization server that knows this client, and required. The rest is as for `OAuth`. Raises
+        `ValueError` without it and for neither or both of secret and key, and `MissingExtra` where a key is given and
+        mcprev[jwt] is not installed.
         """
         super().__init__(
-            scopes=scopes, issuer=issuer, store=store, private=private, timeout=timeout, dpop=dpop
+            scopes=scopes,
+            issuer=issuer,
+            store=store,
+            private=private,
+            timeout=timeout,
+            dpop=dpop,
+            resource=resource,
+            given="a secret or a key",
         )
         if (client_secret is None) is (private_key is None):
             raise ValueError("either `client_secret` or `private_key` is needed")
@@ -288,13 +321,24 @@ class WorkloadIdentity(Authorization):
         *,
         client_id: str,
         issuer: str | None = None,
+        resource: str | None = None,
         scopes: Sequence[str] | None = None,
         store: TokenStore | None = None,
         timeout: float = REQUEST,
         private: bool = False,
     ) -> None:
-        """`assertion` is the JWT, or an async function that gives one each time; the rest is as for `OAuth`."""
-        super().__init__(scopes=scopes, issuer=issuer, store=store, private=private, timeout=timeout)
+        """`assertion` is the JWT, or an async function that gives one each time; `issuer` is the authorization server that
+        takes it, and required. The rest is as for `OAuth`.
+        """
+        super().__init__(
+            scopes=scopes,
+            issuer=issuer,
+            store=store,
+            private=private,
+            timeout=timeout,
+            resource=resource,
+            given="an assertion",
+        )
         self._id = client_id
         self._assertion = assertion
 
@@ -326,15 +370,25 @@ class EnterpriseManaged(Authorization):
         provider_client_id: str,
         id_token: str | Assertion,
         issuer: str | None = None,
+        resource: str | None = None,
         scopes: Sequence[str] | None = None,
         store: TokenStore | None = None,
         timeout: float = REQUEST,
         private: bool = False,
     ) -> None:
         """`provider` is the token endpoint of the identity provider, where this client is `provider_client_id`, and
-        `id_token` what it has issued for the user, or an async function that gives it. The rest is as for `OAuth`.
+        `id_token` what it has issued for the user, or an async function that gives it. `issuer` is the authorization
+        server of the MCP server, where this client has the secret, and required. The rest is as for `OAuth`.
         """
-        super().__init__(scopes=scopes, issuer=issuer, store=store, private=private, timeout=timeout)
+        super().__init__(
+            scopes=scopes,
+            issuer=issuer,
+            store=store,
+            private=private,
+            timeout=timeout,
+            resource=resource,
+            given="a secret",
+        )
         self._id, self._secret = client_id, client_secret
         self._provider, self._provider_id = provider, provider_client_id
         self._id_token = id_token

@@ -94,9 +94,7 @@ def _scope(scopes: Sequence[str] | None) -> dict[str, str]:
 
 def redeem(place: Place, client: Registration, form: Mapping[str, str], *, means: Means) -> Flow[Granted]:
     """Ask the token endpoint (AUTH-9). Raises `TokenRejected`, with the code of the error if it said why."""
-    server, wanted = place.server, dict(form)
-    if place.profile.resource_indicator:
-        wanted["resource"] = place.resource
+    server, wanted = place.server, {**form, "resource": place.resource}
     sent = _authenticated(client, wanted, server.issuer, means)
     who = shown(server.issuer)
     found = yield from _post(server.token_endpoint, sent, who, means.prover)
