@@ -484,6 +484,40 @@ def test_what_has_no_end_and_says_nothing_is_left_when_its_time_is_up(case: str)
     run(main(), limit=15)
 
 
+SQUEEZED: Final[dict[str, Form]] = {
+    "gzip": lambda body: whole(gzip.compress(body), "Content-Encoding: gzip"),
+    "gzip of events": lambda body: (
+        head("Content-Encoding: gzip", CHUNKED, media=SSE) + chunked(*bits(gzip.compress(event(body)), 20))
+    ),
+    "deflate": lambda body: whole(zlib.compress(body), "Content-Encoding: deflate"),
+}
+
+
+@req("HTTP-7", "SEC-6", everywhere=True)
+@pytest.mark.parametrize("form", SQUEEZED)
+@pytest.mark.parametrize("inflates", [True, False])
+def test_a_session_of_the_users_reads_what_it_asks_to_be_compressed(inflates: bool, form: str) -> None:
+    """It is the user's to say so, and to undo; what nobody undoes is refused, and never taken for an answer."""
+
+    async def main() -> None:
+        async def called(sent: Sent) -> None:
+            assert ("gzip" in sent.headers["accept-encoding"]) is inflates
+            await sent.raw(SQUEEZED[form](body_to(sent)))
+
+        headers = {} if inflates else {"Accept-Encoding": "identity"}
+        async with aiohttp.ClientSession(auto_decompress=inflates, headers=headers) as session:
+            async with laid(called, http={"session": session}) as (client, server):
+                for word in ("a", "b"):
+                    with (
+                        nullcontext() if inflates else pytest.raises(RemoteProtocolError, match="compressed")
+                    ):
+                        await call(client, word)
+                assert len(server.calls) == 2
+            assert not session.closed
+
+    run(main())
+
+
 @req("SEC-6", "ERR-5", everywhere=True)
 @pytest.mark.parametrize("media", ["application/json", SSE])
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])

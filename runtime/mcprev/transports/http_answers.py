@@ -19,11 +19,13 @@ _PLAIN: Final = frozenset({"", "identity"})
 class Answer:
     """The answer to one request, whose head is there."""
 
-    __slots__ = ("_inflates", "_response", "headers", "reason", "status")
+    __slots__ = ("_coding", "_inflates", "_response", "headers", "reason", "status")
 
     def __init__(self, response: aiohttp.ClientResponse, *, inflates: bool) -> None:
         """`inflates` says whether the session undoes a `Content-Encoding`."""
         self._response = response
+        coding = response.headers.get("Content-Encoding", "").strip()
+        self._coding = "" if coding.lower() in _PLAIN else coding
         self._inflates = inflates
         self.status = response.status
         self.reason = response.reason or ""
@@ -53,13 +55,13 @@ class Answer:
 
     async def read(self, limit: int) -> bytes:
         """The whole body. Raises `RemoteProtocolError` for one of more bytes than the limit, and `ConnectionLost`."""
-        length = None if self._encoded() else self.content_length
+        length = None if self._coding else self.content_length
         if length is not None and length > limit:
             self.close()
             raise too_large(limit)
         parts: list[bytes] = []
         size = 0
-        while part := await self.chunk():
+        while size != length and (part := await self.chunk()):
             parts.append(part)
             size += len(part)
             if size > limit:
@@ -71,17 +73,15 @@ class Answer:
         """The next bytes of the body; nothing at its end. Raises `ConnectionLost`, and `RemoteProtocolError` for a
         body that is compressed although nobody asked for that.
         """
-        if not self._inflates and self._encoded():
-            coding = self.headers["Content-Encoding"][:100]
+        if self._coding and not self._inflates:
             self.close()
-            raise RemoteProtocolError(f"the answer is compressed ({coding!r}), which was not asked for")
+            raise RemoteProtocolError(
+                f"the answer is compressed ({self._coding[:100]}), which was not asked for"
+            )
         try:
             return await self._response.content.readany()
         except FAILURES as error:
             raise lost(error, self.url, sent=True) from error
-
-    def _encoded(self) -> bool:
-        return self.headers.get("Content-Encoding", "").strip().lower() not in _PLAIN
 
     def release(self) -> None:
         """It is done with: its connection is kept if all of it came. May be called again, as may `close`."""
