@@ -83,7 +83,7 @@ def without_strings(data: bytes | bytearray) -> bytes | bytearray:
 
 def _count(text: bytes | bytearray) -> int:
     """How many values a JSON text holds, at least where its strings are left out: an empty container counts twice."""
-    return 1 + text.count(b",") + text.count(b":") + text.count(b"[") + text.count(b"{")
+    return 1 + len(text) - len(text.translate(None, b",:[{"))
 
 
 def _character_width(data: bytes | bytearray) -> int:

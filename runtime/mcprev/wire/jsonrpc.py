@@ -27,7 +27,7 @@ from typing import Final, Never, TypeAlias, TypeVar, dataclass_transform
 from pydantic_core import from_json, to_json
 
 from mcprev.errors import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, Json, LocalProtocolError
-from mcprev.wire.bounds import MAX_DEPTH, OutOfBoundsError, check_values, json_bounds
+from mcprev.wire.bounds import MAX_DEPTH, OutOfBoundsError, check_values, json_bounds, without_strings
 from mcprev.wire.unread import find_id
 
 RequestId: TypeAlias = int | str | float
@@ -150,7 +150,7 @@ def parse(data: bytes | bytearray, *, batch: bool) -> Message | Batch:
         value = from_json(data, allow_inf_nan=False)
         digits = data.translate(_DIGITS, b"+")
         if _EXPONENT in digits or _LONG in digits:
-            value = _read_slowly(data)
+            _refuse_infinity(data)
     except ValueError as error:
         value = _reread(bytes(data), error)
         if isinstance(value, Malformed):
@@ -176,7 +176,10 @@ def _reread(data: bytes, error: ValueError) -> Json:
     try:
         if data.startswith(_BOM) or _SURROGATE.search(data):
             data = data.removeprefix(_BOM)
-            return _read_slowly(data)
+            value = _read_slowly(data)
+            if _within(value, MAX_DEPTH):
+                return value
+            error = ValueError(f"nested deeper than {MAX_DEPTH}")
     except (ValueError, RecursionError) as second:
         error = second if isinstance(second, ValueError) else ValueError(f"nested deeper than {MAX_DEPTH}")
     # What goes to the peer names no codec of ours.
@@ -186,12 +189,16 @@ def _reread(data: bytes, error: ValueError) -> Json:
     return unread(PARSE_ERROR, f"Parse error: {why}", data, data)
 
 
+def _refuse_infinity(data: bytes | bytearray) -> None:
+    """Raise `ValueError` for a number beyond the range of a double, in JSON that may have one."""
+    digits = without_strings(data).translate(_DIGITS, b"+")
+    if _EXPONENT in digits or _LONG in digits:
+        _read_slowly(data)
+
+
 def _read_slowly(data: bytes | bytearray) -> Json:
     """Read JSON with lone surrogates, and look at each number. Raises `ValueError` and `RecursionError`."""
-    value = json.loads(data.decode(), parse_constant=_no_constant, parse_float=_finite)
-    if not _within(value, MAX_DEPTH):
-        raise ValueError(f"nested deeper than {MAX_DEPTH}")
-    return value
+    return json.loads(data.decode(), parse_constant=_no_constant, parse_float=_finite)
 
 
 def unread(code: int, message: str, head: bytes | bytearray, tail: bytes | bytearray) -> Malformed:
