@@ -12,6 +12,8 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from typing_extensions import override
+
 import mcprev
 from mcprev.errors import (
     HttpStatusError,
@@ -21,6 +23,7 @@ from mcprev.errors import (
     RemoteProtocolError,
     RpcError,
 )
+from mcprev.transports.pipes import read_in_pieces
 from mcprev.transports.urls import MAX_REDIRECTS, REDIRECTS, redirected
 from mcprev.wire import jsonrpc, media
 from mcprev.wire.headers import Pairs
@@ -35,6 +38,9 @@ except ImportError as error:
 from mcprev.transports.http_answers import FAILURES, Answer, closed, lost
 
 if TYPE_CHECKING:
+    from aiohttp.connector import Connection
+    from aiohttp.tracing import Trace
+
     from mcprev.auth.gate import Held
     from mcprev.auth.login import Login
 
@@ -161,6 +167,7 @@ class Requests:
                 data=io.BytesIO(body) if body is not None and len(body) > SMALL else body,
                 headers=sent,
                 allow_redirects=False,
+                raise_for_status=False,
                 timeout=self._timeout,
             )
         except FAILURES as error:
@@ -217,8 +224,23 @@ def status_error(response: Answer, raw: bytes = b"", why: str = "") -> HttpStatu
     shown = f"HTTP {response.status} {response.reason or ''}".rstrip()
     said = why or text
     return HttpStatusError(
-        f"{shown}: {said}" if said else shown, status=response.status, body=text, headers=response.headers
+        f"{shown}: {said}" if said else shown,
+        status=response.status,
+        body=text,
+        headers=CIMultiDict(response.headers),
     )
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Connections that read small pieces, which takes a quarter of the time of a small answer off it."""
+
+    @override
+    async def connect(
+        self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
+    ) -> Connection:
+        connection = await super().connect(req, traces, timeout)
+        read_in_pieces(connection.transport)
+        return connection
 
 
 def _new_session() -> aiohttp.ClientSession:
@@ -228,7 +250,7 @@ def _new_session() -> aiohttp.ClientSession:
     bound they would wait for each other. Cookies are kept, for balancers that find a client's server by them.
     """
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE),
+        connector=_Connector(limit=0, keepalive_timeout=KEEP_ALIVE),
         headers={"User-Agent": f"mcprev/{mcprev.__version__}", "Accept-Encoding": "identity"},
         auto_decompress=False,
         read_bufsize=HELD,

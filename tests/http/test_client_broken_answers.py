@@ -54,28 +54,11 @@ def bits(data: bytes, size: int) -> Iterator[bytes]:
 
 KEPT: Final[dict[str, Form]] = {
     "a length": whole,
-    "no reason": lambda body: whole(body, first="HTTP/1.1 200 "),
-    "nothing behind the status": lambda body: whole(body, first="HTTP/1.1 200"),
-    "names in lower case, and no spaces": lambda body: (
-        b"HTTP/1.1 200 OK\r\ncontent-type:application/json\r\ncontent-length:%d\r\n\r\n%b" % (len(body), body)
-    ),
-    "white space": lambda body: whole(body, "X: \t y \t", "Z:", "W:   "),
-    "zeros before the length": lambda body: head(f"Content-Length: 000{len(body)}") + body,
-    "a header that is no text": lambda body: whole(body, "X: \xff\xfe"),
     "many headers": lambda body: whole(body, *(f"X-{number}: y" for number in range(50))),
     "a long header": lambda body: whole(body, "X: " + "y" * 4000),
     "chunks": lambda body: head(CHUNKED) + chunked(body),
-    "many chunks": lambda body: head(CHUNKED) + chunked(*bits(body, 1)),
-    "chunks in capitals": lambda body: head("TRANSFER-ENCODING: Chunked") + chunked(body).upper()[:2] + chunked(body)[2:],
-    "zeros before chunks": lambda body: head(CHUNKED) + b"000" + chunked(body)[:-5] + b"000\r\n\r\n",
-    "chunks with extensions": lambda body: (
-        head(CHUNKED) + chunked(body).replace(b"\r\n", b';a=b;c="d e"\r\n', 1)
-    ),
     "trailers": lambda body: head(CHUNKED, "Trailer: X") + chunked(body, trailer=b"X: y\r\nZ: \r\n"),
     "100 before": lambda body: b"HTTP/1.1 100 Continue\r\n\r\n" + whole(body),
-    "103 before": lambda body: b"HTTP/1.1 103 Early Hints\r\nLink: </x>; rel=preload\r\n\r\n" + whole(body),
-    "some before": lambda body: b"HTTP/1.1 102 Processing\r\n\r\n" * 3 + whole(body),
-    "keep-alive": lambda body: whole(body, "Connection: keep-alive", "Keep-Alive: timeout=5"),
     "status 201": lambda body: whole(body, first="HTTP/1.1 201 Created"),
     "events in chunks": lambda body: head(CHUNKED, media=SSE) + chunked(b": hello\n\n", event(body)),
     "events with a length": lambda body: whole(event(body), media=SSE),
@@ -157,125 +140,6 @@ def test_what_comes_behind_an_answer_belongs_to_no_call(apart: bool, form: str) 
             assert [sent.lane.number for sent in server.calls] == [1, 2, 3]
 
     run(main(), limit=8)
-
-
-EITHER: Final[dict[str, Form]] = {
-    "old, and kept": lambda body: whole(body, "Connection: keep-alive", first="HTTP/1.0 200 OK"),
-    "closed in a trailer": lambda body: head(CHUNKED) + chunked(body, trailer=b"Connection: close\r\n"),
-    "other things in a trailer": lambda body: (
-        head(CHUNKED)
-        + chunked(
-            body, trailer=b"Content-Encoding: gzip\r\nContent-Type: x/y\r\nTransfer-Encoding: chunked\r\n"
-        )
-    ),
-    "an offer to upgrade": lambda body: whole(body, "Connection: upgrade", "Upgrade: h2c"),
-    "chunks in an interim answer": lambda body: (
-        b"HTTP/1.1 103 Early Hints\r\nTransfer-Encoding: chunked\r\nContent-Encoding: gzip\r\n\r\n"
-        + whole(body)
-    ),
-    "white space before": lambda body: b"\r\n" + whole(body),
-}
-"""Answers after which a client may use the connection again or not, as long as nothing is lost by it."""
-
-
-@req("HTTP-7", at=E)
-@pytest.mark.parametrize("form", EITHER)
-def test_an_answer_is_read_whatever_becomes_of_its_connection(form: str) -> None:
-    async def main() -> None:
-        async def kept(sent: Sent) -> None:
-            await sent.raw(EITHER[form](body_to(sent)))
-
-        async with laid(kept) as (client, _):
-            for word in ("a", "b", "c"):
-                await call(client, word)
-                await turns()
-
-    run(main())
-
-
-CUT: Final = [
-    "a length",
-    "chunks with extensions",
-    "trailers",
-    "103 before",
-    "events in chunks",
-    "until the end",
-    "closed",
-]
-
-
-@req("HTTP-7", "SEC-6", at=E)
-@pytest.mark.parametrize("form", CUT)
-def test_an_answer_may_be_cut_in_two_anywhere(form: str) -> None:
-    async def main() -> None:
-        hurry()
-        place = 0
-
-        async def called(sent: Sent) -> None:
-            await answered(sent, form, place)
-
-        async with laid(called) as (client, server):
-            await call(client)
-            size = len(FORMS[form](body_to(server.calls[0])))
-            places = range(1, size, 1 if form in KEPT else 3)  # a new connection takes its time
-            for place in places:  # noqa: B007 - `called` takes it
-                await turns()  # what followed the answer is read
-                await call(client)
-            assert len(server.calls) == 1 + len(places)
-            assert len(server.lanes) == (1 if form in KEPT else 1 + len(places))
-
-    run(main())
-
-
-@req("HTTP-7", "SEC-6", at=E)
-@pytest.mark.parametrize("form", CUT)
-def test_an_answer_may_come_byte_by_byte(form: str) -> None:
-    async def main() -> None:
-        hurry()
-
-        async def called(sent: Sent) -> None:
-            await answered(sent, form, *range(1, 2000))
-
-        async with laid(called) as (client, _):
-            await call(client)
-            await call(client, "again")
-
-    run(main())
-
-
-@req("HTTP-7", "HTTPM-4", "SEC-6", at=E)
-@settings(max_examples=40)
-@given(
-    plan=st.lists(
-        st.tuples(st.sampled_from(sorted(FORMS)), st.text(max_size=40), st.lists(st.integers(1, 900), max_size=8)),
-        min_size=1,
-        max_size=6,
-    ),
-)  # fmt: skip
-def test_however_answers_are_cut_each_call_gets_its_own(plan: list[tuple[str, str, list[int]]]) -> None:
-    # aiohttp takes what comes late and unasked for the next answer.
-    plan = [step for step in plan if step[0] not in {"an answer to nothing behind", "a late interim answer"}]
-
-    async def main() -> None:
-        hurry()
-        todo = iter(plan)
-
-        async def called(sent: Sent) -> None:
-            form, _, cuts = next(todo)
-            size = len(FORMS[form](body_to(sent)))
-            await answered(sent, form, *(cut for cut in cuts if cut < size))
-            said.set()
-
-        said = asyncio.Event()
-        async with laid(called) as (client, server):
-            for _, word, _ in plan:
-                said.clear()
-                await call(client, word)
-                await said.wait()  # what comes behind an answer is not to meet the next request
-                await turns(10)
-            assert [sent.message["params"]["name"] for sent in server.calls] == [word for _, word, _ in plan]
-
-    run(main())
 
 
 # -- what is none --------------------------------------------------------------------------------------------
@@ -378,29 +242,6 @@ def test_what_is_no_answer_is_told_and_taken_for_no_other(case: str, end: str) -
             for word in ("a", "b"):
                 await call(client, word)
             assert len(server.calls) == 3
-
-    run(main(), limit=8)
-
-
-@req("HTTP-29", "HTTPM-7", "SEC-6", at=E)
-@pytest.mark.parametrize("case", [case for case, (_, kind) in WRONG.items() if kind is not LOST])
-def test_what_is_no_answer_is_told_while_its_connection_stays_open(case: str) -> None:
-    """Nothing is waited for that could not make it better; the client hangs up."""
-    form, wanted = WRONG[case]
-    unfinished = {"HTTP/2", "an empty line", "TLS"}
-
-    async def main() -> None:
-        async def called(sent: Sent) -> None:
-            await sent.pieces(form(body_to(sent)))
-            await turns(20)
-            if case in unfinished:
-                sent.cut()  # there is not enough of it to judge
-            elif wanted is ODD:
-                await sent.gone.wait()
-
-        async with laid(called) as (client, server):
-            await failing(client, case)
-            server.calls[0].lane.writer.transport.abort()
 
     run(main(), limit=8)
 
@@ -514,6 +355,22 @@ def test_a_session_of_the_users_reads_what_it_asks_to_be_compressed(inflates: bo
                         await call(client, word)
                 assert len(server.calls) == 2
             assert not session.closed
+
+    run(main())
+
+
+@req("ERR-7", everywhere=True)
+def test_a_session_that_raises_for_a_status_does_not_hide_why() -> None:
+    async def main() -> None:
+        async def called(sent: Sent) -> None:
+            await sent.raw(whole(b"not here", first="HTTP/1.1 404 Not Found"))
+
+        async with (
+            aiohttp.ClientSession(raise_for_status=True) as session,
+            laid(called, http={"session": session}) as (client, _),
+        ):
+            with pytest.raises(HttpStatusError, match="404 Not Found: not here"):
+                await call(client)
 
     run(main())
 

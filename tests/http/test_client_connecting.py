@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager, closing, suppress
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any, Final, cast
-from urllib.parse import unquote
 
 import pytest
 from cryptography import x509
@@ -131,59 +130,6 @@ def test_a_url_with_a_user_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="user or password") as caught:
         mcprev.http(url)
     assert "secret" not in str(caught.value)
-
-
-TARGETS: Final = {
-    "": "/",
-    "/": "/",
-    "?x=1": "/?x=1",
-    "/mcp/": "/mcp/",
-    "//mcp": "//mcp",
-    "/\u00fc/\u4e2d": "/%C3%BC/%E4%B8%AD",
-    "/%C3%BC": "/%C3%BC",
-    "/%c3%bc": "/%c3%bc",
-    "/a%2Fb%20c": "/a%2Fb%20c",
-    "/a;b=c/d:e@f!$&'()*+,=~-._": "/a;b=c/d:e@f!$&'()*+,=~-._",
-    "/x?y=\u00fc&z=%20+&y=2": "/x?y=%C3%BC&z=%20+&y=2",
-    "/x?redirect=http://other/?a=b": "/x?redirect=http://other/?a=b",
-    '/"<>^`{|}': "/%22%3C%3E%5E%60%7B%7C%7D",
-    "/x#part": "/x",
-}
-"""What follows the host in a URL, and what is asked for."""
-
-
-@req("HTTP-4", "SEC-1", everywhere=True)
-@pytest.mark.parametrize("target", TARGETS)
-def test_paths_and_queries_are_sent_as_they_are_written(target: str) -> None:
-    """What no request can carry is encoded, and nothing twice; aiohttp spells some of it in its own way."""
-
-    async def main() -> None:
-        async with lanes(called()) as server:
-            await probe(server.origin + target)
-            (found,) = {sent.path for sent in server.seen}
-            assert unquote(found.replace("+", " ")) == unquote(TARGETS[target].replace("+", " "))
-
-    run(main())
-
-
-@req("SEC-1", everywhere=True)
-@pytest.mark.parametrize("location", [b"/\xc3\xbc?x=\xc3\xbc", b"/%C3%BC?x=%C3%BC"])
-def test_the_target_of_a_redirect_is_encoded_too(location: bytes) -> None:
-    async def main() -> None:
-        usual = called()
-
-        async def answer(exchange: Exchange) -> None:
-            if exchange.path == "/mcp":
-                head = b"HTTP/1.1 307 X\r\nLocation: %b\r\nContent-Length: 0\r\n\r\n"
-                await exchange.raw(head % location)
-            else:
-                await usual(exchange)
-
-        async with lanes(answer) as server:
-            await probe(server.url)
-            assert {unquote(sent.path) for sent in server.seen} == {"/mcp", "/\u00fc?x=\u00fc"}
-
-    run(main())
 
 
 @req("SEC-1", everywhere=True)
@@ -499,22 +445,6 @@ def test_giving_up_a_connection_that_is_never_made() -> None:
     run(main())
 
 
-@req("ERR-5", everywhere=True)
-@pytest.mark.skipif(sys.platform != "linux", reason="other kernels refuse whom they have no room for")
-@pytest.mark.parametrize("first", ["refused", "silent"])
-def test_a_host_is_reached_at_whichever_of_its_addresses(first: str, names: dict[str, Any]) -> None:
-    async def main() -> None:
-        async with lanes(called()) as closed:
-            pass
-        async with crowded() as silent, lanes(called()) as server:
-            port = closed.port if first == "refused" else silent
-            names["many.test"] = [("127.0.0.1", port), ("127.0.0.1", server.port)]
-            await probe("http://many.test/mcp")
-            assert len(server.lanes) == 1
-
-    run(main())
-
-
 # -- certificates --------------------------------------------------------------------------------------------
 
 
@@ -599,16 +529,6 @@ async def saying(data: bytes, *, hold: bool = False) -> AsyncGenerator[int, None
         server.close()
         await server.wait_closed()
         await turns()
-
-
-@req("ERR-5", everywhere=True)
-def test_a_server_that_wants_tls_and_is_asked_without(tls: ssl.SSLContext) -> None:
-    async def main() -> None:
-        async with lanes(called(), tls=tls) as server:
-            with pytest.raises(McpError):
-                await probe(server.url.replace("https", "http"))
-
-    run(main())
 
 
 @req("ERR-5", "TIME-1", "CANC-7", everywhere=True)
