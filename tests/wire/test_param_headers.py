@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -213,3 +214,20 @@ def test_a_deep_schema_does_not_exhaust_the_stack() -> None:
     for _ in range(3000):
         schema = of(a=schema)
     assert len(find_annotations(schema).headers[0].path) == 3000
+
+
+@req("SEC-6", everywhere=True)
+def test_what_is_below_a_long_name_does_not_repeat_it() -> None:
+    def peak(size: int) -> int:
+        below = {f"p{number}": {"type": "null", "x-mcp-header": "a"} for number in range(size)}
+        schema: Any = {"properties": {"x" * 50 * size: {"properties": below}}}
+        tracemalloc.start()
+        try:
+            found = find_annotations(schema)
+            assert len(found.problems) == size
+            assert max(map(len, found.problems)) < 400
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert peak(800) < 2.5 * peak(400)

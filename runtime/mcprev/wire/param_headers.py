@@ -85,7 +85,7 @@ def find_annotations(schema: Json) -> Annotations:
         if wrong is None and name.lower() in seen:
             wrong = "another property has the same"
         if wrong is not None:
-            problems.append(f"{found.where!a:.200}: {ANNOTATION} {name!a:.60}: {wrong}")
+            problems.append(f"{found.where!a:.{_SHOWN}}: {ANNOTATION} {name!a:.60}: {wrong}")
         else:
             seen.add(name.lower())
             headers.append(ParamHeader(name, found.path, str(_type(found.schema))))
@@ -101,6 +101,8 @@ _ONE: Final = (
 _LIST: Final = ("allOf", "anyOf", "items", "oneOf", "prefixItems")
 _NAMED: Final = ("$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties")
 _PROPERTIES: Final = "properties"
+_SHOWN: Final = 200
+"""Characters of a place in a schema that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,7 @@ class _Found:
     schema: dict[str, Json]
     path: Path
     where: str
+    """The beginning of its JSON pointer, for people; what is below a long name does not repeat it whole."""
     chained: bool
     """Whether properties alone lead here."""
 
@@ -142,17 +145,22 @@ def _below(here: _Found) -> Iterator[_Found]:
             for name, inner in _members(value):
                 path = (*here.path, name) if chained else here.path
                 if isinstance(inner, dict):
-                    yield _Found(
-                        cast("dict[str, Json]", inner), path, f"{here.where}/{keyword}/{name}", chained
-                    )
+                    where = _pointer(here.where, keyword, name)
+                    yield _Found(cast("dict[str, Json]", inner), path, where, chained)
             continue
         if keyword in _LIST:
             for number, inner in enumerate(_items(value)):
                 if isinstance(inner, dict):
-                    where = f"{here.where}/{keyword}/{number}"
+                    where = _pointer(here.where, keyword, str(number))
                     yield _Found(cast("dict[str, Json]", inner), here.path, where, chained=False)
         if keyword in _ONE and isinstance(value, dict):
-            yield _Found(cast("dict[str, Json]", value), here.path, f"{here.where}/{keyword}", chained=False)
+            where = _pointer(here.where, keyword)
+            yield _Found(cast("dict[str, Json]", value), here.path, where, chained=False)
+
+
+def _pointer(start: str, *steps: str) -> str:
+    """A JSON pointer continued, within `_SHOWN`."""
+    return "/".join((start, *(step[:_SHOWN] for step in steps)))[:_SHOWN]
 
 
 def _members(value: object) -> Iterator[tuple[str, object]]:
