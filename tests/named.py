@@ -7,6 +7,9 @@
 from __future__ import annotations
 
 import copy
+import inspect
+from collections.abc import Callable
+from types import CodeType
 from typing import Final
 
 from mcprev.revisions import ALL, DEFAULT, Revision
@@ -15,6 +18,8 @@ NAMED: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07
 """By the letters A to E of the table of requirements, oldest first; the last is where the stateless era begins."""
 NAMES: Final = tuple(row.name for row in DEFAULT)
 """The dated revisions that are spoken, oldest first."""
+ORDER: Final = (*NAMED, *(name for name in NAMES if name not in NAMED))
+"""All of them, oldest first."""
 GONE: Final = frozenset(NAMED).difference(NAMES)
 """Those that the table has no longer."""
 A, B, C, D = NAMED[:4]
@@ -43,3 +48,21 @@ def mentions_gone(value: object) -> bool:
     """Whether a parameter of a test is about a revision that the table has no longer."""
     text = repr(value) if GONE else ""
     return any(name in text for name in GONE)
+
+
+def names_gone(function: Callable[..., object]) -> bool:
+    """Whether the code of a test names, as a global of its module, a revision that the table has no longer."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if not GONE or code is None:
+        return False
+    pending, found = [code], set[str]()
+    while pending:
+        here = pending.pop()
+        found.update(here.co_names)
+        pending += [const for const in here.co_consts if isinstance(const, CodeType)]
+    values = (function.__globals__.get(name) for name in found)
+    return any(
+        (value.name if isinstance(value, Revision) else value) in GONE
+        for value in values
+        if isinstance(value, str | Revision)
+    )

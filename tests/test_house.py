@@ -1,6 +1,7 @@
 """Rules for the whole house: where revisions may be named, what every file starts with, what must not stand in it.
 
-Handwritten code is what git has under codegen/, runtime/ and benchmarks/; tests may name revisions.
+Handwritten code is what git has under codegen/, runtime/ and benchmarks/. Tests take revisions from the table too:
+`named.py` names those that are told apart, and what is about others' programs or about static types is exempt.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final
 import pytest
 
 from mcprev_codegen.naming import module_name
+from named import NAMED
 from support import GENERATED, REVISIONS, ROOT, load
 
 DATE: Final = re.compile(r"20\d\d[-_]\d\d[-_]\d\d")
@@ -73,6 +75,22 @@ def test_handwritten_code_names_no_revision(name: str) -> None:
     if name.startswith(REVISION_TABLES):
         return
     assert list(named_revisions((ROOT / name).read_text(encoding="utf-8"))) == []
+
+
+NAMING_TESTS: Final = (
+    "tests/named.py", "tests/conformance/", "tests/interop/", "tests/generated/typing/",
+    "tests/generated/test_models.py", "tests/test_house.py",
+)  # fmt: skip
+"""Tests that may name revisions: the table of names, peers of others, and what a type checker has to see."""
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_tests_name_no_pinned_revision(name: str) -> None:
+    if name.startswith(NAMING_TESTS):
+        return
+    pinned = {spelling for each in (*REVISIONS, *NAMED) for spelling in (each, module_name(each))} - {"draft"}
+    found = list(named_revisions((ROOT / name).read_text(encoding="utf-8")))
+    assert [text for text in found if pinned & set(text.split("."))] == []
 
 
 def test_the_search_for_revisions_finds_them() -> None:

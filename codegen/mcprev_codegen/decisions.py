@@ -66,12 +66,10 @@ def _dated(revisions: Mapping[str, Revision]) -> list[Revision]:
 def _missing(runtime: Runtime, before: Revision | None, revision: Revision) -> Iterator[Decision]:
     name = revision.name
     if name not in runtime.rows():
-        like = (
-            f"replace(<row of {before.name}>, name={name!r}, version={name!r}, ...)"
-            if before
-            else "Revision(...)"
+        like = f"replace(<row of {before.name}>, name={name!r}, ...)" if before else "Revision(...)"
+        yield Decision(
+            name, runtime.table, None, f"add the row of the revision, {like}, and list it in _ROWS"
         )
-        yield Decision(name, runtime.table, None, f"add the row of the revision, {like}, and list it in ALL")
     if before is None:
         return
     step = runtime.step(name)

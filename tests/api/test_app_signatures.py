@@ -273,7 +273,7 @@ GOOD: list[tuple[Any, Any, Any]] = [
     (Any, 1.0, 1.0),
     (Any, {"a": [None, 1.5]}, {"a": [None, 1.5]}),
     (Color, "red", Color.RED),
-    (dt.date, "2026-07-28", dt.date(2026, 7, 28)),
+    (dt.date, "2031-07-28", dt.date(2031, 7, 28)),
     (uuid.UUID, "12345678-1234-5678-1234-567812345678", uuid.UUID("12345678-1234-5678-1234-567812345678")),
     (Path, "a/b", Path("a/b")),
     (Point, {"x": 1.0}, Point(1)),

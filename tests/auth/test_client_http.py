@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-from typing import Any
+from typing import Any, Final
 
 import aiohttp
 import pytest
@@ -13,9 +13,13 @@ import pytest
 import mcprev
 from auth.world import CALLBACK, OAUTH, PRM, World, basic, query, world
 from mcprev.revisions import DEFAULT, Revision
+from named import NAMES as SPOKEN
 from raw_server import Exchange, text
-from requirements import B, D, E, req
+from requirements import A, B, D, E, req
 from running import run, until
+
+EARLIER: Final = [name for name in SPOKEN if name == A]
+"""The revision of another transport, where it is spoken."""
 
 
 def connect(world: World, auth: Any = None, **options: Any) -> mcprev.connect:
@@ -53,7 +57,7 @@ def test_the_stream_and_the_endpoint_of_the_oldest_transport_get_it_too() -> Non
     async def main() -> None:
         row = next(row for row in DEFAULT if row.name == B)
         async with world(row, {"tools/call": text("hi")}, old=True) as at:
-            async with connect(at, revisions=["2024-11-05", B]) as client:
+            async with connect(at, revisions=[*EARLIER, B]) as client:
                 await client.call_tool("any", {})
             entered = [seen for seen in at.mcp.seen if "authorization" in seen.headers]
             assert {seen.verb for seen in entered} == {"POST", "GET"}
@@ -79,7 +83,7 @@ def test_the_oldest_transport_can_want_it_for_its_stream_alone() -> None:
                 )
 
             at.admit = admit  # type: ignore[method-assign]
-            async with connect(at, revisions=["2024-11-05", D]) as client:
+            async with connect(at, revisions=[*EARLIER, D]) as client:
                 await client.call_tool("any", {})
             assert at.log == ["register", "authorize", "authorization_code"]
 
@@ -785,7 +789,7 @@ def test_nor_does_that_of_the_oldest_transport() -> None:
 
             at.admit, at.browser = admit, slow  # type: ignore[method-assign]
             target = mcprev.http(at.mcp.url, auth=at.oauth(), connect_timeout=0.5)
-            async with mcprev.connect(target, revisions=["2024-11-05", B], timeout=0.5) as client:
+            async with mcprev.connect(target, revisions=[*EARLIER, B], timeout=0.5) as client:
                 at.good.clear()
                 await client.call_tool("any", {})
                 assert len(at.pages) == 2

@@ -78,7 +78,7 @@ def test_what_a_member_adds_to_a_class_name(member: str, part: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("revision", "module"), [("2025-11-25", "v2025_11_25"), ("draft", "draft"), ("draft-two", "draft_two")]
+    ("revision", "module"), [("2099-11-25", "v2099_11_25"), ("draft", "draft"), ("draft-two", "draft_two")]
 )
 def test_the_module_of_a_revision(revision: str, module: str) -> None:
     assert naming.module_name(revision) == module

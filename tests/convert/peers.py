@@ -9,13 +9,15 @@ from typing import Any, Final, cast
 
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
+import named
 from mcprev.convert import Kind, OnDowngrade, convert
 from mcprev.revisions import Revision, revision
-from named import A, B, C, D, E
 from support import UPSTREAM, complaints, same, upstream_definitions, validator
 
 Json = Any
-OLDER: Final = (A, B, C, D)
+A, B, C, D, E = named.A, named.B, named.C, named.D, named.E
+OLDER: Final = tuple(name for name in named.NAMES if revision(name).handshake)
+"""The revisions with sessions, which is where most is converted to."""
 MINTED: Final = "minted-id"
 
 has_upstream: Final = (UPSTREAM / E / "schema.json").is_file()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +23,7 @@ from corpus import Corpus
 from mcprev.convert import Kind, discover_to_initialize, input_required_from, requests_for
 from mcprev.errors import ConversionError
 from mcprev.revisions import revision
-from requirements import req
+from requirements import NAMES, req
 from support import UPSTREAM, load, needs_upstream, same
 
 Payload = tuple[str, str, Json]
@@ -254,7 +255,7 @@ def test_corpus_down_and_up(method: str, kind: str, type_: str, data: st.DataObj
 
 UPWARDS: Final = [
     pytest.param(here, there, method, kind, type_, id=f"{here} {method or kind} {kind}")
-    for here, there in ((A, B), (B, C), (C, D), (D, E))
+    for here, there in pairwise(NAMES)
     for method, kind, type_ in payloads(here)
     if reachable(method, kind, there)
 ]

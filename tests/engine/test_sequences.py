@@ -43,7 +43,7 @@ methods = st.sampled_from(
 )  # fmt: skip
 good = st.sampled_from(
     [
-        initialize(HANDSHAKE[1]), initialize(HANDSHAKE[3], sampling={}), notification("notifications/initialized"),
+        initialize(HANDSHAKE[0]), initialize(HANDSHAKE[-1], sampling={}), notification("notifications/initialized"),
         modern("tools/call", {"name": "x"}, 1), modern("tools/call", {"name": "x"}, "1", clientInfo=INFO),
         modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, 2),
         request("tools/call", {"name": "x"}, 3), request("ping", None, 4),

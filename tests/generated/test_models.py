@@ -13,11 +13,10 @@ from pydantic import MISSING, TypeAdapter, ValidationError
 from mcprev_codegen import ir
 from mcprev_codegen.naming import attribute, class_name
 from mcprev_types import Model, UnknownContent
-from mcprev_types import v2024_11_05 as first
 from mcprev_types import v2025_06_18 as third
 from mcprev_types import v2025_11_25 as fourth
 from mcprev_types import v2026_07_28 as fifth
-from support import FIFTH, FIRST, REVISIONS, each_revision, load, package, same
+from support import REVISIONS, each_revision, load, package, same
 
 # -- constructors ----------------------------------------------------------------------------------------
 
@@ -312,12 +311,12 @@ def test_text_and_blob_resources_are_told_apart_by_what_they_have() -> None:
 
 
 def test_a_message_is_read_as_what_it_is() -> None:
-    adapter: TypeAdapter[Any] = TypeAdapter(first.JSONRPCMessage)
+    adapter: TypeAdapter[Any] = TypeAdapter(fourth.JSONRPCMessage)
     messages: list[tuple[dict[str, Any], type[Model]]] = [
-        ({"jsonrpc": "2.0", "id": 1, "method": "x"}, first.JSONRPCRequest),
-        ({"jsonrpc": "2.0", "method": "x"}, first.JSONRPCNotification),
-        ({"jsonrpc": "2.0", "id": 1, "result": {}}, first.JSONRPCResponse),
-        ({"jsonrpc": "2.0", "id": 1, "error": {"code": -1, "message": "m"}}, first.JSONRPCError),
+        ({"jsonrpc": "2.0", "id": 1, "method": "x"}, fourth.JSONRPCRequest),
+        ({"jsonrpc": "2.0", "method": "x"}, fourth.JSONRPCNotification),
+        ({"jsonrpc": "2.0", "id": 1, "result": {}}, fourth.JSONRPCResultResponse),
+        ({"jsonrpc": "2.0", "id": 1, "error": {"code": -1, "message": "m"}}, fourth.JSONRPCErrorResponse),
     ]
     for message, model in messages:
         assert type(adapter.validate_python(message)) is model
@@ -488,4 +487,3 @@ def test_every_model_says_what_it_is_and_links_its_page(revision: str) -> None:
 def test_a_deprecated_model_says_so() -> None:
     assert "Deprecated" in (fifth.CreateMessageRequest.__doc__ or "")
     assert "Deprecated" not in (fifth.CallToolRequest.__doc__ or "")
-    assert FIRST < FIFTH

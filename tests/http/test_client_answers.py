@@ -19,15 +19,16 @@ from mcprev.errors import (
     RemoteProtocolError,
     RpcError,
 )
-from mcprev.revisions import DEFAULT, Revision, revision
+from mcprev.revisions import DEFAULT, Revision
 from mcprev.wire.sse import encode_message
 from mcprev_types.latest import models as m
+from named import row_of
 from raw_server import Exchange, Mcp, OldMcp, Reply, connected, numbered, serve, text
 from requirements import NAMES, A, E, req
 from running import run, until
 
 SESSIONS = NAMES[:4]
-LATEST = revision(E)
+LATEST = row_of(E)
 POSTS = DEFAULT[1:]
 
 
@@ -317,7 +318,7 @@ def test_any_other_failure_is_the_status(row: Revision, status: int, body: bytes
 )
 @req("ERR-7", at=A)
 def test_the_oldest_transport_reads_failures_too(status: int, body: bytes) -> None:
-    row = revision(A)
+    row = row_of(A)
 
     async def main() -> None:
         async def called(exchange: Exchange) -> None:

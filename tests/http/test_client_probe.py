@@ -9,13 +9,14 @@ import pytest
 
 import mcprev
 from mcprev.errors import ConnectionLost, HttpStatusError, NegotiationError, RpcError
-from mcprev.revisions import DEFAULT, Revision, revision
+from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.http_client import VERDICTS
+from named import ROW_D, row_of
 from raw_server import Exchange, Mcp, OldMcp, Raw, connected, serve, text
 from requirements import NAMES, A, E, req
 from running import run
 
-LATEST, OLDEST = revision(E), revision(A)
+LATEST, OLDEST = row_of(E), row_of(A)
 DISCOVER = "server/discover"
 
 
@@ -246,10 +247,11 @@ def test_a_verdict_saves_asking_the_next_time(row: Revision) -> None:
             for _ in range(3):
                 async with mcprev.connect(mcprev.http(raw.url)) as client:
                     assert client.revision == row.name
-            again = {LATEST: [DISCOVER], OLDEST: ["GET", "initialize"]}.get(row, ["initialize"])
+            opened = "initialize" if row.handshake else DISCOVER
+            again = ["GET", "initialize"] if row is OLDEST else [opened]
             found = [step for step in said(raw) if step != "GET" or row is OLDEST]
-            first = {LATEST: [DISCOVER], OLDEST: [DISCOVER, "initialize", "GET", "initialize"]}
-            assert found == [*first.get(row, [DISCOVER, "initialize"]), *again, *again]
+            first = [DISCOVER, "initialize", "GET", "initialize"] if row is OLDEST else [DISCOVER, opened]
+            assert found == [*(first if row.handshake else [DISCOVER]), *again, *again]
             # It belongs to the endpoint and not to the host.
             assert VERDICTS.get(raw.url.replace("/mcp", "/other")) is None
 
@@ -257,7 +259,7 @@ def test_a_verdict_saves_asking_the_next_time(row: Revision) -> None:
 
 
 @pytest.mark.parametrize("before", DEFAULT, ids=lambda row: f"before-{row.name}")
-@pytest.mark.parametrize("row", [DEFAULT[0], DEFAULT[3], DEFAULT[4]], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", [DEFAULT[0], ROW_D, DEFAULT[-1]], ids=lambda row: row.name)
 @req("NEG-7", at=NAMES)
 def test_a_verdict_that_does_not_hold_any_more_is_forgotten(before: Revision, row: Revision) -> None:
     """NEG-7: the server was replaced by one of another revision, of another era, or of another transport."""

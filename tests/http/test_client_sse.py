@@ -9,12 +9,13 @@ import pytest
 import mcprev
 from api.authors import Helpful
 from mcprev.errors import ConnectionLost, HttpStatusError, RemoteProtocolError, RequestTimeout
-from mcprev.revisions import DEFAULT, Revision, revision
+from mcprev.revisions import DEFAULT, Revision
+from named import row_of
 from raw_server import Exchange, OldMcp, Raw, numbered, serve, text
 from requirements import A, req
 from running import run, until
 
-OLDEST = revision(A)
+OLDEST = row_of(A)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from mcprev.errors import (
 from mcprev.revisions import revision
 from mcprev.transports.asgi import AsgiApp
 from mcprev_types.latest import models as m
-from requirements import E, req
+from requirements import D, E, req
 from running import until
 from served import QUICK, REGION, Served, who, work
 
@@ -378,7 +378,7 @@ def encoded(text: str) -> str:
         ({"mcp-method": "TOOLS/CALL"}, 400),
         ({"mcp-method": None}, 400),
         ({"mcp-protocol-version": None}, 400),
-        ({"mcp-protocol-version": "2025-11-25"}, 400),
+        ({"mcp-protocol-version": D}, 400),
     ],
 )
 def test_routing_headers_are_compared_after_decoding(headers: dict[str, str | None], status: int) -> None:

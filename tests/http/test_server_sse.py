@@ -11,12 +11,13 @@ from asgi_bridge import Client, Exchange, initialize, notification, request
 from mcprev.errors import INVALID_REQUEST, PARSE_ERROR
 from mcprev.revisions import DEFAULT, Revision, revision
 from mcprev.transports.asgi import AsgiApp
-from requirements import NAMES, A, B, req
+from named import row_of
+from requirements import NAMES, A, B, E, req
 from running import until
 from served import QUICK, Served, who, work
 
 Make = Callable[..., AsgiApp]
-ROW = revision(A)
+ROW = row_of(A)
 
 
 class Pair:
@@ -110,12 +111,12 @@ def test_the_endpoints_are_there_only_where_they_are_wanted() -> None:
     work(test)
 
 
-@req("SSE-7", at="2026-07-28")
+@req("SSE-7", at=E)
 def test_a_server_of_the_stateless_era_alone_has_no_such_stream() -> None:
     async def test(handler: Served, make: Make) -> None:
         assert (await Client(make(sse=True)).send("GET", path="/sse").done()).status == 404
 
-    work(test, revisions=["2026-07-28"])
+    work(test, revisions=[E])
 
 
 @req("SSE-4", "SSE-6", at=A)

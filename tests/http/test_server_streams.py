@@ -17,7 +17,7 @@ from mcprev.errors import INVALID_REQUEST
 from mcprev.revisions import Revision, revision
 from mcprev.transports.asgi import AsgiApp
 from mcprev.transports.events import MAX_EVENTS, MAX_SESSION, MemoryEvents
-from requirements import B, C, D, req
+from requirements import B, C, D, E, req
 from running import run, until
 from served import QUICK, Served, work
 
@@ -610,7 +610,7 @@ def test_a_broken_answer_ends_the_waiting_for_a_good_one(row: Revision, broken: 
 @req("SEC-6", "STDIO-9", everywhere=True)
 def test_a_handler_waits_for_a_slow_reader() -> None:
     async def test(handler: Served, make: Make) -> None:
-        for row in (*LATER, revision("2026-07-28")):
+        for row in (*LATER, revision(E)):
             handler.notes.clear()
             client = await Client(make(events=None)).open(row)
             running = client.call("flood", **({} if row.handshake else {"logLevel": "debug"}))

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import pytest
 
-from requirements import NAMES, A, B, C, D, E
+from named import GONE, NAMED, ORDER
+from requirements import A, B, C, D
 
 HERE: Final = Path(__file__).parent
 ROOT: Final = HERE.parents[1]
@@ -49,7 +50,7 @@ class Peer:
 
     def since(self, revision: str) -> bool:
         """Whether the revision spoken is that one or a newer one."""
-        return NAMES.index(self.revision) >= NAMES.index(revision)
+        return ORDER.index(self.revision) >= ORDER.index(revision)
 
     def script(self, role: str) -> tuple[str, str]:
         """The command that runs it as a server, as a decorated server or as a client."""
@@ -70,14 +71,14 @@ class Peer:
         ]
 
 
-_RELEASES: Final = (("1.8.1", A), ("1.9.4", B), ("1.10.1", C), ("1.23.3", D), ("2.3.0", E))
+_RELEASES: Final = (("1.8.1", A), ("1.9.4", B), ("1.10.1", C), ("1.23.3", D), ("2.3.0", NAMED[4]))
 """Each with the newest revision that it speaks."""
 PEERS: Final = (
-    *(Peer(release, revision, "stdio") for release, revision in _RELEASES),
+    *(Peer(release, revision, "stdio") for release, revision in _RELEASES if revision not in GONE),
     Peer("2.3.0", D, "stdio", mode="legacy"),
-    *(Peer(release, revision, "http") for release, revision in _RELEASES),
+    *(Peer(release, revision, "http") for release, revision in _RELEASES if revision not in GONE),
     Peer("2.3.0", D, "http", mode="legacy"),
-    Peer("1.8.1", A, "sse"),
+    *(Peer(release, revision, "sse") for release, revision in _RELEASES[:1] if revision not in GONE),
 )
 
 
@@ -92,11 +93,11 @@ def chosen(
     transports: tuple[str, ...] = TRANSPORTS,
 ) -> list[Any]:
     """The peers that speak a range of revisions, as parameters, where ours is the client or the server."""
-    last = NAMES.index(until)
+    last = ORDER.index(until)
     return [
         pytest.param(peer, id=peer.id, marks=peer.conditions(ours, defects or {}))
         for peer in PEERS
-        if peer.since(since) and NAMES.index(peer.revision) <= last and peer.transport in transports
+        if peer.since(since) and ORDER.index(peer.revision) <= last and peer.transport in transports
     ]
 
 

@@ -352,7 +352,7 @@ def found(*answers: Answer) -> Plan:
 
 MODERN_PLAN = found(speaks(E))
 SESSION_PLAN = found(MISSING_ID, opened(D))
-OLD_PLAN = found(NOT_ALLOWED, NOT_ALLOWED, ENDPOINT_EVENT, opened(A))
+OLD_PLAN = found(NOT_ALLOWED, NOT_ALLOWED, ENDPOINT_EVENT, opened(A)) if ROW_A in DEFAULT else SESSION_PLAN
 
 
 @req("NEG-7", everywhere=True)

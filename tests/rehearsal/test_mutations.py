@@ -71,5 +71,5 @@ def test_seeds_differ() -> None:
 
 
 def test_the_next_revision_is_a_date_to_come() -> None:
-    assert next_revision("2026-07-28") == "2027-01-01"
+    assert next_revision("2098-07-28") == "2099-01-01"
     assert next_revision(NEWEST) > NEWEST

@@ -1,6 +1,6 @@
 """What a type checker sees of a user's code; the assertions are `make check`'s, running it proves it imports.
 
-For each revision: handlers with a context of the user's own, answers narrowed by their class, callers that
+For the newest revision of each era, and the draft: handlers with a context of the user's own, answers narrowed by their class, callers that
 return what the method returns.
 """
 
@@ -14,11 +14,8 @@ from pydantic import MISSING
 from typing_extensions import override
 
 from mcprev_types import MethodSpec, draft, latest
-from mcprev_types import v2024_11_05 as first
-from mcprev_types import v2025_03_26 as second
-from mcprev_types import v2025_06_18 as third
 from mcprev_types import v2025_11_25 as fourth
-from mcprev_types import v2026_07_28 as fifth
+from mcprev_types import latest as fifth
 
 
 @dataclass
@@ -26,58 +23,58 @@ class Context:
     user: str
 
 
-class FirstServer(first.ServerHandler[Context]):
+class FirstServer(fourth.ServerHandler[Context]):
     @override
-    async def call_tool(self, ctx: Context, params: first.CallToolRequestParams) -> first.CallToolResult:
+    async def call_tool(self, ctx: Context, params: fourth.CallToolRequestParams) -> fourth.CallToolResult:
         assert_type(params.name, str)
         assert_type(params.arguments, dict[str, Any] | None)
-        return first.CallToolResult(content=[first.TextContent(text=ctx.user)])
+        return fourth.CallToolResult(content=[fourth.TextContent(text=ctx.user)])
 
     @override
-    async def ping(self, ctx: Context, params: first.RequestParams | None) -> first.EmptyResult:
-        return first.EmptyResult()
+    async def ping(self, ctx: Context, params: fourth.RequestParams | None) -> fourth.EmptyResult:
+        return fourth.EmptyResult()
 
 
-class FirstClient(first.ClientHandler[Context]):
+class FirstClient(fourth.ClientHandler[Context]):
     @override
-    async def list_roots(self, ctx: Context, params: first.RequestParams | None) -> first.ListRootsResult:
-        return first.ListRootsResult(roots=[first.Root(uri="file:///")])
+    async def list_roots(self, ctx: Context, params: fourth.RequestParams | None) -> fourth.ListRootsResult:
+        return fourth.ListRootsResult(roots=[fourth.Root(uri="file:///")])
 
     @override
-    async def logging_message(self, ctx: Context, params: first.LoggingMessageNotificationParams) -> None:
+    async def logging_message(self, ctx: Context, params: fourth.LoggingMessageNotificationParams) -> None:
         assert_type(params.data, Any)
 
 
-class SecondServer(second.ServerHandler[Context]):
+class SecondServer(fourth.ServerHandler[Context]):
     @override
-    async def complete(self, ctx: Context, params: second.CompleteRequestParams) -> second.CompleteResult:
-        assert_type(params.ref, second.PromptReference | second.ResourceReference)
-        return second.CompleteResult(completion=second.CompleteResultCompletion(values=["a"]))
+    async def complete(self, ctx: Context, params: fourth.CompleteRequestParams) -> fourth.CompleteResult:
+        assert_type(params.ref, fourth.PromptReference | fourth.ResourceTemplateReference)
+        return fourth.CompleteResult(completion=fourth.CompleteResultCompletion(values=["a"]))
 
 
-class SecondClient(second.ClientHandler[Context]):
+class SecondClient(fourth.ClientHandler[Context]):
     @override
     async def create_message(
-        self, ctx: Context, params: second.CreateMessageRequestParams
-    ) -> second.CreateMessageResult:
+        self, ctx: Context, params: fourth.CreateMessageRequestParams
+    ) -> fourth.CreateMessageResult:
         assert_type(params.max_tokens, int | float)
-        return second.CreateMessageResult(role="assistant", model="m", content=second.TextContent(text="a"))
+        return fourth.CreateMessageResult(role="assistant", model="m", content=fourth.TextContent(text="a"))
 
 
-class ThirdServer(third.ServerHandler[Context]):
+class ThirdServer(fourth.ServerHandler[Context]):
     @override
     async def list_tools(
-        self, ctx: Context, params: third.PaginatedRequestParams | None
-    ) -> third.ListToolsResult:
+        self, ctx: Context, params: fourth.PaginatedRequestParams | None
+    ) -> fourth.ListToolsResult:
         if params is not None:
             assert_type(params.cursor, str | None)
-        return third.ListToolsResult(tools=[third.Tool(name="a", input_schema=third.ToolInputSchema())])
+        return fourth.ListToolsResult(tools=[fourth.Tool(name="a", input_schema=fourth.ToolInputSchema())])
 
 
-class ThirdClient(third.ClientHandler[Context]):
+class ThirdClient(fourth.ClientHandler[Context]):
     @override
-    async def elicit(self, ctx: Context, params: third.ElicitRequestParams) -> third.ElicitResult:
-        return third.ElicitResult(action="accept", content={"a": 1, "b": "x", "c": True})
+    async def elicit(self, ctx: Context, params: fourth.ElicitRequestParams) -> fourth.ElicitResult:
+        return fourth.ElicitResult(action="accept", content={"a": 1, "b": "x", "c": True})
 
 
 class FourthServer(fourth.ServerHandler[Context]):
@@ -165,9 +162,9 @@ class Answering:
 
 async def use_callers() -> None:
     """Callers return what the method returns; a union is narrowed by the class of the answer."""
-    one = await first.ClientCalls(Answering(first.ListToolsResult(tools=[]))).list_tools()
-    assert_type(one, first.ListToolsResult)
-    none = await first.ServerCalls(Answering(None)).tool_list_changed()  # type: ignore[func-returns-value]
+    one = await fourth.ClientCalls(Answering(fourth.ListToolsResult(tools=[]))).list_tools()
+    assert_type(one, fourth.ListToolsResult)
+    none = await fourth.ServerCalls(Answering(None)).tool_list_changed()  # type: ignore[func-returns-value]
     assert none is None
     calls = fourth.ClientCalls(Answering(fourth.CallToolResult(content=[])))
     result = await calls.call_tool(fourth.CallToolRequestParams(name="a"))
@@ -196,7 +193,7 @@ def look_at_values() -> None:
     request = fourth.JSONRPCRequest(id=1, method="x")
     assert_type(request.id, str | int | float)
     assert_type(latest.CallToolResult(content=[]), fifth.CallToolResult)
-    text = third.TextContent(text="a")
+    text = fourth.TextContent(text="a")
     assert text.type == "text"
     assert fourth.PARSE_ERROR == -32700
     for block in fourth.CallToolResult(content=[fourth.TextContent(text="a")]).content:
@@ -210,7 +207,7 @@ def test_the_code_above_runs() -> None:
     look_at_values()
     asyncio.run(use_callers())
     context = Context("me")
-    params = first.CallToolRequestParams(name="a")
+    params = fourth.CallToolRequestParams(name="a")
     answer = asyncio.run(FirstServer().call_tool(context, params))
     assert answer.to_wire() == {"content": [{"type": "text", "text": "me"}]}
     every: tuple[type, ...] = (
