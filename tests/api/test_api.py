@@ -182,7 +182,7 @@ def test_every_method_of_a_server(row: Revision) -> None:
         assert [found.uri_template async for found in client.resource_templates()] == ["a:{x}"]
         read = await client.read_resource("a:1")
         assert isinstance(read.contents[0], m.TextResourceContents)
-        assert read.ttl_ms == (5 if row is LATEST else 0)
+        assert read.ttl_ms == (0 if row.handshake else 5)
         assert [prompt.name async for prompt in client.prompts()] == ["p"]
         prompt = await client.get_prompt("p", {"a": "b"})
         assert "'a': 'b'" in str(prompt.messages[0].content)
@@ -294,7 +294,7 @@ def test_logging_log_5(row: Revision) -> None:
     async def work(client: mcprev.Client, author: Everything) -> None:
         await client.call_tool("log")
         first = [level for level, _ in handler.logs]
-        assert first == ([] if row is LATEST else ["error"])
+        assert first == (["error"] if row.handshake else [])
         handler.logs.clear()
         await client.call_tool("log", log_level="info")
         assert [level for level, _ in handler.logs] == ["info", "error"]
@@ -339,7 +339,7 @@ def test_listening_ends_with_the_server_sub_4() -> None:
         ):  # fmt: skip
             (connection,) = server._connections
             await connection.aclose()
-            if row is LATEST:
+            if not row.handshake:
                 with pytest.raises(StopAsyncIteration):
                     await anext(changes)
             else:
@@ -370,7 +370,7 @@ def test_asking_is_the_same_in_both_eras_mrtr_12(row: Revision) -> None:
         result = said(await client.call_tool("ask"))
         assert result == "['accept', {'name': 'bob'}, 'mm', ['file:///x']]"
         assert handler.asked == ["who?", "sampling", "roots"]
-        assert author.runs == (4 if row is LATEST else 1)
+        assert author.runs == (1 if row.handshake else 4)
         assert said(await client.call_tool("ask_both")) == "['accept', 'accept']"
 
     at(row, work, handler=handler)
@@ -408,8 +408,8 @@ def test_url_mode_is_for_those_who_declare_it_mrtr_3(row: Revision, able: bool) 
             return
         with pytest.raises(RpcError) as caught:
             await client.call_tool("ask_url")
-        assert caught.value.code == (-32021 if row is LATEST else -32602)
-        if row is LATEST:
+        assert caught.value.code == (-32602 if row.handshake else -32021)
+        if not row.handshake:
             assert isinstance(caught.value, MissingClientCapability)
             assert caught.value.required == {"elicitation": {"url": {}}}
             with pytest.raises(MissingClientCapability):
@@ -440,7 +440,7 @@ def test_asking_ends_mrtr_6(row: Revision) -> None:
 @pytest.mark.parametrize("row", DEFAULT[2:], ids=lambda row: row.name)
 def test_declined_input_mrtr_10(row: Revision) -> None:
     async def work(client: mcprev.Client, author: Everything) -> None:
-        with pytest.raises(InputDeclined if row is LATEST else RpcError):
+        with pytest.raises(RpcError if row.handshake else InputDeclined):
             await client.call_tool("explicit")
 
     at(row, work, handler=Refusing())

@@ -21,6 +21,7 @@ from typing_extensions import TypedDict
 import mcprev
 from api.authors import Helpful, sample, text
 from api.transports import reach
+from api.wire import most_values
 from corpus import Corpus
 from mcprev.app import ServerOptions
 from mcprev.errors import (
@@ -32,6 +33,7 @@ from mcprev.errors import (
     ResourceNotFound,
     RpcError,
 )
+from mcprev.protocol.results import MOST_VALUES
 from mcprev.registered import PAGE
 from mcprev.returns import BLOCKS, ToolReturns
 from mcprev.revisions import DEFAULT, LATEST, Revision
@@ -430,7 +432,7 @@ def prompting() -> mcprev.App:
 
     @app.completion("review", "code")
     async def many(value: str) -> Any:
-        return 5 if value else (str(number) for number in range(101))
+        return 5 if value else (str(number) for number in range(MOST_VALUES + 1))
 
     return app
 
@@ -491,7 +493,11 @@ def test_completions(row: Revision) -> None:
         assert (await complete(review, "language", "p"))["values"] == ["perl", "python"]
         assert (await complete(review, "times", "p"))["values"] == []
         many = await complete(review, "code", "")
-        assert (len(many["values"]), many["total"], many["hasMore"]) == (100, 101, True)
+        assert (len(many["values"]), many["total"], many["hasMore"]) == (
+            most_values(row),
+            MOST_VALUES + 1,
+            True,
+        )
         found = await complete(users, "name", "x", {"a": "b"})
         assert found["values"] == ["x", str({"a": "b"} if row in OBJECTS else {}), row.name]
         for ref, name in (

@@ -8,8 +8,9 @@ import pytest
 
 import mcprev
 from api.scripted import giving, server
-from api.wire import HandClient, Json, Message, each_session, served, serving
+from api.wire import HandClient, Json, Message, each_session, most_values, served, serving
 from mcprev.errors import InvalidParams, RemoteProtocolError
+from mcprev.protocol.results import MOST_VALUES
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from mcprev_types.latest import models as m
 from requirements import req
@@ -205,22 +206,22 @@ async def complete(client: HandClient, **more: Json) -> Any:
 
 
 @req("COMP-1", "CONV-30")
-def test_a_hundred_values_and_no_more(row: Revision) -> None:
+def test_as_many_values_as_the_schema_allows_and_no_more(row: Revision) -> None:
     def answering(count: int) -> mcprev.Server:
         completion = {"values": [str(n) for n in range(count)], "total": 1000, "hasMore": True}
         return server(complete=giving({"completion": completion}))
 
     async def main() -> None:
-        async with served(answering(100), row) as client:
+        async with served(answering(most_values(row)), row) as client:
             declared = client.hello["capabilities"]
             assert ("completions" in declared) is (row is not DEFAULT[0])
             completion = (await complete(client)).result["completion"]
             assert (len(completion["values"]), completion["total"], completion["hasMore"]) == (
-                100,
+                most_values(row),
                 1000,
                 True,
             )
-        async with served(answering(101), row) as client:
+        async with served(answering(MOST_VALUES + 1), row) as client:
             assert (await complete(client)).code == -32603
 
     run(main())
@@ -266,11 +267,11 @@ def test_completions_that_are_refused(row: Revision) -> None:
 
 @each_session
 @req("COMP-1", "SEAM-5")
-def test_a_client_takes_the_first_hundred_of_too_many(row: Revision) -> None:
+def test_a_client_takes_the_first_of_too_many(row: Revision) -> None:
     async def main() -> None:
-        answer: Message = {"completion": {"values": [str(n) for n in range(150)]}}
+        answer: Message = {"completion": {"values": [str(n) for n in range(MOST_VALUES + 50)]}}
         async with serving(row, {"completion/complete": answer}) as (client, _):
             found = await client.complete(m.PromptReference(name="p"), "a", "v")
-            assert (len(found.completion.values), found.completion.has_more) == (100, True)
+            assert (len(found.completion.values), found.completion.has_more) == (most_values(row), True)
 
     run(main())

@@ -106,7 +106,7 @@ def test_what_is_declared(row: Revision) -> None:
         async with served(make(Author()), row) as hand:
             capabilities = hand.hello["capabilities"]
             assert ("tasks" in capabilities) is (row is CORE)
-            assert (EXTENSION in capabilities.get("extensions", {})) is (row is MODERN)
+            assert (EXTENSION in capabilities.get("extensions", {})) is (row.tasks is Place.EXTENSION)
             tools = (await hand.ask("tools/list")).result["tools"]
             said = {tool["name"]: tool["execution"]["taskSupport"] for tool in tools if "execution" in tool}
             assert said == (TASKS if row is CORE else {})

@@ -20,7 +20,7 @@ import pytest
 import mcprev
 from convert.peers import objections
 from mcprev.convert import Kind, convert
-from mcprev.revisions import DEFAULT, LATEST, Revision
+from mcprev.revisions import DEFAULT, LATEST, Revision, load
 from mcprev.revisions import revision as row_of
 from mcprev.transports.memory import join
 
@@ -44,6 +44,15 @@ EVERY_CAPABILITY: Final[Mapping[str, Json]] = {
     "logging": {},
     "completions": {},
 }
+
+
+def most_values(row: Revision) -> int:
+    """As many completions as reach a revision from the latest one, or the other way."""
+    way = DEFAULT[DEFAULT.index(row) :]
+    bounds: list[int | None] = [
+        load(found, "constants").MAX_ITEMS.get("CompleteResultCompletion.values") for found in way
+    ]
+    return min(bound for bound in bounds if bound is not None)
 
 
 @dataclass(frozen=True, slots=True)

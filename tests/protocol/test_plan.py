@@ -395,9 +395,9 @@ def meet(plan: Plan, rows: tuple[Revision, ...], server: Server) -> Plan:
 def test_neg_2_and_13_every_pair_of_sets_agrees_or_fails(
     allowed: tuple[Revision, ...], server: Server
 ) -> None:
-    """Each of the 31 sets of a client against each of a server: the newest revision both have, or an error."""
+    """Each set of a client against each of a server: the newest revision both have, or an error."""
     for rows in SETS:
-        if server is not ours and E in rows:
+        if server is not ours and not set(rows) <= set(ABCD):
             continue  # such servers are of the handshake era
         common = [row for row in allowed if row in rows]
         plan = meet(start(allowed), rows, server)
@@ -417,10 +417,11 @@ def test_neg_5_a_server_that_was_too_slow_for_the_probe(allowed: tuple[Revision,
     for rows in (rows for rows in SETS if E in rows):
         plan = advance(start(allowed), silence(TO_E))
         plan = meet(advance(plan, ours(TO_E, rows)), rows, ours)
-        if allowed == (E,):
+        sessions = [row for row in allowed if row.handshake]
+        if not sessions:
             assert "no answer in 5 s" in str(failed(plan))  # a failure is final
             continue
-        answer = answer_initialize(allowed[-2].version, rows)
+        answer = answer_initialize(sessions[-1].version, rows)
         assert isinstance(plan.step, Ready)
         assert plan.step.revision is (answer if answer in allowed else E), (name(allowed), name(rows))
 
@@ -430,9 +431,9 @@ def test_neg_5_a_server_that_was_too_slow_for_the_probe(allowed: tuple[Revision,
 def test_neg_2_lists_without_gaps_agree_in_one_connection(
     server: Server,
 ) -> None:
-    for low, high, bottom, top in product(range(5), repeat=4):
+    for low, high, bottom, top in product(range(len(DEFAULT)), repeat=4):
         allowed, rows = DEFAULT[low : high + 1], DEFAULT[bottom : top + 1]
-        if allowed and rows and (server is ours or E not in rows):
+        if allowed and rows and (server is ours or set(rows) <= set(ABCD)):
             plan = meet(start(allowed), rows, server)
             assert not any("connected again" in line for line in plan.evidence if set(allowed) & set(rows))
 

@@ -67,6 +67,11 @@ def connect(hand: HandServer, **options: Any) -> mcprev.connect:
     return mcprev.connect(mcprev.memory(target), **options)
 
 
+def up_to(row: Revision) -> list[str]:
+    """The revisions of a client to which a revision is the newest."""
+    return [found.name for found in DEFAULT[: DEFAULT.index(row) + 1]]
+
+
 def unsupported(*rows: Revision | str) -> Error:
     names = [row if isinstance(row, str) else row.version for row in rows]
     return Error(-32022, data={"supported": names, "requested": LATEST.version})
@@ -83,7 +88,7 @@ def offering(*rows: Revision) -> Message:
 def test_the_first_thing_said_is_discovery(row: Revision) -> None:
     async def main() -> None:
         hand = HandServer(row)
-        async with connect(hand) as client:
+        async with connect(hand, revisions=up_to(row)) as client:
             assert client.revision == row.name
             first = hand.got[0]
             assert (first["method"], first["params"]["_meta"][VERSION]) == ("server/discover", row.version)
@@ -135,7 +140,7 @@ def test_an_error_of_modern_servers_is_taken_at_its_word(row: Revision) -> None:
         for supported in (["2099-01-01"], [], [row.version]):
             hand = Dual(row, unsupported(*supported))
             with pytest.raises(NegotiationError) as caught:
-                await connect(hand)
+                await connect(hand, revisions=up_to(row))
             # One that names the very version it refused is asked once more, and no session is ever tried.
             assert hand.openings == [("server/discover", row.version)] * (1 + (row.version in supported))
             assert caught.value.theirs == tuple(supported)
