@@ -159,8 +159,9 @@ class connect:  # noqa: N801 - called like a function
         `handler` answers what servers ask, and what it overrides is declared; `capabilities` adds to that, such
         as the URL mode of elicitation. `revisions` narrows what is spoken; `mode` is `auto`, `legacy` (sessions
         only) or one revision to pin. `prior` is what this server answered to discovery before, `verdict` the
-        era it was last found to be of (`client.plan`): either saves asking. The timeouts are those of calls
-        (see `Options`) and of the two ways to open. `restart` says how often a lost server is connected to again:
+        era it was last found to be of (`client.plan`): either saves asking. `timeout` and
+        `total_timeout` are those of calls (see `Options`): progress starts the first anew, the second bounds a call
+        whatever its progress. The other timeouts are those of the two ways to open. `restart` says how often a lost server is connected to again:
         True leaves that to the target (a `stdio` command is, in the way of `Restarts()`; a `memory` server is
         not, for it ends when its owner wants it to), False means never. A server that starts anew remembers
         nothing, so a call that was in flight fails and is not repeated. `cache` keeps results for as long as their

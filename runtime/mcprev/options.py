@@ -20,7 +20,7 @@ T_co = TypeVar("T_co", covariant=True)
 Progress: TypeAlias = Callable[[float, float | None, str | None], None]
 """Told how far a call has come: progress, total, message."""
 TIMEOUT: Final = 60.0
-"""Seconds without a sign of life after which a call is given up, unless said otherwise."""
+"""Seconds without a sign of life after which a call is given up, unless said otherwise; progress starts them anew."""
 TOTAL: Final = 600.0
 """Seconds after which a call is given up whatever progress it makes, unless said otherwise."""
 
@@ -29,9 +29,11 @@ class Options(TypedDict, total=False):
     """What can be said of a single call."""
 
     timeout: float | None
-    """Seconds without a sign of life after which it is given up; progress is one (LIFE-18)."""
+    """Seconds without a sign of life after which it is given up (LIFE-18). Each progress notification is one and starts
+    them anew, so a server that keeps reporting progress is waited for until `total_timeout` is over."""
     total_timeout: float | None
-    """Seconds after which it is given up in any case."""
+    """Seconds after which it is given up whatever progress it makes: 600 by default, which is what bounds a call to a
+    server that only ever reports progress. None is no bound at all."""
     progress: Progress
     """Ask for progress reports, and be told of them."""
     meta: Mapping[str, Json]
