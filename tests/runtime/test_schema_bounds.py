@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -12,6 +13,8 @@ from mcprev import plainschema, schemabounds, validation
 from mcprev.errors import SchemaError
 from mcprev.schemabounds import MAX_PATTERN, MAX_SECONDS, canonical, pattern
 from mcprev.validation import MAX_VALUES, compile_schema, describe
+from mcprev.wire import bounds
+from mcprev.wire.jsonrpc import MAX_LINE
 from requirements import req
 
 METASCHEMA = "https://json-schema.org/draft/2020-12/schema"
@@ -185,3 +188,18 @@ def test_no_two_values_are_spelled_alike() -> None:
     assert len({canonical(value) for value in values}) == len(values)
     for one, other in ((1, 1.0), (0, -0.0), (10**22, 1e22), ({"a": 1, "b": [2]}, {"b": [2.0], "a": 1.0})):
         assert canonical(one) == canonical(other)
+
+
+@req("JSCH-3", "BASE-10", everywhere=True)
+def test_the_documentation_tells_the_bounds() -> None:
+    told = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
+    sizes = f"{validation.MAX_OBJECTS:,}, {MAX_VALUES:,}, {validation.MAX_DEPTH}"
+    for row in (
+        f"| JSON values, keys counted too | {bounds.json_bounds.max_values:,} |",
+        f"| depth of arrays and objects | {bounds.MAX_DEPTH} |",
+        f"| bytes of a line | {MAX_LINE >> 20} MiB |",
+        f"| objects, items and members, depth | {sizes} |",
+        f"| compiling a schema of a server's, in a client | {MAX_SECONDS:g} s |",
+        f"| `pattern` | {MAX_PATTERN:,} characters,",
+    ):
+        assert row in told
