@@ -12,6 +12,7 @@ import mcprev
 from api.authors import Helpful
 from mcprev.errors import ConnectionLost, RequestTimeout
 from mcprev.revisions import DEFAULT, Revision, revision
+from mcprev.transports.http_streams import Cursor
 from mcprev.wire.sse import encode_message
 from raw_server import Exchange, Reply, connected, numbered, text
 from requirements import E, req
@@ -352,6 +353,42 @@ def test_a_call_whose_stream_cannot_be_taken_up_is_lost(
             assert len(raw.asked(method="tools/call")) == 1
             await client.list_prompts()
             assert client.reopened == (1 if status == 404 else 0)
+
+    run(main())
+
+
+@req("HTTP-15", "HTTP-29", "ERR-5")
+def test_a_call_to_a_server_that_is_gone_is_lost_soon(row: Revision, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody listens there any more: its stream was not merely cut."""
+    waits: list[float] = []
+    usual = Cursor.wait
+
+    def at_once(cursor: Cursor) -> float | None:
+        delay = usual(cursor)
+        waits.append(delay or 0)
+        return None if delay is None else 0
+
+    async def main() -> None:
+        async def called(exchange: Exchange) -> None:
+            await exchange.stream()
+            token = exchange.message["params"]["_meta"]["progressToken"]
+            params = {"progressToken": token, "progress": 1}
+            await exchange.event(
+                {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}, "1"
+            )
+            await exchange.gone.wait()
+
+        async with connected(row, {"tools/call": called}, restart=False) as (client, _, raw):
+            arrived = asyncio.Event()
+            call = client.call_tool("t", progress=lambda _done, _total, _text: arrived.set())
+            task = asyncio.create_task(call)
+            await arrived.wait()
+            monkeypatch.setattr(Cursor, "wait", at_once)
+            await raw.stop()
+            with pytest.raises(ConnectionLost) as caught:
+                await task
+            assert caught.value.in_flight
+            assert sum(waits) < 4
 
     run(main())
 

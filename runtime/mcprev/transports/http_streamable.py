@@ -52,6 +52,8 @@ OPENING: Final = 0.5
 """Seconds that the server's own stream gets to be opened or refused before the first call is sent."""
 STABLE: Final = 5.0
 """Seconds after which a stream that brought nothing was at least one that worked."""
+ABSENT: Final = 5
+"""Attempts to take up the stream of a call that find nobody there, after which the call is lost: about three seconds."""
 _CUT: Final = "the stream ended without an answer"
 
 
@@ -214,8 +216,9 @@ class StreamableHttp:
 
     async def _resume(self, cursor: Cursor, lost: McpError | None) -> Answer:
         """Take a stream up again. Raises `ConnectionLost` where the server cannot or will not."""
+        absent = 0
         while True:
-            delay = cursor.wait()
+            delay = cursor.wait() if absent < ABSENT else None
             if delay is None:
                 why = f": {lost}" if lost is not None else ""
                 raise ConnectionLost(
@@ -226,11 +229,14 @@ class StreamableHttp:
                 response = await self._get(cursor)
             except ConnectionLost as error:
                 lost = error
+                absent += not error.in_flight
                 continue
             if response.status == 200 and response.content_type == media.SSE:
                 return response
-            lost = await self._refusal(response)
-            response.release()
+            try:
+                lost = await self._refusal(response)
+            finally:
+                response.release()
             if response.status < 500:
                 # Its session is gone, or the stream is: the request was taken in, and its answer is lost (AMB-11).
                 raise ConnectionLost(
