@@ -1,19 +1,28 @@
-"""What a person has to decide before a revision is complete, each with the file to write it in.
+"""What a person has to decide about the revisions, each decision with the file to write it in.
 
-A dated revision is *pending* until it has a row and a step module in which nothing is undecided: packages are
-generated for it, but `latest` and the deltas of the others stay where they are, and the runtime does not offer it.
+A dated revision is *pending* until it has a row, a step module in which nothing is undecided, and for each new
+method the capability and the header parameter: packages are generated for it, but `latest` and the deltas of the
+others stay where they are, and the runtime does not offer it. Missing descriptions and what is left over of a
+revision that was taken out are listed, too, but hold nothing up.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
-from mcprev_codegen import steps
+from mcprev_codegen import descriptions, ir, overlay, sources, steps
+from mcprev_codegen.errors import CodegenError
+from mcprev_codegen.methods import CLIENT_TO_SERVER, Method
+from mcprev_codegen.revisions import schema_folder
 from mcprev_codegen.sources import Revision
 from mcprev_codegen.steps import Runtime
+
+_HEADER_PARAMS: Final = ("name", "uri")
+"""The parameters that the Mcp-Name header repeats of those methods that have them so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +57,72 @@ class Status:
 def status(folder: Path, revisions: Mapping[str, Revision]) -> Status:
     """Everything that is open, by revision, oldest first; `revisions` are all that are pinned."""
     runtime = steps.runtime_of(folder)
-    if runtime is None:
-        return Status(())
     found: list[Decision] = []
     complete: Revision | None = None
-    for revision in _dated(revisions):
-        mine = list(_missing(runtime, complete, revision))
-        found += mine
-        complete = complete if mine else revision
-    return Status((*found, *_left_over(runtime, revisions)))
+    for revision in revisions.values():
+        mine = [] if complete is None else list(_methods(folder, complete, revision))
+        if runtime is not None and revision in _dated(revisions):
+            mine += _missing(runtime, complete, revision)
+            complete = complete if mine else revision
+        else:
+            mine = [replace(decision, blocks=False) for decision in mine]
+        found += [*mine, *_undescribed(folder, revision)]
+    return Status((*found, *(_left_over(runtime, revisions) if runtime else ())))
+
+
+def lines(folder: Path) -> list[str]:
+    """What is open in a schema folder as text, errors of the inputs included; no line when nothing is."""
+    try:
+        return [str(decision) for decision in status(folder, sources.load_pinned(folder)).decisions]
+    except CodegenError as error:
+        return [str(error)]
+
+
+def checkout_lines() -> list[str]:
+    """The same for the checkout that this stands in; an installed copy has nothing to decide."""
+    try:
+        folder = schema_folder()
+    except CodegenError:
+        return []
+    return lines(folder) if steps.runtime_of(folder) else []
+
+
+def _methods(folder: Path, before: Revision, revision: Revision) -> Iterator[Decision]:
+    """What the schema does not say of methods that are new."""
+    path = folder / overlay.FILE
+    headers = any(m.name_param for m in before.methods.values())
+    for name, method in revision.methods.items():
+        if name in before.methods:
+            continue
+        if method.capability is None and name not in revision.facts.capability:
+            what = f"'{name}#capability': name the capability that gates it, or \"\" for none"
+            yield Decision(revision.name, path, None, what)
+        named = [n for n in _HEADER_PARAMS if n in _required(revision, method)]
+        if (
+            headers
+            and named
+            and CLIENT_TO_SERVER in method.directions
+            and name not in revision.facts.name_param
+        ):
+            what = f"'{name}#name_param': say whether the Mcp-Name header repeats its '{named[0]}', or \"\" for none"
+            yield Decision(revision.name, path, None, what)
+
+
+def _required(revision: Revision, method: Method) -> set[str]:
+    if method.kind != "request" or method.params is None:
+        return set()
+    return {f.name for f in revision.schema.flatten(ir.Ref(method.params)).fields if not f.field.optional}
+
+
+def _undescribed(folder: Path, revision: Revision) -> Iterator[Decision]:
+    """The types and constants without a description; a pinned contract has no prose of its own."""
+    path = folder / descriptions.FILE
+    declared = revision.declared
+    names = [f"[types.{name}]" for name, decl in declared.types.items() if not decl.doc.text]
+    names += [f"[constants] {name}" for name, const in declared.consts.items() if not const.doc.text]
+    if names:
+        what = f"{len(names)} without a description: {', '.join(names)}"
+        yield Decision(revision.name, path, None, what, blocks=False)
 
 
 def _dated(revisions: Mapping[str, Revision]) -> list[Revision]:

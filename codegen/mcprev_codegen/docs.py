@@ -46,6 +46,8 @@ class Docs:
 
     revision: Revision
     lives: Mapping[str, Life]
+    oldest: str
+    """The oldest pinned revision: what it has may be older."""
 
     def types(self) -> dict[str, str]:
         """The docstring of every type, by its name in the schema."""
@@ -84,9 +86,9 @@ class Docs:
     def _history(self, name: str, *, deprecated: bool) -> Iterator[str]:
         life = self.lives.get(name)
         if life is not None:
-            yield f"Since {life.since}" + (
-                f", changed in {', '.join(life.changed)}." if life.changed else "."
-            )
+            at_least = "at least " if life.since == self.oldest else ""
+            changed = f", changed in {', '.join(life.changed)}" if life.changed else ""
+            yield f"Since {at_least}{life.since}{changed}."
         if deprecated:
             yield "Deprecated."
 

@@ -77,7 +77,8 @@ class _Package:
     neighbours: Neighbours
 
     def files(self) -> dict[str, str]:
-        docs = Docs(self.revision, lineage.lives(self.neighbours.chain))
+        chain = self.neighbours.chain
+        docs = Docs(self.revision, lineage.lives(chain), chain[0].name)
         body = models.generate(self.revision, docs.types())
         texts = {
             "models.py": self.render("models.py", imports=_imports(body), body=body),

@@ -7,6 +7,7 @@ import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
+from datetime import date
 from pathlib import Path
 from typing import Final
 
@@ -19,22 +20,31 @@ SPEC: Final = "https://modelcontextprotocol.io/specification/{revision}"
 LOCATION: Final = (
     "https://github.com/modelcontextprotocol/modelcontextprotocol/blob/{commit}/schema/{revision}/schema.ts"
 )
+VERSION: Final = "LATEST_PROTOCOL_VERSION"
 _TIMEOUT: Final = 60.0
 _COMMIT: Final = re.compile(r"\b[0-9a-f]{40}\b")
 _REVISION: Final = re.compile(r"\d{4}-\d{2}-\d{2}|[a-z][a-z0-9-]*")
 
 
 def import_schema(
-    folder: Path, source: str, revision: str, *, commit: str | None = None, location: str | None = None
+    folder: Path,
+    source: str,
+    revision: str,
+    *,
+    commit: str | None = None,
+    location: str | None = None,
+    repin: bool = False,
 ) -> Pin:
     """Read a schema.ts from a path or URL, write its contract into `folder` and pin it.
 
     `commit` is upstream's; left out, it is taken from the URL, from the git checkout the file stands in, or
-    from the present pin when the file has not changed. `location` is where upstream keeps the file.
-    Raises `CodegenError`, with nothing written, when the file cannot be read, parsed or attributed.
+    from the present pin when the file has not changed. `location` is where upstream keeps the file. A pin is
+    changed to another file only with `repin`. Raises `CodegenError`, with nothing written, when the file cannot
+    be read, parsed or attributed, or is that of another revision.
     """
-    if not _REVISION.fullmatch(revision):
-        raise InputError(f"'{revision}' is no name for a revision: use its date (YYYY-MM-DD) or 'draft'")
+    _check_name(revision)
+    if commit is not None and not _COMMIT.fullmatch(commit):
+        raise InputError(f"--commit '{commit}' is no commit: give all 40 hexadecimal digits, in lower case")
     data = _read(source)
     try:
         module = ir.contract(typescript.parse(data.decode("utf-8"), source))
@@ -42,7 +52,9 @@ def import_schema(
         raise InputError(f"{source}: not UTF-8: {error}") from None
     if not module.types:
         raise InputError(f"{source}: no type is declared here; this is no schema")
+    _check_version(module, source, revision)
     pin = _pin(folder, source, revision, digest(data), commit, location)
+    _check_change(load_pins(folder).get(revision), pin, source, repin=repin)
     header = (
         f"The contract of {pin.location}, without its prose.\nWritten by `mcprev import`; not edited by hand."
     )
@@ -55,6 +67,42 @@ def import_schema(
     pin = with_contract(pin, text)
     save_pin(folder, pin)
     return pin
+
+
+def _check_name(revision: str) -> None:
+    if not _REVISION.fullmatch(revision):
+        raise InputError(f"'{revision}' is no name for a revision: use its date (YYYY-MM-DD) or 'draft'")
+    if revision[0].isdigit():
+        try:
+            date.fromisoformat(revision)
+        except ValueError as error:
+            raise InputError(f"'{revision}' is no date: {error}") from None
+
+
+def _check_version(module: ir.Module, source: str, revision: str) -> None:
+    """The file of a dated revision names it; a draft still has the name of the revision it grew from."""
+    if not revision[0].isdigit():
+        return
+    const = module.consts.get(VERSION)
+    if const is None:
+        raise InputError(
+            f"{source}: {VERSION} is not declared here, so it cannot be told that this is {revision}"
+        )
+    if const.value != revision:
+        raise InputError(
+            f"{source}: its {VERSION} is '{const.value}', so this is not the file of {revision}; "
+            f"give it with --revision {const.value}, or another file"
+        )
+
+
+def _check_change(present: Pin | None, new: Pin, source: str, *, repin: bool) -> None:
+    if present is None or present.sha256 == new.sha256 or repin:
+        return
+    raise InputError(
+        f"{source}: {new.revision} is pinned to another file, and nothing is changed: the pin has commit "
+        f"{present.commit}, sha256 {present.sha256}; this file is of commit {new.commit}, sha256 {new.sha256}. "
+        f"See with `mcprev diff {new.revision} FILE` what is different, then give --repin to pin this one instead"
+    )
 
 
 def _pin(

@@ -6,7 +6,7 @@ the same: an inline object and its later name, `object` and a map of anything, a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
@@ -164,16 +164,13 @@ def deltas(here: Revision, there: Revision, names: Mapping[str, str]) -> dict[st
     messages and their bases) are left out: params, results, errors and capabilities are converted.
     """
     found: dict[str, TypeDelta] = {}
-    alone: set[str] = set()
     for name in payloads(here):
         other = names.get(name)
-        if not here.schema.is_object(ir.Ref(name)):
+        if other is None or not here.schema.is_object(ir.Ref(name)):
             continue
-        if other is None or other not in there.schema.types:
-            alone.add(name)
-        elif there.schema.is_object(ir.Ref(other)):
+        if there.schema.is_object(ir.Ref(other)):
             found[name] = _delta(here, there, name, names)
-    return _pruned(found, alone)
+    return _pruned(found)
 
 
 def payloads(revision: Revision) -> list[str]:
@@ -337,15 +334,11 @@ def _union_children(
     return found
 
 
-def _pruned(found: Mapping[str, TypeDelta], alone: Collection[str]) -> dict[str, TypeDelta]:
-    """Only the types that change or lead to one that does, with only such children.
-
-    `alone` are the types that the neighbour does not have. A child that is chosen by a tag leads there, too: a
-    step puts something else in its place.
-    """
+def _pruned(found: Mapping[str, TypeDelta]) -> dict[str, TypeDelta]:
+    """Only the types that change or lead to one that does, with only such children."""
 
     def kept(child: Child) -> tuple[tuple[str, str], ...]:
-        return tuple(p for p in child.types if p[1] in alive or (child.tag and p[1] in alone))
+        return tuple(pair for pair in child.types if pair[1] in alive)
 
     alive = {name for name, delta in found.items() if delta.changes}
     grown = True

@@ -2,20 +2,20 @@
 
 Kind and direction come from the message unions (ClientRequest, ServerNotification, ...), requests that
 travel inside results from InputRequest. A request's result is, in this order: what `<Stem>ResultResponse`
-carries, with further union members as alternates; `<Stem>Result`; EmptyResult. Only the capability that
-gates a method, results that no union names and the header parameter come from the overlay.
+carries, with further union members as alternates; `<Stem>Result`; EmptyResult. A method needs the capability
+that its name leads to (`resources/subscribe`: `resources.subscribe`), unless the overlay says another; results
+that no union names and the header parameter come from the overlay alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from mcprev_codegen import ir
-from mcprev_codegen.errors import SchemaError
-from mcprev_codegen.naming import stub
-from mcprev_codegen.overlay import Facts
+from mcprev_codegen.naming import camel_case, stub
+from mcprev_codegen.overlay import Facts, outdated
 from mcprev_codegen.resolve import Schema
 
 CLIENT_TO_SERVER: Final = "client_to_server"
@@ -64,8 +64,8 @@ def method_table(schema: Schema, facts: Facts, *, lenient: bool = False) -> dict
     """Every method by its wire name, in the order of the schema's declarations.
 
     `schema` is hoisted and overlaid. Raises `SchemaError` when a message has no single method literal, a
-    result is in no result union of its direction, or a capability does not exist in the revision; `lenient`
-    passes over facts that do not fit, for files that are not pinned.
+    result is in no result union of its direction; facts that do not fit are added to their errors, and `lenient`
+    passes over them, for files that are not pinned.
     """
     return _Table(schema, facts, lenient).build()
 
@@ -133,8 +133,8 @@ class _Table:
             result=results[0] if results else None,
             alternates=tuple(results[1:]),
             result_source=source,
-            capability=self._capability(decl, literal, kind, directions),
-            name_param=self._name_param(decl, literal, fields),
+            capability=self._capability(literal, kind, directions),
+            name_param=self._name_param(literal, fields),
             input_responses="inputResponses" in fields,
             cacheable=bool(results) and {"ttlMs", "cacheScope"} <= self._field_names(ir.Ref(results[0])),
             paginated="cursor" in fields,
@@ -193,19 +193,38 @@ class _Table:
             if isinstance(member, ir.Ref):
                 yield member
 
-    def _capability(self, decl: ir.Decl, method: str, kind: str, directions: tuple[str, ...]) -> str | None:
-        path = self.facts.capability.get(method)
-        if path is None:
-            return None
-        holder = {CLIENT_TO_SERVER: "Server", SERVER_TO_CLIENT: "Client"}
-        if kind == "notification":
-            holder = {CLIENT_TO_SERVER: "Client", SERVER_TO_CLIENT: "Server"}
-        for direction in directions:
-            if not self._has_path(f"{holder[direction]}Capabilities", path):
-                if self.lenient:
-                    return None
-                raise self._outdated(decl, f"'{method}' is gated by '{path}', which is not in this revision")
+    def _capability(self, method: str, kind: str, directions: tuple[str, ...]) -> str | None:
+        """The path that the overlay gives, or that the method's name leads to; None when nothing gates it."""
+        # The receiver of a request has to have declared it, the sender of a notification.
+        server = CLIENT_TO_SERVER if kind == "request" else SERVER_TO_CLIENT
+        holders = [f"{'Server' if d == server else 'Client'}Capabilities" for d in directions]
+        derived = self._leads_to(method, holders)
+        if method not in self.facts.capability:
+            return derived or None
+        path, pointer = self.facts.capability[method], f"{method}#capability"
+        entry = self.facts.entries.get(pointer)
+        if path and not all(self._has_path(holder, path) for holder in holders):
+            if self.lenient:
+                return derived or None
+            self._mismatch(pointer, f"'{method}' is gated by '{path}', which is not in this revision")
+        elif entry is not None and entry.expected != derived and not self.lenient:
+            self.facts.refuse(entry, outdated(entry, pointer, derived).message)
+        return path or None
+
+    def _leads_to(self, method: str, holders: Sequence[str]) -> str:
+        """The longest path into all of some capabilities that a method's name begins with, or nothing."""
+        first, *rest = method.removeprefix("notifications/").split("/")
+        path = ""
+        for part in (first, *map(camel_case, rest)):
+            longer = f"{path}.{part}" if path else part
+            if not all(self._has_path(holder, longer) for holder in holders):
+                break
+            path = longer
         return path
+
+    def _mismatch(self, pointer: str, message: str) -> None:
+        """Note that an entry of the overlay does not fit this revision, at the entry's place."""
+        self.facts.refuse(self.facts.entries[pointer], f"{message}; correct the entry")
 
     def _has_path(self, type_name: str, path: str) -> bool:
         type_: ir.TypeExpr = ir.Ref(type_name) if type_name in self.schema.types else ir.Prim("unknown")
@@ -216,16 +235,15 @@ class _Table:
             type_ = member.type
         return True
 
-    def _name_param(self, decl: ir.Decl, method: str, fields: frozenset[str]) -> str | None:
+    def _name_param(self, method: str, fields: frozenset[str]) -> str | None:
         name = self.facts.name_param.get(method)
-        if name is not None and name not in fields:
-            if self.lenient:
-                return None
-            raise self._outdated(decl, f"'{method}' has no parameter '{name}' for the Mcp-Name header")
-        return name
-
-    def _outdated(self, decl: ir.Decl, message: str) -> SchemaError:
-        return self.schema.fail(decl, f"{message}; correct the entry in overlay.toml")
+        if not name or name in fields:
+            return name or None
+        if not self.lenient:
+            self._mismatch(
+                f"{method}#name_param", f"'{method}' has no parameter '{name}' for the Mcp-Name header"
+            )
+        return None
 
     def _check_names(self, methods: list[Method]) -> None:
         """Every method is said once, and no two share a stub in one direction."""

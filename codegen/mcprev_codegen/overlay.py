@@ -5,14 +5,16 @@ longer matches `expected`, generation stops: somebody has to look at the prose a
 
     Type.member             the member as TypeScript, or nothing where there is none
     Type.member#default     a value the specification gives to an absent required member
-    Type#open               the union gains a catch-all member that keeps what it does not know
-    Type.member#open        the same for a union that stands in a member
+    Type#closed             the union takes no members but its own; expected is the member that tells them apart
+    Type.member#closed      the same for a union that stands in a member
     Type#was                the name the same shape had in the revision before
-    method#capability       the capability, of the receiver or for list changes of the sender, that gates it
+    method#capability       the capability, of the receiver or for list changes of the sender, that gates it;
+                            expected is what follows from the method's name, new may be "" for none
     method#alternate        a further result type
-    method#name_param       the parameter that the Mcp-Name header repeats
+    method#name_param       the parameter that the Mcp-Name header repeats; new may be "" for none
 
-and types are meant after `hoist`, so that inline objects have names too.
+and types are meant after `hoist`, so that inline objects have names too. A union whose members are told apart
+by their `type` is open unless an entry closes it: it gains a catch-all that keeps what it does not know.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ from mcprev_codegen.printer import print_inline, print_member
 from mcprev_codegen.resolve import Schema
 
 FILE: Final = "overlay.toml"
-_FACETS: Final = frozenset({"default", "open", "was", "capability", "alternate", "name_param"})
+_FACETS: Final = frozenset({"default", "closed", "was", "capability", "alternate", "name_param"})
+_OPEN_BY: Final = "type"
+_BOUND: Final = re.compile(r"\d{4}-\d{2}-\d{2}|draft")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +53,22 @@ class Entry:
     new: Json
     why: str
 
-    def holds_for(self, revision: str, order: Sequence[str]) -> bool:
-        """Whether the entry is about a revision; one that `order` does not know counts as the newest."""
+    def holds_for(self, revision: str) -> bool:
+        """Whether the entry is about a revision; a name that is no date counts as newer than all dates."""
         for bound in (self.since, self.until):
-            if bound is not None and bound not in order:
-                raise self.fail(f"'{bound}' is no pinned revision")
-        place = order.index(revision) if revision in order else len(order)
-        first = order.index(self.since) if self.since else 0
-        last = order.index(self.until) if self.until else len(order)
-        return first <= place <= last
+            if bound is not None and not _BOUND.fullmatch(bound):
+                raise self.fail(f"'{bound}' is no revision: use its date (YYYY-MM-DD) or 'draft'")
+        after = self.since is None or _age(self.since) <= _age(revision)
+        return after and (self.until is None or _age(revision) <= _age(self.until))
 
     def fail(self, message: str) -> SchemaError:
         """An error at this entry's pointer."""
         return at_line(self.path, self.lines, self.line, message)
+
+
+def _age(revision: str) -> tuple[bool, str]:
+    """By what revisions are ordered."""
+    return not revision[:1].isdigit(), revision
 
 
 @dataclass(slots=True)
@@ -69,13 +76,24 @@ class Facts:
     """What the overlay says beyond the shape of types, by pointer without the facet."""
 
     default: dict[str, Json] = field(default_factory=dict[str, Json])
-    open: dict[str, str] = field(default_factory=dict[str, str])
+    closed: dict[str, str] = field(default_factory=dict[str, str])
+    open: frozenset[str] = frozenset()
+    """The unions, by type or `Type.member`, that keep what they do not know."""
     was: dict[str, str] = field(default_factory=dict[str, str])
     capability: dict[str, str] = field(default_factory=dict[str, str])
     alternate: dict[str, str] = field(default_factory=dict[str, str])
     name_param: dict[str, str] = field(default_factory=dict[str, str])
     patched: list[str] = field(default_factory=list[str])
     """The members an entry replaced or added, as `Type.member`."""
+    entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    """The entry of each pointer with a facet."""
+    errors: list[SchemaError] = field(default_factory=list[SchemaError])
+    """What of the overlay does not fit the schema."""
+    revision: str = ""
+
+    def refuse(self, entry: Entry, message: str) -> None:
+        """Note that an entry does not fit the schema of this revision."""
+        self.errors.append(entry.fail(f"{self.revision}: {message}"))
 
 
 def load(folder: Path) -> tuple[Entry, ...]:
@@ -109,23 +127,45 @@ def _entry(path: Path, lines: Sequence[str], start: int, table: Mapping[str, Any
 
 
 def apply(
-    schema: Schema, entries: Sequence[Entry], revision: str, order: Sequence[str], *, lenient: bool = False
+    schema: Schema, entries: Sequence[Entry], revision: str, *, lenient: bool = False
 ) -> tuple[Schema, Facts]:
     """The hoisted schema with this revision's entries applied, and the facts beside it.
 
-    `order` lists the pinned revisions, oldest first. Raises `SchemaError` at the entry whose expectation
-    fails or whose pointer leads nowhere; `lenient` passes such entries over, for files that are not pinned.
+    Entries that do not fit are among the facts, as errors; `lenient` passes over them, for files that are not
+    pinned.
     """
-    facts = Facts()
+    facts = Facts(revision=revision)
     for entry in entries:
-        if entry.holds_for(revision, order):
-            for pointer in entry.pointers:
+        try:
+            for pointer in entry.pointers if entry.holds_for(revision) else ():
                 try:
                     schema = _apply_one(schema, entry, pointer, facts)
-                except SchemaError:
-                    if not lenient:
-                        raise
+                except SchemaError as error:
+                    facts.refuse(entry, error.message)
+        except SchemaError as error:
+            facts.errors.append(error)
+    if lenient:
+        facts.errors.clear()
+    facts.open = frozenset(_open_unions(schema)) - facts.closed.keys()
     return schema, facts
+
+
+def _open_unions(schema: Schema) -> Iterator[str]:
+    """The unions of objects that their `type` tells apart, by their own name or as `Type.member`."""
+    for name, decl in schema.types.items():
+        if isinstance(decl, ir.Alias):
+            places = {name: decl.type}
+        else:
+            places = {f"{name}.{f.name}": f.type for f in decl.fields}
+        for place, type_ in places.items():
+            inner = type_.item if isinstance(type_, ir.Array) else type_
+            if isinstance(inner, ir.Union) and _tag(schema, inner) == _OPEN_BY:
+                yield place
+
+
+def _tag(schema: Schema, type_: ir.TypeExpr) -> str | None:
+    found = schema.discriminator(type_.item if isinstance(type_, ir.Array) else type_)
+    return found.property if found else None
 
 
 def _apply_one(schema: Schema, entry: Entry, pointer: str, facts: Facts) -> Schema:
@@ -140,9 +180,11 @@ def _apply_one(schema: Schema, entry: Entry, pointer: str, facts: Facts) -> Sche
     if place in table:
         raise entry.fail(f"'{pointer}' is said twice for one revision")
     found = _found(schema, place, facet)
-    if found != entry.expected:
-        raise _outdated(entry, pointer, found)
+    # What gates a method follows from more than its name: the method table compares it.
+    if found != ("" if facet == "capability" else entry.expected):
+        raise outdated(entry, pointer, found)
     table[place] = entry.new
+    facts.entries[pointer] = entry
     return schema
 
 
@@ -158,17 +200,22 @@ def _found(schema: Schema, place: str, facet: str) -> Json:
     if decl is None:
         return "no such type"
     if not member:
+        if facet == "closed":
+            return _tag(schema, ir.Ref(type_name)) or ""
         return print_inline(decl.type) if isinstance(decl, ir.Alias) else "interface"
     found = schema.flat(type_name).get(member)
-    return print_inline(found.type) if found else "no such member"
+    if found is None:
+        return "no such member"
+    return _tag(schema, found.type) or "" if facet == "closed" else print_inline(found.type)
 
 
-def _outdated(entry: Entry, pointer: str, found: Json) -> SchemaError:
+def outdated(entry: Entry, pointer: str, found: Json) -> SchemaError:
+    """The error at an entry whose expectation is not what the schema has."""
     shown = json.dumps(found, ensure_ascii=False) if found != "" else "nothing"
     expected = json.dumps(entry.expected, ensure_ascii=False) if entry.expected != "" else "nothing"
     return entry.fail(
-        f"'{pointer}' no longer matches: the schema has {shown}, the entry expects {expected}; "
-        f"read the specification again and correct or remove the entry"
+        f"'{pointer}' no longer matches: the schema has {shown}, the entry expects {expected}; read the "
+        f"specification again, then correct the entry, or end it with `until` and begin another with `since`"
     )
 
 
@@ -176,7 +223,7 @@ def _patch(schema: Schema, entry: Entry, place: str) -> Schema:
     type_name, _, member = place.partition(".")
     decl = schema.types.get(type_name)
     if decl is None:
-        raise _outdated(entry, place, "no such type")
+        raise outdated(entry, place, "no such type")
     new = _fragment(entry, entry.new if member else f"_: {entry.new};")
     expected = _fragment(entry, entry.expected if member else f"_: {entry.expected};")
     for name in ir.references(new):
@@ -186,15 +233,15 @@ def _patch(schema: Schema, entry: Entry, place: str) -> Schema:
         if not isinstance(decl, ir.Alias) or ir.contract(ir.Module((decl,))).decls[0] != replace(
             decl, doc=ir.NO_DOC, type=expected.type
         ):
-            raise _outdated(
+            raise outdated(
                 entry, place, print_inline(decl.type) if isinstance(decl, ir.Alias) else "an interface"
             )
         return _replaced(schema, replace(decl, type=new.type))
     found = schema.flat(type_name).get(member) if schema.is_object(ir.Ref(type_name)) else None
     if isinstance(decl, ir.Alias) or (found is None) != (entry.expected == ""):
-        raise _outdated(entry, place, print_member(found) if found else "")
+        raise outdated(entry, place, print_member(found) if found else "")
     if found and (found.type, found.optional) != (expected.type, expected.optional):
-        raise _outdated(entry, place, print_member(found))
+        raise outdated(entry, place, print_member(found))
     return _replaced(schema, replace(decl, fields=tuple(_members(decl, new, found))))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mcprev_codegen import descriptions, overlay, typescript
-from mcprev_codegen.errors import CodegenError, InputError, together
+from mcprev_codegen.errors import CodegenError, InputError, SchemaError, together
 from mcprev_codegen.hoist import hoist
 from mcprev_codegen.methods import Method, method_table
 from mcprev_codegen.overlay import Facts
@@ -92,10 +92,16 @@ def _understand(
 ) -> Revision:
     declared.check_aliases()
     hoisted = hoist(declared)
-    order = list(load_pins(folder))
-    schema, facts = overlay.apply(hoisted, overlay.load(folder), name, order, lenient=lenient)
+    schema, facts = overlay.apply(hoisted, overlay.load(folder), name, lenient=lenient)
     schema = overlay.documented(facts, descriptions.load(folder, name).fields, schema)
-    methods = method_table(schema, facts, lenient=lenient)
+    try:
+        methods = method_table(schema, facts, lenient=lenient)
+    except SchemaError:
+        if facts.errors:  # which may be why
+            raise together(facts.errors) from None
+        raise
+    if facts.errors:
+        raise together(facts.errors)
     return Revision(name, pin, declared, schema, facts, methods, usage(schema, methods))
 
 

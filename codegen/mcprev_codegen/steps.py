@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final
 
 from mcprev_codegen import lineage
-from mcprev_codegen.emit import format_python
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.naming import module_name
 from mcprev_codegen.printer import print_inline
@@ -81,6 +80,8 @@ def _text(node: ast.expr) -> str:
 
 def skeleton(old: Revision, new: Revision) -> str:
     """The text of a step module in which nothing is decided yet; one without entries works as it is."""
+    from mcprev_codegen.emit import format_python
+
     names = lineage.pairing(old, new)
     down = _questions(new, old, names)
     up = _questions(old, new, {older: newer for newer, older in names.items()})
@@ -115,16 +116,17 @@ def _questions(here: Revision, there: Revision, names: Mapping[str, str]) -> dic
                 f"{there.name} requires it: a peer there would get an object without it"
             )
         for member in delta.retyped:
-            inside = [pair for child in delta.children if child.member == member for pair in child.types]
-            alone = {tag: type_ for tag, type_ in inside if type_ not in names}
-            text = _unknown(there, alone) if alone else _retyped(here, there, name, delta.name_there, member)
+            lost = dict(pair for child in delta.lost if child.member == member for pair in child.types)
+            text = _unknown(there, lost) if lost else _retyped(here, there, name, delta.name_there, member)
             found.setdefault(f"{name}.{member}", text)
     return found
 
 
-def _unknown(there: Revision, alone: Mapping[str, str]) -> str:
-    tags = " or ".join(repr(tag) for tag in alone)
-    return f"{there.name} has no {tags}: a peer there would get it as it is (substitute {', '.join(alone.values())})"
+def _unknown(there: Revision, lost: Mapping[str, str]) -> str:
+    tags, types = " or ".join(map(repr, lost)), ", ".join(lost.values())
+    return (
+        f"{there.name} has no {tags}: a peer there gets none of it, unless a substitute for {types} is given"
+    )
 
 
 def _retyped(here: Revision, there: Revision, name: str, name_there: str, member: str) -> str:

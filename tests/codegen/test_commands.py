@@ -7,6 +7,7 @@ traceback, and nothing is written.
 from __future__ import annotations
 
 import hashlib
+import json
 import socket
 import subprocess
 import threading
@@ -24,7 +25,7 @@ from mcprev_codegen import ir, typescript
 from mcprev_codegen.importer import import_schema
 from mcprev_codegen.revisions import load_pins
 from mini import COMMIT, REVISION, SOURCE, snapshot, write_folder, write_source
-from support import FIFTH, SCHEMA, needs_upstream, parse, upstream_path
+from support import DATED, FIFTH, SCHEMA, needs_upstream, parse, upstream_path
 
 
 def invoke(schema: Path, *arguments: str) -> Result:
@@ -152,18 +153,112 @@ def test_a_changed_file_needs_its_commit_said(tmp_path: Path) -> None:
     schema = write_folder(tmp_path)
     before = snapshot(schema)
     path = write_source(tmp_path, SOURCE + "export type More = string;\n")
-    result = invoke(schema, "import", str(path), "--revision", REVISION)
+    result = invoke(schema, "import", str(path), "--revision", REVISION, "--repin")
     assert result.exit_code == 3
     assert "--commit" in result.stderr
     assert snapshot(schema) == before
-    assert invoke(schema, "import", str(path), "--revision", REVISION, "--commit", "a" * 40).exit_code == 0
-    assert load_pins(schema)[REVISION].commit == "a" * 40
+
+
+@pytest.mark.parametrize("revision", [REVISION, "draft"])
+def test_a_pin_is_changed_to_another_file_only_with_repin(tmp_path: Path, revision: str) -> None:
+    schema = write_folder(tmp_path)
+    if revision == "draft":
+        import_schema(schema, str(write_source(tmp_path)), revision, commit=COMMIT)
+    before, old = snapshot(schema), load_pins(schema)[revision]
+    path = write_source(tmp_path, SOURCE + "export type More = string;\n")
+    new = hashlib.sha256(path.read_bytes()).hexdigest()
+    command = ["import", str(path), "--revision", revision, "--commit", "a" * 40]
+    refused = invoke(schema, *command)
+    assert refused.exit_code == 3
+    for said in ("--repin", "nothing is changed", old.commit, old.sha256, "a" * 40, new):
+        assert said in refused.stderr
+    assert snapshot(schema) == before
+    assert invoke(schema, *command, "--repin").exit_code == 0
+    assert (load_pins(schema)[revision].commit, load_pins(schema)[revision].sha256) == ("a" * 40, new)
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (SOURCE, "its LATEST_PROTOCOL_VERSION is '2099-01-01', so this is not the file of 2099-02-02"),
+        (
+            SOURCE.replace("LATEST_PROTOCOL_VERSION", "SOME_VERSION"),
+            "LATEST_PROTOCOL_VERSION is not declared",
+        ),
+    ],
+)
+def test_the_file_of_a_dated_revision_has_to_name_it(tmp_path: Path, source: str, words: str) -> None:
+    schema = write_folder(tmp_path)
+    before = snapshot(schema)
+    path = str(write_source(tmp_path, source))
+    result = invoke(schema, "import", path, "--revision", "2099-02-02", "--commit", COMMIT)
+    assert result.exit_code == 3
+    assert words in result.stderr
+    assert snapshot(schema) == before
+    assert invoke(schema, "import", path, "--revision", "draft", "--commit", COMMIT).exit_code == 0
+
+
+@needs_upstream
+def test_the_file_of_another_revision_is_refused(tmp_path: Path) -> None:
+    schema = write_folder(tmp_path)
+    for other in DATED:
+        result = invoke(
+            schema, "import", str(upstream_path(other)), "--revision", "2099-02-02", "--commit", COMMIT
+        )
+        assert result.exit_code == 3
+        assert f"give it with --revision {other}" in result.stderr
+    assert list(load_pins(schema)) == [REVISION]
+
+
+@pytest.mark.parametrize(
+    ("revision", "commit", "words"),
+    [
+        ("2099-99-99", COMMIT, "'2099-99-99' is no date"),
+        ("2099-02-29", COMMIT, "'2099-02-29' is no date"),
+        ("2099-2-1", COMMIT, "is no name for a revision"),
+        ("2099-02-02", "zzz", "--commit 'zzz' is no commit"),
+        ("2099-02-02", "a" * 39, "40 hexadecimal digits"),
+        ("2099-02-02", "A" * 40, "40 hexadecimal digits"),
+        ("2099-02-02", "a" * 40 + "\n", "40 hexadecimal digits"),
+        ("2099-02-02", "", "40 hexadecimal digits"),
+    ],
+)
+def test_a_date_and_a_commit_have_to_be_real(tmp_path: Path, revision: str, commit: str, words: str) -> None:
+    schema = write_folder(tmp_path)
+    before = snapshot(schema)
+    path = write_source(tmp_path, SOURCE.replace(REVISION, revision))
+    result = invoke(schema, "import", str(path), "--revision", revision, "--commit", commit)
+    assert result.exit_code == 3
+    assert words in result.stderr
+    assert snapshot(schema) == before
+
+
+def test_import_ends_with_what_is_to_be_decided(tmp_path: Path) -> None:
+    schema = write_folder(tmp_path)
+    (tmp_path / "runtime" / "mcprev").mkdir(parents=True)
+    (tmp_path / "runtime" / "mcprev" / "revisions.py").write_text("", encoding="utf-8")
+    path = write_source(tmp_path, SOURCE.replace(REVISION, "2099-02-02"))
+    result = invoke(schema, "import", str(path), "--revision", "2099-02-02", "--commit", COMMIT)
+    assert "to decide:" in result.output
+    assert "runtime/mcprev/revisions.py: add the row" in result.output
+    assert "descriptions.toml: 8 without a description: [types.Thing]" in result.output
+    listed = invoke(schema, "list")
+    assert listed.exit_code == 0
+    assert listed.output.split("to decide:")[1] == result.output.split("to decide:")[1]
+    as_json = json.loads(invoke(schema, "list", "--json").output)
+    assert as_json["to_decide"] == result.output.split("to decide:\n")[1].splitlines()
+
+
+def test_without_a_checkout_there_is_nothing_to_decide(tmp_path: Path) -> None:
+    schema = write_folder(tmp_path)
+    assert "to decide" not in invoke(schema, "list").output
+    assert json.loads(invoke(schema, "list", "--json").output)["to_decide"] == []
 
 
 def test_dated_revisions_stand_in_order_and_drafts_last(tmp_path: Path) -> None:
     schema = write_folder(tmp_path)
-    path = write_source(tmp_path)
     for name in ("draft", "2098-01-01", "2099-06-06"):
+        path = write_source(tmp_path, SOURCE.replace(REVISION, name))
         assert invoke(schema, "import", str(path), "--revision", name, "--commit", COMMIT).exit_code == 0
     assert list(load_pins(schema)) == ["2098-01-01", "2099-01-01", "2099-06-06", "draft"]
     assert load_pins(schema)["draft"].status == "draft"
@@ -225,7 +320,7 @@ def git(folder: Path, *arguments: str) -> str:
 def test_the_commit_is_found_in_a_git_checkout(tmp_path: Path) -> None:
     schema = write_folder(tmp_path)
     folder = tmp_path / "clone"
-    path = write_source(folder, SOURCE + "export type More = string;\n")
+    path = write_source(folder, SOURCE.replace(REVISION, "2099-03-03") + "export type More = string;\n")
     git(folder, "init", "-q")
     git(folder, "add", ".")
     git(folder, "commit", "-q", "-m", "one")
@@ -236,7 +331,7 @@ def test_the_commit_is_found_in_a_git_checkout(tmp_path: Path) -> None:
     assert (
         import_schema(schema, str(path), "2099-03-03").commit == commit
     ), "the last one that touched the file"
-    path.write_text(SOURCE, encoding="utf-8")
+    path.write_text(SOURCE.replace(REVISION, "2099-04-04"), encoding="utf-8")
     result = invoke(schema, "import", str(path), "--revision", "2099-04-04")
     assert result.exit_code == 3, "a file with changes of its own is at no commit"
 
@@ -267,7 +362,7 @@ def site(tmp_path: Path) -> Iterator[tuple[Path, str]]:
 def test_a_url_is_fetched_and_its_commit_taken_from_it(tmp_path: Path, site: tuple[Path, str]) -> None:
     schema = write_folder(tmp_path)
     commit, (folder, address) = "b" * 40, site
-    path = write_source(folder / commit, SOURCE + "export type More = string;\n")
+    path = write_source(folder / commit, SOURCE.replace(REVISION, "2099-03-03"))
     url = f"{address}/{commit}/upstream/schema.ts"
     result = invoke(schema, "import", url, "--revision", "2099-03-03")
     assert result.exit_code == 0, result.output

@@ -248,12 +248,6 @@ def test_what_is_no_part_of_a_payload_has_no_delta() -> None:
         assert not deltas(here, there).keys() & {m.type for m in methods if m.transport == "jsonrpc"}
 
 
-def test_a_type_that_the_neighbour_has_not_is_led_to_by_its_tag() -> None:
-    (child,) = deltas(SECOND, FIRST)["CallToolResult"].children
-    assert child == lineage.Child("content", ("[]",), (("audio", "AudioContent"),), "type")
-    assert "AudioContent" not in deltas(SECOND, FIRST)
-
-
 def test_a_tightened_limit_is_named_as_retyped() -> None:
     """A list of completions may be of any length in one revision and has at most 100 items in the next."""
     delta = deltas(FOURTH, FIFTH).get("CompleteResultCompletion")

@@ -6,15 +6,16 @@ client, `=` either way; `?` behind the params means that a message may come with
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 import pytest
 
-from mcprev_codegen import ir
-from mcprev_codegen.errors import SchemaError
+from mcprev_codegen import ir, overlay
+from mcprev_codegen.errors import SchemaError, together
 from mcprev_codegen.hoist import hoist
 from mcprev_codegen.methods import Method, method_table
-from mcprev_codegen.overlay import Facts
+from mcprev_codegen.overlay import Entry, Facts
 from support import (
     DATED,
     DRAFT,
@@ -289,7 +290,7 @@ def table(source: str, facts: Facts | None = None) -> dict[str, Method]:
 
 def test_a_small_table() -> None:
     (m,) = table(BASE).values()
-    assert row(m) == (">", "GetRequestParams", "GetResult", "")
+    assert row(m) == (">", "GetRequestParams", "GetResult", "things")
     assert (m.stub, m.result_source) == ("get", "naming")
 
 
@@ -327,17 +328,72 @@ def test_two_messages_with_one_method_are_an_error() -> None:
         table(source)
 
 
+@pytest.mark.parametrize(
+    ("method", "capability"),
+    [
+        ("things/get", "things"),
+        ("things/sub", "things.sub"),
+        ("things/sub/more", "things.sub"),
+        ("things/two_words", "things.twoWords"),
+        ("other/get", None),
+        ("thing", None),
+        ("things", "things"),
+    ],
+)
+def test_a_methods_name_leads_to_its_capability(method: str, capability: str | None) -> None:
+    source = BASE.replace("things/get", method).replace("sub?: object", "sub?: object; twoWords?: boolean")
+    assert table(source)[method].capability == capability
+
+
+def test_the_sender_of_a_notification_needs_the_capability_and_either_side_of_what_both_send() -> None:
+    source = """
+        export type ServerNotification = ChangedNotification | BothNotification;
+        export type ClientNotification = BothNotification;
+        export interface ChangedNotification { method: "notifications/things/list_changed"; params: { a: string } }
+        export interface BothNotification { method: "notifications/things/both"; params: { a: string } }
+        export interface ServerCapabilities { things?: { listChanged?: boolean; both?: boolean } }
+        export interface ClientCapabilities { things?: { listChanged?: boolean } }
+    """
+    found = {name: m.capability for name, m in table(source).items()}
+    assert found == {
+        "notifications/things/list_changed": "things.listChanged",
+        "notifications/things/both": "things",
+    }
+
+
+def told(pointer: str, expected: str, new: str) -> dict[str, Method]:
+    """The small table with one entry of an overlay."""
+    said = Entry(Path("overlay.toml"), ["pointer"], 1, None, None, (pointer,), expected, new, "w")
+    schema, facts = overlay.apply(hoist(schema_of(BASE)), [said], "2099-01-01")
+    found = method_table(schema, facts)
+    if facts.errors:
+        raise together(facts.errors)
+    return found
+
+
 @pytest.mark.parametrize("path", ["nothing", "things.nothing", "things.sub.more"])
-def test_a_capability_that_does_not_exist_is_an_error(path: str) -> None:
-    with pytest.raises(SchemaError, match="not in this revision"):
-        table(BASE, Facts(capability={"things/get": path}))
+def test_a_capability_that_does_not_exist_is_an_error_at_its_entry(path: str) -> None:
+    with pytest.raises(SchemaError, match=r"2099-01-01: .*not in this revision; correct the entry") as caught:
+        told("things/get#capability", "things", path)
+    assert (caught.value.path, caught.value.line) == ("overlay.toml", 1)
 
 
-def test_a_capability_that_exists_is_taken() -> None:
-    (m,) = table(BASE, Facts(capability={"things/get": "things.sub"})).values()
-    assert m.capability == "things.sub"
+def test_an_entry_that_expects_another_capability_of_the_name_is_outdated() -> None:
+    with pytest.raises(SchemaError, match=r'the schema has "things", the entry expects nothing'):
+        told("things/get#capability", "", "things.sub")
 
 
-def test_a_header_parameter_that_does_not_exist_is_an_error() -> None:
-    with pytest.raises(SchemaError, match="no parameter 'uri'"):
-        table(BASE, Facts(name_param={"things/get": "uri"}))
+@pytest.mark.parametrize(("new", "capability"), [("things.sub", "things.sub"), ("", None)])
+def test_a_capability_that_the_overlay_says_is_taken(new: str, capability: str | None) -> None:
+    assert told("things/get#capability", "things", new)["things/get"].capability == capability
+
+
+@pytest.mark.parametrize(("new", "param"), [("name", "name"), ("", None)])
+def test_a_header_parameter_that_the_overlay_says_is_taken(new: str, param: str | None) -> None:
+    assert told("things/get#name_param", "", new)["things/get"].name_param == param
+
+
+def test_a_header_parameter_that_does_not_exist_is_an_error_at_its_entry() -> None:
+    with pytest.raises(SchemaError, match=r"2099-01-01: .*no parameter 'uri'") as caught:
+        told("things/get#name_param", "", "uri")
+    assert (caught.value.path, caught.value.line) == ("overlay.toml", 1)

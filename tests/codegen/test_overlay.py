@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from mcprev_codegen import ir, overlay
-from mcprev_codegen.errors import CodegenError, InputError, SchemaError
+from mcprev_codegen.errors import CodegenError, InputError, SchemaError, SeveralErrors, together
 from mcprev_codegen.hoist import hoist
 from mcprev_codegen.overlay import Facts
 from mcprev_codegen.printer import print_inline, print_member
@@ -32,7 +32,7 @@ from support import (
     schema_of,
 )
 
-ORDER: Final = ("one", "two", "three")
+FIRST_, SECOND_, THIRD_ = "2001-01-01", "2002-02-02", "2003-03-03"
 SOURCE: Final = """\
 export type Id = string | number;
 export interface Base { base?: string }
@@ -54,10 +54,13 @@ def entry(pointer: str, expected: str, new: str, extra: str = "") -> str:
 
 
 def applied(
-    folder: Path, *entries: str, revision: str = "two", lenient: bool = False
+    folder: Path, *entries: str, revision: str = SECOND_, lenient: bool = False
 ) -> tuple[Schema, Facts]:
     loaded = overlay.load(write(folder, *entries))
-    return overlay.apply(hoist(schema_of(SOURCE)), loaded, revision, ORDER, lenient=lenient)
+    schema, facts = overlay.apply(hoist(schema_of(SOURCE)), loaded, revision, lenient=lenient)
+    if facts.errors:
+        raise together(facts.errors)
+    return schema, facts
 
 
 # -- entries that fit ------------------------------------------------------------------------------------
@@ -100,14 +103,14 @@ def test_facts_are_taken(tmp_path: Path) -> None:
     _, facts = applied(
         tmp_path,
         entry("Thing.name#default", '"string"', '"x"'),
-        entry("Thing.list#open", '"(X | Y)[]"', '"UnknownContent"'),
+        entry("Thing.list#closed", '"type"', '"Thing"'),
         entry("Thing#was", '"interface"', '"OldThing"'),
         entry("do/it#capability", '""', '"things"'),
         entry("do/it#alternate", '""', '"X"'),
         entry("do/it#name_param", '""', '"name"'),
     )
     assert facts.default == {"Thing.name": "x"}
-    assert facts.open == {"Thing.list": "UnknownContent"}
+    assert facts.closed == {"Thing.list": "Thing"}
     assert facts.was == {"Thing": "OldThing"}
     assert facts.capability == {"do/it": "things"}
     assert facts.alternate == {"do/it": "X"}
@@ -117,17 +120,54 @@ def test_facts_are_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("bounds", "revisions"),
     [
-        ("", {"one", "two", "three", "newer"}),
-        ('since = "two"\n', {"two", "three", "newer"}),
-        ('until = "two"\n', {"one", "two"}),
-        ('since = "two"\nuntil = "two"\n', {"two"}),
+        ("", {FIRST_, SECOND_, THIRD_, "draft", "newer"}),
+        (f'since = "{SECOND_}"\n', {SECOND_, THIRD_, "draft", "newer"}),
+        (f'until = "{SECOND_}"\n', {FIRST_, SECOND_}),
+        (f'since = "{SECOND_}"\nuntil = "{SECOND_}"\n', {SECOND_}),
+        ('since = "2002-01-01"\nuntil = "2002-12-31"\n', {SECOND_}),
+        ('since = "draft"\n', {"draft", "newer"}),
     ],
 )
-def test_an_entry_holds_from_since_to_until(tmp_path: Path, bounds: str, revisions: set[str]) -> None:
+def test_an_entry_holds_from_since_to_until_whether_they_are_pinned_or_not(
+    tmp_path: Path, bounds: str, revisions: set[str]
+) -> None:
     line = entry("Thing.name#default", '"string"', '"x"', bounds)
-    for revision in ("one", "two", "three", "newer"):
+    for revision in (FIRST_, SECOND_, THIRD_, "draft", "newer"):
         _, facts = applied(tmp_path, line, revision=revision)
         assert bool(facts.default) == (revision in revisions)
+
+
+UNIONS: Final = """
+export interface T { list?: (X | Y)[]; one: X | Y; kind: K | L; mixed: X | string; a: Named }
+export type Named = X | Y | Z;
+export type More = Named;
+export type Messages = DoRequest | Other;
+export interface X { type: "x" }
+export interface Y { type: "y" }
+export interface Z { type: "z" }
+export interface K { kind: "k" }
+export interface L { kind: "l" }
+export interface DoRequest { method: "do/it"; params: { name: string } }
+export interface Other { method: "other" }
+"""
+
+
+def test_a_union_that_type_tells_apart_is_open_whatever_its_members_are() -> None:
+    schema = hoist(schema_of(UNIONS))
+    _, facts = overlay.apply(schema, (), SECOND_)
+    assert facts.open == {"T.list", "T.one", "Named"}
+    _, facts = overlay.apply(hoist(schema_of(UNIONS.replace("X | Y)", "X | Y | Z)"))), (), SECOND_)
+    assert facts.open == {"T.list", "T.one", "Named"}
+
+
+def test_an_entry_closes_a_union_whatever_its_members_are(tmp_path: Path) -> None:
+    loaded = overlay.load(
+        write(tmp_path, entry("T.one#closed", '"type"', '"T"'), entry("Named#closed", '"type"', '"T"'))
+    )
+    for source in (UNIONS, UNIONS.replace("one: X | Y", "one: X | Y | Z")):
+        _, facts = overlay.apply(hoist(schema_of(source)), loaded, SECOND_)
+        assert facts.errors == []
+        assert facts.open == {"T.list"}
 
 
 # -- entries that do not ---------------------------------------------------------------------------------
@@ -144,7 +184,8 @@ BROKEN: Final = {
     "a member of an alias": (entry("Id.name", '""', '"name: string;"'), "no longer matches"),
     "a default for another type": (entry("Thing.name#default", '"number"', "1"), "no longer matches"),
     "a default for no member": (entry("Thing.gone#default", '"string"', '"x"'), "no such member"),
-    "an open union with another member": (entry("Thing.list#open", '"X[]"', '"U"'), "no longer matches"),
+    "a closed union that is none": (entry("Thing.name#closed", '"type"', '"Thing"'), "no longer matches"),
+    "a closed union of a type that is gone": (entry("Gone#closed", '"type"', '"Thing"'), "no such type"),
     "a rename of nothing": (entry("Gone#was", '"interface"', '"Old"'), "no such type"),
     "a capability for no method": (entry("no/method#capability", '""', '"x"'), "no such method"),
     "an alternate for no method": (entry("no/method#alternate", '""', '"X"'), "no such method"),
@@ -154,8 +195,8 @@ BROKEN: Final = {
     "a new member that is no TypeScript": (entry("Thing.name", '"name: string;"', '"name string"'), "not a member in TypeScript"),
     "an expectation that is no TypeScript": (entry("Thing.name", '"???"', '"name: string;"'), "not a member in TypeScript"),
     "two members instead of one": (entry("Thing.name", '"name: string;"', '"name: string; b: string;"'), "not a member in TypeScript"),
-    "an unknown since": (entry("Thing.name#default", '"string"', '"x"', 'since = "zero"\n'), "'zero' is no pinned revision"),
-    "an unknown until": (entry("Thing.name#default", '"string"', '"x"', 'until = "zero"\n'), "'zero' is no pinned revision"),
+    "an unknown since": (entry("Thing.name#default", '"string"', '"x"', 'since = "zero"\n'), "'zero' is no revision"),
+    "an unknown until": (entry("Thing.name#default", '"string"', '"x"', 'until = "zero"\n'), "'zero' is no revision"),
 }  # fmt: skip
 
 
@@ -220,10 +261,28 @@ def test_the_same_fact_twice_is_an_error(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_pinned_passes_over_what_does_not_fit(tmp_path: Path) -> None:
     schema, facts = applied(
-        tmp_path, *(broken for broken, words in BROKEN.values() if "pinned" not in words), lenient=True
+        tmp_path,
+        *(broken for broken, words in BROKEN.values() if "is no revision" not in words),
+        lenient=True,
     )
     assert schema.types.keys() == hoist(schema_of(SOURCE)).types.keys()
-    assert facts == Facts()
+    assert facts == Facts(open=frozenset({"Thing.list"}), revision=SECOND_)
+
+
+def test_all_entries_that_do_not_fit_are_told_at_once_each_with_its_revision_and_what_to_do(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(SeveralErrors) as caught:
+        applied(tmp_path, *(broken for broken, _ in BROKEN.values()))
+    assert len(caught.value.errors) == len(BROKEN)
+    lines = [line for line in str(caught.value).split("\n") if ".toml:" in line]
+    assert len(lines) == len(BROKEN)
+    for line, (_, words) in zip(lines, BROKEN.values(), strict=True):
+        assert words in line
+        assert f": {SECOND_}: " in line or "is no revision" in line
+        if "no longer matches" in line:
+            assert "the entry expects" in line
+            assert "correct the entry, or end it with `until` and begin another with `since`" in line
 
 
 def test_the_error_shows_what_is_there_and_what_was_expected(tmp_path: Path) -> None:
@@ -237,7 +296,9 @@ def test_the_error_shows_what_is_there_and_what_was_expected(tmp_path: Path) -> 
 def test_every_entry_of_the_repo_says_why_and_is_used() -> None:
     for item in overlay.load(SCHEMA):
         assert item.why
-        assert any(item.holds_for(revision, REVISIONS) for revision in REVISIONS)
+        assert any(
+            item.holds_for(revision) for revision in REVISIONS
+        ), f"line {item.line}: for no pinned revision"
 
 
 @each_revision
@@ -296,7 +357,7 @@ def test_the_newest_results_have_defaults_for_older_peers(revision: str) -> None
     ],
 )
 def test_which_unions_keep_content_of_an_unknown_type(revision: str, places: set[str]) -> None:
-    assert load(revision).facts.open.keys() == places
+    assert load(revision).facts.open == places
 
 
 @each_revision

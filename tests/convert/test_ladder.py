@@ -116,7 +116,7 @@ def test_every_missing_or_retyped_member_is_decided(here: str, there: str) -> No
 
 
 TABLE: Final = {
-    "Box": TypeDelta("Box", retyped=("lid",), missing=("id",), children=(Child("lid", (), (("x", "Gone"),), "type"),)),
+    "Box": TypeDelta("Box", retyped=("lid",), missing=("id",), lost=(Child("lid", (), (("x", "Gone"),), "type"),)),
 }  # fmt: skip
 """A box that needs an id next door, and whose lid may be of a type that is gone there."""
 

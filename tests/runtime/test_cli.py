@@ -224,10 +224,19 @@ def modules_after(*arguments: str) -> set[str]:
     return set(done.stderr.split())
 
 
-@pytest.mark.parametrize("arguments", [("list",), ("show", FIRST), ("--version",)])
-def test_looking_something_up_loads_neither_models_nor_the_generator(arguments: tuple[str, ...]) -> None:
-    heavy = ("pydantic", "mcprev_codegen", "black", "jinja2", "tree_sitter", "datamodel_code_generator")
-    assert not {name for name in modules_after(*arguments) if name.split(".")[0] in heavy}
+READING: Final = {"mcprev_codegen", "tree_sitter"}
+"""What `list` needs in a checkout to say what is to be decided."""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "needed"),
+    [(("list",), READING), (("show", FIRST), set[str]()), (("--version",), set[str]())],
+)
+def test_looking_something_up_loads_neither_models_nor_the_generator(
+    arguments: tuple[str, ...], needed: set[str]
+) -> None:
+    heavy = {"pydantic", "black", "jinja2", "datamodel_code_generator", *READING}
+    assert {name.split(".")[0] for name in modules_after(*arguments)} & heavy <= needed
 
 
 def test_a_command_whose_extra_is_missing_says_which() -> None:

@@ -18,20 +18,27 @@ from mcprev_codegen.errors import EXIT_CODE, CodegenError
 @click.option(
     "--location", metavar="URL", help="Where upstream keeps the file, where it is not the usual place."
 )
-def command(*, source: str, revision: str, commit: str | None, location: str | None) -> None:
+@click.option("--repin", is_flag=True, help="Pin the file although REV is pinned to another one.")
+def command(*, source: str, revision: str, commit: str | None, location: str | None, repin: bool) -> None:
     """Import the schema.ts at PATH_OR_URL as revision REV and pin it.
 
     Its declarations are written to schema/REV/schema.ts in canonical form, without its prose; where it came
-    from goes into schema/revisions.toml. Exit codes: 0 done, 2 usage, 3 the file is not in order.
+    from goes into schema/revisions.toml. What a person has to decide is listed at the end, and by `mcprev list`
+    until it is decided. Exit codes: 0 done, 2 usage, 3 the file is not in order.
     """
+    from mcprev_codegen import decisions
     from mcprev_codegen.importer import import_schema
     from mcprev_codegen.revisions import schema_folder
 
     try:
-        pin = import_schema(schema_folder(to_write=True), source, revision, commit=commit, location=location)
+        folder = schema_folder(to_write=True)
+        pin = import_schema(folder, source, revision, commit=commit, location=location, repin=repin)
     except CodegenError as error:
         click.echo(str(error), err=True)
         sys.exit(EXIT_CODE)
     click.echo(
         f"pinned {pin.revision}: commit {pin.commit[:12]}, sha256 {pin.sha256[:12]}; next: mcprev generate"
     )
+    found = decisions.lines(folder)
+    for line in ["to decide:", *found] if found else []:
+        click.echo(line)

@@ -29,7 +29,7 @@ class ServerHandler(Generic[C]):
         """The client gives up a request it sent; on stdio, a server may also end a listen stream
         (`notifications/cancelled`).
 
-        A notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#cancellednotification
         """
@@ -49,7 +49,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ListResourcesResult:
         """The client asks for one page of the resources on offer (`resources/list`).
 
-        A request, client to server. Needs the capability `resources`. Since 2024-11-05, changed in
+        A request, client to server. Needs the capability `resources`. Since at least 2024-11-05, changed in
         2026-07-28.
 
         See https://modelcontextprotocol.io/specification/draft/schema#listresourcesrequest
@@ -61,7 +61,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ListResourceTemplatesResult:
         """The client asks for one page of the resource templates on offer (`resources/templates/list`).
 
-        A request, client to server. Needs the capability `resources`. Since 2024-11-05, changed in
+        A request, client to server. Needs the capability `resources`. Since at least 2024-11-05, changed in
         2026-07-28.
 
         See https://modelcontextprotocol.io/specification/draft/schema#listresourcetemplatesrequest
@@ -73,7 +73,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ReadResourceResult | models.InputRequiredResult:
         """The client asks for the contents of one resource (`resources/read`).
 
-        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#readresourcerequest
         """
@@ -93,7 +93,7 @@ class ServerHandler(Generic[C]):
     async def list_prompts(self, ctx: C, params: models.PaginatedRequestParams) -> models.ListPromptsResult:
         """The client asks for one page of the prompts on offer (`prompts/list`).
 
-        A request, client to server. Needs the capability `prompts`. Since 2024-11-05, changed in
+        A request, client to server. Needs the capability `prompts`. Since at least 2024-11-05, changed in
         2026-07-28.
 
         See https://modelcontextprotocol.io/specification/draft/schema#listpromptsrequest
@@ -105,7 +105,7 @@ class ServerHandler(Generic[C]):
     ) -> models.GetPromptResult | models.InputRequiredResult:
         """The client asks for one prompt, filled in with its arguments (`prompts/get`).
 
-        A request, client to server. Needs the capability `prompts`. Since 2024-11-05.
+        A request, client to server. Needs the capability `prompts`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#getpromptrequest
         """
@@ -114,7 +114,8 @@ class ServerHandler(Generic[C]):
     async def list_tools(self, ctx: C, params: models.PaginatedRequestParams) -> models.ListToolsResult:
         """The client asks for one page of the tools on offer (`tools/list`).
 
-        A request, client to server. Needs the capability `tools`. Since 2024-11-05, changed in 2026-07-28.
+        A request, client to server. Needs the capability `tools`. Since at least 2024-11-05, changed in
+        2026-07-28.
 
         See https://modelcontextprotocol.io/specification/draft/schema#listtoolsrequest
         """
@@ -125,7 +126,7 @@ class ServerHandler(Generic[C]):
     ) -> models.CallToolResult | models.InputRequiredResult:
         """The client asks the server to run one tool (`tools/call`).
 
-        A request, client to server. Needs the capability `tools`. Since 2024-11-05.
+        A request, client to server. Needs the capability `tools`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#calltoolrequest
         """
@@ -135,7 +136,7 @@ class ServerHandler(Generic[C]):
         """The client asks for ways to complete a prompt argument or URI variable being typed
         (`completion/complete`).
 
-        A request, client to server. Needs the capability `completions`. Since 2024-11-05.
+        A request, client to server. Needs the capability `completions`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#completerequest
         """
@@ -149,7 +150,7 @@ class ClientHandler(Generic[C]):
         """The client gives up a request it sent; on stdio, a server may also end a listen stream
         (`notifications/cancelled`).
 
-        A notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#cancellednotification
         """
@@ -158,7 +159,7 @@ class ClientHandler(Generic[C]):
     async def progress(self, ctx: C, params: models.ProgressNotificationParams) -> None:
         """The server reports how far a running request has come (`notifications/progress`).
 
-        A notification, server to client. Since 2024-11-05.
+        A notification, server to client. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#progressnotification
         """
@@ -168,7 +169,8 @@ class ClientHandler(Generic[C]):
         """The server reports a changed resource list, on a listen stream that asked for it
         (`notifications/resources/list_changed`).
 
-        A notification, server to client. Needs the capability `resources.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.listChanged`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#resourcelistchangednotification
         """
@@ -190,7 +192,8 @@ class ClientHandler(Generic[C]):
         """The server reports that a resource on the client's `resourceSubscriptions` list changed
         (`notifications/resources/updated`).
 
-        A notification, server to client. Needs the capability `resources.subscribe`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.subscribe`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#resourceupdatednotification
         """
@@ -200,7 +203,8 @@ class ClientHandler(Generic[C]):
         """The server reports a changed prompt list, on a listen stream that asked for it
         (`notifications/prompts/list_changed`).
 
-        A notification, server to client. Needs the capability `prompts.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `prompts.listChanged`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#promptlistchangednotification
         """
@@ -210,7 +214,8 @@ class ClientHandler(Generic[C]):
         """The server reports a changed tool list, on a listen stream that asked for it
         (`notifications/tools/list_changed`).
 
-        A notification, server to client. Needs the capability `tools.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `tools.listChanged`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#toollistchangednotification
         """
@@ -220,7 +225,8 @@ class ClientHandler(Generic[C]):
         """The server passes a log message to a client whose request asked for logs in `_meta`
         (`notifications/message`).
 
-        A notification, server to client. Needs the capability `logging`. Since 2024-11-05. Deprecated.
+        A notification, server to client. Needs the capability `logging`. Since at least 2024-11-05.
+        Deprecated.
 
         See https://modelcontextprotocol.io/specification/draft/schema#loggingmessagenotification
         """
@@ -233,7 +239,7 @@ class ClientHandler(Generic[C]):
         `InputRequiredResult`.
 
         A request, server to client. It travels inside an InputRequiredResult. Needs the capability
-        `sampling`. Since 2024-11-05. Deprecated.
+        `sampling`. Since at least 2024-11-05. Deprecated.
 
         See https://modelcontextprotocol.io/specification/draft/schema#createmessagerequest
         """
@@ -246,7 +252,7 @@ class ClientHandler(Generic[C]):
         `InputRequiredResult`.
 
         A request, server to client. It travels inside an InputRequiredResult. Needs the capability `roots`.
-        Since 2024-11-05, changed in 2026-07-28. Deprecated.
+        Since at least 2024-11-05, changed in 2026-07-28. Deprecated.
 
         See https://modelcontextprotocol.io/specification/draft/schema#listrootsrequest
         """
@@ -274,7 +280,7 @@ class ClientCalls:
         """The client gives up a request it sent; on stdio, a server may also end a listen stream
         (`notifications/cancelled`).
 
-        A notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#cancellednotification
         """
@@ -292,7 +298,7 @@ class ClientCalls:
     async def list_resources(self, params: models.PaginatedRequestParams) -> models.ListResourcesResult:
         """The client asks for one page of the resources on offer (`resources/list`).
 
-        A request, client to server. Needs the capability `resources`. Since 2024-11-05, changed in
+        A request, client to server. Needs the capability `resources`. Since at least 2024-11-05, changed in
         2026-07-28.
 
         See https://modelcontextprotocol.io/specification/draft/schema#listresourcesrequest
@@ -304,7 +310,7 @@ class ClientCalls:
     ) -> models.ListResourceTemplatesResult:
         """The client asks for one page of the resource templates on offer (`resources/templates/list`).
 
-        A request, client to server. Needs the capability `resources`. Since 2024-11-05, changed in
+        A request, client to server. Needs the capability `resources`. Since at least 2024-11-05, changed in
         2026-07-28.
 
         See https://modelcontextprotocol.io/specification/draft/schema#listresourcetemplatesrequest
@@ -319,7 +325,7 @@ class ClientCalls:
     ) -> models.ReadResourceResult | models.InputRequiredResult:
         """The client asks for the contents of one resource (`resources/read`).
 
-        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#readresourcerequest
         """
@@ -345,7 +351,7 @@ class ClientCalls:
     async def list_prompts(self, params: models.PaginatedRequestParams) -> models.ListPromptsResult:
         """The client asks for one page of the prompts on offer (`prompts/list`).
 
-        A request, client to server. Needs the capability `prompts`. Since 2024-11-05, changed in
+        A request, client to server. Needs the capability `prompts`. Since at least 2024-11-05, changed in
         2026-07-28.
 
         See https://modelcontextprotocol.io/specification/draft/schema#listpromptsrequest
@@ -357,7 +363,7 @@ class ClientCalls:
     ) -> models.GetPromptResult | models.InputRequiredResult:
         """The client asks for one prompt, filled in with its arguments (`prompts/get`).
 
-        A request, client to server. Needs the capability `prompts`. Since 2024-11-05.
+        A request, client to server. Needs the capability `prompts`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#getpromptrequest
         """
@@ -369,7 +375,8 @@ class ClientCalls:
     async def list_tools(self, params: models.PaginatedRequestParams) -> models.ListToolsResult:
         """The client asks for one page of the tools on offer (`tools/list`).
 
-        A request, client to server. Needs the capability `tools`. Since 2024-11-05, changed in 2026-07-28.
+        A request, client to server. Needs the capability `tools`. Since at least 2024-11-05, changed in
+        2026-07-28.
 
         See https://modelcontextprotocol.io/specification/draft/schema#listtoolsrequest
         """
@@ -380,7 +387,7 @@ class ClientCalls:
     ) -> models.CallToolResult | models.InputRequiredResult:
         """The client asks the server to run one tool (`tools/call`).
 
-        A request, client to server. Needs the capability `tools`. Since 2024-11-05.
+        A request, client to server. Needs the capability `tools`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#calltoolrequest
         """
@@ -393,7 +400,7 @@ class ClientCalls:
         """The client asks for ways to complete a prompt argument or URI variable being typed
         (`completion/complete`).
 
-        A request, client to server. Needs the capability `completions`. Since 2024-11-05.
+        A request, client to server. Needs the capability `completions`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#completerequest
         """
@@ -410,7 +417,7 @@ class ServerCalls:
         """The client gives up a request it sent; on stdio, a server may also end a listen stream
         (`notifications/cancelled`).
 
-        A notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#cancellednotification
         """
@@ -419,7 +426,7 @@ class ServerCalls:
     async def progress(self, params: models.ProgressNotificationParams) -> None:
         """The server reports how far a running request has come (`notifications/progress`).
 
-        A notification, server to client. Since 2024-11-05.
+        A notification, server to client. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#progressnotification
         """
@@ -429,7 +436,8 @@ class ServerCalls:
         """The server reports a changed resource list, on a listen stream that asked for it
         (`notifications/resources/list_changed`).
 
-        A notification, server to client. Needs the capability `resources.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.listChanged`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#resourcelistchangednotification
         """
@@ -451,7 +459,8 @@ class ServerCalls:
         """The server reports that a resource on the client's `resourceSubscriptions` list changed
         (`notifications/resources/updated`).
 
-        A notification, server to client. Needs the capability `resources.subscribe`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.subscribe`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#resourceupdatednotification
         """
@@ -461,7 +470,8 @@ class ServerCalls:
         """The server reports a changed prompt list, on a listen stream that asked for it
         (`notifications/prompts/list_changed`).
 
-        A notification, server to client. Needs the capability `prompts.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `prompts.listChanged`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#promptlistchangednotification
         """
@@ -471,7 +481,8 @@ class ServerCalls:
         """The server reports a changed tool list, on a listen stream that asked for it
         (`notifications/tools/list_changed`).
 
-        A notification, server to client. Needs the capability `tools.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `tools.listChanged`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/draft/schema#toollistchangednotification
         """
@@ -481,7 +492,8 @@ class ServerCalls:
         """The server passes a log message to a client whose request asked for logs in `_meta`
         (`notifications/message`).
 
-        A notification, server to client. Needs the capability `logging`. Since 2024-11-05. Deprecated.
+        A notification, server to client. Needs the capability `logging`. Since at least 2024-11-05.
+        Deprecated.
 
         See https://modelcontextprotocol.io/specification/draft/schema#loggingmessagenotification
         """

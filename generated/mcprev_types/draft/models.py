@@ -14,7 +14,7 @@ from .._base import UNKNOWN, IntegralFloat, Model, Opt, UnknownContent, constant
 class Request(Model):
     """Base of all requests: a method name plus optional parameters.
 
-    Sent by the client. Since 2024-11-05, changed in 2025-11-25.
+    Sent by the client. Since at least 2024-11-05, changed in 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/draft/schema
     """
@@ -28,7 +28,7 @@ class Request(Model):
 class Notification(Model):
     """Base of all notifications: one-way messages with a method name and optional parameters.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-11-25.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/draft/schema
     """
@@ -42,7 +42,7 @@ class Notification(Model):
 class Error(Model):
     """What went wrong, as told by an error response.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/draft/schema#error
     """
@@ -58,7 +58,7 @@ class Error(Model):
 class JSONRPCNotification(Notification):
     """Complete notification message, which is never answered.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-11-25.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/draft/schema#jsonrpcnotification
     """
@@ -180,7 +180,7 @@ class UnsupportedProtocolVersionErrorErrorData(Model):
 class ServerCapabilitiesPrompts(Model):
     """The server has prompts.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/draft/schema
     """
@@ -192,7 +192,7 @@ class ServerCapabilitiesPrompts(Model):
 class ServerCapabilitiesResources(Model):
     """The server has resources.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/draft/schema
     """
@@ -206,7 +206,7 @@ class ServerCapabilitiesResources(Model):
 class ServerCapabilitiesTools(Model):
     """The server has tools.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/draft/schema
     """
@@ -262,7 +262,7 @@ class BaseMetadata(Model):
 class Implementation(BaseMetadata, Icons):
     """Identity of a program that speaks MCP, client or server.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18, 2025-11-25.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18, 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/draft/schema#implementation
     """
@@ -296,7 +296,7 @@ class SubscriptionFilter(Model):
 class PromptArgument(BaseMetadata):
     """One argument that can be filled into a prompt.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-06-18.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/draft/schema#promptargument
     """
@@ -332,7 +332,7 @@ class ToolAnnotations(Model):
 class ToolInputSchema(Model):
     """JSON Schema of the arguments, always an object at the root.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-11-25, 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-11-25, 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema
     """
@@ -370,7 +370,7 @@ class ToolChoice(Model):
 class ModelHint(Model):
     """One suggestion for a model; only `name` has a defined meaning.
 
-    Sent by the server. Since 2024-11-05. Deprecated.
+    Sent by the server. Since at least 2024-11-05. Deprecated.
 
     See https://modelcontextprotocol.io/specification/draft/schema#modelhint
     """
@@ -382,7 +382,7 @@ class ModelHint(Model):
 class CompleteRequestParamsArgument(Model):
     """What is being typed.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/draft/schema
     """
@@ -408,7 +408,7 @@ class CompleteRequestParamsContext(Model):
 class CompleteResultCompletion(Model):
     """The suggestions.
 
-    Sent by the server. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema
     """
@@ -424,7 +424,7 @@ class CompleteResultCompletion(Model):
 class ResourceTemplateReference(Model):
     """Tells a completion request which resource or resource template is meant.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/draft/schema#resourcetemplatereference
     """
@@ -438,7 +438,7 @@ class ResourceTemplateReference(Model):
 class PromptReference(BaseMetadata):
     """Tells a completion request which prompt is meant.
 
-    Sent by the client. Since 2024-11-05, changed in 2025-06-18.
+    Sent by the client. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/draft/schema#promptreference
     """
@@ -717,7 +717,7 @@ See https://modelcontextprotocol.io/specification/draft/schema#metaobject
 ProgressToken: TypeAlias = str | int | IntegralFloat
 """Value chosen by the requester that ties progress reports to one request.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/draft/schema#progresstoken
 """
@@ -726,7 +726,7 @@ See https://modelcontextprotocol.io/specification/draft/schema#progresstoken
 Cursor: TypeAlias = str
 """Opaque position in a paged list, issued by whoever serves the list.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/draft/schema#cursor
 """
@@ -745,7 +745,7 @@ See https://modelcontextprotocol.io/specification/draft/schema#resulttype
 RequestId: TypeAlias = str | int | IntegralFloat
 """Identifier of a request, a string or a number, repeated in its response.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/draft/schema#requestid
 """
@@ -754,7 +754,7 @@ See https://modelcontextprotocol.io/specification/draft/schema#requestid
 Role: TypeAlias = Literal["user", "assistant"]
 """Party to a conversation: `user` for the human side, `assistant` for the model.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/draft/schema#role
 """
@@ -765,7 +765,7 @@ LoggingLevel: TypeAlias = Literal[
 ]
 """Severity on the syslog scale of RFC 5424, from `debug` up to `emergency`.
 
-Sent by either side. Since 2024-11-05. Deprecated.
+Sent by either side. Since at least 2024-11-05. Deprecated.
 
 See https://modelcontextprotocol.io/specification/draft/schema#logginglevel
 """
@@ -807,7 +807,7 @@ class ResultMetaObject(Model):
 class NotificationParams(Model):
     """Base of all notification parameters.
 
-    Sent by either side. Since 2024-11-05, changed in 2026-07-28.
+    Sent by either side. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema#notificationparams
     """
@@ -819,7 +819,7 @@ class NotificationParams(Model):
 class Result(Model):
     """Base of everything a successful response can carry; further members are allowed.
 
-    Sent by either side. Since 2024-11-05, changed in 2026-07-28.
+    Sent by either side. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema#result
     """
@@ -835,7 +835,7 @@ class Result(Model):
 class JSONRPCRequest(Request):
     """Complete request message, which the receiver has to answer.
 
-    Sent by the client. Since 2024-11-05, changed in 2025-11-25.
+    Sent by the client. Since at least 2024-11-05, changed in 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/draft/schema#jsonrpcrequest
     """
@@ -849,7 +849,7 @@ class JSONRPCRequest(Request):
 class JSONRPCResultResponse(Model):
     """Message that carries the result of a request that succeeded.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/draft/schema#jsonrpcresultresponse
     """
@@ -865,7 +865,7 @@ class JSONRPCResultResponse(Model):
 class JSONRPCErrorResponse(Model):
     """Message telling the requester that its request failed.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-11-25.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/draft/schema#jsonrpcerrorresponse
     """
@@ -930,7 +930,7 @@ class UnsupportedProtocolVersionError(Model):
 class CancelledNotificationParams(NotificationParams):
     """Payload of `notifications/cancelled`: which request is given up, and why.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-11-25, 2026-07-28.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-11-25, 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema#cancellednotificationparams
     """
@@ -945,7 +945,7 @@ class CancelledNotification(Model):
     """The client gives up a request it sent; on stdio, a server may also end a listen stream
     (`notifications/cancelled`).
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/draft/schema#cancellednotification
     """
@@ -1003,7 +1003,7 @@ class ClientCapabilitiesElicitation(Model):
 class ClientCapabilities(Model):
     """Optional features a client offers, declared with every request; unlisted ones may be added.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18, 2025-11-25, 2026-07-28.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18, 2025-11-25, 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema#clientcapabilities
     """
@@ -1024,7 +1024,7 @@ class ServerCapabilities(Model):
     """Optional features a server offers, declared in its answer to `server/discover`; unlisted ones may be
     added.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-03-26, 2025-11-25, 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-03-26, 2025-11-25, 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema#servercapabilities
     """
@@ -1048,7 +1048,7 @@ class ServerCapabilities(Model):
 class ProgressNotificationParams(NotificationParams):
     """Payload of `notifications/progress`: the request concerned and how far it has come.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-03-26, 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-03-26, 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema#progressnotificationparams
     """
@@ -1066,7 +1066,7 @@ class ProgressNotificationParams(NotificationParams):
 class ProgressNotification(Model):
     """The server reports how far a running request has come (`notifications/progress`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/draft/schema#progressnotification
     """
@@ -1082,7 +1082,7 @@ class ProgressNotification(Model):
 class PaginatedResult(Result):
     """Base of all results that return one page of a list.
 
-    Sent by the server. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema
     """
@@ -1095,7 +1095,7 @@ class ResourceListChangedNotification(Model):
     """The server reports a changed resource list, on a listen stream that asked for it
     (`notifications/resources/list_changed`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/draft/schema#resourcelistchangednotification
     """
@@ -1187,7 +1187,7 @@ class SubscriptionsAcknowledgedNotification(Model):
 class ResourceUpdatedNotificationParams(NotificationParams):
     """Payload of `notifications/resources/updated`: which resource changed.
 
-    Sent by the server. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema#resourceupdatednotificationparams
     """
@@ -1200,7 +1200,7 @@ class ResourceUpdatedNotification(Model):
     """The server reports that a resource on the client's `resourceSubscriptions` list changed
     (`notifications/resources/updated`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/draft/schema#resourceupdatednotification
     """
@@ -1216,7 +1216,7 @@ class ResourceUpdatedNotification(Model):
 class ResourceContents(Model):
     """Base of the contents of a resource or of one of its parts.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/draft/schema
     """
@@ -1232,7 +1232,7 @@ class ResourceContents(Model):
 class TextResourceContents(ResourceContents):
     """Contents of a resource as text.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/draft/schema#textresourcecontents
     """
@@ -1244,7 +1244,7 @@ class TextResourceContents(ResourceContents):
 class BlobResourceContents(ResourceContents):
     """Contents of a binary resource.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/draft/schema#blobresourcecontents
     """
@@ -1256,7 +1256,7 @@ class BlobResourceContents(ResourceContents):
 class Prompt(BaseMetadata, Icons):
     """Entry for one prompt in the server's list, with the arguments it takes.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-06-18, 2025-11-25.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-06-18, 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/draft/schema#prompt
     """
@@ -1273,7 +1273,7 @@ class PromptListChangedNotification(Model):
     """The server reports a changed prompt list, on a listen stream that asked for it
     (`notifications/prompts/list_changed`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/draft/schema#promptlistchangednotification
     """
@@ -1290,7 +1290,7 @@ class ToolListChangedNotification(Model):
     """The server reports a changed tool list, on a listen stream that asked for it
     (`notifications/tools/list_changed`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/draft/schema#toollistchangednotification
     """
@@ -1306,7 +1306,8 @@ class ToolListChangedNotification(Model):
 class Tool(BaseMetadata, Icons):
     """Entry for one tool in the server's list: what it does and which arguments it takes.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-03-26, 2025-06-18, 2025-11-25, 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-03-26, 2025-06-18, 2025-11-25,
+    2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema#tool
     """
@@ -1326,7 +1327,7 @@ class Tool(BaseMetadata, Icons):
 class LoggingMessageNotificationParams(NotificationParams):
     """Payload of `notifications/message`: one log message with its severity.
 
-    Sent by the server. Since 2024-11-05, changed in 2026-07-28. Deprecated.
+    Sent by the server. Since at least 2024-11-05, changed in 2026-07-28. Deprecated.
 
     See https://modelcontextprotocol.io/specification/draft/schema#loggingmessagenotificationparams
     """
@@ -1343,7 +1344,7 @@ class LoggingMessageNotification(Model):
     """The server passes a log message to a client whose request asked for logs in `_meta`
     (`notifications/message`).
 
-    Sent by the server. Since 2024-11-05. Deprecated.
+    Sent by the server. Since at least 2024-11-05. Deprecated.
 
     See https://modelcontextprotocol.io/specification/draft/schema#loggingmessagenotification
     """
@@ -1359,7 +1360,7 @@ class LoggingMessageNotification(Model):
 class Annotations(Model):
     """Hints on who should get an object and how much it matters.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/draft/schema#annotations
     """
@@ -1375,7 +1376,7 @@ class Annotations(Model):
 class TextContent(Model):
     """Content block of text.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/draft/schema#textcontent
     """
@@ -1393,7 +1394,7 @@ class TextContent(Model):
 class ImageContent(Model):
     """Content block with an image.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/draft/schema#imagecontent
     """
@@ -1453,7 +1454,7 @@ class ToolUseContent(Model):
 class ModelPreferences(Model):
     """The server's advice to the client on choosing a model for sampling; it binds nobody.
 
-    Sent by the server. Since 2024-11-05. Deprecated.
+    Sent by the server. Since at least 2024-11-05. Deprecated.
 
     See https://modelcontextprotocol.io/specification/draft/schema#modelpreferences
     """
@@ -1471,7 +1472,7 @@ class ModelPreferences(Model):
 class CompleteResult(Result):
     """Values that the server suggests, in answer to `completion/complete`.
 
-    Sent by the server. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema#completeresult
     """
@@ -1512,7 +1513,7 @@ class ListRootsRequest(Model):
     """The server asks where in the client's file system it may work (`roots/list`), inside an
     `InputRequiredResult`.
 
-    Sent by the server. Since 2024-11-05, changed in 2026-07-28. Deprecated.
+    Sent by the server. Since at least 2024-11-05, changed in 2026-07-28. Deprecated.
 
     See https://modelcontextprotocol.io/specification/draft/schema#listrootsrequest
     """
@@ -1526,7 +1527,7 @@ class ListRootsRequest(Model):
 class Root(Model):
     """Place in the client's file system, file or directory, that a server may work in.
 
-    Sent by the client. Since 2024-11-05, changed in 2025-06-18. Deprecated.
+    Sent by the client. Since at least 2024-11-05, changed in 2025-06-18. Deprecated.
 
     See https://modelcontextprotocol.io/specification/draft/schema#root
     """
@@ -1587,7 +1588,7 @@ See https://modelcontextprotocol.io/specification/draft/schema#jsonrpcresponse
 EmptyResult: TypeAlias = Result
 """Result with nothing to report beyond success.
 
-Sent by either side. Since 2024-11-05, changed in 2026-07-28.
+Sent by either side. Since at least 2024-11-05, changed in 2026-07-28.
 
 See https://modelcontextprotocol.io/specification/draft/schema#emptyresult
 """
@@ -1615,7 +1616,7 @@ See https://modelcontextprotocol.io/specification/draft/schema#enumschema
 ClientNotification: TypeAlias = CancelledNotification
 """Any notification a client may send.
 
-Sent by the client. Since 2024-11-05, changed in 2025-11-25, 2026-07-28.
+Sent by the client. Since at least 2024-11-05, changed in 2025-11-25, 2026-07-28.
 
 See https://modelcontextprotocol.io/specification/draft/schema
 """
@@ -1624,7 +1625,7 @@ See https://modelcontextprotocol.io/specification/draft/schema
 ClientResult: TypeAlias = EmptyResult
 """Any result a client may return.
 
-Sent by the client. Since 2024-11-05, changed in 2025-06-18, 2025-11-25, 2026-07-28.
+Sent by the client. Since at least 2024-11-05, changed in 2025-06-18, 2025-11-25, 2026-07-28.
 
 See https://modelcontextprotocol.io/specification/draft/schema
 """
@@ -1643,7 +1644,7 @@ ServerNotification: TypeAlias = Annotated[
 ]
 """Any notification a server may send.
 
-Sent by the server. Since 2024-11-05, changed in 2025-11-25, 2026-07-28.
+Sent by the server. Since at least 2024-11-05, changed in 2025-11-25, 2026-07-28.
 
 See https://modelcontextprotocol.io/specification/draft/schema
 """
@@ -1652,7 +1653,7 @@ See https://modelcontextprotocol.io/specification/draft/schema
 class RequestMetaObject(Model):
     """Metadata of a request, in which the client states its protocol version and capabilities each time.
 
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the client. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema#requestmetaobject
     """
@@ -1672,7 +1673,7 @@ class RequestMetaObject(Model):
 class RequestParams(Model):
     """Base of all request parameters.
 
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the client. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema#requestparams
     """
@@ -1746,7 +1747,7 @@ class DiscoverResultResponse(Model):
 class PaginatedRequestParams(RequestParams):
     """Base of the parameters of requests that fetch a list page by page.
 
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the client. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema#paginatedrequestparams
     """
@@ -1758,7 +1759,7 @@ class PaginatedRequestParams(RequestParams):
 class PaginatedRequest(Model):
     """Base of all requests that fetch a list page by page.
 
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the client. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema
     """
@@ -1776,7 +1777,7 @@ class PaginatedRequest(Model):
 class ListResourcesRequest(Model):
     """The client asks for one page of the resources on offer (`resources/list`).
 
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the client. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema#listresourcesrequest
     """
@@ -1794,7 +1795,7 @@ class ListResourcesRequest(Model):
 class ListResourceTemplatesRequest(Model):
     """The client asks for one page of the resource templates on offer (`resources/templates/list`).
 
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the client. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema#listresourcetemplatesrequest
     """
@@ -1824,7 +1825,7 @@ class ResourceRequestParams(RequestParams):
 class ReadResourceResult(CacheableResult):
     """What the server found in a resource, in answer to `resources/read`.
 
-    Sent by the server. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema#readresourceresult
     """
@@ -1866,7 +1867,7 @@ class SubscriptionsListenRequest(Model):
 class Resource(BaseMetadata, Icons):
     """Entry for one resource in the server's list: how to find and label it, not what it contains.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18, 2025-11-25.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18, 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/draft/schema#resource
     """
@@ -1888,7 +1889,7 @@ class Resource(BaseMetadata, Icons):
 class ResourceTemplate(BaseMetadata, Icons):
     """Pattern for the URIs of a family of resources that the server can read.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-06-18, 2025-11-25.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-06-18, 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/draft/schema#resourcetemplate
     """
@@ -1908,7 +1909,7 @@ class ResourceTemplate(BaseMetadata, Icons):
 class ListPromptsRequest(Model):
     """The client asks for one page of the prompts on offer (`prompts/list`).
 
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the client. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema#listpromptsrequest
     """
@@ -1926,7 +1927,7 @@ class ListPromptsRequest(Model):
 class ListPromptsResult(PaginatedResult, CacheableResult):
     """One page of the prompts on offer at the server, in answer to `prompts/list`.
 
-    Sent by the server. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema#listpromptsresult
     """
@@ -1966,7 +1967,7 @@ class ResourceLink(Resource):
 class EmbeddedResource(Model):
     """Content block holding a resource itself, so that no separate read is needed.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/draft/schema#embeddedresource
     """
@@ -1984,7 +1985,7 @@ class EmbeddedResource(Model):
 class ListToolsRequest(Model):
     """The client asks for one page of the tools on offer (`tools/list`).
 
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the client. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema#listtoolsrequest
     """
@@ -2002,7 +2003,7 @@ class ListToolsRequest(Model):
 class ListToolsResult(PaginatedResult, CacheableResult):
     """One page of the tools on offer at the server, in answer to `tools/list`.
 
-    Sent by the server. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema#listtoolsresult
     """
@@ -2030,7 +2031,7 @@ class ListToolsResultResponse(Model):
 class CompleteRequestParams(RequestParams):
     """Payload of `completion/complete`: what is being typed, and where it belongs.
 
-    Sent by the client. Since 2024-11-05, changed in 2025-06-18, 2026-07-28.
+    Sent by the client. Since at least 2024-11-05, changed in 2025-06-18, 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema#completerequestparams
     """
@@ -2047,7 +2048,7 @@ class CompleteRequest(Model):
     """The client asks for ways to complete a prompt argument or URI variable being typed
     (`completion/complete`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/draft/schema#completerequest
     """
@@ -2065,7 +2066,7 @@ class CompleteRequest(Model):
 class ListRootsResult(Model):
     """Places that the client opens to the server, in answer to `roots/list`.
 
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28. Deprecated.
+    Sent by the client. Since at least 2024-11-05, changed in 2026-07-28. Deprecated.
 
     See https://modelcontextprotocol.io/specification/draft/schema#listrootsresult
     """
@@ -2077,7 +2078,7 @@ class ListRootsResult(Model):
 JSONRPCMessage: TypeAlias = JSONRPCRequest | JSONRPCNotification | JSONRPCResponse
 """Any JSON-RPC message that can be exchanged: a request, a notification or a response.
 
-Sent by either side. Since 2024-11-05, changed in 2025-03-26, 2025-06-18.
+Sent by either side. Since at least 2024-11-05, changed in 2025-03-26, 2025-06-18.
 
 See https://modelcontextprotocol.io/specification/draft/schema#jsonrpcmessage
 """
@@ -2144,7 +2145,7 @@ class MissingRequiredClientCapabilityError(Model):
 class ListResourcesResult(PaginatedResult, CacheableResult):
     """One page of the resources on offer at the server, in answer to `resources/list`.
 
-    Sent by the server. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema#listresourcesresult
     """
@@ -2172,7 +2173,7 @@ class ListResourcesResultResponse(Model):
 class ListResourceTemplatesResult(PaginatedResult, CacheableResult):
     """One page of the resource templates on offer at the server, in answer to `resources/templates/list`.
 
-    Sent by the server. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema#listresourcetemplatesresult
     """
@@ -2200,7 +2201,7 @@ class ListResourceTemplatesResultResponse(Model):
 class PromptMessage(Model):
     """One message of a prompt: who speaks and what is said.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-03-26, 2025-06-18.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-03-26, 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/draft/schema#promptmessage
     """
@@ -2214,7 +2215,7 @@ class PromptMessage(Model):
 class CallToolResult(Result):
     """What a tool on the server produced, or how it failed, in answer to `tools/call`.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-03-26, 2025-06-18, 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-03-26, 2025-06-18, 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema#calltoolresult
     """
@@ -2312,7 +2313,7 @@ See https://modelcontextprotocol.io/specification/draft/schema#elicitrequestpara
 class GetPromptResult(Result):
     """Messages from the server, ready to be given to the model, in answer to `prompts/get`.
 
-    Sent by the server. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema#getpromptresult
     """
@@ -2326,7 +2327,7 @@ class GetPromptResult(Result):
 class SamplingMessage(Model):
     """One message of a conversation with a model, going in or coming out.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-03-26, 2025-11-25. Deprecated.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-03-26, 2025-11-25. Deprecated.
 
     See https://modelcontextprotocol.io/specification/draft/schema#samplingmessage
     """
@@ -2343,7 +2344,7 @@ class CreateMessageResult(SamplingMessage):
     """Message from the client's model, ideally approved by the user, in answer to
     `sampling/createMessage`.
 
-    Sent by the client. Since 2024-11-05, changed in 2025-03-26, 2025-11-25. Deprecated.
+    Sent by the client. Since at least 2024-11-05, changed in 2025-03-26, 2025-11-25. Deprecated.
 
     See https://modelcontextprotocol.io/specification/draft/schema#createmessageresult
     """
@@ -2404,7 +2405,7 @@ class InputResponseRequestParams(RequestParams):
 class ReadResourceRequestParams(ResourceRequestParams, InputResponseRequestParams):
     """Payload of `resources/read`: which resource to read.
 
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the client. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema#readresourcerequestparams
     """
@@ -2413,7 +2414,7 @@ class ReadResourceRequestParams(ResourceRequestParams, InputResponseRequestParam
 class ReadResourceRequest(Model):
     """The client asks for the contents of one resource (`resources/read`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/draft/schema#readresourcerequest
     """
@@ -2431,7 +2432,7 @@ class ReadResourceRequest(Model):
 class GetPromptRequestParams(InputResponseRequestParams):
     """Payload of `prompts/get`: the prompt's name and the values to fill in.
 
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the client. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema#getpromptrequestparams
     """
@@ -2445,7 +2446,7 @@ class GetPromptRequestParams(InputResponseRequestParams):
 class GetPromptRequest(Model):
     """The client asks for one prompt, filled in with its arguments (`prompts/get`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/draft/schema#getpromptrequest
     """
@@ -2463,7 +2464,7 @@ class GetPromptRequest(Model):
 class CallToolRequestParams(InputResponseRequestParams):
     """Payload of `tools/call`: the tool's name and its arguments.
 
-    Sent by the client. Since 2024-11-05, changed in 2025-11-25, 2026-07-28.
+    Sent by the client. Since at least 2024-11-05, changed in 2025-11-25, 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/draft/schema#calltoolrequestparams
     """
@@ -2477,7 +2478,7 @@ class CallToolRequestParams(InputResponseRequestParams):
 class CallToolRequest(Model):
     """The client asks the server to run one tool (`tools/call`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/draft/schema#calltoolrequest
     """
@@ -2495,7 +2496,7 @@ class CallToolRequest(Model):
 class CreateMessageRequestParams(Model):
     """Payload of `sampling/createMessage`: the conversation to continue and settings for the model.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-11-25, 2026-07-28. Deprecated.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-11-25, 2026-07-28. Deprecated.
 
     See https://modelcontextprotocol.io/specification/draft/schema#createmessagerequestparams
     """
@@ -2528,7 +2529,7 @@ class CreateMessageRequest(Model):
     """The server asks for a message from the client's model (`sampling/createMessage`), inside an
     `InputRequiredResult`.
 
-    Sent by the server. Since 2024-11-05. Deprecated.
+    Sent by the server. Since at least 2024-11-05. Deprecated.
 
     See https://modelcontextprotocol.io/specification/draft/schema#createmessagerequest
     """
@@ -2574,7 +2575,7 @@ ClientRequest: TypeAlias = Annotated[
 ]
 """Any request a client may send.
 
-Sent by the client. Since 2024-11-05, changed in 2025-11-25, 2026-07-28.
+Sent by the client. Since at least 2024-11-05, changed in 2025-11-25, 2026-07-28.
 
 See https://modelcontextprotocol.io/specification/draft/schema
 """
@@ -2665,7 +2666,7 @@ ServerResult: TypeAlias = (
 )
 """Any result a server may return.
 
-Sent by the server. Since 2024-11-05, changed in 2025-11-25, 2026-07-28.
+Sent by the server. Since at least 2024-11-05, changed in 2025-11-25, 2026-07-28.
 
 See https://modelcontextprotocol.io/specification/draft/schema
 """

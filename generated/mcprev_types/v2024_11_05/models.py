@@ -15,7 +15,7 @@ class NotificationParams(Model):
     `notifications/prompts/list_changed`, `notifications/tools/list_changed`,
     `notifications/roots/list_changed`.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -27,7 +27,7 @@ class NotificationParams(Model):
 class Notification(Model):
     """Base of all notifications: one-way messages with a method name and optional parameters.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -41,7 +41,7 @@ class Notification(Model):
 class Result(Model):
     """Base of everything a successful response can carry; further members are allowed.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -53,7 +53,7 @@ class Result(Model):
 class JSONRPCNotification(Notification):
     """Complete notification message, which is never answered.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -65,7 +65,7 @@ class JSONRPCNotification(Notification):
 class JSONRPCErrorError(Model):
     """What went wrong.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -82,7 +82,7 @@ class InitializedNotification(Model):
     """The client confirms the outcome of `initialize`, so normal operation can begin
     (`notifications/initialized`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -96,7 +96,7 @@ class InitializedNotification(Model):
 class ClientCapabilitiesRoots(Model):
     """The client can answer `roots/list`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -108,7 +108,7 @@ class ClientCapabilitiesRoots(Model):
 class ClientCapabilities(Model):
     """Optional features a client offers, declared in `initialize`; unlisted ones may be added.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -124,7 +124,7 @@ class ClientCapabilities(Model):
 class ServerCapabilitiesPrompts(Model):
     """The server has prompts.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -136,7 +136,7 @@ class ServerCapabilitiesPrompts(Model):
 class ServerCapabilitiesResources(Model):
     """The server has resources.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -150,7 +150,7 @@ class ServerCapabilitiesResources(Model):
 class ServerCapabilitiesTools(Model):
     """The server has tools.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -163,7 +163,7 @@ class ServerCapabilities(Model):
     """Optional features a server offers, declared in its answer to `initialize`; unlisted ones may be
     added.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -183,7 +183,7 @@ class ServerCapabilities(Model):
 class Implementation(Model):
     """Identity of a program that speaks MCP, client or server.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -198,7 +198,7 @@ class ResourceListChangedNotification(Model):
     """The server reports a changed resource list, even if nobody subscribed
     (`notifications/resources/list_changed`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -212,7 +212,7 @@ class ResourceListChangedNotification(Model):
 class ResourceUpdatedNotificationParams(Model):
     """Parameters of `notifications/resources/updated`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -227,7 +227,7 @@ class ResourceUpdatedNotification(Model):
     """The server reports a change to a resource the client subscribed to
     (`notifications/resources/updated`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -241,7 +241,7 @@ class ResourceUpdatedNotification(Model):
 class ResourceContents(Model):
     """Base of the contents of a resource or of one of its parts.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -255,7 +255,7 @@ class ResourceContents(Model):
 class TextResourceContents(ResourceContents):
     """Contents of a resource as text.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -267,7 +267,7 @@ class TextResourceContents(ResourceContents):
 class BlobResourceContents(ResourceContents):
     """Contents of a binary resource.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -279,7 +279,7 @@ class BlobResourceContents(ResourceContents):
 class PromptArgument(Model):
     """One argument that can be filled into a prompt.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -296,7 +296,7 @@ class PromptListChangedNotification(Model):
     """The server reports a changed prompt list, even if nobody subscribed
     (`notifications/prompts/list_changed`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -311,7 +311,7 @@ class ToolListChangedNotification(Model):
     """The server reports a changed tool list, even if nobody subscribed
     (`notifications/tools/list_changed`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -325,7 +325,7 @@ class ToolListChangedNotification(Model):
 class ToolInputSchema(Model):
     """JSON Schema of the arguments, always an object at the root.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -341,7 +341,7 @@ class ToolInputSchema(Model):
 class Tool(Model):
     """Entry for one tool in the server's list: what it does and which arguments it takes.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -357,7 +357,7 @@ class Tool(Model):
 class ModelHint(Model):
     """One suggestion for a model; only `name` has a defined meaning.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -369,7 +369,7 @@ class ModelHint(Model):
 class CompleteRequestParamsArgument(Model):
     """What is being typed.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -383,7 +383,7 @@ class CompleteRequestParamsArgument(Model):
 class CompleteResultCompletion(Model):
     """The suggestions.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -399,7 +399,7 @@ class CompleteResultCompletion(Model):
 class CompleteResult(Result):
     """Values that the server suggests, in answer to `completion/complete`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/server/utilities/completion
     """
@@ -411,7 +411,7 @@ class CompleteResult(Result):
 class ResourceReference(Model):
     """Tells a completion request which resource or resource template is meant.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -425,7 +425,7 @@ class ResourceReference(Model):
 class PromptReference(Model):
     """Tells a completion request which prompt is meant.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -439,7 +439,7 @@ class PromptReference(Model):
 class Root(Model):
     """Place in the client's file system, file or directory, that a server may work in.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -454,7 +454,7 @@ class RootsListChangedNotification(Model):
     """The client reports a changed list of roots, so the server should fetch it anew
     (`notifications/roots/list_changed`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -468,7 +468,7 @@ class RootsListChangedNotification(Model):
 ProgressToken: TypeAlias = str | int | IntegralFloat
 """Value chosen by the requester that ties progress reports to one request.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2024-11-05
 """
@@ -477,7 +477,7 @@ See https://modelcontextprotocol.io/specification/2024-11-05
 Cursor: TypeAlias = str
 """Opaque position in a paged list, issued by whoever serves the list.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2024-11-05
 """
@@ -486,7 +486,7 @@ See https://modelcontextprotocol.io/specification/2024-11-05
 RequestId: TypeAlias = str | int | IntegralFloat
 """Identifier of a request, a string or a number, repeated in its response.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2024-11-05
 """
@@ -495,7 +495,7 @@ See https://modelcontextprotocol.io/specification/2024-11-05
 EmptyResult: TypeAlias = Result
 """Result with nothing to report beyond success.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2024-11-05
 """
@@ -504,7 +504,7 @@ See https://modelcontextprotocol.io/specification/2024-11-05
 Role: TypeAlias = Literal["user", "assistant"]
 """Party to a conversation: `user` for the human side, `assistant` for the model.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2024-11-05
 """
@@ -515,7 +515,7 @@ LoggingLevel: TypeAlias = Literal[
 ]
 """Severity on the syslog scale of RFC 5424, from `debug` up to `emergency`.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2024-11-05
 """
@@ -524,7 +524,7 @@ See https://modelcontextprotocol.io/specification/2024-11-05
 class RequestParamsMeta(Model):
     """Metadata about the request, including the progress token.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -536,7 +536,7 @@ class RequestParamsMeta(Model):
 class JSONRPCResponse(Model):
     """Message that carries the result of a request that succeeded.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -552,7 +552,7 @@ class JSONRPCResponse(Model):
 class JSONRPCError(Model):
     """Message telling the requester that its request failed.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -568,7 +568,7 @@ class JSONRPCError(Model):
 class CancelledNotificationParams(Model):
     """Parameters of `notifications/cancelled`.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -584,7 +584,7 @@ class CancelledNotificationParams(Model):
 class CancelledNotification(Model):
     """Either side gives up a request it sent (`notifications/cancelled`).
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -598,7 +598,7 @@ class CancelledNotification(Model):
 class InitializeRequestParams(Model):
     """Parameters of `initialize`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/basic/lifecycle
     """
@@ -616,7 +616,7 @@ class InitializeRequestParams(Model):
 class InitializeRequest(Model):
     """The client opens a session, offering a protocol version and its capabilities (`initialize`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/basic/lifecycle
     """
@@ -630,7 +630,7 @@ class InitializeRequest(Model):
 class InitializeResult(Result):
     """Version the server picked, its capabilities and its identity, in answer to `initialize`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/basic/lifecycle
     """
@@ -648,7 +648,7 @@ class InitializeResult(Result):
 class ProgressNotificationParams(Model):
     """Parameters of `notifications/progress`.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -666,7 +666,7 @@ class ProgressNotificationParams(Model):
 class ProgressNotification(Model):
     """Either side reports how far a running request has come (`notifications/progress`).
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -680,7 +680,7 @@ class ProgressNotification(Model):
 class PaginatedRequestParams(Model):
     """Parameters of `resources/list`, `resources/templates/list`, `prompts/list`, `tools/list`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -694,7 +694,7 @@ class PaginatedRequestParams(Model):
 class PaginatedRequest(Model):
     """Base of all requests that fetch a list page by page.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -708,7 +708,7 @@ class PaginatedRequest(Model):
 class PaginatedResult(Result):
     """Base of all results that return one page of a list.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -720,7 +720,7 @@ class PaginatedResult(Result):
 class ListResourcesRequest(Model):
     """The client asks for one page of the resources on offer (`resources/list`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/server/resources
     """
@@ -734,7 +734,7 @@ class ListResourcesRequest(Model):
 class ListResourceTemplatesRequest(Model):
     """The client asks for one page of the resource templates on offer (`resources/templates/list`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/server/resources
     """
@@ -748,7 +748,7 @@ class ListResourceTemplatesRequest(Model):
 class ReadResourceRequestParams(Model):
     """Parameters of `resources/read`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/server/resources
     """
@@ -762,7 +762,7 @@ class ReadResourceRequestParams(Model):
 class ReadResourceRequest(Model):
     """The client asks for the contents of one resource (`resources/read`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/server/resources
     """
@@ -776,7 +776,7 @@ class ReadResourceRequest(Model):
 class ReadResourceResult(Result):
     """What the server found in a resource, in answer to `resources/read`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/server/resources
     """
@@ -788,7 +788,7 @@ class ReadResourceResult(Result):
 class SubscribeRequestParams(Model):
     """Parameters of `resources/subscribe`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/server/resources
     """
@@ -802,7 +802,7 @@ class SubscribeRequestParams(Model):
 class SubscribeRequest(Model):
     """The client asks to be told whenever one resource changes (`resources/subscribe`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/server/resources
     """
@@ -816,7 +816,7 @@ class SubscribeRequest(Model):
 class UnsubscribeRequestParams(Model):
     """Parameters of `resources/unsubscribe`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/server/resources
     """
@@ -830,7 +830,7 @@ class UnsubscribeRequestParams(Model):
 class UnsubscribeRequest(Model):
     """The client stops watching a resource (`resources/unsubscribe`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/server/resources
     """
@@ -844,7 +844,7 @@ class UnsubscribeRequest(Model):
 class ListPromptsRequest(Model):
     """The client asks for one page of the prompts on offer (`prompts/list`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/server/prompts
     """
@@ -858,7 +858,7 @@ class ListPromptsRequest(Model):
 class GetPromptRequestParams(Model):
     """Parameters of `prompts/get`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/server/prompts
     """
@@ -874,7 +874,7 @@ class GetPromptRequestParams(Model):
 class GetPromptRequest(Model):
     """The client asks for one prompt, filled in with its arguments (`prompts/get`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/server/prompts
     """
@@ -888,7 +888,7 @@ class GetPromptRequest(Model):
 class Prompt(Model):
     """Entry for one prompt in the server's list, with the arguments it takes.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -904,7 +904,7 @@ class Prompt(Model):
 class ListToolsRequest(Model):
     """The client asks for one page of the tools on offer (`tools/list`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/server/tools
     """
@@ -918,7 +918,7 @@ class ListToolsRequest(Model):
 class ListToolsResult(PaginatedResult):
     """One page of the tools on offer at the server, in answer to `tools/list`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/server/tools
     """
@@ -930,7 +930,7 @@ class ListToolsResult(PaginatedResult):
 class CallToolRequestParams(Model):
     """Parameters of `tools/call`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/server/tools
     """
@@ -946,7 +946,7 @@ class CallToolRequestParams(Model):
 class CallToolRequest(Model):
     """The client asks the server to run one tool (`tools/call`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/server/tools
     """
@@ -960,7 +960,7 @@ class CallToolRequest(Model):
 class SetLevelRequestParams(Model):
     """Parameters of `logging/setLevel`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/server/utilities/logging
     """
@@ -974,7 +974,7 @@ class SetLevelRequestParams(Model):
 class SetLevelRequest(Model):
     """The client sets the lowest severity of log messages to be sent to it (`logging/setLevel`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/server/utilities/logging
     """
@@ -988,7 +988,7 @@ class SetLevelRequest(Model):
 class LoggingMessageNotificationParams(Model):
     """Parameters of `notifications/message`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/server/utilities/logging
     """
@@ -1007,7 +1007,7 @@ class LoggingMessageNotification(Model):
     """The server passes a log message to the client; which ones is its choice until `logging/setLevel`
     (`notifications/message`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/server/utilities/logging
     """
@@ -1021,7 +1021,7 @@ class LoggingMessageNotification(Model):
 class AnnotatedAnnotations(Model):
     """Hints on the audience and importance of the object.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -1035,7 +1035,7 @@ class AnnotatedAnnotations(Model):
 class ModelPreferences(Model):
     """The server's advice to the client on choosing a model for sampling; it binds nobody.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -1053,7 +1053,7 @@ class ModelPreferences(Model):
 class CompleteRequestParams(Model):
     """Parameters of `completion/complete`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/server/utilities/completion
     """
@@ -1070,7 +1070,7 @@ class CompleteRequest(Model):
     """The client asks for ways to complete a prompt argument or URI variable being typed
     (`completion/complete`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/server/utilities/completion
     """
@@ -1084,7 +1084,7 @@ class CompleteRequest(Model):
 class ListRootsResult(Result):
     """Places that the client opens to the server, in answer to `roots/list`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/client/roots
     """
@@ -1099,7 +1099,7 @@ ClientNotification: TypeAlias = Annotated[
 ]
 """Any notification a client may send.
 
-Sent by the client. Since 2024-11-05.
+Sent by the client. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2024-11-05
 """
@@ -1117,7 +1117,7 @@ ServerNotification: TypeAlias = Annotated[
 ]
 """Any notification a server may send.
 
-Sent by the server. Since 2024-11-05.
+Sent by the server. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2024-11-05
 """
@@ -1126,7 +1126,7 @@ See https://modelcontextprotocol.io/specification/2024-11-05
 class RequestParams(Model):
     """Parameters of `ping`, `roots/list`.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -1138,7 +1138,7 @@ class RequestParams(Model):
 class Request(Model):
     """Base of all requests: a method name plus optional parameters.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -1152,7 +1152,7 @@ class Request(Model):
 class JSONRPCRequest(Request):
     """Complete request message, which the receiver has to answer.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -1167,7 +1167,7 @@ class PingRequest(Model):
     """Either side checks that its peer still responds; the answer is an empty result, given at once
     (`ping`).
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/basic/utilities/ping
     """
@@ -1181,7 +1181,7 @@ class PingRequest(Model):
 class AnnotatedModel(Model):
     """Base of the objects that can carry annotations.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -1193,7 +1193,7 @@ class AnnotatedModel(Model):
 class Resource(AnnotatedModel):
     """Entry for one resource in the server's list: how to find and label it, not what it contains.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -1213,7 +1213,7 @@ class Resource(AnnotatedModel):
 class ResourceTemplate(AnnotatedModel):
     """Pattern for the URIs of a family of resources that the server can read.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -1231,7 +1231,7 @@ class ResourceTemplate(AnnotatedModel):
 class ListPromptsResult(PaginatedResult):
     """One page of the prompts on offer at the server, in answer to `prompts/list`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/server/prompts
     """
@@ -1243,7 +1243,7 @@ class ListPromptsResult(PaginatedResult):
 class EmbeddedResource(AnnotatedModel):
     """Content block holding a resource itself, so that no separate read is needed.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -1257,7 +1257,7 @@ class EmbeddedResource(AnnotatedModel):
 class TextContent(AnnotatedModel):
     """Content block of text.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -1271,7 +1271,7 @@ class TextContent(AnnotatedModel):
 class ImageContent(AnnotatedModel):
     """Content block with an image.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -1287,7 +1287,7 @@ class ImageContent(AnnotatedModel):
 class ListRootsRequest(Model):
     """The server asks where in the client's file system it may work (`roots/list`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/client/roots
     """
@@ -1330,7 +1330,7 @@ SamplingMessageContent: TypeAlias = Annotated[
 JSONRPCMessage: TypeAlias = JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError
 """Any JSON-RPC message that can be exchanged: a request, a notification or a response.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2024-11-05
 """
@@ -1354,7 +1354,7 @@ ClientRequest: TypeAlias = Annotated[
 ]
 """Any request a client may send.
 
-Sent by the client. Since 2024-11-05.
+Sent by the client. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2024-11-05
 """
@@ -1363,7 +1363,7 @@ See https://modelcontextprotocol.io/specification/2024-11-05
 class ListResourcesResult(PaginatedResult):
     """One page of the resources on offer at the server, in answer to `resources/list`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/server/resources
     """
@@ -1375,7 +1375,7 @@ class ListResourcesResult(PaginatedResult):
 class ListResourceTemplatesResult(PaginatedResult):
     """One page of the resource templates on offer at the server, in answer to `resources/templates/list`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/server/resources
     """
@@ -1387,7 +1387,7 @@ class ListResourceTemplatesResult(PaginatedResult):
 class PromptMessage(Model):
     """One message of a prompt: who speaks and what is said.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -1401,7 +1401,7 @@ class PromptMessage(Model):
 class CallToolResult(Result):
     """What a tool on the server produced, or how it failed, in answer to `tools/call`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/server/tools
     """
@@ -1415,7 +1415,7 @@ class CallToolResult(Result):
 class SamplingMessage(Model):
     """One message of a conversation with a model, going in or coming out.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05
     """
@@ -1430,7 +1430,7 @@ class CreateMessageResult(Result, SamplingMessage):
     """Message from the client's model, ideally approved by the user, in answer to
     `sampling/createMessage`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/client/sampling
     """
@@ -1444,7 +1444,7 @@ class CreateMessageResult(Result, SamplingMessage):
 ClientResult: TypeAlias = EmptyResult | CreateMessageResult | ListRootsResult
 """Any result a client may return.
 
-Sent by the client. Since 2024-11-05.
+Sent by the client. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2024-11-05
 """
@@ -1453,7 +1453,7 @@ See https://modelcontextprotocol.io/specification/2024-11-05
 class GetPromptResult(Result):
     """Messages from the server, ready to be given to the model, in answer to `prompts/get`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/server/prompts
     """
@@ -1467,7 +1467,7 @@ class GetPromptResult(Result):
 class CreateMessageRequestParams(Model):
     """Parameters of `sampling/createMessage`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/client/sampling
     """
@@ -1495,7 +1495,7 @@ class CreateMessageRequestParams(Model):
 class CreateMessageRequest(Model):
     """The server asks the client for a message from its model (`sampling/createMessage`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2024-11-05/client/sampling
     """
@@ -1511,7 +1511,7 @@ ServerRequest: TypeAlias = Annotated[
 ]
 """Any request a server may send.
 
-Sent by the server. Since 2024-11-05.
+Sent by the server. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2024-11-05
 """
@@ -1531,7 +1531,7 @@ ServerResult: TypeAlias = (
 )
 """Any result a server may return.
 
-Sent by the server. Since 2024-11-05.
+Sent by the server. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2024-11-05
 """

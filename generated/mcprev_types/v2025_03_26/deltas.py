@@ -39,7 +39,6 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             "PromptMessage",
             retyped=("content",),
             lost=(Child("content", (), (("audio", "AudioContent"),), "type"),),
-            children=(Child("content", (), (("audio", "AudioContent"),), "type"),),
         ),
         "ListToolsResult": TypeDelta(
             "ListToolsResult",
@@ -49,7 +48,6 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             "CallToolResult",
             retyped=("content",),
             lost=(Child("content", ("[]",), (("audio", "AudioContent"),), "type"),),
-            children=(Child("content", ("[]",), (("audio", "AudioContent"),), "type"),),
         ),
         "Tool": TypeDelta(
             "Tool",
@@ -63,13 +61,11 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             "CreateMessageResult",
             retyped=("content",),
             lost=(Child("content", (), (("audio", "AudioContent"),), "type"),),
-            children=(Child("content", (), (("audio", "AudioContent"),), "type"),),
         ),
         "SamplingMessage": TypeDelta(
             "SamplingMessage",
             retyped=("content",),
             lost=(Child("content", (), (("audio", "AudioContent"),), "type"),),
-            children=(Child("content", (), (("audio", "AudioContent"),), "type"),),
         ),
     }
 )

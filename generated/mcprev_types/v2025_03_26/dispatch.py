@@ -28,7 +28,7 @@ class ServerHandler(Generic[C]):
     async def cancelled(self, ctx: C, params: models.CancelledNotificationParams) -> None:
         """Either side gives up a request it sent (`notifications/cancelled`).
 
-        A notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -37,7 +37,7 @@ class ServerHandler(Generic[C]):
     async def initialize(self, ctx: C, params: models.InitializeRequestParams) -> models.InitializeResult:
         """The client opens a session, offering a protocol version and its capabilities (`initialize`).
 
-        A request, client to server. Since 2024-11-05.
+        A request, client to server. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/basic/lifecycle
         """
@@ -47,7 +47,7 @@ class ServerHandler(Generic[C]):
         """The client confirms the outcome of `initialize`, so normal operation can begin
         (`notifications/initialized`).
 
-        A notification, client to server. Since 2024-11-05.
+        A notification, client to server. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -57,7 +57,7 @@ class ServerHandler(Generic[C]):
         """Either side checks that its peer still responds; the answer is an empty result, given at once
         (`ping`).
 
-        A request, either direction. Since 2024-11-05.
+        A request, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/basic/utilities/ping
         """
@@ -66,7 +66,7 @@ class ServerHandler(Generic[C]):
     async def progress(self, ctx: C, params: models.ProgressNotificationParams) -> None:
         """Either side reports how far a running request has come (`notifications/progress`).
 
-        A notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -77,7 +77,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ListResourcesResult:
         """The client asks for one page of the resources on offer (`resources/list`).
 
-        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
         """
@@ -88,7 +88,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ListResourceTemplatesResult:
         """The client asks for one page of the resource templates on offer (`resources/templates/list`).
 
-        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
         """
@@ -99,7 +99,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ReadResourceResult:
         """The client asks for the contents of one resource (`resources/read`).
 
-        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
         """
@@ -108,7 +108,7 @@ class ServerHandler(Generic[C]):
     async def subscribe(self, ctx: C, params: models.SubscribeRequestParams) -> models.EmptyResult:
         """The client asks to be told whenever one resource changes (`resources/subscribe`).
 
-        A request, client to server. Needs the capability `resources.subscribe`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources.subscribe`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
         """
@@ -117,7 +117,7 @@ class ServerHandler(Generic[C]):
     async def unsubscribe(self, ctx: C, params: models.UnsubscribeRequestParams) -> models.EmptyResult:
         """The client stops watching a resource (`resources/unsubscribe`).
 
-        A request, client to server. Needs the capability `resources.subscribe`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources.subscribe`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
         """
@@ -128,7 +128,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ListPromptsResult:
         """The client asks for one page of the prompts on offer (`prompts/list`).
 
-        A request, client to server. Needs the capability `prompts`. Since 2024-11-05.
+        A request, client to server. Needs the capability `prompts`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/prompts
         """
@@ -137,7 +137,7 @@ class ServerHandler(Generic[C]):
     async def get_prompt(self, ctx: C, params: models.GetPromptRequestParams) -> models.GetPromptResult:
         """The client asks for one prompt, filled in with its arguments (`prompts/get`).
 
-        A request, client to server. Needs the capability `prompts`. Since 2024-11-05.
+        A request, client to server. Needs the capability `prompts`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/prompts
         """
@@ -148,7 +148,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ListToolsResult:
         """The client asks for one page of the tools on offer (`tools/list`).
 
-        A request, client to server. Needs the capability `tools`. Since 2024-11-05.
+        A request, client to server. Needs the capability `tools`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/tools
         """
@@ -157,7 +157,7 @@ class ServerHandler(Generic[C]):
     async def call_tool(self, ctx: C, params: models.CallToolRequestParams) -> models.CallToolResult:
         """The client asks the server to run one tool (`tools/call`).
 
-        A request, client to server. Needs the capability `tools`. Since 2024-11-05.
+        A request, client to server. Needs the capability `tools`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/tools
         """
@@ -166,7 +166,7 @@ class ServerHandler(Generic[C]):
     async def set_level(self, ctx: C, params: models.SetLevelRequestParams) -> models.EmptyResult:
         """The client sets the lowest severity of log messages to be sent to it (`logging/setLevel`).
 
-        A request, client to server. Needs the capability `logging`. Since 2024-11-05.
+        A request, client to server. Needs the capability `logging`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/utilities/logging
         """
@@ -176,7 +176,7 @@ class ServerHandler(Generic[C]):
         """The client asks for ways to complete a prompt argument or URI variable being typed
         (`completion/complete`).
 
-        A request, client to server. Needs the capability `completions`. Since 2024-11-05.
+        A request, client to server. Needs the capability `completions`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/utilities/completion
         """
@@ -186,7 +186,8 @@ class ServerHandler(Generic[C]):
         """The client reports a changed list of roots, so the server should fetch it anew
         (`notifications/roots/list_changed`).
 
-        A notification, client to server. Needs the capability `roots.listChanged`. Since 2024-11-05.
+        A notification, client to server. Needs the capability `roots.listChanged`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -199,7 +200,7 @@ class ClientHandler(Generic[C]):
     async def cancelled(self, ctx: C, params: models.CancelledNotificationParams) -> None:
         """Either side gives up a request it sent (`notifications/cancelled`).
 
-        A notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -209,7 +210,7 @@ class ClientHandler(Generic[C]):
         """Either side checks that its peer still responds; the answer is an empty result, given at once
         (`ping`).
 
-        A request, either direction. Since 2024-11-05.
+        A request, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/basic/utilities/ping
         """
@@ -218,7 +219,7 @@ class ClientHandler(Generic[C]):
     async def progress(self, ctx: C, params: models.ProgressNotificationParams) -> None:
         """Either side reports how far a running request has come (`notifications/progress`).
 
-        A notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -228,7 +229,8 @@ class ClientHandler(Generic[C]):
         """The server reports a changed resource list, even if nobody subscribed
         (`notifications/resources/list_changed`).
 
-        A notification, server to client. Needs the capability `resources.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.listChanged`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -238,7 +240,8 @@ class ClientHandler(Generic[C]):
         """The server reports a change to a resource the client subscribed to
         (`notifications/resources/updated`).
 
-        A notification, server to client. Needs the capability `resources.subscribe`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.subscribe`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -248,7 +251,8 @@ class ClientHandler(Generic[C]):
         """The server reports a changed prompt list, even if nobody subscribed
         (`notifications/prompts/list_changed`).
 
-        A notification, server to client. Needs the capability `prompts.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `prompts.listChanged`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -258,7 +262,8 @@ class ClientHandler(Generic[C]):
         """The server reports a changed tool list, even if nobody subscribed
         (`notifications/tools/list_changed`).
 
-        A notification, server to client. Needs the capability `tools.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `tools.listChanged`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -268,7 +273,7 @@ class ClientHandler(Generic[C]):
         """The server passes a log message to the client; which ones is its choice until `logging/setLevel`
         (`notifications/message`).
 
-        A notification, server to client. Needs the capability `logging`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `logging`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/utilities/logging
         """
@@ -279,7 +284,7 @@ class ClientHandler(Generic[C]):
     ) -> models.CreateMessageResult:
         """The server asks the client for a message from its model (`sampling/createMessage`).
 
-        A request, server to client. Needs the capability `sampling`. Since 2024-11-05.
+        A request, server to client. Needs the capability `sampling`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/client/sampling
         """
@@ -288,7 +293,7 @@ class ClientHandler(Generic[C]):
     async def list_roots(self, ctx: C, params: models.RequestParams | None) -> models.ListRootsResult:
         """The server asks where in the client's file system it may work (`roots/list`).
 
-        A request, server to client. Needs the capability `roots`. Since 2024-11-05.
+        A request, server to client. Needs the capability `roots`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/client/roots
         """
@@ -304,7 +309,7 @@ class ClientCalls:
     async def cancelled(self, params: models.CancelledNotificationParams) -> None:
         """Either side gives up a request it sent (`notifications/cancelled`).
 
-        A notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -313,7 +318,7 @@ class ClientCalls:
     async def initialize(self, params: models.InitializeRequestParams) -> models.InitializeResult:
         """The client opens a session, offering a protocol version and its capabilities (`initialize`).
 
-        A request, client to server. Since 2024-11-05.
+        A request, client to server. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/basic/lifecycle
         """
@@ -323,7 +328,7 @@ class ClientCalls:
         """The client confirms the outcome of `initialize`, so normal operation can begin
         (`notifications/initialized`).
 
-        A notification, client to server. Since 2024-11-05.
+        A notification, client to server. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -333,7 +338,7 @@ class ClientCalls:
         """Either side checks that its peer still responds; the answer is an empty result, given at once
         (`ping`).
 
-        A request, either direction. Since 2024-11-05.
+        A request, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/basic/utilities/ping
         """
@@ -342,7 +347,7 @@ class ClientCalls:
     async def progress(self, params: models.ProgressNotificationParams) -> None:
         """Either side reports how far a running request has come (`notifications/progress`).
 
-        A notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -353,7 +358,7 @@ class ClientCalls:
     ) -> models.ListResourcesResult:
         """The client asks for one page of the resources on offer (`resources/list`).
 
-        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
         """
@@ -364,7 +369,7 @@ class ClientCalls:
     ) -> models.ListResourceTemplatesResult:
         """The client asks for one page of the resource templates on offer (`resources/templates/list`).
 
-        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
         """
@@ -376,7 +381,7 @@ class ClientCalls:
     async def read_resource(self, params: models.ReadResourceRequestParams) -> models.ReadResourceResult:
         """The client asks for the contents of one resource (`resources/read`).
 
-        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
         """
@@ -385,7 +390,7 @@ class ClientCalls:
     async def subscribe(self, params: models.SubscribeRequestParams) -> models.EmptyResult:
         """The client asks to be told whenever one resource changes (`resources/subscribe`).
 
-        A request, client to server. Needs the capability `resources.subscribe`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources.subscribe`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
         """
@@ -394,7 +399,7 @@ class ClientCalls:
     async def unsubscribe(self, params: models.UnsubscribeRequestParams) -> models.EmptyResult:
         """The client stops watching a resource (`resources/unsubscribe`).
 
-        A request, client to server. Needs the capability `resources.subscribe`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources.subscribe`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
         """
@@ -405,7 +410,7 @@ class ClientCalls:
     ) -> models.ListPromptsResult:
         """The client asks for one page of the prompts on offer (`prompts/list`).
 
-        A request, client to server. Needs the capability `prompts`. Since 2024-11-05.
+        A request, client to server. Needs the capability `prompts`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/prompts
         """
@@ -414,7 +419,7 @@ class ClientCalls:
     async def get_prompt(self, params: models.GetPromptRequestParams) -> models.GetPromptResult:
         """The client asks for one prompt, filled in with its arguments (`prompts/get`).
 
-        A request, client to server. Needs the capability `prompts`. Since 2024-11-05.
+        A request, client to server. Needs the capability `prompts`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/prompts
         """
@@ -423,7 +428,7 @@ class ClientCalls:
     async def list_tools(self, params: models.PaginatedRequestParams | None = None) -> models.ListToolsResult:
         """The client asks for one page of the tools on offer (`tools/list`).
 
-        A request, client to server. Needs the capability `tools`. Since 2024-11-05.
+        A request, client to server. Needs the capability `tools`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/tools
         """
@@ -432,7 +437,7 @@ class ClientCalls:
     async def call_tool(self, params: models.CallToolRequestParams) -> models.CallToolResult:
         """The client asks the server to run one tool (`tools/call`).
 
-        A request, client to server. Needs the capability `tools`. Since 2024-11-05.
+        A request, client to server. Needs the capability `tools`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/tools
         """
@@ -441,7 +446,7 @@ class ClientCalls:
     async def set_level(self, params: models.SetLevelRequestParams) -> models.EmptyResult:
         """The client sets the lowest severity of log messages to be sent to it (`logging/setLevel`).
 
-        A request, client to server. Needs the capability `logging`. Since 2024-11-05.
+        A request, client to server. Needs the capability `logging`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/utilities/logging
         """
@@ -451,7 +456,7 @@ class ClientCalls:
         """The client asks for ways to complete a prompt argument or URI variable being typed
         (`completion/complete`).
 
-        A request, client to server. Needs the capability `completions`. Since 2024-11-05.
+        A request, client to server. Needs the capability `completions`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/utilities/completion
         """
@@ -461,7 +466,8 @@ class ClientCalls:
         """The client reports a changed list of roots, so the server should fetch it anew
         (`notifications/roots/list_changed`).
 
-        A notification, client to server. Needs the capability `roots.listChanged`. Since 2024-11-05.
+        A notification, client to server. Needs the capability `roots.listChanged`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -477,7 +483,7 @@ class ServerCalls:
     async def cancelled(self, params: models.CancelledNotificationParams) -> None:
         """Either side gives up a request it sent (`notifications/cancelled`).
 
-        A notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -487,7 +493,7 @@ class ServerCalls:
         """Either side checks that its peer still responds; the answer is an empty result, given at once
         (`ping`).
 
-        A request, either direction. Since 2024-11-05.
+        A request, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/basic/utilities/ping
         """
@@ -496,7 +502,7 @@ class ServerCalls:
     async def progress(self, params: models.ProgressNotificationParams) -> None:
         """Either side reports how far a running request has come (`notifications/progress`).
 
-        A notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -506,7 +512,8 @@ class ServerCalls:
         """The server reports a changed resource list, even if nobody subscribed
         (`notifications/resources/list_changed`).
 
-        A notification, server to client. Needs the capability `resources.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.listChanged`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -516,7 +523,8 @@ class ServerCalls:
         """The server reports a change to a resource the client subscribed to
         (`notifications/resources/updated`).
 
-        A notification, server to client. Needs the capability `resources.subscribe`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.subscribe`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -526,7 +534,8 @@ class ServerCalls:
         """The server reports a changed prompt list, even if nobody subscribed
         (`notifications/prompts/list_changed`).
 
-        A notification, server to client. Needs the capability `prompts.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `prompts.listChanged`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -536,7 +545,8 @@ class ServerCalls:
         """The server reports a changed tool list, even if nobody subscribed
         (`notifications/tools/list_changed`).
 
-        A notification, server to client. Needs the capability `tools.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `tools.listChanged`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26
         """
@@ -546,7 +556,7 @@ class ServerCalls:
         """The server passes a log message to the client; which ones is its choice until `logging/setLevel`
         (`notifications/message`).
 
-        A notification, server to client. Needs the capability `logging`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `logging`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/server/utilities/logging
         """
@@ -555,7 +565,7 @@ class ServerCalls:
     async def create_message(self, params: models.CreateMessageRequestParams) -> models.CreateMessageResult:
         """The server asks the client for a message from its model (`sampling/createMessage`).
 
-        A request, server to client. Needs the capability `sampling`. Since 2024-11-05.
+        A request, server to client. Needs the capability `sampling`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/client/sampling
         """
@@ -566,7 +576,7 @@ class ServerCalls:
     async def list_roots(self, params: models.RequestParams | None = None) -> models.ListRootsResult:
         """The server asks where in the client's file system it may work (`roots/list`).
 
-        A request, server to client. Needs the capability `roots`. Since 2024-11-05.
+        A request, server to client. Needs the capability `roots`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-03-26/client/roots
         """

@@ -15,7 +15,7 @@ class NotificationParams(Model):
     `notifications/prompts/list_changed`, `notifications/tools/list_changed`,
     `notifications/roots/list_changed`.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -27,7 +27,7 @@ class NotificationParams(Model):
 class Notification(Model):
     """Base of all notifications: one-way messages with a method name and optional parameters.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -41,7 +41,7 @@ class Notification(Model):
 class Result(Model):
     """Base of everything a successful response can carry; further members are allowed.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -53,7 +53,7 @@ class Result(Model):
 class JSONRPCNotification(Notification):
     """Complete notification message, which is never answered.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -65,7 +65,7 @@ class JSONRPCNotification(Notification):
 class JSONRPCErrorError(Model):
     """What went wrong.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -82,7 +82,7 @@ class InitializedNotification(Model):
     """The client confirms the outcome of `initialize`, so normal operation can begin
     (`notifications/initialized`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -96,7 +96,7 @@ class InitializedNotification(Model):
 class ClientCapabilitiesRoots(Model):
     """The client can answer `roots/list`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -108,7 +108,7 @@ class ClientCapabilitiesRoots(Model):
 class ClientCapabilities(Model):
     """Optional features a client offers, declared in `initialize`; unlisted ones may be added.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -124,7 +124,7 @@ class ClientCapabilities(Model):
 class ServerCapabilitiesPrompts(Model):
     """The server has prompts.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -136,7 +136,7 @@ class ServerCapabilitiesPrompts(Model):
 class ServerCapabilitiesResources(Model):
     """The server has resources.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -150,7 +150,7 @@ class ServerCapabilitiesResources(Model):
 class ServerCapabilitiesTools(Model):
     """The server has tools.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -163,7 +163,7 @@ class ServerCapabilities(Model):
     """Optional features a server offers, declared in its answer to `initialize`; unlisted ones may be
     added.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-03-26.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-03-26.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -185,7 +185,7 @@ class ServerCapabilities(Model):
 class Implementation(Model):
     """Identity of a program that speaks MCP, client or server.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -200,7 +200,7 @@ class ResourceListChangedNotification(Model):
     """The server reports a changed resource list, even if nobody subscribed
     (`notifications/resources/list_changed`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -214,7 +214,7 @@ class ResourceListChangedNotification(Model):
 class ResourceUpdatedNotificationParams(Model):
     """Parameters of `notifications/resources/updated`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -229,7 +229,7 @@ class ResourceUpdatedNotification(Model):
     """The server reports a change to a resource the client subscribed to
     (`notifications/resources/updated`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -243,7 +243,7 @@ class ResourceUpdatedNotification(Model):
 class ResourceContents(Model):
     """Base of the contents of a resource or of one of its parts.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -257,7 +257,7 @@ class ResourceContents(Model):
 class TextResourceContents(ResourceContents):
     """Contents of a resource as text.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -269,7 +269,7 @@ class TextResourceContents(ResourceContents):
 class BlobResourceContents(ResourceContents):
     """Contents of a binary resource.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -281,7 +281,7 @@ class BlobResourceContents(ResourceContents):
 class PromptArgument(Model):
     """One argument that can be filled into a prompt.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -298,7 +298,7 @@ class PromptListChangedNotification(Model):
     """The server reports a changed prompt list, even if nobody subscribed
     (`notifications/prompts/list_changed`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -313,7 +313,7 @@ class ToolListChangedNotification(Model):
     """The server reports a changed tool list, even if nobody subscribed
     (`notifications/tools/list_changed`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -349,7 +349,7 @@ class ToolAnnotations(Model):
 class ToolInputSchema(Model):
     """JSON Schema of the arguments, always an object at the root.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -365,7 +365,7 @@ class ToolInputSchema(Model):
 class Tool(Model):
     """Entry for one tool in the server's list: what it does and which arguments it takes.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-03-26.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-03-26.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -383,7 +383,7 @@ class Tool(Model):
 class ModelHint(Model):
     """One suggestion for a model; only `name` has a defined meaning.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -395,7 +395,7 @@ class ModelHint(Model):
 class CompleteRequestParamsArgument(Model):
     """What is being typed.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -409,7 +409,7 @@ class CompleteRequestParamsArgument(Model):
 class CompleteResultCompletion(Model):
     """The suggestions.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -425,7 +425,7 @@ class CompleteResultCompletion(Model):
 class CompleteResult(Result):
     """Values that the server suggests, in answer to `completion/complete`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/server/utilities/completion
     """
@@ -437,7 +437,7 @@ class CompleteResult(Result):
 class ResourceReference(Model):
     """Tells a completion request which resource or resource template is meant.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -451,7 +451,7 @@ class ResourceReference(Model):
 class PromptReference(Model):
     """Tells a completion request which prompt is meant.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -465,7 +465,7 @@ class PromptReference(Model):
 class Root(Model):
     """Place in the client's file system, file or directory, that a server may work in.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -480,7 +480,7 @@ class RootsListChangedNotification(Model):
     """The client reports a changed list of roots, so the server should fetch it anew
     (`notifications/roots/list_changed`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -494,7 +494,7 @@ class RootsListChangedNotification(Model):
 ProgressToken: TypeAlias = str | int | IntegralFloat
 """Value chosen by the requester that ties progress reports to one request.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2025-03-26
 """
@@ -503,7 +503,7 @@ See https://modelcontextprotocol.io/specification/2025-03-26
 Cursor: TypeAlias = str
 """Opaque position in a paged list, issued by whoever serves the list.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2025-03-26
 """
@@ -512,7 +512,7 @@ See https://modelcontextprotocol.io/specification/2025-03-26
 RequestId: TypeAlias = str | int | IntegralFloat
 """Identifier of a request, a string or a number, repeated in its response.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2025-03-26
 """
@@ -521,7 +521,7 @@ See https://modelcontextprotocol.io/specification/2025-03-26
 EmptyResult: TypeAlias = Result
 """Result with nothing to report beyond success.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2025-03-26
 """
@@ -530,7 +530,7 @@ See https://modelcontextprotocol.io/specification/2025-03-26
 Role: TypeAlias = Literal["user", "assistant"]
 """Party to a conversation: `user` for the human side, `assistant` for the model.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2025-03-26
 """
@@ -541,7 +541,7 @@ LoggingLevel: TypeAlias = Literal[
 ]
 """Severity on the syslog scale of RFC 5424, from `debug` up to `emergency`.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2025-03-26
 """
@@ -550,7 +550,7 @@ See https://modelcontextprotocol.io/specification/2025-03-26
 class RequestParamsMeta(Model):
     """Metadata about the request, including the progress token.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -562,7 +562,7 @@ class RequestParamsMeta(Model):
 class JSONRPCResponse(Model):
     """Message that carries the result of a request that succeeded.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -578,7 +578,7 @@ class JSONRPCResponse(Model):
 class JSONRPCError(Model):
     """Message telling the requester that its request failed.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -594,7 +594,7 @@ class JSONRPCError(Model):
 class CancelledNotificationParams(Model):
     """Parameters of `notifications/cancelled`.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -610,7 +610,7 @@ class CancelledNotificationParams(Model):
 class CancelledNotification(Model):
     """Either side gives up a request it sent (`notifications/cancelled`).
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -624,7 +624,7 @@ class CancelledNotification(Model):
 class InitializeRequestParams(Model):
     """Parameters of `initialize`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/basic/lifecycle
     """
@@ -642,7 +642,7 @@ class InitializeRequestParams(Model):
 class InitializeRequest(Model):
     """The client opens a session, offering a protocol version and its capabilities (`initialize`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/basic/lifecycle
     """
@@ -656,7 +656,7 @@ class InitializeRequest(Model):
 class InitializeResult(Result):
     """Version the server picked, its capabilities and its identity, in answer to `initialize`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/basic/lifecycle
     """
@@ -674,7 +674,7 @@ class InitializeResult(Result):
 class ProgressNotificationParams(Model):
     """Parameters of `notifications/progress`.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-03-26.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-03-26.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -694,7 +694,7 @@ class ProgressNotificationParams(Model):
 class ProgressNotification(Model):
     """Either side reports how far a running request has come (`notifications/progress`).
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -708,7 +708,7 @@ class ProgressNotification(Model):
 class PaginatedRequestParams(Model):
     """Parameters of `resources/list`, `resources/templates/list`, `prompts/list`, `tools/list`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -722,7 +722,7 @@ class PaginatedRequestParams(Model):
 class PaginatedRequest(Model):
     """Base of all requests that fetch a list page by page.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -736,7 +736,7 @@ class PaginatedRequest(Model):
 class PaginatedResult(Result):
     """Base of all results that return one page of a list.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -748,7 +748,7 @@ class PaginatedResult(Result):
 class ListResourcesRequest(Model):
     """The client asks for one page of the resources on offer (`resources/list`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
     """
@@ -762,7 +762,7 @@ class ListResourcesRequest(Model):
 class ListResourceTemplatesRequest(Model):
     """The client asks for one page of the resource templates on offer (`resources/templates/list`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
     """
@@ -776,7 +776,7 @@ class ListResourceTemplatesRequest(Model):
 class ReadResourceRequestParams(Model):
     """Parameters of `resources/read`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
     """
@@ -790,7 +790,7 @@ class ReadResourceRequestParams(Model):
 class ReadResourceRequest(Model):
     """The client asks for the contents of one resource (`resources/read`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
     """
@@ -804,7 +804,7 @@ class ReadResourceRequest(Model):
 class ReadResourceResult(Result):
     """What the server found in a resource, in answer to `resources/read`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
     """
@@ -816,7 +816,7 @@ class ReadResourceResult(Result):
 class SubscribeRequestParams(Model):
     """Parameters of `resources/subscribe`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
     """
@@ -830,7 +830,7 @@ class SubscribeRequestParams(Model):
 class SubscribeRequest(Model):
     """The client asks to be told whenever one resource changes (`resources/subscribe`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
     """
@@ -844,7 +844,7 @@ class SubscribeRequest(Model):
 class UnsubscribeRequestParams(Model):
     """Parameters of `resources/unsubscribe`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
     """
@@ -858,7 +858,7 @@ class UnsubscribeRequestParams(Model):
 class UnsubscribeRequest(Model):
     """The client stops watching a resource (`resources/unsubscribe`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
     """
@@ -872,7 +872,7 @@ class UnsubscribeRequest(Model):
 class ListPromptsRequest(Model):
     """The client asks for one page of the prompts on offer (`prompts/list`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/server/prompts
     """
@@ -886,7 +886,7 @@ class ListPromptsRequest(Model):
 class GetPromptRequestParams(Model):
     """Parameters of `prompts/get`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/server/prompts
     """
@@ -902,7 +902,7 @@ class GetPromptRequestParams(Model):
 class GetPromptRequest(Model):
     """The client asks for one prompt, filled in with its arguments (`prompts/get`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/server/prompts
     """
@@ -916,7 +916,7 @@ class GetPromptRequest(Model):
 class Prompt(Model):
     """Entry for one prompt in the server's list, with the arguments it takes.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -932,7 +932,7 @@ class Prompt(Model):
 class ListToolsRequest(Model):
     """The client asks for one page of the tools on offer (`tools/list`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/server/tools
     """
@@ -946,7 +946,7 @@ class ListToolsRequest(Model):
 class ListToolsResult(PaginatedResult):
     """One page of the tools on offer at the server, in answer to `tools/list`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/server/tools
     """
@@ -958,7 +958,7 @@ class ListToolsResult(PaginatedResult):
 class CallToolRequestParams(Model):
     """Parameters of `tools/call`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/server/tools
     """
@@ -974,7 +974,7 @@ class CallToolRequestParams(Model):
 class CallToolRequest(Model):
     """The client asks the server to run one tool (`tools/call`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/server/tools
     """
@@ -988,7 +988,7 @@ class CallToolRequest(Model):
 class SetLevelRequestParams(Model):
     """Parameters of `logging/setLevel`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/server/utilities/logging
     """
@@ -1002,7 +1002,7 @@ class SetLevelRequestParams(Model):
 class SetLevelRequest(Model):
     """The client sets the lowest severity of log messages to be sent to it (`logging/setLevel`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/server/utilities/logging
     """
@@ -1016,7 +1016,7 @@ class SetLevelRequest(Model):
 class LoggingMessageNotificationParams(Model):
     """Parameters of `notifications/message`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/server/utilities/logging
     """
@@ -1035,7 +1035,7 @@ class LoggingMessageNotification(Model):
     """The server passes a log message to the client; which ones is its choice until `logging/setLevel`
     (`notifications/message`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/server/utilities/logging
     """
@@ -1049,7 +1049,7 @@ class LoggingMessageNotification(Model):
 class Annotations(Model):
     """Hints on who should get an object and how much it matters.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -1063,7 +1063,7 @@ class Annotations(Model):
 class TextContent(Model):
     """Content block of text.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -1079,7 +1079,7 @@ class TextContent(Model):
 class ImageContent(Model):
     """Content block with an image.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -1115,7 +1115,7 @@ class AudioContent(Model):
 class ModelPreferences(Model):
     """The server's advice to the client on choosing a model for sampling; it binds nobody.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -1133,7 +1133,7 @@ class ModelPreferences(Model):
 class CompleteRequestParams(Model):
     """Parameters of `completion/complete`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/server/utilities/completion
     """
@@ -1150,7 +1150,7 @@ class CompleteRequest(Model):
     """The client asks for ways to complete a prompt argument or URI variable being typed
     (`completion/complete`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/server/utilities/completion
     """
@@ -1164,7 +1164,7 @@ class CompleteRequest(Model):
 class ListRootsResult(Result):
     """Places that the client opens to the server, in answer to `roots/list`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/client/roots
     """
@@ -1198,7 +1198,7 @@ ClientNotification: TypeAlias = Annotated[
 ]
 """Any notification a client may send.
 
-Sent by the client. Since 2024-11-05.
+Sent by the client. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2025-03-26
 """
@@ -1216,7 +1216,7 @@ ServerNotification: TypeAlias = Annotated[
 ]
 """Any notification a server may send.
 
-Sent by the server. Since 2024-11-05.
+Sent by the server. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2025-03-26
 """
@@ -1225,7 +1225,7 @@ See https://modelcontextprotocol.io/specification/2025-03-26
 class RequestParams(Model):
     """Parameters of `ping`, `roots/list`.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -1237,7 +1237,7 @@ class RequestParams(Model):
 class Request(Model):
     """Base of all requests: a method name plus optional parameters.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -1251,7 +1251,7 @@ class Request(Model):
 class JSONRPCRequest(Request):
     """Complete request message, which the receiver has to answer.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -1266,7 +1266,7 @@ class PingRequest(Model):
     """Either side checks that its peer still responds; the answer is an empty result, given at once
     (`ping`).
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/basic/utilities/ping
     """
@@ -1280,7 +1280,7 @@ class PingRequest(Model):
 class Resource(Model):
     """Entry for one resource in the server's list: how to find and label it, not what it contains.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -1302,7 +1302,7 @@ class Resource(Model):
 class ResourceTemplate(Model):
     """Pattern for the URIs of a family of resources that the server can read.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -1322,7 +1322,7 @@ class ResourceTemplate(Model):
 class ListPromptsResult(PaginatedResult):
     """One page of the prompts on offer at the server, in answer to `prompts/list`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/server/prompts
     """
@@ -1334,7 +1334,7 @@ class ListPromptsResult(PaginatedResult):
 class EmbeddedResource(Model):
     """Content block holding a resource itself, so that no separate read is needed.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -1350,7 +1350,7 @@ class EmbeddedResource(Model):
 class SamplingMessage(Model):
     """One message of a conversation with a model, going in or coming out.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-03-26.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-03-26.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -1365,7 +1365,7 @@ class CreateMessageResult(Result, SamplingMessage):
     """Message from the client's model, ideally approved by the user, in answer to
     `sampling/createMessage`.
 
-    Sent by the client. Since 2024-11-05, changed in 2025-03-26.
+    Sent by the client. Since at least 2024-11-05, changed in 2025-03-26.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/client/sampling
     """
@@ -1379,7 +1379,7 @@ class CreateMessageResult(Result, SamplingMessage):
 class ListRootsRequest(Model):
     """The server asks where in the client's file system it may work (`roots/list`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/client/roots
     """
@@ -1439,7 +1439,7 @@ ClientRequest: TypeAlias = Annotated[
 ]
 """Any request a client may send.
 
-Sent by the client. Since 2024-11-05.
+Sent by the client. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2025-03-26
 """
@@ -1448,7 +1448,7 @@ See https://modelcontextprotocol.io/specification/2025-03-26
 ClientResult: TypeAlias = EmptyResult | CreateMessageResult | ListRootsResult
 """Any result a client may return.
 
-Sent by the client. Since 2024-11-05.
+Sent by the client. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2025-03-26
 """
@@ -1457,7 +1457,7 @@ See https://modelcontextprotocol.io/specification/2025-03-26
 class ListResourcesResult(PaginatedResult):
     """One page of the resources on offer at the server, in answer to `resources/list`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
     """
@@ -1469,7 +1469,7 @@ class ListResourcesResult(PaginatedResult):
 class ListResourceTemplatesResult(PaginatedResult):
     """One page of the resource templates on offer at the server, in answer to `resources/templates/list`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/server/resources
     """
@@ -1481,7 +1481,7 @@ class ListResourceTemplatesResult(PaginatedResult):
 class PromptMessage(Model):
     """One message of a prompt: who speaks and what is said.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-03-26.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-03-26.
 
     See https://modelcontextprotocol.io/specification/2025-03-26
     """
@@ -1495,7 +1495,7 @@ class PromptMessage(Model):
 class CallToolResult(Result):
     """What a tool on the server produced, or how it failed, in answer to `tools/call`.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-03-26.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-03-26.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/server/tools
     """
@@ -1509,7 +1509,7 @@ class CallToolResult(Result):
 class CreateMessageRequestParams(Model):
     """Parameters of `sampling/createMessage`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/client/sampling
     """
@@ -1537,7 +1537,7 @@ class CreateMessageRequestParams(Model):
 class CreateMessageRequest(Model):
     """The server asks the client for a message from its model (`sampling/createMessage`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/client/sampling
     """
@@ -1558,7 +1558,7 @@ JSONRPCMessage: TypeAlias = (
 )
 """Anything that can be exchanged: a request, a notification, a response, an error or a batch.
 
-Sent by either side. Since 2024-11-05, changed in 2025-03-26.
+Sent by either side. Since at least 2024-11-05, changed in 2025-03-26.
 
 See https://modelcontextprotocol.io/specification/2025-03-26
 """
@@ -1569,7 +1569,7 @@ ServerRequest: TypeAlias = Annotated[
 ]
 """Any request a server may send.
 
-Sent by the server. Since 2024-11-05.
+Sent by the server. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2025-03-26
 """
@@ -1578,7 +1578,7 @@ See https://modelcontextprotocol.io/specification/2025-03-26
 class GetPromptResult(Result):
     """Messages from the server, ready to be given to the model, in answer to `prompts/get`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-03-26/server/prompts
     """
@@ -1603,7 +1603,7 @@ ServerResult: TypeAlias = (
 )
 """Any result a server may return.
 
-Sent by the server. Since 2024-11-05.
+Sent by the server. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2025-03-26
 """

@@ -15,7 +15,7 @@ class NotificationParams(Model):
     `notifications/prompts/list_changed`, `notifications/tools/list_changed`,
     `notifications/roots/list_changed`.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -27,7 +27,7 @@ class NotificationParams(Model):
 class Notification(Model):
     """Base of all notifications: one-way messages with a method name and optional parameters.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -41,7 +41,7 @@ class Notification(Model):
 class Result(Model):
     """Base of everything a successful response can carry; further members are allowed.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#result
     """
@@ -53,7 +53,7 @@ class Result(Model):
 class JSONRPCNotification(Notification):
     """Complete notification message, which is never answered.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#jsonrpcnotification
     """
@@ -65,7 +65,7 @@ class JSONRPCNotification(Notification):
 class JSONRPCErrorError(Model):
     """What went wrong.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -82,7 +82,7 @@ class InitializedNotification(Model):
     """The client confirms the outcome of `initialize`, so normal operation can begin
     (`notifications/initialized`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#initializednotification
     """
@@ -96,7 +96,7 @@ class InitializedNotification(Model):
 class ClientCapabilitiesRoots(Model):
     """The client can answer `roots/list`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -108,7 +108,7 @@ class ClientCapabilitiesRoots(Model):
 class ClientCapabilities(Model):
     """Optional features a client offers, declared in `initialize`; unlisted ones may be added.
 
-    Sent by the client. Since 2024-11-05, changed in 2025-06-18.
+    Sent by the client. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#clientcapabilities
     """
@@ -126,7 +126,7 @@ class ClientCapabilities(Model):
 class ServerCapabilitiesPrompts(Model):
     """The server has prompts.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -138,7 +138,7 @@ class ServerCapabilitiesPrompts(Model):
 class ServerCapabilitiesResources(Model):
     """The server has resources.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -152,7 +152,7 @@ class ServerCapabilitiesResources(Model):
 class ServerCapabilitiesTools(Model):
     """The server has tools.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -165,7 +165,7 @@ class ServerCapabilities(Model):
     """Optional features a server offers, declared in its answer to `initialize`; unlisted ones may be
     added.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-03-26.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-03-26.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#servercapabilities
     """
@@ -201,7 +201,7 @@ class BaseMetadata(Model):
 class Implementation(BaseMetadata):
     """Identity of a program that speaks MCP, client or server.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#implementation
     """
@@ -214,7 +214,7 @@ class ResourceListChangedNotification(Model):
     """The server reports a changed resource list, even if nobody subscribed
     (`notifications/resources/list_changed`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#resourcelistchangednotification
     """
@@ -228,7 +228,7 @@ class ResourceListChangedNotification(Model):
 class ResourceUpdatedNotificationParams(Model):
     """Parameters of `notifications/resources/updated`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -243,7 +243,7 @@ class ResourceUpdatedNotification(Model):
     """The server reports a change to a resource the client subscribed to
     (`notifications/resources/updated`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#resourceupdatednotification
     """
@@ -257,7 +257,7 @@ class ResourceUpdatedNotification(Model):
 class ResourceContents(Model):
     """Base of the contents of a resource or of one of its parts.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-06-18.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -273,7 +273,7 @@ class ResourceContents(Model):
 class TextResourceContents(ResourceContents):
     """Contents of a resource as text.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-06-18.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#textresourcecontents
     """
@@ -285,7 +285,7 @@ class TextResourceContents(ResourceContents):
 class BlobResourceContents(ResourceContents):
     """Contents of a binary resource.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-06-18.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#blobresourcecontents
     """
@@ -297,7 +297,7 @@ class BlobResourceContents(ResourceContents):
 class PromptArgument(BaseMetadata):
     """One argument that can be filled into a prompt.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-06-18.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#promptargument
     """
@@ -312,7 +312,7 @@ class PromptListChangedNotification(Model):
     """The server reports a changed prompt list, even if nobody subscribed
     (`notifications/prompts/list_changed`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#promptlistchangednotification
     """
@@ -327,7 +327,7 @@ class ToolListChangedNotification(Model):
     """The server reports a changed tool list, even if nobody subscribed
     (`notifications/tools/list_changed`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#toollistchangednotification
     """
@@ -363,7 +363,7 @@ class ToolAnnotations(Model):
 class ToolInputSchema(Model):
     """JSON Schema of the arguments, always an object at the root.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -395,7 +395,7 @@ class ToolOutputSchema(Model):
 class Tool(BaseMetadata):
     """Entry for one tool in the server's list: what it does and which arguments it takes.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-03-26, 2025-06-18.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-03-26, 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#tool
     """
@@ -415,7 +415,7 @@ class Tool(BaseMetadata):
 class ModelHint(Model):
     """One suggestion for a model; only `name` has a defined meaning.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#modelhint
     """
@@ -427,7 +427,7 @@ class ModelHint(Model):
 class CompleteRequestParamsArgument(Model):
     """What is being typed.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -453,7 +453,7 @@ class CompleteRequestParamsContext(Model):
 class CompleteResultCompletion(Model):
     """The suggestions.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -469,7 +469,7 @@ class CompleteResultCompletion(Model):
 class CompleteResult(Result):
     """Values that the server suggests, in answer to `completion/complete`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#completeresult
     """
@@ -481,7 +481,7 @@ class CompleteResult(Result):
 class ResourceTemplateReference(Model):
     """Tells a completion request which resource or resource template is meant.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#resourcetemplatereference
     """
@@ -495,7 +495,7 @@ class ResourceTemplateReference(Model):
 class PromptReference(BaseMetadata):
     """Tells a completion request which prompt is meant.
 
-    Sent by the client. Since 2024-11-05, changed in 2025-06-18.
+    Sent by the client. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#promptreference
     """
@@ -507,7 +507,7 @@ class PromptReference(BaseMetadata):
 class Root(Model):
     """Place in the client's file system, file or directory, that a server may work in.
 
-    Sent by the client. Since 2024-11-05, changed in 2025-06-18.
+    Sent by the client. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#root
     """
@@ -524,7 +524,7 @@ class RootsListChangedNotification(Model):
     """The client reports a changed list of roots, so the server should fetch it anew
     (`notifications/roots/list_changed`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#rootslistchangednotification
     """
@@ -634,7 +634,7 @@ class ElicitResult(Result):
 ProgressToken: TypeAlias = str | int | IntegralFloat
 """Value chosen by the requester that ties progress reports to one request.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2025-06-18/schema#progresstoken
 """
@@ -643,7 +643,7 @@ See https://modelcontextprotocol.io/specification/2025-06-18/schema#progresstoke
 Cursor: TypeAlias = str
 """Opaque position in a paged list, issued by whoever serves the list.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2025-06-18/schema#cursor
 """
@@ -652,7 +652,7 @@ See https://modelcontextprotocol.io/specification/2025-06-18/schema#cursor
 RequestId: TypeAlias = str | int | IntegralFloat
 """Identifier of a request, a string or a number, repeated in its response.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2025-06-18/schema#requestid
 """
@@ -661,7 +661,7 @@ See https://modelcontextprotocol.io/specification/2025-06-18/schema#requestid
 EmptyResult: TypeAlias = Result
 """Result with nothing to report beyond success.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2025-06-18/schema#emptyresult
 """
@@ -670,7 +670,7 @@ See https://modelcontextprotocol.io/specification/2025-06-18/schema#emptyresult
 Role: TypeAlias = Literal["user", "assistant"]
 """Party to a conversation: `user` for the human side, `assistant` for the model.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2025-06-18/schema#role
 """
@@ -681,7 +681,7 @@ LoggingLevel: TypeAlias = Literal[
 ]
 """Severity on the syslog scale of RFC 5424, from `debug` up to `emergency`.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2025-06-18/schema#logginglevel
 """
@@ -699,7 +699,7 @@ See https://modelcontextprotocol.io/specification/2025-06-18/schema#primitivesch
 class RequestParamsMeta(Model):
     """Metadata about the request, including the progress token.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -711,7 +711,7 @@ class RequestParamsMeta(Model):
 class JSONRPCResponse(Model):
     """Message that carries the result of a request that succeeded.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#jsonrpcresponse
     """
@@ -727,7 +727,7 @@ class JSONRPCResponse(Model):
 class JSONRPCError(Model):
     """Message telling the requester that its request failed.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#jsonrpcerror
     """
@@ -743,7 +743,7 @@ class JSONRPCError(Model):
 class CancelledNotificationParams(Model):
     """Parameters of `notifications/cancelled`.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -759,7 +759,7 @@ class CancelledNotificationParams(Model):
 class CancelledNotification(Model):
     """Either side gives up a request it sent (`notifications/cancelled`).
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#cancellednotification
     """
@@ -773,7 +773,7 @@ class CancelledNotification(Model):
 class InitializeRequestParams(Model):
     """Parameters of `initialize`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -791,7 +791,7 @@ class InitializeRequestParams(Model):
 class InitializeRequest(Model):
     """The client opens a session, offering a protocol version and its capabilities (`initialize`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#initializerequest
     """
@@ -805,7 +805,7 @@ class InitializeRequest(Model):
 class InitializeResult(Result):
     """Version the server picked, its capabilities and its identity, in answer to `initialize`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#initializeresult
     """
@@ -823,7 +823,7 @@ class InitializeResult(Result):
 class ProgressNotificationParams(Model):
     """Parameters of `notifications/progress`.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-03-26.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-03-26.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -843,7 +843,7 @@ class ProgressNotificationParams(Model):
 class ProgressNotification(Model):
     """Either side reports how far a running request has come (`notifications/progress`).
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#progressnotification
     """
@@ -857,7 +857,7 @@ class ProgressNotification(Model):
 class PaginatedRequestParams(Model):
     """Parameters of `resources/list`, `resources/templates/list`, `prompts/list`, `tools/list`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -871,7 +871,7 @@ class PaginatedRequestParams(Model):
 class PaginatedRequest(Model):
     """Base of all requests that fetch a list page by page.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -885,7 +885,7 @@ class PaginatedRequest(Model):
 class PaginatedResult(Result):
     """Base of all results that return one page of a list.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -897,7 +897,7 @@ class PaginatedResult(Result):
 class ListResourcesRequest(Model):
     """The client asks for one page of the resources on offer (`resources/list`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#listresourcesrequest
     """
@@ -911,7 +911,7 @@ class ListResourcesRequest(Model):
 class ListResourceTemplatesRequest(Model):
     """The client asks for one page of the resource templates on offer (`resources/templates/list`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#listresourcetemplatesrequest
     """
@@ -925,7 +925,7 @@ class ListResourceTemplatesRequest(Model):
 class ReadResourceRequestParams(Model):
     """Parameters of `resources/read`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -939,7 +939,7 @@ class ReadResourceRequestParams(Model):
 class ReadResourceRequest(Model):
     """The client asks for the contents of one resource (`resources/read`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#readresourcerequest
     """
@@ -953,7 +953,7 @@ class ReadResourceRequest(Model):
 class ReadResourceResult(Result):
     """What the server found in a resource, in answer to `resources/read`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#readresourceresult
     """
@@ -965,7 +965,7 @@ class ReadResourceResult(Result):
 class SubscribeRequestParams(Model):
     """Parameters of `resources/subscribe`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -979,7 +979,7 @@ class SubscribeRequestParams(Model):
 class SubscribeRequest(Model):
     """The client asks to be told whenever one resource changes (`resources/subscribe`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#subscriberequest
     """
@@ -993,7 +993,7 @@ class SubscribeRequest(Model):
 class UnsubscribeRequestParams(Model):
     """Parameters of `resources/unsubscribe`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -1007,7 +1007,7 @@ class UnsubscribeRequestParams(Model):
 class UnsubscribeRequest(Model):
     """The client stops watching a resource (`resources/unsubscribe`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#unsubscriberequest
     """
@@ -1021,7 +1021,7 @@ class UnsubscribeRequest(Model):
 class ListPromptsRequest(Model):
     """The client asks for one page of the prompts on offer (`prompts/list`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#listpromptsrequest
     """
@@ -1035,7 +1035,7 @@ class ListPromptsRequest(Model):
 class GetPromptRequestParams(Model):
     """Parameters of `prompts/get`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -1051,7 +1051,7 @@ class GetPromptRequestParams(Model):
 class GetPromptRequest(Model):
     """The client asks for one prompt, filled in with its arguments (`prompts/get`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#getpromptrequest
     """
@@ -1065,7 +1065,7 @@ class GetPromptRequest(Model):
 class Prompt(BaseMetadata):
     """Entry for one prompt in the server's list, with the arguments it takes.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-06-18.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#prompt
     """
@@ -1081,7 +1081,7 @@ class Prompt(BaseMetadata):
 class ListToolsRequest(Model):
     """The client asks for one page of the tools on offer (`tools/list`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#listtoolsrequest
     """
@@ -1095,7 +1095,7 @@ class ListToolsRequest(Model):
 class ListToolsResult(PaginatedResult):
     """One page of the tools on offer at the server, in answer to `tools/list`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#listtoolsresult
     """
@@ -1107,7 +1107,7 @@ class ListToolsResult(PaginatedResult):
 class CallToolRequestParams(Model):
     """Parameters of `tools/call`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -1123,7 +1123,7 @@ class CallToolRequestParams(Model):
 class CallToolRequest(Model):
     """The client asks the server to run one tool (`tools/call`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#calltoolrequest
     """
@@ -1137,7 +1137,7 @@ class CallToolRequest(Model):
 class SetLevelRequestParams(Model):
     """Parameters of `logging/setLevel`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -1151,7 +1151,7 @@ class SetLevelRequestParams(Model):
 class SetLevelRequest(Model):
     """The client sets the lowest severity of log messages to be sent to it (`logging/setLevel`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#setlevelrequest
     """
@@ -1165,7 +1165,7 @@ class SetLevelRequest(Model):
 class LoggingMessageNotificationParams(Model):
     """Parameters of `notifications/message`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -1184,7 +1184,7 @@ class LoggingMessageNotification(Model):
     """The server passes a log message to the client; which ones is its choice until `logging/setLevel`
     (`notifications/message`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#loggingmessagenotification
     """
@@ -1198,7 +1198,7 @@ class LoggingMessageNotification(Model):
 class Annotations(Model):
     """Hints on who should get an object and how much it matters.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#annotations
     """
@@ -1214,7 +1214,7 @@ class Annotations(Model):
 class TextContent(Model):
     """Content block of text.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#textcontent
     """
@@ -1232,7 +1232,7 @@ class TextContent(Model):
 class ImageContent(Model):
     """Content block with an image.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#imagecontent
     """
@@ -1272,7 +1272,7 @@ class AudioContent(Model):
 class ModelPreferences(Model):
     """The server's advice to the client on choosing a model for sampling; it binds nobody.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#modelpreferences
     """
@@ -1290,7 +1290,7 @@ class ModelPreferences(Model):
 class CompleteRequestParams(Model):
     """Parameters of `completion/complete`.
 
-    Sent by the client. Since 2024-11-05, changed in 2025-06-18.
+    Sent by the client. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -1309,7 +1309,7 @@ class CompleteRequest(Model):
     """The client asks for ways to complete a prompt argument or URI variable being typed
     (`completion/complete`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#completerequest
     """
@@ -1323,7 +1323,7 @@ class CompleteRequest(Model):
 class ListRootsResult(Result):
     """Places that the client opens to the server, in answer to `roots/list`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#listrootsresult
     """
@@ -1364,7 +1364,7 @@ ClientNotification: TypeAlias = Annotated[
 ]
 """Any notification a client may send.
 
-Sent by the client. Since 2024-11-05.
+Sent by the client. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2025-06-18/schema
 """
@@ -1382,7 +1382,7 @@ ServerNotification: TypeAlias = Annotated[
 ]
 """Any notification a server may send.
 
-Sent by the server. Since 2024-11-05.
+Sent by the server. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2025-06-18/schema
 """
@@ -1391,7 +1391,7 @@ See https://modelcontextprotocol.io/specification/2025-06-18/schema
 class RequestParams(Model):
     """Parameters of `ping`, `roots/list`.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -1403,7 +1403,7 @@ class RequestParams(Model):
 class Request(Model):
     """Base of all requests: a method name plus optional parameters.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -1417,7 +1417,7 @@ class Request(Model):
 class JSONRPCRequest(Request):
     """Complete request message, which the receiver has to answer.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#jsonrpcrequest
     """
@@ -1432,7 +1432,7 @@ class PingRequest(Model):
     """Either side checks that its peer still responds; the answer is an empty result, given at once
     (`ping`).
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#pingrequest
     """
@@ -1446,7 +1446,7 @@ class PingRequest(Model):
 class Resource(BaseMetadata):
     """Entry for one resource in the server's list: how to find and label it, not what it contains.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-06-18.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#resource
     """
@@ -1468,7 +1468,7 @@ class Resource(BaseMetadata):
 class ResourceTemplate(BaseMetadata):
     """Pattern for the URIs of a family of resources that the server can read.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-06-18.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#resourcetemplate
     """
@@ -1488,7 +1488,7 @@ class ResourceTemplate(BaseMetadata):
 class ListPromptsResult(PaginatedResult):
     """One page of the prompts on offer at the server, in answer to `prompts/list`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#listpromptsresult
     """
@@ -1512,7 +1512,7 @@ class ResourceLink(Resource):
 class EmbeddedResource(Model):
     """Content block holding a resource itself, so that no separate read is needed.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-06-18.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#embeddedresource
     """
@@ -1530,7 +1530,7 @@ class EmbeddedResource(Model):
 class SamplingMessage(Model):
     """One message of a conversation with a model, going in or coming out.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-03-26.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-03-26.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#samplingmessage
     """
@@ -1545,7 +1545,7 @@ class CreateMessageResult(Result, SamplingMessage):
     """Message from the client's model, ideally approved by the user, in answer to
     `sampling/createMessage`.
 
-    Sent by the client. Since 2024-11-05, changed in 2025-03-26.
+    Sent by the client. Since at least 2024-11-05, changed in 2025-03-26.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#createmessageresult
     """
@@ -1559,7 +1559,7 @@ class CreateMessageResult(Result, SamplingMessage):
 class ListRootsRequest(Model):
     """The server asks where in the client's file system it may work (`roots/list`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#listrootsrequest
     """
@@ -1603,7 +1603,7 @@ class ElicitRequest(Model):
 JSONRPCMessage: TypeAlias = JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError
 """Any JSON-RPC message that can be exchanged: a request, a notification or a response.
 
-Sent by either side. Since 2024-11-05, changed in 2025-03-26, 2025-06-18.
+Sent by either side. Since at least 2024-11-05, changed in 2025-03-26, 2025-06-18.
 
 See https://modelcontextprotocol.io/specification/2025-06-18/schema#jsonrpcmessage
 """
@@ -1644,7 +1644,7 @@ ClientRequest: TypeAlias = Annotated[
 ]
 """Any request a client may send.
 
-Sent by the client. Since 2024-11-05.
+Sent by the client. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2025-06-18/schema
 """
@@ -1653,7 +1653,7 @@ See https://modelcontextprotocol.io/specification/2025-06-18/schema
 ClientResult: TypeAlias = EmptyResult | CreateMessageResult | ListRootsResult | ElicitResult
 """Any result a client may return.
 
-Sent by the client. Since 2024-11-05, changed in 2025-06-18.
+Sent by the client. Since at least 2024-11-05, changed in 2025-06-18.
 
 See https://modelcontextprotocol.io/specification/2025-06-18/schema
 """
@@ -1662,7 +1662,7 @@ See https://modelcontextprotocol.io/specification/2025-06-18/schema
 class ListResourcesResult(PaginatedResult):
     """One page of the resources on offer at the server, in answer to `resources/list`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#listresourcesresult
     """
@@ -1674,7 +1674,7 @@ class ListResourcesResult(PaginatedResult):
 class ListResourceTemplatesResult(PaginatedResult):
     """One page of the resource templates on offer at the server, in answer to `resources/templates/list`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#listresourcetemplatesresult
     """
@@ -1686,7 +1686,7 @@ class ListResourceTemplatesResult(PaginatedResult):
 class PromptMessage(Model):
     """One message of a prompt: who speaks and what is said.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-03-26, 2025-06-18.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-03-26, 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#promptmessage
     """
@@ -1700,7 +1700,7 @@ class PromptMessage(Model):
 class CallToolResult(Result):
     """What a tool on the server produced, or how it failed, in answer to `tools/call`.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-03-26, 2025-06-18.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-03-26, 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#calltoolresult
     """
@@ -1716,7 +1716,7 @@ class CallToolResult(Result):
 class CreateMessageRequestParams(Model):
     """Parameters of `sampling/createMessage`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
@@ -1744,7 +1744,7 @@ class CreateMessageRequestParams(Model):
 class CreateMessageRequest(Model):
     """The server asks the client for a message from its model (`sampling/createMessage`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#createmessagerequest
     """
@@ -1760,7 +1760,7 @@ ServerRequest: TypeAlias = Annotated[
 ]
 """Any request a server may send.
 
-Sent by the server. Since 2024-11-05, changed in 2025-06-18.
+Sent by the server. Since at least 2024-11-05, changed in 2025-06-18.
 
 See https://modelcontextprotocol.io/specification/2025-06-18/schema
 """
@@ -1769,7 +1769,7 @@ See https://modelcontextprotocol.io/specification/2025-06-18/schema
 class GetPromptResult(Result):
     """Messages from the server, ready to be given to the model, in answer to `prompts/get`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-06-18/schema#getpromptresult
     """
@@ -1794,7 +1794,7 @@ ServerResult: TypeAlias = (
 )
 """Any result a server may return.
 
-Sent by the server. Since 2024-11-05.
+Sent by the server. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2025-06-18/schema
 """

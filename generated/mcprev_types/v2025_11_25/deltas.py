@@ -130,20 +130,6 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
                     "type",
                 ),
             ),
-            children=(
-                Child(
-                    "content",
-                    (),
-                    (("tool_use", "ToolUseContent"), ("tool_result", "ToolResultContent")),
-                    "type",
-                ),
-                Child(
-                    "content",
-                    ("[]",),
-                    (("tool_use", "ToolUseContent"), ("tool_result", "ToolResultContent")),
-                    "type",
-                ),
-            ),
         ),
         "SamplingMessage": TypeDelta(
             "SamplingMessage",
@@ -153,20 +139,6 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
                 Child(
                     "content",
                     (),
-                    (("tool_use", "ToolUseContent"), ("tool_result", "ToolResultContent")),
-                    "type",
-                ),
-            ),
-            children=(
-                Child(
-                    "content",
-                    (),
-                    (("tool_use", "ToolUseContent"), ("tool_result", "ToolResultContent")),
-                    "type",
-                ),
-                Child(
-                    "content",
-                    ("[]",),
                     (("tool_use", "ToolUseContent"), ("tool_result", "ToolResultContent")),
                     "type",
                 ),

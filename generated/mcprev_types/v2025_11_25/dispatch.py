@@ -28,7 +28,7 @@ class ServerHandler(Generic[C]):
     async def cancelled(self, ctx: C, params: models.CancelledNotificationParams) -> None:
         """Either side gives up a request it sent (`notifications/cancelled`).
 
-        A notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#cancellednotification
         """
@@ -37,7 +37,7 @@ class ServerHandler(Generic[C]):
     async def initialize(self, ctx: C, params: models.InitializeRequestParams) -> models.InitializeResult:
         """The client opens a session, offering a protocol version and its capabilities (`initialize`).
 
-        A request, client to server. Since 2024-11-05.
+        A request, client to server. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#initializerequest
         """
@@ -47,7 +47,7 @@ class ServerHandler(Generic[C]):
         """The client confirms the outcome of `initialize`, so normal operation can begin
         (`notifications/initialized`).
 
-        A notification, client to server. Since 2024-11-05.
+        A notification, client to server. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#initializednotification
         """
@@ -57,7 +57,7 @@ class ServerHandler(Generic[C]):
         """Either side checks that its peer still responds; the answer is an empty result, given at once
         (`ping`).
 
-        A request, either direction. Since 2024-11-05.
+        A request, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#pingrequest
         """
@@ -66,7 +66,7 @@ class ServerHandler(Generic[C]):
     async def progress(self, ctx: C, params: models.ProgressNotificationParams) -> None:
         """Either side reports how far a running request has come (`notifications/progress`).
 
-        A notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#progressnotification
         """
@@ -77,7 +77,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ListResourcesResult:
         """The client asks for one page of the resources on offer (`resources/list`).
 
-        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#listresourcesrequest
         """
@@ -88,7 +88,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ListResourceTemplatesResult:
         """The client asks for one page of the resource templates on offer (`resources/templates/list`).
 
-        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#listresourcetemplatesrequest
         """
@@ -99,7 +99,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ReadResourceResult:
         """The client asks for the contents of one resource (`resources/read`).
 
-        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#readresourcerequest
         """
@@ -108,7 +108,7 @@ class ServerHandler(Generic[C]):
     async def subscribe(self, ctx: C, params: models.SubscribeRequestParams) -> models.EmptyResult:
         """The client asks to be told whenever one resource changes (`resources/subscribe`).
 
-        A request, client to server. Needs the capability `resources.subscribe`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources.subscribe`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#subscriberequest
         """
@@ -117,7 +117,7 @@ class ServerHandler(Generic[C]):
     async def unsubscribe(self, ctx: C, params: models.UnsubscribeRequestParams) -> models.EmptyResult:
         """The client stops watching a resource (`resources/unsubscribe`).
 
-        A request, client to server. Needs the capability `resources.subscribe`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources.subscribe`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#unsubscriberequest
         """
@@ -128,7 +128,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ListPromptsResult:
         """The client asks for one page of the prompts on offer (`prompts/list`).
 
-        A request, client to server. Needs the capability `prompts`. Since 2024-11-05.
+        A request, client to server. Needs the capability `prompts`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#listpromptsrequest
         """
@@ -137,7 +137,7 @@ class ServerHandler(Generic[C]):
     async def get_prompt(self, ctx: C, params: models.GetPromptRequestParams) -> models.GetPromptResult:
         """The client asks for one prompt, filled in with its arguments (`prompts/get`).
 
-        A request, client to server. Needs the capability `prompts`. Since 2024-11-05.
+        A request, client to server. Needs the capability `prompts`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#getpromptrequest
         """
@@ -148,7 +148,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ListToolsResult:
         """The client asks for one page of the tools on offer (`tools/list`).
 
-        A request, client to server. Needs the capability `tools`. Since 2024-11-05.
+        A request, client to server. Needs the capability `tools`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#listtoolsrequest
         """
@@ -159,7 +159,7 @@ class ServerHandler(Generic[C]):
     ) -> models.CallToolResult | models.CreateTaskResult:
         """The client asks the server to run one tool (`tools/call`).
 
-        A request, client to server. Needs the capability `tools`. Since 2024-11-05.
+        A request, client to server. Needs the capability `tools`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#calltoolrequest
         """
@@ -218,7 +218,7 @@ class ServerHandler(Generic[C]):
     async def set_level(self, ctx: C, params: models.SetLevelRequestParams) -> models.EmptyResult:
         """The client sets the lowest severity of log messages to be sent to it (`logging/setLevel`).
 
-        A request, client to server. Needs the capability `logging`. Since 2024-11-05.
+        A request, client to server. Needs the capability `logging`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#setlevelrequest
         """
@@ -228,7 +228,7 @@ class ServerHandler(Generic[C]):
         """The client asks for ways to complete a prompt argument or URI variable being typed
         (`completion/complete`).
 
-        A request, client to server. Needs the capability `completions`. Since 2024-11-05.
+        A request, client to server. Needs the capability `completions`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#completerequest
         """
@@ -238,7 +238,8 @@ class ServerHandler(Generic[C]):
         """The client reports a changed list of roots, so the server should fetch it anew
         (`notifications/roots/list_changed`).
 
-        A notification, client to server. Needs the capability `roots.listChanged`. Since 2024-11-05.
+        A notification, client to server. Needs the capability `roots.listChanged`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#rootslistchangednotification
         """
@@ -251,7 +252,7 @@ class ClientHandler(Generic[C]):
     async def cancelled(self, ctx: C, params: models.CancelledNotificationParams) -> None:
         """Either side gives up a request it sent (`notifications/cancelled`).
 
-        A notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#cancellednotification
         """
@@ -261,7 +262,7 @@ class ClientHandler(Generic[C]):
         """Either side checks that its peer still responds; the answer is an empty result, given at once
         (`ping`).
 
-        A request, either direction. Since 2024-11-05.
+        A request, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#pingrequest
         """
@@ -270,7 +271,7 @@ class ClientHandler(Generic[C]):
     async def progress(self, ctx: C, params: models.ProgressNotificationParams) -> None:
         """Either side reports how far a running request has come (`notifications/progress`).
 
-        A notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#progressnotification
         """
@@ -280,7 +281,8 @@ class ClientHandler(Generic[C]):
         """The server reports a changed resource list, even if nobody subscribed
         (`notifications/resources/list_changed`).
 
-        A notification, server to client. Needs the capability `resources.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.listChanged`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#resourcelistchangednotification
         """
@@ -290,7 +292,8 @@ class ClientHandler(Generic[C]):
         """The server reports a change to a resource the client subscribed to
         (`notifications/resources/updated`).
 
-        A notification, server to client. Needs the capability `resources.subscribe`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.subscribe`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#resourceupdatednotification
         """
@@ -300,7 +303,8 @@ class ClientHandler(Generic[C]):
         """The server reports a changed prompt list, even if nobody subscribed
         (`notifications/prompts/list_changed`).
 
-        A notification, server to client. Needs the capability `prompts.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `prompts.listChanged`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#promptlistchangednotification
         """
@@ -310,7 +314,8 @@ class ClientHandler(Generic[C]):
         """The server reports a changed tool list, even if nobody subscribed
         (`notifications/tools/list_changed`).
 
-        A notification, server to client. Needs the capability `tools.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `tools.listChanged`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#toollistchangednotification
         """
@@ -370,7 +375,7 @@ class ClientHandler(Generic[C]):
         """The server passes a log message to the client; which ones is its choice until `logging/setLevel`
         (`notifications/message`).
 
-        A notification, server to client. Needs the capability `logging`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `logging`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#loggingmessagenotification
         """
@@ -381,7 +386,7 @@ class ClientHandler(Generic[C]):
     ) -> models.CreateMessageResult | models.CreateTaskResult:
         """The server asks the client for a message from its model (`sampling/createMessage`).
 
-        A request, server to client. Needs the capability `sampling`. Since 2024-11-05.
+        A request, server to client. Needs the capability `sampling`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#createmessagerequest
         """
@@ -390,7 +395,7 @@ class ClientHandler(Generic[C]):
     async def list_roots(self, ctx: C, params: models.RequestParams | None) -> models.ListRootsResult:
         """The server asks where in the client's file system it may work (`roots/list`).
 
-        A request, server to client. Needs the capability `roots`. Since 2024-11-05.
+        A request, server to client. Needs the capability `roots`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#listrootsrequest
         """
@@ -430,7 +435,7 @@ class ClientCalls:
     async def cancelled(self, params: models.CancelledNotificationParams) -> None:
         """Either side gives up a request it sent (`notifications/cancelled`).
 
-        A notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#cancellednotification
         """
@@ -439,7 +444,7 @@ class ClientCalls:
     async def initialize(self, params: models.InitializeRequestParams) -> models.InitializeResult:
         """The client opens a session, offering a protocol version and its capabilities (`initialize`).
 
-        A request, client to server. Since 2024-11-05.
+        A request, client to server. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#initializerequest
         """
@@ -449,7 +454,7 @@ class ClientCalls:
         """The client confirms the outcome of `initialize`, so normal operation can begin
         (`notifications/initialized`).
 
-        A notification, client to server. Since 2024-11-05.
+        A notification, client to server. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#initializednotification
         """
@@ -459,7 +464,7 @@ class ClientCalls:
         """Either side checks that its peer still responds; the answer is an empty result, given at once
         (`ping`).
 
-        A request, either direction. Since 2024-11-05.
+        A request, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#pingrequest
         """
@@ -468,7 +473,7 @@ class ClientCalls:
     async def progress(self, params: models.ProgressNotificationParams) -> None:
         """Either side reports how far a running request has come (`notifications/progress`).
 
-        A notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#progressnotification
         """
@@ -479,7 +484,7 @@ class ClientCalls:
     ) -> models.ListResourcesResult:
         """The client asks for one page of the resources on offer (`resources/list`).
 
-        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#listresourcesrequest
         """
@@ -490,7 +495,7 @@ class ClientCalls:
     ) -> models.ListResourceTemplatesResult:
         """The client asks for one page of the resource templates on offer (`resources/templates/list`).
 
-        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#listresourcetemplatesrequest
         """
@@ -502,7 +507,7 @@ class ClientCalls:
     async def read_resource(self, params: models.ReadResourceRequestParams) -> models.ReadResourceResult:
         """The client asks for the contents of one resource (`resources/read`).
 
-        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#readresourcerequest
         """
@@ -511,7 +516,7 @@ class ClientCalls:
     async def subscribe(self, params: models.SubscribeRequestParams) -> models.EmptyResult:
         """The client asks to be told whenever one resource changes (`resources/subscribe`).
 
-        A request, client to server. Needs the capability `resources.subscribe`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources.subscribe`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#subscriberequest
         """
@@ -520,7 +525,7 @@ class ClientCalls:
     async def unsubscribe(self, params: models.UnsubscribeRequestParams) -> models.EmptyResult:
         """The client stops watching a resource (`resources/unsubscribe`).
 
-        A request, client to server. Needs the capability `resources.subscribe`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources.subscribe`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#unsubscriberequest
         """
@@ -531,7 +536,7 @@ class ClientCalls:
     ) -> models.ListPromptsResult:
         """The client asks for one page of the prompts on offer (`prompts/list`).
 
-        A request, client to server. Needs the capability `prompts`. Since 2024-11-05.
+        A request, client to server. Needs the capability `prompts`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#listpromptsrequest
         """
@@ -540,7 +545,7 @@ class ClientCalls:
     async def get_prompt(self, params: models.GetPromptRequestParams) -> models.GetPromptResult:
         """The client asks for one prompt, filled in with its arguments (`prompts/get`).
 
-        A request, client to server. Needs the capability `prompts`. Since 2024-11-05.
+        A request, client to server. Needs the capability `prompts`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#getpromptrequest
         """
@@ -549,7 +554,7 @@ class ClientCalls:
     async def list_tools(self, params: models.PaginatedRequestParams | None = None) -> models.ListToolsResult:
         """The client asks for one page of the tools on offer (`tools/list`).
 
-        A request, client to server. Needs the capability `tools`. Since 2024-11-05.
+        A request, client to server. Needs the capability `tools`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#listtoolsrequest
         """
@@ -560,7 +565,7 @@ class ClientCalls:
     ) -> models.CallToolResult | models.CreateTaskResult:
         """The client asks the server to run one tool (`tools/call`).
 
-        A request, client to server. Needs the capability `tools`. Since 2024-11-05.
+        A request, client to server. Needs the capability `tools`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#calltoolrequest
         """
@@ -620,7 +625,7 @@ class ClientCalls:
     async def set_level(self, params: models.SetLevelRequestParams) -> models.EmptyResult:
         """The client sets the lowest severity of log messages to be sent to it (`logging/setLevel`).
 
-        A request, client to server. Needs the capability `logging`. Since 2024-11-05.
+        A request, client to server. Needs the capability `logging`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#setlevelrequest
         """
@@ -630,7 +635,7 @@ class ClientCalls:
         """The client asks for ways to complete a prompt argument or URI variable being typed
         (`completion/complete`).
 
-        A request, client to server. Needs the capability `completions`. Since 2024-11-05.
+        A request, client to server. Needs the capability `completions`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#completerequest
         """
@@ -640,7 +645,8 @@ class ClientCalls:
         """The client reports a changed list of roots, so the server should fetch it anew
         (`notifications/roots/list_changed`).
 
-        A notification, client to server. Needs the capability `roots.listChanged`. Since 2024-11-05.
+        A notification, client to server. Needs the capability `roots.listChanged`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#rootslistchangednotification
         """
@@ -656,7 +662,7 @@ class ServerCalls:
     async def cancelled(self, params: models.CancelledNotificationParams) -> None:
         """Either side gives up a request it sent (`notifications/cancelled`).
 
-        A notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#cancellednotification
         """
@@ -666,7 +672,7 @@ class ServerCalls:
         """Either side checks that its peer still responds; the answer is an empty result, given at once
         (`ping`).
 
-        A request, either direction. Since 2024-11-05.
+        A request, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#pingrequest
         """
@@ -675,7 +681,7 @@ class ServerCalls:
     async def progress(self, params: models.ProgressNotificationParams) -> None:
         """Either side reports how far a running request has come (`notifications/progress`).
 
-        A notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#progressnotification
         """
@@ -685,7 +691,8 @@ class ServerCalls:
         """The server reports a changed resource list, even if nobody subscribed
         (`notifications/resources/list_changed`).
 
-        A notification, server to client. Needs the capability `resources.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.listChanged`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#resourcelistchangednotification
         """
@@ -695,7 +702,8 @@ class ServerCalls:
         """The server reports a change to a resource the client subscribed to
         (`notifications/resources/updated`).
 
-        A notification, server to client. Needs the capability `resources.subscribe`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.subscribe`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#resourceupdatednotification
         """
@@ -705,7 +713,8 @@ class ServerCalls:
         """The server reports a changed prompt list, even if nobody subscribed
         (`notifications/prompts/list_changed`).
 
-        A notification, server to client. Needs the capability `prompts.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `prompts.listChanged`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#promptlistchangednotification
         """
@@ -715,7 +724,8 @@ class ServerCalls:
         """The server reports a changed tool list, even if nobody subscribed
         (`notifications/tools/list_changed`).
 
-        A notification, server to client. Needs the capability `tools.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `tools.listChanged`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#toollistchangednotification
         """
@@ -773,7 +783,7 @@ class ServerCalls:
         """The server passes a log message to the client; which ones is its choice until `logging/setLevel`
         (`notifications/message`).
 
-        A notification, server to client. Needs the capability `logging`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `logging`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#loggingmessagenotification
         """
@@ -784,7 +794,7 @@ class ServerCalls:
     ) -> models.CreateMessageResult | models.CreateTaskResult:
         """The server asks the client for a message from its model (`sampling/createMessage`).
 
-        A request, server to client. Needs the capability `sampling`. Since 2024-11-05.
+        A request, server to client. Needs the capability `sampling`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#createmessagerequest
         """
@@ -796,7 +806,7 @@ class ServerCalls:
     async def list_roots(self, params: models.RequestParams | None = None) -> models.ListRootsResult:
         """The server asks where in the client's file system it may work (`roots/list`).
 
-        A request, server to client. Needs the capability `roots`. Since 2024-11-05.
+        A request, server to client. Needs the capability `roots`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2025-11-25/schema#listrootsrequest
         """

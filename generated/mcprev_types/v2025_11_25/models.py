@@ -13,7 +13,7 @@ from .._base import UNKNOWN, IntegralFloat, Model, Opt, UnknownContent, constant
 class Request(Model):
     """Base of all requests: a method name plus optional parameters.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-11-25.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema
     """
@@ -27,7 +27,7 @@ class Request(Model):
 class NotificationParams(Model):
     """Base of all notification parameters.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema
     """
@@ -39,7 +39,7 @@ class NotificationParams(Model):
 class Notification(Model):
     """Base of all notifications: one-way messages with a method name and optional parameters.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-11-25.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema
     """
@@ -53,7 +53,7 @@ class Notification(Model):
 class Result(Model):
     """Base of everything a successful response can carry; further members are allowed.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#result
     """
@@ -65,7 +65,7 @@ class Result(Model):
 class Error(Model):
     """What went wrong, as told by an error response.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#error
     """
@@ -81,7 +81,7 @@ class Error(Model):
 class JSONRPCNotification(Notification):
     """Complete notification message, which is never answered.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-11-25.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#jsonrpcnotification
     """
@@ -94,7 +94,7 @@ class InitializedNotification(Model):
     """The client confirms the outcome of `initialize`, so normal operation can begin
     (`notifications/initialized`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#initializednotification
     """
@@ -110,7 +110,7 @@ class InitializedNotification(Model):
 class ClientCapabilitiesRoots(Model):
     """The client can answer `roots/list`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema
     """
@@ -174,7 +174,7 @@ class ClientCapabilitiesTasksRequestsElicitation(Model):
 class ServerCapabilitiesPrompts(Model):
     """The server has prompts.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema
     """
@@ -186,7 +186,7 @@ class ServerCapabilitiesPrompts(Model):
 class ServerCapabilitiesResources(Model):
     """The server has resources.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema
     """
@@ -200,7 +200,7 @@ class ServerCapabilitiesResources(Model):
 class ServerCapabilitiesTools(Model):
     """The server has tools.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema
     """
@@ -268,7 +268,7 @@ class BaseMetadata(Model):
 class Implementation(BaseMetadata, Icons):
     """Identity of a program that speaks MCP, client or server.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18, 2025-11-25.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18, 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#implementation
     """
@@ -285,7 +285,7 @@ class ResourceListChangedNotification(Model):
     """The server reports a changed resource list, even if nobody subscribed
     (`notifications/resources/list_changed`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#resourcelistchangednotification
     """
@@ -301,7 +301,7 @@ class ResourceListChangedNotification(Model):
 class ResourceUpdatedNotificationParams(NotificationParams):
     """Payload of `notifications/resources/updated`: which resource changed.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See
     https://modelcontextprotocol.io/specification/2025-11-25/schema#resourceupdatednotificationparams
@@ -315,7 +315,7 @@ class ResourceUpdatedNotification(Model):
     """The server reports a change to a resource the client subscribed to
     (`notifications/resources/updated`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#resourceupdatednotification
     """
@@ -331,7 +331,7 @@ class ResourceUpdatedNotification(Model):
 class ResourceContents(Model):
     """Base of the contents of a resource or of one of its parts.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema
     """
@@ -347,7 +347,7 @@ class ResourceContents(Model):
 class TextResourceContents(ResourceContents):
     """Contents of a resource as text.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#textresourcecontents
     """
@@ -359,7 +359,7 @@ class TextResourceContents(ResourceContents):
 class BlobResourceContents(ResourceContents):
     """Contents of a binary resource.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#blobresourcecontents
     """
@@ -371,7 +371,7 @@ class BlobResourceContents(ResourceContents):
 class PromptArgument(BaseMetadata):
     """One argument that can be filled into a prompt.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-06-18.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#promptargument
     """
@@ -386,7 +386,7 @@ class PromptListChangedNotification(Model):
     """The server reports a changed prompt list, even if nobody subscribed
     (`notifications/prompts/list_changed`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#promptlistchangednotification
     """
@@ -403,7 +403,7 @@ class ToolListChangedNotification(Model):
     """The server reports a changed tool list, even if nobody subscribed
     (`notifications/tools/list_changed`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#toollistchangednotification
     """
@@ -455,7 +455,7 @@ class ToolExecution(Model):
 class ToolInputSchema(Model):
     """JSON Schema of the arguments, always an object at the root.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-11-25.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema
     """
@@ -491,7 +491,7 @@ class ToolOutputSchema(Model):
 class Tool(BaseMetadata, Icons):
     """Entry for one tool in the server's list: what it does and which arguments it takes.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-03-26, 2025-06-18, 2025-11-25.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-03-26, 2025-06-18, 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#tool
     """
@@ -578,7 +578,7 @@ class ToolUseContent(Model):
 class ModelHint(Model):
     """One suggestion for a model; only `name` has a defined meaning.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#modelhint
     """
@@ -590,7 +590,7 @@ class ModelHint(Model):
 class CompleteRequestParamsArgument(Model):
     """What is being typed.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema
     """
@@ -616,7 +616,7 @@ class CompleteRequestParamsContext(Model):
 class CompleteResultCompletion(Model):
     """The suggestions.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema
     """
@@ -632,7 +632,7 @@ class CompleteResultCompletion(Model):
 class CompleteResult(Result):
     """Values that the server suggests, in answer to `completion/complete`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#completeresult
     """
@@ -644,7 +644,7 @@ class CompleteResult(Result):
 class ResourceTemplateReference(Model):
     """Tells a completion request which resource or resource template is meant.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#resourcetemplatereference
     """
@@ -658,7 +658,7 @@ class ResourceTemplateReference(Model):
 class PromptReference(BaseMetadata):
     """Tells a completion request which prompt is meant.
 
-    Sent by the client. Since 2024-11-05, changed in 2025-06-18.
+    Sent by the client. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#promptreference
     """
@@ -670,7 +670,7 @@ class PromptReference(BaseMetadata):
 class Root(Model):
     """Place in the client's file system, file or directory, that a server may work in.
 
-    Sent by the client. Since 2024-11-05, changed in 2025-06-18.
+    Sent by the client. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#root
     """
@@ -687,7 +687,7 @@ class RootsListChangedNotification(Model):
     """The client reports a changed list of roots, so the server should fetch it anew
     (`notifications/roots/list_changed`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#rootslistchangednotification
     """
@@ -943,7 +943,7 @@ class ElicitationCompleteNotification(Model):
 ProgressToken: TypeAlias = str | int | IntegralFloat
 """Value chosen by the requester that ties progress reports to one request.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2025-11-25/schema#progresstoken
 """
@@ -952,7 +952,7 @@ See https://modelcontextprotocol.io/specification/2025-11-25/schema#progresstoke
 Cursor: TypeAlias = str
 """Opaque position in a paged list, issued by whoever serves the list.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2025-11-25/schema#cursor
 """
@@ -961,7 +961,7 @@ See https://modelcontextprotocol.io/specification/2025-11-25/schema#cursor
 RequestId: TypeAlias = str | int | IntegralFloat
 """Identifier of a request, a string or a number, repeated in its response.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2025-11-25/schema#requestid
 """
@@ -970,7 +970,7 @@ See https://modelcontextprotocol.io/specification/2025-11-25/schema#requestid
 EmptyResult: TypeAlias = Result
 """Result with nothing to report beyond success.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2025-11-25/schema#emptyresult
 """
@@ -979,7 +979,7 @@ See https://modelcontextprotocol.io/specification/2025-11-25/schema#emptyresult
 Role: TypeAlias = Literal["user", "assistant"]
 """Party to a conversation: `user` for the human side, `assistant` for the model.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2025-11-25/schema#role
 """
@@ -999,7 +999,7 @@ LoggingLevel: TypeAlias = Literal[
 ]
 """Severity on the syslog scale of RFC 5424, from `debug` up to `emergency`.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2025-11-25/schema#logginglevel
 """
@@ -1017,7 +1017,7 @@ See https://modelcontextprotocol.io/specification/2025-11-25/schema#singleselect
 class RequestParamsMeta(Model):
     """Metadata about the request, including the progress token.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema
     """
@@ -1029,7 +1029,7 @@ class RequestParamsMeta(Model):
 class JSONRPCRequest(Request):
     """Complete request message, which the receiver has to answer.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-11-25.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#jsonrpcrequest
     """
@@ -1043,7 +1043,7 @@ class JSONRPCRequest(Request):
 class JSONRPCResultResponse(Model):
     """Message that carries the result of a request that succeeded.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#jsonrpcresultresponse
     """
@@ -1059,7 +1059,7 @@ class JSONRPCResultResponse(Model):
 class JSONRPCErrorResponse(Model):
     """Message telling the requester that its request failed.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-11-25.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#jsonrpcerrorresponse
     """
@@ -1075,7 +1075,7 @@ class JSONRPCErrorResponse(Model):
 class CancelledNotificationParams(NotificationParams):
     """Payload of `notifications/cancelled`: which request is given up, and why.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-11-25.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#cancellednotificationparams
     """
@@ -1091,7 +1091,7 @@ class CancelledNotificationParams(NotificationParams):
 class CancelledNotification(Model):
     """Either side gives up a request it sent (`notifications/cancelled`).
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#cancellednotification
     """
@@ -1133,7 +1133,7 @@ class ServerCapabilitiesTasksRequests(Model):
 class ProgressNotificationParams(NotificationParams):
     """Payload of `notifications/progress`: the request concerned and how far it has come.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-03-26.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-03-26.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#progressnotificationparams
     """
@@ -1151,7 +1151,7 @@ class ProgressNotificationParams(NotificationParams):
 class ProgressNotification(Model):
     """Either side reports how far a running request has come (`notifications/progress`).
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#progressnotification
     """
@@ -1167,7 +1167,7 @@ class ProgressNotification(Model):
 class PaginatedResult(Result):
     """Base of all results that return one page of a list.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema
     """
@@ -1179,7 +1179,7 @@ class PaginatedResult(Result):
 class ReadResourceResult(Result):
     """What the server found in a resource, in answer to `resources/read`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#readresourceresult
     """
@@ -1191,7 +1191,7 @@ class ReadResourceResult(Result):
 class Prompt(BaseMetadata, Icons):
     """Entry for one prompt in the server's list, with the arguments it takes.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-06-18, 2025-11-25.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-06-18, 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#prompt
     """
@@ -1207,7 +1207,7 @@ class Prompt(BaseMetadata, Icons):
 class ListToolsResult(PaginatedResult):
     """One page of the tools on offer at the server, in answer to `tools/list`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#listtoolsresult
     """
@@ -1407,7 +1407,7 @@ class TaskStatusNotification(Model):
 class LoggingMessageNotificationParams(NotificationParams):
     """Payload of `notifications/message`: one log message with its severity.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#loggingmessagenotificationparams
     """
@@ -1424,7 +1424,7 @@ class LoggingMessageNotification(Model):
     """The server passes a log message to the client; which ones is its choice until `logging/setLevel`
     (`notifications/message`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#loggingmessagenotification
     """
@@ -1440,7 +1440,7 @@ class LoggingMessageNotification(Model):
 class Annotations(Model):
     """Hints on who should get an object and how much it matters.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#annotations
     """
@@ -1456,7 +1456,7 @@ class Annotations(Model):
 class TextContent(Model):
     """Content block of text.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#textcontent
     """
@@ -1474,7 +1474,7 @@ class TextContent(Model):
 class ImageContent(Model):
     """Content block with an image.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#imagecontent
     """
@@ -1514,7 +1514,7 @@ class AudioContent(Model):
 class ModelPreferences(Model):
     """The server's advice to the client on choosing a model for sampling; it binds nobody.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#modelpreferences
     """
@@ -1532,7 +1532,7 @@ class ModelPreferences(Model):
 class ListRootsResult(Result):
     """Places that the client opens to the server, in answer to `roots/list`.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#listrootsresult
     """
@@ -1615,7 +1615,7 @@ ClientNotification: TypeAlias = Annotated[
 ]
 """Any notification a client may send.
 
-Sent by the client. Since 2024-11-05, changed in 2025-11-25.
+Sent by the client. Since at least 2024-11-05, changed in 2025-11-25.
 
 See https://modelcontextprotocol.io/specification/2025-11-25/schema
 """
@@ -1635,7 +1635,7 @@ ServerNotification: TypeAlias = Annotated[
 ]
 """Any notification a server may send.
 
-Sent by the server. Since 2024-11-05, changed in 2025-11-25.
+Sent by the server. Since at least 2024-11-05, changed in 2025-11-25.
 
 See https://modelcontextprotocol.io/specification/2025-11-25/schema
 """
@@ -1644,7 +1644,7 @@ See https://modelcontextprotocol.io/specification/2025-11-25/schema
 class RequestParams(Model):
     """Base of all request parameters.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema
     """
@@ -1684,7 +1684,7 @@ class ClientCapabilitiesTasks(Model):
 class ClientCapabilities(Model):
     """Optional features a client offers, declared in `initialize`; unlisted ones may be added.
 
-    Sent by the client. Since 2024-11-05, changed in 2025-06-18, 2025-11-25.
+    Sent by the client. Since at least 2024-11-05, changed in 2025-06-18, 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#clientcapabilities
     """
@@ -1721,7 +1721,7 @@ class ServerCapabilities(Model):
     """Optional features a server offers, declared in its answer to `initialize`; unlisted ones may be
     added.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-03-26, 2025-11-25.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-03-26, 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#servercapabilities
     """
@@ -1746,7 +1746,7 @@ class PingRequest(Model):
     """Either side checks that its peer still responds; the answer is an empty result, given at once
     (`ping`).
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#pingrequest
     """
@@ -1764,7 +1764,7 @@ class PingRequest(Model):
 class PaginatedRequestParams(RequestParams):
     """Base of the parameters of requests that fetch a list page by page.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema
     """
@@ -1776,7 +1776,7 @@ class PaginatedRequestParams(RequestParams):
 class PaginatedRequest(Model):
     """Base of all requests that fetch a list page by page.
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema
     """
@@ -1794,7 +1794,7 @@ class PaginatedRequest(Model):
 class ListResourcesRequest(Model):
     """The client asks for one page of the resources on offer (`resources/list`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#listresourcesrequest
     """
@@ -1812,7 +1812,7 @@ class ListResourcesRequest(Model):
 class ListResourceTemplatesRequest(Model):
     """The client asks for one page of the resource templates on offer (`resources/templates/list`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#listresourcetemplatesrequest
     """
@@ -1842,7 +1842,7 @@ class ResourceRequestParams(RequestParams):
 class ReadResourceRequestParams(ResourceRequestParams):
     """Payload of `resources/read`: which resource to read.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#readresourcerequestparams
     """
@@ -1851,7 +1851,7 @@ class ReadResourceRequestParams(ResourceRequestParams):
 class ReadResourceRequest(Model):
     """The client asks for the contents of one resource (`resources/read`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#readresourcerequest
     """
@@ -1869,7 +1869,7 @@ class ReadResourceRequest(Model):
 class SubscribeRequestParams(ResourceRequestParams):
     """Payload of `resources/subscribe`: which resource to watch.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#subscriberequestparams
     """
@@ -1878,7 +1878,7 @@ class SubscribeRequestParams(ResourceRequestParams):
 class SubscribeRequest(Model):
     """The client asks to be told whenever one resource changes (`resources/subscribe`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#subscriberequest
     """
@@ -1896,7 +1896,7 @@ class SubscribeRequest(Model):
 class UnsubscribeRequestParams(ResourceRequestParams):
     """Payload of `resources/unsubscribe`: which resource to watch no longer.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#unsubscriberequestparams
     """
@@ -1905,7 +1905,7 @@ class UnsubscribeRequestParams(ResourceRequestParams):
 class UnsubscribeRequest(Model):
     """The client stops watching a resource (`resources/unsubscribe`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#unsubscriberequest
     """
@@ -1923,7 +1923,7 @@ class UnsubscribeRequest(Model):
 class Resource(BaseMetadata, Icons):
     """Entry for one resource in the server's list: how to find and label it, not what it contains.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18, 2025-11-25.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18, 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#resource
     """
@@ -1945,7 +1945,7 @@ class Resource(BaseMetadata, Icons):
 class ResourceTemplate(BaseMetadata, Icons):
     """Pattern for the URIs of a family of resources that the server can read.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-06-18, 2025-11-25.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-06-18, 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#resourcetemplate
     """
@@ -1965,7 +1965,7 @@ class ResourceTemplate(BaseMetadata, Icons):
 class ListPromptsRequest(Model):
     """The client asks for one page of the prompts on offer (`prompts/list`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#listpromptsrequest
     """
@@ -1983,7 +1983,7 @@ class ListPromptsRequest(Model):
 class ListPromptsResult(PaginatedResult):
     """One page of the prompts on offer at the server, in answer to `prompts/list`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#listpromptsresult
     """
@@ -1995,7 +1995,7 @@ class ListPromptsResult(PaginatedResult):
 class GetPromptRequestParams(RequestParams):
     """Payload of `prompts/get`: the prompt's name and the values to fill in.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#getpromptrequestparams
     """
@@ -2009,7 +2009,7 @@ class GetPromptRequestParams(RequestParams):
 class GetPromptRequest(Model):
     """The client asks for one prompt, filled in with its arguments (`prompts/get`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#getpromptrequest
     """
@@ -2039,7 +2039,7 @@ class ResourceLink(Resource):
 class EmbeddedResource(Model):
     """Content block holding a resource itself, so that no separate read is needed.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#embeddedresource
     """
@@ -2057,7 +2057,7 @@ class EmbeddedResource(Model):
 class ListToolsRequest(Model):
     """The client asks for one page of the tools on offer (`tools/list`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#listtoolsrequest
     """
@@ -2075,7 +2075,7 @@ class ListToolsRequest(Model):
 class CallToolRequestParams(TaskAugmentedRequestParams):
     """Payload of `tools/call`: the tool's name and its arguments.
 
-    Sent by the client. Since 2024-11-05, changed in 2025-11-25.
+    Sent by the client. Since at least 2024-11-05, changed in 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#calltoolrequestparams
     """
@@ -2089,7 +2089,7 @@ class CallToolRequestParams(TaskAugmentedRequestParams):
 class CallToolRequest(Model):
     """The client asks the server to run one tool (`tools/call`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#calltoolrequest
     """
@@ -2125,7 +2125,7 @@ class ListTasksRequest(Model):
 class SetLevelRequestParams(RequestParams):
     """Payload of `logging/setLevel`: the lowest severity wanted.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#setlevelrequestparams
     """
@@ -2137,7 +2137,7 @@ class SetLevelRequestParams(RequestParams):
 class SetLevelRequest(Model):
     """The client sets the lowest severity of log messages to be sent to it (`logging/setLevel`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#setlevelrequest
     """
@@ -2155,7 +2155,7 @@ class SetLevelRequest(Model):
 class CompleteRequestParams(RequestParams):
     """Payload of `completion/complete`: what is being typed, and where it belongs.
 
-    Sent by the client. Since 2024-11-05, changed in 2025-06-18.
+    Sent by the client. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#completerequestparams
     """
@@ -2172,7 +2172,7 @@ class CompleteRequest(Model):
     """The client asks for ways to complete a prompt argument or URI variable being typed
     (`completion/complete`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#completerequest
     """
@@ -2190,7 +2190,7 @@ class CompleteRequest(Model):
 class ListRootsRequest(Model):
     """The server asks where in the client's file system it may work (`roots/list`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#listrootsrequest
     """
@@ -2226,7 +2226,7 @@ class ElicitRequestURLParams(TaskAugmentedRequestParams):
 JSONRPCMessage: TypeAlias = JSONRPCRequest | JSONRPCNotification | JSONRPCResponse
 """Any JSON-RPC message that can be exchanged: a request, a notification or a response.
 
-Sent by either side. Since 2024-11-05, changed in 2025-03-26, 2025-06-18.
+Sent by either side. Since at least 2024-11-05, changed in 2025-03-26, 2025-06-18.
 
 See https://modelcontextprotocol.io/specification/2025-11-25/schema#jsonrpcmessage
 """
@@ -2273,7 +2273,7 @@ class URLElicitationRequiredErrorErrorData(Model):
 class InitializeRequestParams(RequestParams):
     """Payload of `initialize`: the client's protocol version, capabilities and identity.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#initializerequestparams
     """
@@ -2289,7 +2289,7 @@ class InitializeRequestParams(RequestParams):
 class InitializeRequest(Model):
     """The client opens a session, offering a protocol version and its capabilities (`initialize`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#initializerequest
     """
@@ -2307,7 +2307,7 @@ class InitializeRequest(Model):
 class InitializeResult(Result):
     """Version the server picked, its capabilities and its identity, in answer to `initialize`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#initializeresult
     """
@@ -2325,7 +2325,7 @@ class InitializeResult(Result):
 class ListResourcesResult(PaginatedResult):
     """One page of the resources on offer at the server, in answer to `resources/list`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#listresourcesresult
     """
@@ -2337,7 +2337,7 @@ class ListResourcesResult(PaginatedResult):
 class ListResourceTemplatesResult(PaginatedResult):
     """One page of the resource templates on offer at the server, in answer to `resources/templates/list`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#listresourcetemplatesresult
     """
@@ -2349,7 +2349,7 @@ class ListResourceTemplatesResult(PaginatedResult):
 class PromptMessage(Model):
     """One message of a prompt: who speaks and what is said.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-03-26, 2025-06-18.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-03-26, 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#promptmessage
     """
@@ -2363,7 +2363,7 @@ class PromptMessage(Model):
 class CallToolResult(Result):
     """What a tool on the server produced, or how it failed, in answer to `tools/call`.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-03-26, 2025-06-18.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-03-26, 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#calltoolresult
     """
@@ -2480,7 +2480,7 @@ ClientRequest: TypeAlias = Annotated[
 ]
 """Any request a client may send.
 
-Sent by the client. Since 2024-11-05, changed in 2025-11-25.
+Sent by the client. Since at least 2024-11-05, changed in 2025-11-25.
 
 See https://modelcontextprotocol.io/specification/2025-11-25/schema
 """
@@ -2521,7 +2521,7 @@ class URLElicitationRequiredError(Model):
 class GetPromptResult(Result):
     """Messages from the server, ready to be given to the model, in answer to `prompts/get`.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#getpromptresult
     """
@@ -2535,7 +2535,7 @@ class GetPromptResult(Result):
 class SamplingMessage(Model):
     """One message of a conversation with a model, going in or coming out.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-03-26, 2025-11-25.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-03-26, 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#samplingmessage
     """
@@ -2552,7 +2552,7 @@ class CreateMessageResult(Result, SamplingMessage):
     """Message from the client's model, ideally approved by the user, in answer to
     `sampling/createMessage`.
 
-    Sent by the client. Since 2024-11-05, changed in 2025-03-26, 2025-11-25.
+    Sent by the client. Since at least 2024-11-05, changed in 2025-03-26, 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#createmessageresult
     """
@@ -2593,7 +2593,7 @@ ClientResult: TypeAlias = (
 )
 """Any result a client may return.
 
-Sent by the client. Since 2024-11-05, changed in 2025-06-18, 2025-11-25.
+Sent by the client. Since at least 2024-11-05, changed in 2025-06-18, 2025-11-25.
 
 See https://modelcontextprotocol.io/specification/2025-11-25/schema
 """
@@ -2617,7 +2617,7 @@ ServerResult: TypeAlias = (
 )
 """Any result a server may return.
 
-Sent by the server. Since 2024-11-05, changed in 2025-11-25.
+Sent by the server. Since at least 2024-11-05, changed in 2025-11-25.
 
 See https://modelcontextprotocol.io/specification/2025-11-25/schema
 """
@@ -2626,7 +2626,7 @@ See https://modelcontextprotocol.io/specification/2025-11-25/schema
 class CreateMessageRequestParams(TaskAugmentedRequestParams):
     """Payload of `sampling/createMessage`: the conversation to continue and settings for the model.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-11-25.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#createmessagerequestparams
     """
@@ -2658,7 +2658,7 @@ class CreateMessageRequestParams(TaskAugmentedRequestParams):
 class CreateMessageRequest(Model):
     """The server asks the client for a message from its model (`sampling/createMessage`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#createmessagerequest
     """
@@ -2686,7 +2686,7 @@ ServerRequest: TypeAlias = Annotated[
 ]
 """Any request a server may send.
 
-Sent by the server. Since 2024-11-05, changed in 2025-06-18, 2025-11-25.
+Sent by the server. Since at least 2024-11-05, changed in 2025-06-18, 2025-11-25.
 
 See https://modelcontextprotocol.io/specification/2025-11-25/schema
 """

@@ -29,7 +29,7 @@ class ServerHandler(Generic[C]):
         """The client gives up a request it sent; on stdio, a server may also end a listen stream
         (`notifications/cancelled`).
 
-        A notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#cancellednotification
         """
@@ -49,7 +49,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ListResourcesResult:
         """The client asks for one page of the resources on offer (`resources/list`).
 
-        A request, client to server. Needs the capability `resources`. Since 2024-11-05, changed in
+        A request, client to server. Needs the capability `resources`. Since at least 2024-11-05, changed in
         2026-07-28.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#listresourcesrequest
@@ -61,7 +61,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ListResourceTemplatesResult:
         """The client asks for one page of the resource templates on offer (`resources/templates/list`).
 
-        A request, client to server. Needs the capability `resources`. Since 2024-11-05, changed in
+        A request, client to server. Needs the capability `resources`. Since at least 2024-11-05, changed in
         2026-07-28.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#listresourcetemplatesrequest
@@ -73,7 +73,7 @@ class ServerHandler(Generic[C]):
     ) -> models.ReadResourceResult | models.InputRequiredResult:
         """The client asks for the contents of one resource (`resources/read`).
 
-        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#readresourcerequest
         """
@@ -93,7 +93,7 @@ class ServerHandler(Generic[C]):
     async def list_prompts(self, ctx: C, params: models.PaginatedRequestParams) -> models.ListPromptsResult:
         """The client asks for one page of the prompts on offer (`prompts/list`).
 
-        A request, client to server. Needs the capability `prompts`. Since 2024-11-05, changed in
+        A request, client to server. Needs the capability `prompts`. Since at least 2024-11-05, changed in
         2026-07-28.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#listpromptsrequest
@@ -105,7 +105,7 @@ class ServerHandler(Generic[C]):
     ) -> models.GetPromptResult | models.InputRequiredResult:
         """The client asks for one prompt, filled in with its arguments (`prompts/get`).
 
-        A request, client to server. Needs the capability `prompts`. Since 2024-11-05.
+        A request, client to server. Needs the capability `prompts`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#getpromptrequest
         """
@@ -114,7 +114,8 @@ class ServerHandler(Generic[C]):
     async def list_tools(self, ctx: C, params: models.PaginatedRequestParams) -> models.ListToolsResult:
         """The client asks for one page of the tools on offer (`tools/list`).
 
-        A request, client to server. Needs the capability `tools`. Since 2024-11-05, changed in 2026-07-28.
+        A request, client to server. Needs the capability `tools`. Since at least 2024-11-05, changed in
+        2026-07-28.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#listtoolsrequest
         """
@@ -125,7 +126,7 @@ class ServerHandler(Generic[C]):
     ) -> models.CallToolResult | models.InputRequiredResult:
         """The client asks the server to run one tool (`tools/call`).
 
-        A request, client to server. Needs the capability `tools`. Since 2024-11-05.
+        A request, client to server. Needs the capability `tools`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#calltoolrequest
         """
@@ -135,7 +136,7 @@ class ServerHandler(Generic[C]):
         """The client asks for ways to complete a prompt argument or URI variable being typed
         (`completion/complete`).
 
-        A request, client to server. Needs the capability `completions`. Since 2024-11-05.
+        A request, client to server. Needs the capability `completions`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#completerequest
         """
@@ -149,7 +150,7 @@ class ClientHandler(Generic[C]):
         """The client gives up a request it sent; on stdio, a server may also end a listen stream
         (`notifications/cancelled`).
 
-        A notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#cancellednotification
         """
@@ -158,7 +159,7 @@ class ClientHandler(Generic[C]):
     async def progress(self, ctx: C, params: models.ProgressNotificationParams) -> None:
         """The server reports how far a running request has come (`notifications/progress`).
 
-        A notification, server to client. Since 2024-11-05.
+        A notification, server to client. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#progressnotification
         """
@@ -168,7 +169,8 @@ class ClientHandler(Generic[C]):
         """The server reports a changed resource list, on a listen stream that asked for it
         (`notifications/resources/list_changed`).
 
-        A notification, server to client. Needs the capability `resources.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.listChanged`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#resourcelistchangednotification
         """
@@ -191,7 +193,8 @@ class ClientHandler(Generic[C]):
         """The server reports that a resource on the client's `resourceSubscriptions` list changed
         (`notifications/resources/updated`).
 
-        A notification, server to client. Needs the capability `resources.subscribe`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.subscribe`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#resourceupdatednotification
         """
@@ -201,7 +204,8 @@ class ClientHandler(Generic[C]):
         """The server reports a changed prompt list, on a listen stream that asked for it
         (`notifications/prompts/list_changed`).
 
-        A notification, server to client. Needs the capability `prompts.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `prompts.listChanged`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#promptlistchangednotification
         """
@@ -211,7 +215,8 @@ class ClientHandler(Generic[C]):
         """The server reports a changed tool list, on a listen stream that asked for it
         (`notifications/tools/list_changed`).
 
-        A notification, server to client. Needs the capability `tools.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `tools.listChanged`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#toollistchangednotification
         """
@@ -221,7 +226,8 @@ class ClientHandler(Generic[C]):
         """The server passes a log message to a client whose request asked for logs in `_meta`
         (`notifications/message`).
 
-        A notification, server to client. Needs the capability `logging`. Since 2024-11-05. Deprecated.
+        A notification, server to client. Needs the capability `logging`. Since at least 2024-11-05.
+        Deprecated.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#loggingmessagenotification
         """
@@ -234,7 +240,7 @@ class ClientHandler(Generic[C]):
         `InputRequiredResult`.
 
         A request, server to client. It travels inside an InputRequiredResult. Needs the capability
-        `sampling`. Since 2024-11-05. Deprecated.
+        `sampling`. Since at least 2024-11-05. Deprecated.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#createmessagerequest
         """
@@ -247,7 +253,7 @@ class ClientHandler(Generic[C]):
         `InputRequiredResult`.
 
         A request, server to client. It travels inside an InputRequiredResult. Needs the capability `roots`.
-        Since 2024-11-05, changed in 2026-07-28. Deprecated.
+        Since at least 2024-11-05, changed in 2026-07-28. Deprecated.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#listrootsrequest
         """
@@ -275,7 +281,7 @@ class ClientCalls:
         """The client gives up a request it sent; on stdio, a server may also end a listen stream
         (`notifications/cancelled`).
 
-        A notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#cancellednotification
         """
@@ -293,7 +299,7 @@ class ClientCalls:
     async def list_resources(self, params: models.PaginatedRequestParams) -> models.ListResourcesResult:
         """The client asks for one page of the resources on offer (`resources/list`).
 
-        A request, client to server. Needs the capability `resources`. Since 2024-11-05, changed in
+        A request, client to server. Needs the capability `resources`. Since at least 2024-11-05, changed in
         2026-07-28.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#listresourcesrequest
@@ -305,7 +311,7 @@ class ClientCalls:
     ) -> models.ListResourceTemplatesResult:
         """The client asks for one page of the resource templates on offer (`resources/templates/list`).
 
-        A request, client to server. Needs the capability `resources`. Since 2024-11-05, changed in
+        A request, client to server. Needs the capability `resources`. Since at least 2024-11-05, changed in
         2026-07-28.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#listresourcetemplatesrequest
@@ -320,7 +326,7 @@ class ClientCalls:
     ) -> models.ReadResourceResult | models.InputRequiredResult:
         """The client asks for the contents of one resource (`resources/read`).
 
-        A request, client to server. Needs the capability `resources`. Since 2024-11-05.
+        A request, client to server. Needs the capability `resources`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#readresourcerequest
         """
@@ -346,7 +352,7 @@ class ClientCalls:
     async def list_prompts(self, params: models.PaginatedRequestParams) -> models.ListPromptsResult:
         """The client asks for one page of the prompts on offer (`prompts/list`).
 
-        A request, client to server. Needs the capability `prompts`. Since 2024-11-05, changed in
+        A request, client to server. Needs the capability `prompts`. Since at least 2024-11-05, changed in
         2026-07-28.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#listpromptsrequest
@@ -358,7 +364,7 @@ class ClientCalls:
     ) -> models.GetPromptResult | models.InputRequiredResult:
         """The client asks for one prompt, filled in with its arguments (`prompts/get`).
 
-        A request, client to server. Needs the capability `prompts`. Since 2024-11-05.
+        A request, client to server. Needs the capability `prompts`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#getpromptrequest
         """
@@ -370,7 +376,8 @@ class ClientCalls:
     async def list_tools(self, params: models.PaginatedRequestParams) -> models.ListToolsResult:
         """The client asks for one page of the tools on offer (`tools/list`).
 
-        A request, client to server. Needs the capability `tools`. Since 2024-11-05, changed in 2026-07-28.
+        A request, client to server. Needs the capability `tools`. Since at least 2024-11-05, changed in
+        2026-07-28.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#listtoolsrequest
         """
@@ -381,7 +388,7 @@ class ClientCalls:
     ) -> models.CallToolResult | models.InputRequiredResult:
         """The client asks the server to run one tool (`tools/call`).
 
-        A request, client to server. Needs the capability `tools`. Since 2024-11-05.
+        A request, client to server. Needs the capability `tools`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#calltoolrequest
         """
@@ -394,7 +401,7 @@ class ClientCalls:
         """The client asks for ways to complete a prompt argument or URI variable being typed
         (`completion/complete`).
 
-        A request, client to server. Needs the capability `completions`. Since 2024-11-05.
+        A request, client to server. Needs the capability `completions`. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#completerequest
         """
@@ -411,7 +418,7 @@ class ServerCalls:
         """The client gives up a request it sent; on stdio, a server may also end a listen stream
         (`notifications/cancelled`).
 
-        A notification, either direction. Since 2024-11-05.
+        A notification, either direction. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#cancellednotification
         """
@@ -420,7 +427,7 @@ class ServerCalls:
     async def progress(self, params: models.ProgressNotificationParams) -> None:
         """The server reports how far a running request has come (`notifications/progress`).
 
-        A notification, server to client. Since 2024-11-05.
+        A notification, server to client. Since at least 2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#progressnotification
         """
@@ -430,7 +437,8 @@ class ServerCalls:
         """The server reports a changed resource list, on a listen stream that asked for it
         (`notifications/resources/list_changed`).
 
-        A notification, server to client. Needs the capability `resources.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.listChanged`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#resourcelistchangednotification
         """
@@ -453,7 +461,8 @@ class ServerCalls:
         """The server reports that a resource on the client's `resourceSubscriptions` list changed
         (`notifications/resources/updated`).
 
-        A notification, server to client. Needs the capability `resources.subscribe`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `resources.subscribe`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#resourceupdatednotification
         """
@@ -463,7 +472,8 @@ class ServerCalls:
         """The server reports a changed prompt list, on a listen stream that asked for it
         (`notifications/prompts/list_changed`).
 
-        A notification, server to client. Needs the capability `prompts.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `prompts.listChanged`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#promptlistchangednotification
         """
@@ -473,7 +483,8 @@ class ServerCalls:
         """The server reports a changed tool list, on a listen stream that asked for it
         (`notifications/tools/list_changed`).
 
-        A notification, server to client. Needs the capability `tools.listChanged`. Since 2024-11-05.
+        A notification, server to client. Needs the capability `tools.listChanged`. Since at least
+        2024-11-05.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#toollistchangednotification
         """
@@ -483,7 +494,8 @@ class ServerCalls:
         """The server passes a log message to a client whose request asked for logs in `_meta`
         (`notifications/message`).
 
-        A notification, server to client. Needs the capability `logging`. Since 2024-11-05. Deprecated.
+        A notification, server to client. Needs the capability `logging`. Since at least 2024-11-05.
+        Deprecated.
 
         See https://modelcontextprotocol.io/specification/2026-07-28/schema#loggingmessagenotification
         """

@@ -14,7 +14,7 @@ from .._base import UNKNOWN, IntegralFloat, Model, Opt, UnknownContent, constant
 class Request(Model):
     """Base of all requests: a method name plus optional parameters.
 
-    Sent by the client. Since 2024-11-05, changed in 2025-11-25.
+    Sent by the client. Since at least 2024-11-05, changed in 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema
     """
@@ -28,7 +28,7 @@ class Request(Model):
 class Notification(Model):
     """Base of all notifications: one-way messages with a method name and optional parameters.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-11-25.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema
     """
@@ -42,7 +42,7 @@ class Notification(Model):
 class Error(Model):
     """What went wrong, as told by an error response.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#error
     """
@@ -58,7 +58,7 @@ class Error(Model):
 class JSONRPCNotification(Notification):
     """Complete notification message, which is never answered.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-11-25.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#jsonrpcnotification
     """
@@ -180,7 +180,7 @@ class UnsupportedProtocolVersionErrorErrorData(Model):
 class ServerCapabilitiesPrompts(Model):
     """The server has prompts.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema
     """
@@ -192,7 +192,7 @@ class ServerCapabilitiesPrompts(Model):
 class ServerCapabilitiesResources(Model):
     """The server has resources.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema
     """
@@ -206,7 +206,7 @@ class ServerCapabilitiesResources(Model):
 class ServerCapabilitiesTools(Model):
     """The server has tools.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema
     """
@@ -262,7 +262,7 @@ class BaseMetadata(Model):
 class Implementation(BaseMetadata, Icons):
     """Identity of a program that speaks MCP, client or server.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18, 2025-11-25.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18, 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#implementation
     """
@@ -296,7 +296,7 @@ class SubscriptionFilter(Model):
 class PromptArgument(BaseMetadata):
     """One argument that can be filled into a prompt.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-06-18.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#promptargument
     """
@@ -332,7 +332,7 @@ class ToolAnnotations(Model):
 class ToolInputSchema(Model):
     """JSON Schema of the arguments, always an object at the root.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-11-25, 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-11-25, 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema
     """
@@ -370,7 +370,7 @@ class ToolChoice(Model):
 class ModelHint(Model):
     """One suggestion for a model; only `name` has a defined meaning.
 
-    Sent by the server. Since 2024-11-05. Deprecated.
+    Sent by the server. Since at least 2024-11-05. Deprecated.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#modelhint
     """
@@ -382,7 +382,7 @@ class ModelHint(Model):
 class CompleteRequestParamsArgument(Model):
     """What is being typed.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema
     """
@@ -408,7 +408,7 @@ class CompleteRequestParamsContext(Model):
 class CompleteResultCompletion(Model):
     """The suggestions.
 
-    Sent by the server. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema
     """
@@ -424,7 +424,7 @@ class CompleteResultCompletion(Model):
 class ResourceTemplateReference(Model):
     """Tells a completion request which resource or resource template is meant.
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#resourcetemplatereference
     """
@@ -438,7 +438,7 @@ class ResourceTemplateReference(Model):
 class PromptReference(BaseMetadata):
     """Tells a completion request which prompt is meant.
 
-    Sent by the client. Since 2024-11-05, changed in 2025-06-18.
+    Sent by the client. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#promptreference
     """
@@ -717,7 +717,7 @@ See https://modelcontextprotocol.io/specification/2026-07-28/schema#metaobject
 ProgressToken: TypeAlias = str | int | IntegralFloat
 """Value chosen by the requester that ties progress reports to one request.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2026-07-28/schema#progresstoken
 """
@@ -726,7 +726,7 @@ See https://modelcontextprotocol.io/specification/2026-07-28/schema#progresstoke
 Cursor: TypeAlias = str
 """Opaque position in a paged list, issued by whoever serves the list.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2026-07-28/schema#cursor
 """
@@ -745,7 +745,7 @@ See https://modelcontextprotocol.io/specification/2026-07-28/schema#resulttype
 RequestId: TypeAlias = str | int | IntegralFloat
 """Identifier of a request, a string or a number, repeated in its response.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2026-07-28/schema#requestid
 """
@@ -754,7 +754,7 @@ See https://modelcontextprotocol.io/specification/2026-07-28/schema#requestid
 Role: TypeAlias = Literal["user", "assistant"]
 """Party to a conversation: `user` for the human side, `assistant` for the model.
 
-Sent by either side. Since 2024-11-05.
+Sent by either side. Since at least 2024-11-05.
 
 See https://modelcontextprotocol.io/specification/2026-07-28/schema#role
 """
@@ -765,7 +765,7 @@ LoggingLevel: TypeAlias = Literal[
 ]
 """Severity on the syslog scale of RFC 5424, from `debug` up to `emergency`.
 
-Sent by either side. Since 2024-11-05. Deprecated.
+Sent by either side. Since at least 2024-11-05. Deprecated.
 
 See https://modelcontextprotocol.io/specification/2026-07-28/schema#logginglevel
 """
@@ -807,7 +807,7 @@ class ResultMetaObject(Model):
 class NotificationParams(Model):
     """Base of all notification parameters.
 
-    Sent by either side. Since 2024-11-05, changed in 2026-07-28.
+    Sent by either side. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#notificationparams
     """
@@ -819,7 +819,7 @@ class NotificationParams(Model):
 class Result(Model):
     """Base of everything a successful response can carry; further members are allowed.
 
-    Sent by either side. Since 2024-11-05, changed in 2026-07-28.
+    Sent by either side. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#result
     """
@@ -835,7 +835,7 @@ class Result(Model):
 class JSONRPCRequest(Request):
     """Complete request message, which the receiver has to answer.
 
-    Sent by the client. Since 2024-11-05, changed in 2025-11-25.
+    Sent by the client. Since at least 2024-11-05, changed in 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#jsonrpcrequest
     """
@@ -849,7 +849,7 @@ class JSONRPCRequest(Request):
 class JSONRPCResultResponse(Model):
     """Message that carries the result of a request that succeeded.
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#jsonrpcresultresponse
     """
@@ -865,7 +865,7 @@ class JSONRPCResultResponse(Model):
 class JSONRPCErrorResponse(Model):
     """Message telling the requester that its request failed.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-11-25.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#jsonrpcerrorresponse
     """
@@ -930,7 +930,7 @@ class UnsupportedProtocolVersionError(Model):
 class CancelledNotificationParams(NotificationParams):
     """Payload of `notifications/cancelled`: which request is given up, and why.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-11-25, 2026-07-28.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-11-25, 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#cancellednotificationparams
     """
@@ -945,7 +945,7 @@ class CancelledNotification(Model):
     """The client gives up a request it sent; on stdio, a server may also end a listen stream
     (`notifications/cancelled`).
 
-    Sent by either side. Since 2024-11-05.
+    Sent by either side. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#cancellednotification
     """
@@ -1003,7 +1003,7 @@ class ClientCapabilitiesElicitation(Model):
 class ClientCapabilities(Model):
     """Optional features a client offers, declared with every request; unlisted ones may be added.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18, 2025-11-25, 2026-07-28.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18, 2025-11-25, 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#clientcapabilities
     """
@@ -1024,7 +1024,7 @@ class ServerCapabilities(Model):
     """Optional features a server offers, declared in its answer to `server/discover`; unlisted ones may be
     added.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-03-26, 2025-11-25, 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-03-26, 2025-11-25, 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#servercapabilities
     """
@@ -1048,7 +1048,7 @@ class ServerCapabilities(Model):
 class ProgressNotificationParams(NotificationParams):
     """Payload of `notifications/progress`: the request concerned and how far it has come.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-03-26, 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-03-26, 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#progressnotificationparams
     """
@@ -1066,7 +1066,7 @@ class ProgressNotificationParams(NotificationParams):
 class ProgressNotification(Model):
     """The server reports how far a running request has come (`notifications/progress`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#progressnotification
     """
@@ -1082,7 +1082,7 @@ class ProgressNotification(Model):
 class PaginatedResult(Result):
     """Base of all results that return one page of a list.
 
-    Sent by the server. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema
     """
@@ -1095,7 +1095,7 @@ class ResourceListChangedNotification(Model):
     """The server reports a changed resource list, on a listen stream that asked for it
     (`notifications/resources/list_changed`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#resourcelistchangednotification
     """
@@ -1190,7 +1190,7 @@ class SubscriptionsAcknowledgedNotification(Model):
 class ResourceUpdatedNotificationParams(NotificationParams):
     """Payload of `notifications/resources/updated`: which resource changed.
 
-    Sent by the server. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2026-07-28.
 
     See
     https://modelcontextprotocol.io/specification/2026-07-28/schema#resourceupdatednotificationparams
@@ -1204,7 +1204,7 @@ class ResourceUpdatedNotification(Model):
     """The server reports that a resource on the client's `resourceSubscriptions` list changed
     (`notifications/resources/updated`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#resourceupdatednotification
     """
@@ -1220,7 +1220,7 @@ class ResourceUpdatedNotification(Model):
 class ResourceContents(Model):
     """Base of the contents of a resource or of one of its parts.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema
     """
@@ -1236,7 +1236,7 @@ class ResourceContents(Model):
 class TextResourceContents(ResourceContents):
     """Contents of a resource as text.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#textresourcecontents
     """
@@ -1248,7 +1248,7 @@ class TextResourceContents(ResourceContents):
 class BlobResourceContents(ResourceContents):
     """Contents of a binary resource.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#blobresourcecontents
     """
@@ -1260,7 +1260,7 @@ class BlobResourceContents(ResourceContents):
 class Prompt(BaseMetadata, Icons):
     """Entry for one prompt in the server's list, with the arguments it takes.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-06-18, 2025-11-25.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-06-18, 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#prompt
     """
@@ -1277,7 +1277,7 @@ class PromptListChangedNotification(Model):
     """The server reports a changed prompt list, on a listen stream that asked for it
     (`notifications/prompts/list_changed`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#promptlistchangednotification
     """
@@ -1294,7 +1294,7 @@ class ToolListChangedNotification(Model):
     """The server reports a changed tool list, on a listen stream that asked for it
     (`notifications/tools/list_changed`).
 
-    Sent by the server. Since 2024-11-05.
+    Sent by the server. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#toollistchangednotification
     """
@@ -1310,7 +1310,8 @@ class ToolListChangedNotification(Model):
 class Tool(BaseMetadata, Icons):
     """Entry for one tool in the server's list: what it does and which arguments it takes.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-03-26, 2025-06-18, 2025-11-25, 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-03-26, 2025-06-18, 2025-11-25,
+    2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#tool
     """
@@ -1330,7 +1331,7 @@ class Tool(BaseMetadata, Icons):
 class LoggingMessageNotificationParams(NotificationParams):
     """Payload of `notifications/message`: one log message with its severity.
 
-    Sent by the server. Since 2024-11-05, changed in 2026-07-28. Deprecated.
+    Sent by the server. Since at least 2024-11-05, changed in 2026-07-28. Deprecated.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#loggingmessagenotificationparams
     """
@@ -1347,7 +1348,7 @@ class LoggingMessageNotification(Model):
     """The server passes a log message to a client whose request asked for logs in `_meta`
     (`notifications/message`).
 
-    Sent by the server. Since 2024-11-05. Deprecated.
+    Sent by the server. Since at least 2024-11-05. Deprecated.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#loggingmessagenotification
     """
@@ -1363,7 +1364,7 @@ class LoggingMessageNotification(Model):
 class Annotations(Model):
     """Hints on who should get an object and how much it matters.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#annotations
     """
@@ -1379,7 +1380,7 @@ class Annotations(Model):
 class TextContent(Model):
     """Content block of text.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#textcontent
     """
@@ -1397,7 +1398,7 @@ class TextContent(Model):
 class ImageContent(Model):
     """Content block with an image.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#imagecontent
     """
@@ -1457,7 +1458,7 @@ class ToolUseContent(Model):
 class ModelPreferences(Model):
     """The server's advice to the client on choosing a model for sampling; it binds nobody.
 
-    Sent by the server. Since 2024-11-05. Deprecated.
+    Sent by the server. Since at least 2024-11-05. Deprecated.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#modelpreferences
     """
@@ -1475,7 +1476,7 @@ class ModelPreferences(Model):
 class CompleteResult(Result):
     """Values that the server suggests, in answer to `completion/complete`.
 
-    Sent by the server. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#completeresult
     """
@@ -1516,7 +1517,7 @@ class ListRootsRequest(Model):
     """The server asks where in the client's file system it may work (`roots/list`), inside an
     `InputRequiredResult`.
 
-    Sent by the server. Since 2024-11-05, changed in 2026-07-28. Deprecated.
+    Sent by the server. Since at least 2024-11-05, changed in 2026-07-28. Deprecated.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#listrootsrequest
     """
@@ -1530,7 +1531,7 @@ class ListRootsRequest(Model):
 class Root(Model):
     """Place in the client's file system, file or directory, that a server may work in.
 
-    Sent by the client. Since 2024-11-05, changed in 2025-06-18. Deprecated.
+    Sent by the client. Since at least 2024-11-05, changed in 2025-06-18. Deprecated.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#root
     """
@@ -1591,7 +1592,7 @@ See https://modelcontextprotocol.io/specification/2026-07-28/schema#jsonrpcrespo
 EmptyResult: TypeAlias = Result
 """Result with nothing to report beyond success.
 
-Sent by either side. Since 2024-11-05, changed in 2026-07-28.
+Sent by either side. Since at least 2024-11-05, changed in 2026-07-28.
 
 See https://modelcontextprotocol.io/specification/2026-07-28/schema#emptyresult
 """
@@ -1619,7 +1620,7 @@ See https://modelcontextprotocol.io/specification/2026-07-28/schema#enumschema
 ClientNotification: TypeAlias = CancelledNotification
 """Any notification a client may send.
 
-Sent by the client. Since 2024-11-05, changed in 2025-11-25, 2026-07-28.
+Sent by the client. Since at least 2024-11-05, changed in 2025-11-25, 2026-07-28.
 
 See https://modelcontextprotocol.io/specification/2026-07-28/schema
 """
@@ -1628,7 +1629,7 @@ See https://modelcontextprotocol.io/specification/2026-07-28/schema
 ClientResult: TypeAlias = EmptyResult
 """Any result a client may return.
 
-Sent by the client. Since 2024-11-05, changed in 2025-06-18, 2025-11-25, 2026-07-28.
+Sent by the client. Since at least 2024-11-05, changed in 2025-06-18, 2025-11-25, 2026-07-28.
 
 See https://modelcontextprotocol.io/specification/2026-07-28/schema
 """
@@ -1647,7 +1648,7 @@ ServerNotification: TypeAlias = Annotated[
 ]
 """Any notification a server may send.
 
-Sent by the server. Since 2024-11-05, changed in 2025-11-25, 2026-07-28.
+Sent by the server. Since at least 2024-11-05, changed in 2025-11-25, 2026-07-28.
 
 See https://modelcontextprotocol.io/specification/2026-07-28/schema
 """
@@ -1656,7 +1657,7 @@ See https://modelcontextprotocol.io/specification/2026-07-28/schema
 class RequestMetaObject(Model):
     """Metadata of a request, in which the client states its protocol version and capabilities each time.
 
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the client. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#requestmetaobject
     """
@@ -1676,7 +1677,7 @@ class RequestMetaObject(Model):
 class RequestParams(Model):
     """Base of all request parameters.
 
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the client. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#requestparams
     """
@@ -1750,7 +1751,7 @@ class DiscoverResultResponse(Model):
 class PaginatedRequestParams(RequestParams):
     """Base of the parameters of requests that fetch a list page by page.
 
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the client. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#paginatedrequestparams
     """
@@ -1762,7 +1763,7 @@ class PaginatedRequestParams(RequestParams):
 class PaginatedRequest(Model):
     """Base of all requests that fetch a list page by page.
 
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the client. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema
     """
@@ -1780,7 +1781,7 @@ class PaginatedRequest(Model):
 class ListResourcesRequest(Model):
     """The client asks for one page of the resources on offer (`resources/list`).
 
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the client. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#listresourcesrequest
     """
@@ -1798,7 +1799,7 @@ class ListResourcesRequest(Model):
 class ListResourceTemplatesRequest(Model):
     """The client asks for one page of the resource templates on offer (`resources/templates/list`).
 
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the client. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#listresourcetemplatesrequest
     """
@@ -1828,7 +1829,7 @@ class ResourceRequestParams(RequestParams):
 class ReadResourceResult(CacheableResult):
     """What the server found in a resource, in answer to `resources/read`.
 
-    Sent by the server. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#readresourceresult
     """
@@ -1870,7 +1871,7 @@ class SubscriptionsListenRequest(Model):
 class Resource(BaseMetadata, Icons):
     """Entry for one resource in the server's list: how to find and label it, not what it contains.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18, 2025-11-25.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18, 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#resource
     """
@@ -1892,7 +1893,7 @@ class Resource(BaseMetadata, Icons):
 class ResourceTemplate(BaseMetadata, Icons):
     """Pattern for the URIs of a family of resources that the server can read.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-06-18, 2025-11-25.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-06-18, 2025-11-25.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#resourcetemplate
     """
@@ -1912,7 +1913,7 @@ class ResourceTemplate(BaseMetadata, Icons):
 class ListPromptsRequest(Model):
     """The client asks for one page of the prompts on offer (`prompts/list`).
 
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the client. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#listpromptsrequest
     """
@@ -1930,7 +1931,7 @@ class ListPromptsRequest(Model):
 class ListPromptsResult(PaginatedResult, CacheableResult):
     """One page of the prompts on offer at the server, in answer to `prompts/list`.
 
-    Sent by the server. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#listpromptsresult
     """
@@ -1970,7 +1971,7 @@ class ResourceLink(Resource):
 class EmbeddedResource(Model):
     """Content block holding a resource itself, so that no separate read is needed.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-06-18.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#embeddedresource
     """
@@ -1988,7 +1989,7 @@ class EmbeddedResource(Model):
 class ListToolsRequest(Model):
     """The client asks for one page of the tools on offer (`tools/list`).
 
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the client. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#listtoolsrequest
     """
@@ -2006,7 +2007,7 @@ class ListToolsRequest(Model):
 class ListToolsResult(PaginatedResult, CacheableResult):
     """One page of the tools on offer at the server, in answer to `tools/list`.
 
-    Sent by the server. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#listtoolsresult
     """
@@ -2034,7 +2035,7 @@ class ListToolsResultResponse(Model):
 class CompleteRequestParams(RequestParams):
     """Payload of `completion/complete`: what is being typed, and where it belongs.
 
-    Sent by the client. Since 2024-11-05, changed in 2025-06-18, 2026-07-28.
+    Sent by the client. Since at least 2024-11-05, changed in 2025-06-18, 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#completerequestparams
     """
@@ -2051,7 +2052,7 @@ class CompleteRequest(Model):
     """The client asks for ways to complete a prompt argument or URI variable being typed
     (`completion/complete`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#completerequest
     """
@@ -2069,7 +2070,7 @@ class CompleteRequest(Model):
 class ListRootsResult(Model):
     """Places that the client opens to the server, in answer to `roots/list`.
 
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28. Deprecated.
+    Sent by the client. Since at least 2024-11-05, changed in 2026-07-28. Deprecated.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#listrootsresult
     """
@@ -2081,7 +2082,7 @@ class ListRootsResult(Model):
 JSONRPCMessage: TypeAlias = JSONRPCRequest | JSONRPCNotification | JSONRPCResponse
 """Any JSON-RPC message that can be exchanged: a request, a notification or a response.
 
-Sent by either side. Since 2024-11-05, changed in 2025-03-26, 2025-06-18.
+Sent by either side. Since at least 2024-11-05, changed in 2025-03-26, 2025-06-18.
 
 See https://modelcontextprotocol.io/specification/2026-07-28/schema#jsonrpcmessage
 """
@@ -2149,7 +2150,7 @@ class MissingRequiredClientCapabilityError(Model):
 class ListResourcesResult(PaginatedResult, CacheableResult):
     """One page of the resources on offer at the server, in answer to `resources/list`.
 
-    Sent by the server. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#listresourcesresult
     """
@@ -2177,7 +2178,7 @@ class ListResourcesResultResponse(Model):
 class ListResourceTemplatesResult(PaginatedResult, CacheableResult):
     """One page of the resource templates on offer at the server, in answer to `resources/templates/list`.
 
-    Sent by the server. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#listresourcetemplatesresult
     """
@@ -2206,7 +2207,7 @@ class ListResourceTemplatesResultResponse(Model):
 class PromptMessage(Model):
     """One message of a prompt: who speaks and what is said.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-03-26, 2025-06-18.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-03-26, 2025-06-18.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#promptmessage
     """
@@ -2220,7 +2221,7 @@ class PromptMessage(Model):
 class CallToolResult(Result):
     """What a tool on the server produced, or how it failed, in answer to `tools/call`.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-03-26, 2025-06-18, 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-03-26, 2025-06-18, 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#calltoolresult
     """
@@ -2318,7 +2319,7 @@ See https://modelcontextprotocol.io/specification/2026-07-28/schema#elicitreques
 class GetPromptResult(Result):
     """Messages from the server, ready to be given to the model, in answer to `prompts/get`.
 
-    Sent by the server. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the server. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#getpromptresult
     """
@@ -2332,7 +2333,7 @@ class GetPromptResult(Result):
 class SamplingMessage(Model):
     """One message of a conversation with a model, going in or coming out.
 
-    Sent by either side. Since 2024-11-05, changed in 2025-03-26, 2025-11-25. Deprecated.
+    Sent by either side. Since at least 2024-11-05, changed in 2025-03-26, 2025-11-25. Deprecated.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#samplingmessage
     """
@@ -2349,7 +2350,7 @@ class CreateMessageResult(SamplingMessage):
     """Message from the client's model, ideally approved by the user, in answer to
     `sampling/createMessage`.
 
-    Sent by the client. Since 2024-11-05, changed in 2025-03-26, 2025-11-25. Deprecated.
+    Sent by the client. Since at least 2024-11-05, changed in 2025-03-26, 2025-11-25. Deprecated.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#createmessageresult
     """
@@ -2410,7 +2411,7 @@ class InputResponseRequestParams(RequestParams):
 class ReadResourceRequestParams(ResourceRequestParams, InputResponseRequestParams):
     """Payload of `resources/read`: which resource to read.
 
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the client. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#readresourcerequestparams
     """
@@ -2419,7 +2420,7 @@ class ReadResourceRequestParams(ResourceRequestParams, InputResponseRequestParam
 class ReadResourceRequest(Model):
     """The client asks for the contents of one resource (`resources/read`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#readresourcerequest
     """
@@ -2437,7 +2438,7 @@ class ReadResourceRequest(Model):
 class GetPromptRequestParams(InputResponseRequestParams):
     """Payload of `prompts/get`: the prompt's name and the values to fill in.
 
-    Sent by the client. Since 2024-11-05, changed in 2026-07-28.
+    Sent by the client. Since at least 2024-11-05, changed in 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#getpromptrequestparams
     """
@@ -2451,7 +2452,7 @@ class GetPromptRequestParams(InputResponseRequestParams):
 class GetPromptRequest(Model):
     """The client asks for one prompt, filled in with its arguments (`prompts/get`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#getpromptrequest
     """
@@ -2469,7 +2470,7 @@ class GetPromptRequest(Model):
 class CallToolRequestParams(InputResponseRequestParams):
     """Payload of `tools/call`: the tool's name and its arguments.
 
-    Sent by the client. Since 2024-11-05, changed in 2025-11-25, 2026-07-28.
+    Sent by the client. Since at least 2024-11-05, changed in 2025-11-25, 2026-07-28.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#calltoolrequestparams
     """
@@ -2483,7 +2484,7 @@ class CallToolRequestParams(InputResponseRequestParams):
 class CallToolRequest(Model):
     """The client asks the server to run one tool (`tools/call`).
 
-    Sent by the client. Since 2024-11-05.
+    Sent by the client. Since at least 2024-11-05.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#calltoolrequest
     """
@@ -2501,7 +2502,7 @@ class CallToolRequest(Model):
 class CreateMessageRequestParams(Model):
     """Payload of `sampling/createMessage`: the conversation to continue and settings for the model.
 
-    Sent by the server. Since 2024-11-05, changed in 2025-11-25, 2026-07-28. Deprecated.
+    Sent by the server. Since at least 2024-11-05, changed in 2025-11-25, 2026-07-28. Deprecated.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#createmessagerequestparams
     """
@@ -2534,7 +2535,7 @@ class CreateMessageRequest(Model):
     """The server asks for a message from the client's model (`sampling/createMessage`), inside an
     `InputRequiredResult`.
 
-    Sent by the server. Since 2024-11-05. Deprecated.
+    Sent by the server. Since at least 2024-11-05. Deprecated.
 
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#createmessagerequest
     """
@@ -2580,7 +2581,7 @@ ClientRequest: TypeAlias = Annotated[
 ]
 """Any request a client may send.
 
-Sent by the client. Since 2024-11-05, changed in 2025-11-25, 2026-07-28.
+Sent by the client. Since at least 2024-11-05, changed in 2025-11-25, 2026-07-28.
 
 See https://modelcontextprotocol.io/specification/2026-07-28/schema
 """
@@ -2671,7 +2672,7 @@ ServerResult: TypeAlias = (
 )
 """Any result a server may return.
 
-Sent by the server. Since 2024-11-05, changed in 2025-11-25, 2026-07-28.
+Sent by the server. Since at least 2024-11-05, changed in 2025-11-25, 2026-07-28.
 
 See https://modelcontextprotocol.io/specification/2026-07-28/schema
 """

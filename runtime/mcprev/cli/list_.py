@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from importlib import import_module
 
 import click
 
@@ -13,12 +14,15 @@ from mcprev.cli.table import echo_table
 @click.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(*, as_json: bool) -> None:
-    """List the revisions: status, era, counts of requests, notifications and types, and pin."""
+    """List the revisions: status, era, counts of requests, notifications and types, and pin.
+
+    In a checkout with the generator, what a person has to decide follows. A revision that is pending is not offered.
+    """
     from mcprev_types.index import LATEST, REVISIONS
 
     if as_json:
         rows = [dataclasses.asdict(info) | {"latest": name == LATEST} for name, info in REVISIONS.items()]
-        click.echo(json.dumps({"format": 1, "revisions": rows}, indent=2))
+        click.echo(json.dumps({"format": 1, "revisions": rows, "to_decide": _to_decide()}, indent=2))
         return
     echo_table(
         ("REVISION", "STATUS", "ERA", "REQ", "NOTIF", "TYPES", "COMMIT", "SHA256"),
@@ -36,3 +40,15 @@ def command(*, as_json: bool) -> None:
             for name, info in REVISIONS.items()
         ],
     )
+    found = _to_decide()
+    for line in ["to decide:", *found] if found else []:
+        click.echo(line)
+
+
+def _to_decide() -> list[str]:
+    """What is open in this checkout; nothing where there is no checkout or no generator to tell."""
+    try:
+        lines: list[str] = import_module("mcprev_codegen.decisions").checkout_lines()
+    except ModuleNotFoundError:
+        return []
+    return lines

@@ -143,9 +143,8 @@ class Rules:
         """Whether a rule takes care of the objects in a member, or of each that the neighbour does not have."""
         if any(child.member == member for child in self.children.get(name, ())):
             return True
-        inside = [type_ for c in deltas[name].children if c.member == member for _, type_ in c.types]
-        alone = [type_ for type_ in inside if type_ not in deltas]
-        return bool(alone) and all(type_ in self.substitutes or type_ in self.before for type_ in alone)
+        lost = [type_ for c in deltas[name].lost if c.member == member for _, type_ in c.types]
+        return bool(lost) and all(type_ in self.substitutes or type_ in self.before for type_ in lost)
 
 
 def without(value: JsonObject, *members: str) -> JsonObject:
