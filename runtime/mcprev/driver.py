@@ -35,6 +35,7 @@ from mcprev.protocol.link import (
 )
 from mcprev.protocol.sides import Side
 from mcprev.wire.jsonrpc import record
+from mcprev.wire.payloads import payloads, shown
 
 MAX_HANDLERS: Final = 1024
 """How many requests of one connection are served at a time; more wait their turn (STDIO-9)."""
@@ -195,9 +196,9 @@ class Connection:
         if not sends or not self._sendable:
             return
         self._link.sends = []
-        if self.logger.isEnabledFor(logging.DEBUG):
+        if payloads.isEnabledFor(logging.DEBUG):
             for _, message in sends:
-                self.logger.debug("sent %.2000r", message)
+                payloads.debug("%s sent %s", self.logger.name, shown(message))
         self._send(sends)
 
     # -- requests of the peer's ----------------------------------------------------------------------------

@@ -411,9 +411,9 @@ def _session_stamp(peer: HandshakeServer, row: Revision) -> Mapping[str, Json]:
     said = {"clientInfo": peer.client_info, "capabilities": peer.peer_capabilities or {}}
     try:
         return request_meta(said, from_=row.name)
-    except ConversionError:
+    except ConversionError as error:
         # The client's own words are not valid; it is served all the same, as one that can do nothing.
-        _logger.debug("the client introduced itself badly: %.500r", said)
+        _logger.debug("the client introduced itself badly: %s", error)
         return {VERSION: LATEST.version, CLIENT_CAPABILITIES: {}}
 
 

@@ -85,7 +85,13 @@ class Side:
         answer = message.answer
         if not self.link.broken(message) and answer is not None:
             self.link.sends.append((None, jsonrpc.encode_error(answer.id, answer.error, null_id=null_id)))
-        self.link.put_up_with(Sloppiness.NOISE, f"{message.message}: {message.excerpt!r}")
+        self.link.put_up_with(Sloppiness.NOISE, _noise(message))
+
+
+def _noise(message: Malformed) -> str:
+    """What is wrong with a line, and how it begins unless it may be a message with somebody's arguments."""
+    begins_like_json = message.excerpt.lstrip().startswith(("{", "["))
+    return message.message if begins_like_json else f"{message.message}: {message.excerpt!r}"
 
 
 class ServerSide(Side):
@@ -227,7 +233,7 @@ class ClientSide(Side):
                 # What is no JSON is noise on a pipe: it is logged and skipped, not answered (STDIO-3).
                 if message.shape in _NOISE or row is not None:
                     self.link.broken(message)
-                    self.link.put_up_with(Sloppiness.NOISE, f"{message.message}: {message.excerpt!r}")
+                    self.link.put_up_with(Sloppiness.NOISE, _noise(message))
                 else:
                     self._malformed(message, null_id=session.agreed and session.row.null_id_in_errors)
             case jsonrpc.Batch():

@@ -157,7 +157,7 @@ class AsgiConnection(Connection):
     def _stray(self, message: bytes, *, related: bool = False) -> None:
         """A message that has no stream of a request to go to, although it may be related to one."""
         del related
-        self.logger.debug("there is no stream for %.500r", message)
+        self.logger.debug("there is no stream for a message of %d bytes", len(message))
 
     @override
     async def drain(self, channel: Channel = None) -> None:
