@@ -119,13 +119,20 @@ class TaskDesk:
         """A task for a request. Raises `InternalError` when too many run, `InvalidParams` for a bad wish."""
         if len(self.running) >= self.settings.max_running:
             raise InternalError("too many tasks are running")
+        owner, session = _owner(inbound), _session(inbound)
+        if owner is not None or session is not None:
+            running = (one.task for one in self.running.values() if one.task is not None)
+            if owner is not None:
+                own = sum(task.owner == owner for task in running)
+            else:
+                own = sum(task.session == session for task in running)
+            if own >= self.settings.max_running_each:
+                raise InternalError("too many tasks of this client are running")
         most = self.settings.ttl if ttl is None else ttl
         if inbound.row.tasks is Place.CORE:
             most = tasks.wanted_ttl(inbound.params or {}, most)
         every = self.settings.poll if poll is None else poll
-        return tasks.begin(
-            time.time(), ttl=most, poll=every, owner=_owner(inbound), session=_session(inbound)
-        )
+        return tasks.begin(time.time(), ttl=most, poll=every, owner=owner, session=session)
 
     async def call(
         self,

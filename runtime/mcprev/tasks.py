@@ -14,6 +14,8 @@ ROOM: Final = 10_000
 """How many tasks the store in memory keeps."""
 RUNNING: Final = 1_000
 """How many tasks may run at a time."""
+RUNNING_EACH: Final = 100
+"""How many of them one principal may have, or one session where nobody says who asks."""
 
 
 class Tasks:
@@ -27,18 +29,21 @@ class Tasks:
         ttl: int | None = tasks.KEEP,
         poll: int | None = tasks.POLL,
         max_running: int = RUNNING,
+        max_running_each: int = RUNNING_EACH,
     ) -> None:
         """Say which tools can run as tasks: `optional` or `required`; any other is `forbidden`.
 
         `store` keeps them, in memory unless it says otherwise; `ttl` is the most milliseconds that one is kept from
-        its creation on, `poll` the milliseconds that clients are asked to wait between two looks. Raises
-        `ValueError` for another word.
+        its creation on, `poll` the milliseconds that clients are asked to wait between two looks. At most
+        `max_running` run at a time, and `max_running_each` of one principal, or of one session where nobody says who
+        asks. Raises `ValueError` for another word.
         """
         self.tools = {name: Support(support) for name, support in tools.items()}
         self.store: TaskStore = store or MemoryTaskStore()
         self.ttl = ttl
         self.poll = poll
         self.max_running = max_running
+        self.max_running_each = max_running_each
 
     def support(self, tool: object) -> Support:
         """Whether a tool can run as a task."""

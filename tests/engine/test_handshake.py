@@ -34,7 +34,7 @@ from mcprev.protocol.link import (
     TimedOut,
 )
 from mcprev.protocol.sides import ClientSide, ServerSide
-from mcprev.protocol.subscriptions import Changed
+from mcprev.protocol.subscriptions import MAX_RESOURCES, MAX_URI, Changed
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from requirements import req
 
@@ -319,6 +319,23 @@ def test_changes_go_to_those_who_subscribed_sub_1(row: Revision) -> None:
     side.changed(Changed.TOOLS, None)
     assert wire.sent() == [notification("notifications/tools/list_changed")]
     assert code(wire.get(request("resources/subscribe", {"uri": 3}))[0]) == -32602
+
+
+@req("SUB-1", "SEC-6")
+@each_session
+def test_a_session_subscribes_to_so_many_resources_and_no_more(row: Revision) -> None:
+    side, wire = open_server(row)
+    for number in range(MAX_RESOURCES):
+        assert "result" in wire.get(request("resources/subscribe", {"uri": f"a:{number}"}))[0]
+    for _ in range(3):
+        assert code(wire.get(request("resources/subscribe", {"uri": "a:new"}))[0]) == -32600
+    assert "result" in wire.get(request("resources/subscribe", {"uri": "a:1"}))[0]
+    assert "result" in wire.get(request("resources/unsubscribe", {"uri": "a:2"}))[0]
+    assert "result" in wire.get(request("resources/subscribe", {"uri": "a:new"}))[0]
+    assert len(side.session.subscribed) == MAX_RESOURCES
+    for method in ("resources/subscribe", "resources/unsubscribe"):
+        for uri in ("a:" + "x" * MAX_URI, ["a:1"], None):
+            assert code(wire.get(request(method, {"uri": uri}))[0]) == -32602
 
 
 @req("LIFE-7")

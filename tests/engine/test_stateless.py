@@ -22,8 +22,24 @@ from engine.fakes import (
 from mcprev.errors import ConnectionLost, LocalProtocolError, RemoteProtocolError
 from mcprev.protocol.link import Aborted, Answered, Failed, Inbound, Noted, Streamed, TimedOut
 from mcprev.protocol.sides import ClientSide, ServerSide
-from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION, lacking
-from mcprev.protocol.subscriptions import ACKNOWLEDGED, CHANGES, SUBSCRIPTION_ID, Changed, honoured, wants
+from mcprev.protocol.stateless import (
+    CLIENT_CAPABILITIES,
+    CLIENT_INFO,
+    MAX_ENDED,
+    SERVER_INFO,
+    VERSION,
+    lacking,
+)
+from mcprev.protocol.subscriptions import (
+    ACKNOWLEDGED,
+    CHANGES,
+    MAX_RESOURCES,
+    MAX_URI,
+    SUBSCRIPTION_ID,
+    Changed,
+    honoured,
+    wants,
+)
 from mcprev.revisions import LATEST
 from requirements import A, E, req
 
@@ -188,6 +204,36 @@ def test_listen_acknowledges_first_sub_2() -> None:
         "notifications/tools/list_changed", "notifications/resources/updated",
     ]  # fmt: skip
     assert {message["params"]["_meta"][SUBSCRIPTION_ID] for message in [ack, *sent]} == {"L"}
+
+
+@req("SUB-2", "SEC-6", at=E)
+def test_a_stream_carries_so_many_resources_and_no_more() -> None:
+    _, wire = server()
+    uris = ["a:" + "x" * MAX_URI, *[f"a:{number // 2}" for number in range(3 * MAX_RESOURCES)]]
+    (ack,) = wire.get(modern("subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}}, 1))
+    assert ack["params"]["notifications"] == {
+        "resourceSubscriptions": [f"a:{number}" for number in range(MAX_RESOURCES)]
+    }
+
+
+@req("SUB-2", "SEC-6", at=E)
+def test_streams_that_have_ended_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    side, wire = server()
+    for number in range(10 * MAX_ENDED):
+        wire.get(modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, number))
+        wire.get(notification("notifications/cancelled", {"requestId": number}))
+        assert len(side.stateless.listeners) <= MAX_ENDED
+    monkeypatch.setattr("mcprev.protocol.stateless.MAX_STREAMS", 5)
+    for number in range(5):
+        (ack,) = wire.get(
+            modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, number)
+        )
+        assert ack["method"] == ACKNOWLEDGED
+    (refused,) = wire.get(modern("subscriptions/listen", {"notifications": {}}, 6))
+    assert refused["error"]["code"] == -32603
+    wire.get(notification("notifications/cancelled", {"requestId": 3}))
+    (ack,) = wire.get(modern("subscriptions/listen", {"notifications": {}}, 7))
+    assert ack["method"] == ACKNOWLEDGED
 
 
 @req("SUB-4", "AMB-1")

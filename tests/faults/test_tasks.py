@@ -138,6 +138,24 @@ def test_a_store_that_cannot_take_a_task(row: Revision) -> None:
     run(main())
 
 
+@req("TASK-2", "TASK-7", "SEC-6", at=D)
+def test_the_tasks_of_one_session_leave_room_for_others() -> None:
+    async def main() -> None:
+        author, store = Author(), Store()
+        made = make(author, store, max_running_each=2)
+        async with (
+            served(made, CORE, capabilities=KNOWS) as mine,
+            served(made, CORE, capabilities=KNOWS) as yours,
+        ):
+            for _ in range(2):
+                await start(mine, "slow")
+            assert (await mine.ask("tools/call", call(CORE, "slow"))).code == -32603
+            await start(yours, "slow")
+        await made.aclose()
+
+    run(main())
+
+
 @req("TASK-4", "TASK-2", at=(D, E))
 @each_kind
 @pytest.mark.parametrize("times", [1, 100])

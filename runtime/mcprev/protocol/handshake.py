@@ -19,8 +19,7 @@ from mcprev.protocol.correlate import Call
 from mcprev.protocol.link import Bundle, Channel, Inbound, Kind, Link, Local, Opened
 from mcprev.protocol.negotiate import Refusal, answer_initialize
 from mcprev.protocol.peer import CANCELLED, PROGRESS, Peer, declares, unknown_method
-from mcprev.protocol.subscriptions import CHANGES, Changed
-from mcprev.protocol.uris import is_uri
+from mcprev.protocol.subscriptions import CHANGES, Changed, resource_error
 from mcprev.revisions import Revision
 from mcprev.wire import jsonrpc
 from mcprev.wire.jsonrpc import Notification, Request
@@ -282,12 +281,13 @@ class HandshakeServer(Handshake):
         self._watch(message, batch, self.subscribed.discard)
 
     def _watch(self, message: Request, batch: Bundle | None, change: Callable[[str], None]) -> None:
-        uri = (message.params or {}).get("uri")
-        if not (isinstance(uri, str) and is_uri(uri)):
-            self.link.refuse(message, InvalidParams("Invalid params: uri is no absolute URI"), batch)
-            return
-        change(uri)
-        self.pong(message, batch)
+        uri: Json = (message.params or {}).get("uri")
+        error = resource_error(uri, self.subscribed)
+        if error is None:
+            change(uri)
+            self.pong(message, batch)
+        else:
+            self.link.refuse(message, error, batch)
 
     def confirmed(self, message: Notification, now: float) -> None:
         """The client has seen the answer to `initialize`."""

@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from mcprev.errors import (
     ConnectionLost,
+    InternalError,
     InvalidParams,
     Json,
     LocalProtocolError,
@@ -31,6 +32,7 @@ from mcprev.protocol.subscriptions import (
     CHANGES,
     HAS_TASKS,
     LISTEN,
+    MAX_STREAMS,
     SUBSCRIPTION_ID,
     Changed,
     honoured,
@@ -48,6 +50,8 @@ SERVER_INFO: Final = PREFIX + "serverInfo"
 LOG_LEVEL: Final = PREFIX + "logLevel"
 STAMPED: Final = frozenset({VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL, "progressToken"})
 """The members of a request's `_meta` that no caller writes by itself."""
+MAX_ENDED: Final = 64
+"""Listen streams after which those that have ended are looked for the first time."""
 COMPLETE: Final = "complete"
 INPUT_REQUIRED: Final = "input_required"
 
@@ -71,7 +75,8 @@ class StatelessServer(Peer):
         self._served: dict[tuple[str, str], tuple[Revision, Kind]] = {}
         self._stamps: dict[tuple[str, str], tuple[bool, dict[str, Json]]] = {}
         self.listeners: list[Inbound] = []
-        """The listen streams that are open."""
+        """The listen streams that are open, and some that have ended since they were counted last."""
+        self._count_at = MAX_ENDED
 
     # -- in ------------------------------------------------------------------------------------------------
 
@@ -167,6 +172,12 @@ class StatelessServer(Peer):
         `more` is what it carries beside the changes that this server can tell of.
         """
         if not inbound.open:
+            return
+        if len(self.listeners) >= min(self._count_at, MAX_STREAMS):
+            self.listeners = [listener for listener in self.listeners if listener.open]
+            self._count_at = max(MAX_ENDED, 2 * len(self.listeners))
+        if len(self.listeners) >= MAX_STREAMS:
+            self.fail(inbound, InternalError("too many listen streams are open"))
             return
         asked = (inbound.params or {})["notifications"]
         capabilities = self.local.capabilities(inbound.row)

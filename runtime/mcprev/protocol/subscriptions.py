@@ -5,12 +5,13 @@ SUB-1..9, CONV-38, LIFE-11. Data and pure functions; the engines send, the clien
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, cast
 
-from mcprev.errors import Json
+from mcprev.errors import InvalidParams, InvalidRequest, Json, RpcError
+from mcprev.protocol.uris import is_uri
 
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 LISTEN: Final = "subscriptions/listen"
@@ -21,6 +22,14 @@ OF_TASKS: Final = frozenset({"notifications/tasks", "notifications/tasks/status"
 """The notifications of the states of tasks, as an extension and in the core."""
 HAS_TASKS: Final = "tasks/get"
 """What a server serves that has tasks to tell of."""
+
+
+MAX_RESOURCES: Final = 1_000
+"""Resources that one session or listen stream may subscribe to."""
+MAX_URI: Final = 4096
+"""Characters of a URI that can be subscribed to."""
+MAX_STREAMS: Final = 10_000
+"""Listen streams that a server has open at a time in one event loop."""
 
 
 class Changed(StrEnum):
@@ -65,7 +74,7 @@ HEARD: Final = BY_METHOD.keys() | OF_TASKS
 
 
 def honoured(asked: Mapping[str, Json], capable: Iterable[Changed]) -> dict[str, Json]:
-    """The part of a listen filter that a server with these abilities will serve (SUB-2)."""
+    """The part of a listen filter that a server with these abilities will serve (SUB-2, SEC-6)."""
     kept: dict[str, Json] = {}
     for kind in capable:
         member = CHANGES[kind].member
@@ -74,8 +83,20 @@ def honoured(asked: Mapping[str, Json], capable: Iterable[Changed]) -> dict[str,
             kept[member] = True
         elif kind is Changed.RESOURCE and isinstance(value, list):
             uris = cast("list[object]", value)
-            kept[member] = [uri for uri in uris if isinstance(uri, str)]
+            known = dict.fromkeys(uri for uri in uris if isinstance(uri, str) and len(uri) <= MAX_URI)
+            kept[member] = list(known)[:MAX_RESOURCES]
     return kept
+
+
+def resource_error(uri: object, others: Collection[str]) -> RpcError | None:
+    """What is wrong with a resource to subscribe to, or to unsubscribe from, beside `others` (SUB-1, SEC-6)."""
+    if not (isinstance(uri, str) and len(uri) <= MAX_URI and is_uri(uri)):
+        return InvalidParams(f"Invalid params: uri is no absolute URI of {MAX_URI} characters at most")
+    if len(others) >= MAX_RESOURCES and uri not in others:
+        return InvalidRequest(
+            f"a session subscribes to {MAX_RESOURCES} resources at most, and this is none of them"
+        )
+    return None
 
 
 def wants(filter_: Mapping[str, Json], kind: Changed, uri: str | None) -> bool:
