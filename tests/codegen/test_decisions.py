@@ -96,10 +96,7 @@ def test_a_new_revision_is_pending_until_its_row_and_its_step_are_there(tmp_path
     before = snapshot(tmp_path / "generated")
     add(tmp_path)
     assert about(decisions.lines(schema)) == [
-        (
-            f"revisions.py: add the row of the revision, replace(<row of {REVISION}>, name='{NEWER}', "
-            f"version='{NEWER}', ...), and list it in ALL"
-        ),
+        f"revisions.py: add the row of the revision, replace(<row of {REVISION}>, name='{NEWER}', ...), and list it in _ROWS",
         "step_2099_02_02.py: the step module is missing: `mcprev generate` writes its skeleton",
     ]
     result = run(tmp_path)
