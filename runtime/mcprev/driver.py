@@ -256,17 +256,38 @@ class Connection:
 
     def _on_aborted(self, event: Aborted) -> None:
         self.logger.debug("request %r was cancelled: %s", event.inbound.id, event.reason)
-        task: object = event.inbound.handle
-        if isinstance(task, asyncio.Task):
+        self._cancel_handler(event.inbound)
+
+    def _cancel_handler(self, inbound: Inbound) -> None:
+        """Stop the handler of a request that is closed, or take the request out of the queue."""
+        if isinstance(task := cast("object", inbound.handle), asyncio.Task):
             self._stop(cast("asyncio.Task[None]", task))
-        elif event.inbound in self._queue:
-            self._queue.remove(event.inbound)
-            self._drop(event.inbound)
+        elif inbound in self._queue:
+            self._queue.remove(inbound)
+            self._drop(inbound)
 
     def _stop(self, task: asyncio.Task[None]) -> None:
         # One that is cancelled before its first step never gets to the end of `_run`.
         task.add_done_callback(self._tasks.discard)
         task.cancel()
+
+    async def finish_requests(self, linger: float) -> None:
+        """Wait up to `linger` seconds for the requests in progress, then fail those that remain."""
+        deadline = self._loop.time() + linger
+        while (remaining := deadline - self._loop.time()) > 0:
+            handles = [inbound.handle for inbound in self._link.inbound.values()]
+            tasks = {cast("asyncio.Task[object]", task) for task in handles if isinstance(task, asyncio.Task)}
+            if not tasks:
+                break
+            await asyncio.wait(tasks, timeout=remaining)
+        self.fail_requests()
+
+    def fail_requests(self) -> None:
+        """Answer the requests in progress with an error, and stop their handlers: the server stops."""
+        for inbound in tuple(self._link.inbound.values()):
+            inbound.peer.fail(inbound, InternalError("the server stops"))
+            self._cancel_handler(inbound)
+        self.pump()
 
     # -- calls of our own ----------------------------------------------------------------------------------
 

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 @click.option(
     "--host", "hosts", multiple=True, help="Let in only requests with this Host; repeat it for more."
 )
+@click.option(
+    "--drain",
+    type=click.FloatRange(min=0),
+    help="Seconds that calls in progress get to finish when the server is told to stop; 30 by default.",
+)
 def command(
     *,
     target: str,
@@ -38,20 +43,23 @@ def command(
     json_response: bool,
     origins: tuple[str, ...],
     hosts: tuple[str, ...],
+    drain: float | None,
 ) -> None:
     """Serve the mcprev.Server or mcprev.App called SERVER in MODULE, which is a module's name or the path of a file."""
     if stdio and http is not None:
         raise click.UsageError("--stdio and --http exclude each other")
     server = _find(target)
     if http is None:
-        if path is not None or sse or json_response or origins or hosts:
-            raise click.UsageError("--path, --sse, --json, --origin and --host go with --http")
+        if path is not None or sse or json_response or origins or hosts or drain is not None:
+            raise click.UsageError("--path, --sse, --json, --origin, --host and --drain go with --http")
         server.run_stdio()
         return
     host, port = address(http)
     options: HttpOptions = {"sse": sse, "origins": origins}
     if json_response:
         options["json_response"] = True
+    if drain is not None:
+        options["drain"] = drain
     if hosts:
         options["hosts"] = hosts
     if path is not None:

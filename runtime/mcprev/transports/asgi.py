@@ -12,12 +12,13 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from mcprev.errors import HEADER_MISMATCH, InternalError, InvalidRequest
+from mcprev.driver import LINGER
+from mcprev.errors import HEADER_MISMATCH, InvalidRequest
 from mcprev.protocol.http_classify import Endpoint, classify, session_id
 from mcprev.protocol.http_verdicts import Reject, Verdict
 from mcprev.transports.body_budget import BodyBudget, BodyShare, ClientGone
 from mcprev.transports.cors import Receive, Scope, Send
-from mcprev.transports.hosting import Hosting
+from mcprev.transports.hosting import Hosting, stopped
 from mcprev.transports.http_incoming import AsgiIncoming, Incoming
 from mcprev.transports.http_options import Principal, Settings, checked_principal
 from mcprev.transports.security import Access, too_many_headers
@@ -83,12 +84,20 @@ class AsgiApp:
             if message["type"] == "lifespan.shutdown":
                 return
 
-    async def aclose(self) -> None:
-        """End all sessions and streams within bounded time; what comes from now on is refused with 503."""
-        self._closed = True
-        hosting, self._hosting = self._hosting, None
+    async def aclose(self, *, linger: float = LINGER) -> None:
+        """End all sessions and streams; what comes from now on is refused with 503.
+
+        Calls in progress get `linger` seconds to finish, in which their clients may answer what they are asked.
+        """
+        hosting = self._hosting
         if hosting is not None and hosting.loop is asyncio.get_running_loop():
-            await hosting.aclose()
+            await hosting.aclose(linger)
+        self._closed, self._hosting = True, None
+
+    def fail_requests(self) -> None:
+        """Answer all calls in progress with an error: the server stops at once."""
+        if self._hosting is not None:
+            self._hosting.fail_requests()
 
     @property
     def hosting(self) -> Hosting:
@@ -126,7 +135,7 @@ class AsgiApp:
         if place is None:
             return Reject(404, InvalidRequest("Invalid Request: there is nothing at this path"))
         if self._closed:
-            return _stopped()
+            return stopped()
         reject = self._access.refusal(headers, incoming.address)
         if reject is not None:
             return reject
@@ -155,7 +164,7 @@ class AsgiApp:
         if isinstance(found, Reject):
             return found
         incoming.access, incoming.principal = found, found.subject
-        return _stopped() if self._closed else None
+        return stopped() if self._closed else None
 
     def _place(self, incoming: Incoming) -> str | None:
         """Which of the app's paths a request is for. At its root, a mounted app has its endpoint."""
@@ -202,7 +211,7 @@ class AsgiApp:
             live = None if session is None else session.row
         verdict = await self._judge(hosting, incoming, message, live)
         if hosting is not self._hosting or hosting.shared.error is not None:
-            return _stopped()  # while the body was read
+            return stopped()  # while the body was read
         if isinstance(verdict, Reject):
             if session is not None and isinstance(message, Malformed):
                 session.hear(message)  # a broken answer ends the waiting for a good one
@@ -261,7 +270,3 @@ class AsgiApp:
             return Reject(408, InvalidRequest("Invalid Request: the body took too long"))
         finally:
             del upkeep.reading[task]
-
-
-def _stopped() -> Reject:
-    return Reject(503, InternalError("the server stops"))

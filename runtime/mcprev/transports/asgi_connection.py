@@ -40,7 +40,6 @@ class AsgiConnection(Connection):
         super().__init__(side, desk, logger, max_handlers=max_handlers)
         self._sendable = True
         self._running = 0
-        self._idle: asyncio.Future[None] | None = None
 
     # -- in ------------------------------------------------------------------------------------------------
 
@@ -63,8 +62,6 @@ class AsgiConnection(Connection):
                 raise
         finally:
             self._running -= 1
-            if self._idle is not None and not self._running and not self._idle.done():
-                self._idle.set_result(None)
             self.pump()
             exchange.inbound = None  # the two would keep each other
         if exchange.cancelled and task is not None:
@@ -188,26 +185,26 @@ class AsgiConnection(Connection):
 
     @override
     def _on_aborted(self, event: Aborted) -> None:
-        inbound = event.inbound
-        exchange = cast("Exchange", inbound.origin)
-        if exchange.inbound is not inbound:
-            super()._on_aborted(event)
-        else:
-            self.logger.debug("request %r was cancelled: %s", inbound.id, event.reason)
-            task: object = inbound.handle
-            if isinstance(task, asyncio.Task):
-                exchange.cancelled = True
-                task.cancel()
-        exchange.dropped(inbound.id)
+        super()._on_aborted(event)
+        cast("Exchange", event.inbound.origin).dropped(event.inbound.id)
 
     @override
-    async def aclose(self, error: ConnectionLost | None = None) -> None:
-        """Let what runs finish within bounded time, then end the connection; may be called again."""
+    def _cancel_handler(self, inbound: Inbound) -> None:
+        exchange = cast("Exchange", inbound.origin)
+        if exchange.inbound is not inbound:
+            super()._cancel_handler(inbound)
+            return
+        task: object = inbound.handle
+        if isinstance(task, asyncio.Task):
+            exchange.cancelled = True
+            task.cancel()
+
+    @override
+    async def aclose(self, error: ConnectionLost | None = None, *, linger: float = LINGER) -> None:
+        """Let the requests in progress finish within `linger` seconds, then end the connection; may be called again."""
         self.side.end()
         self.pump()
-        if self._running:
-            self._idle = self._loop.create_future()
-            await asyncio.wait({self._idle}, timeout=LINGER)
+        await self.finish_requests(linger)
         self.ended(error or ConnectionLost("the server stops", in_flight=True, retry_safe=False))
         await asyncio.shield(self.closed)
 

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from mcprev.errors import InvalidRequest
+from mcprev.errors import InternalError, InvalidRequest
 from mcprev.protocol.http_verdicts import (
     Delete,
     LegacyOpen,
@@ -35,7 +35,7 @@ from mcprev.transports.leases import Lease
 from mcprev.transports.sessions import Session, Sessions
 from mcprev.transports.sse_legacy import SseConnection, SseEndpoints
 from mcprev.transports.upkeep import Upkeep
-from mcprev.wire.jsonrpc import Batch, Message, Request, parse
+from mcprev.wire.jsonrpc import Batch, Message, Request, RequestId, parse
 from mcprev.wire.media import Accept, accepted
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ class Hosting:
         self._server = server
         self._settings = settings
         self._clock = settings.clock or self.loop.time
+        self.stopping = False
+        """Whether no new calls are taken, while those in progress may finish."""
         self.sessions = Sessions(
             idle=settings.idle,
             limit=settings.max_sessions,
@@ -83,16 +85,31 @@ class Hosting:
         wait = self.sessions.expire()
         return None if wait is None else now + wait
 
-    async def aclose(self) -> None:
-        """End everything within bounded time."""
-        streams = (connection.aclose() for connection in self.sse.all())
-        await asyncio.gather(self.shared.aclose(), self.sessions.aclose(), *streams)
+    async def aclose(self, linger: float) -> None:
+        """End everything. Calls in progress get `linger` seconds, listen streams and idle sessions none (SUB-4)."""
+        self.stopping = True
+        self.shared.side.end()
+        self.shared.pump()
+        await asyncio.gather(
+            self.shared.finish_requests(linger),
+            *(session.aclose(linger=linger) for session in self.sessions.all()),
+            *(connection.aclose(linger=linger) for connection in self.sse.all()),
+        )
+        await self.shared.aclose(linger=0)
         self.upkeep.stop()
+
+    def fail_requests(self) -> None:
+        """Answer all calls in progress with an error."""
+        for connection in (self.shared, *self.sessions.all(), *self.sse.all()):
+            connection.fail_requests()
 
     # -- the endpoint --------------------------------------------------------------------------------------
 
     async def carry_out(self, verdict: Verdict, session: Session | None, incoming: Incoming) -> Reject | None:
         """Do what a request turned out to be, and answer it; or give its refusal."""
+        if self.stopping and _begins(verdict):
+            message = getattr(verdict, "message", None)
+            return stopped(message.id if isinstance(message, Request) else None)
         if isinstance(verdict, Modern):
             await self._by_itself(verdict, incoming)
             return None
@@ -246,6 +263,8 @@ class Hosting:
     async def open_sse(self, incoming: Incoming) -> Reject | None:
         """A client opens its stream, and a session with it."""
         client = incoming.client
+        if self.stopping:
+            return stopped()
         reject = self.sse.refuses_stream(incoming.verb, incoming.headers, client)
         if reject is None:
             connection = self.sse.connect(incoming.principal, client)
@@ -268,3 +287,15 @@ class Hosting:
         if reject is None:
             await incoming.accept()
         return reject
+
+
+def stopped(request_id: RequestId | None = None) -> Reject:
+    """The refusal of what begins once the server stops."""
+    return Reject(503, InternalError("the server stops"), request_id)
+
+
+def _begins(verdict: Verdict) -> bool:
+    """Whether a request begins something; answers, notifications and DELETE belong to what is there already."""
+    if isinstance(verdict, (LegacySession, Modern)):
+        return wants_answer(verdict.message)
+    return not isinstance(verdict, Delete)

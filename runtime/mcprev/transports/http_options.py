@@ -81,6 +81,12 @@ class HttpOptions(TypedDict, total=False):
     """After which silence a stream gets a comment, so that nobody in between closes it."""
     stall: float
     """How long a client may take nothing of what it is sent."""
+    max_connections: int
+    """Connections that `run_http` and `serve_http` hold at a time, and no more than the process may have descriptors
+    for. Where that is reached, idle ones are closed for new ones, which wait until there is room."""
+    drain: float
+    """How long calls in progress may go on once `run_http` or `serve_http` is told to stop; they are answered with an
+    error then. A coroutine that is cancelled gives them a second."""
     clock: Callable[[], float] | None
     """Tells the time by which sessions are idle; the event loop's by default."""
 
@@ -110,6 +116,8 @@ class Settings:
     defer: float = 0.2
     keep_alive: float = 15.0
     stall: float = 60.0
+    max_connections: int = 10_000
+    drain: float = 30.0
     clock: Callable[[], float] | None = None
 
     def __post_init__(self) -> None:

@@ -20,6 +20,7 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable
+from heapq import nlargest
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote
 
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 KEEP_ALIVE: Final = 60
 """Seconds from one answer to the next whole head."""
+GRACE: Final = 0.5
+"""Seconds that a new connection gets to send its first request before it may be closed to make room for another."""
 LINGER: Final = 2
 """Seconds that a client gets to read the answer to what it has not finished sending."""
 WAITING: Final = 64
@@ -64,21 +67,22 @@ class Front:
         self.app = app
         self.target = app.settings.path.encode()
         self.path = app.settings.path
-        self._open: set[HttpProtocol] = set()
+        self._open: dict[HttpProtocol, None] = {}
+        """The connections, oldest first."""
         self._seen: object = None
         self._defaults = b""
         self._sweeping = False
 
     def opened(self, connection: HttpProtocol, loop: asyncio.AbstractEventLoop) -> None:
         """There is one more connection."""
-        self._open.add(connection)
+        self._open[connection] = None
         if not self._sweeping:
             self._sweeping = True
             loop.call_later(1.0, self._sweep, loop)
 
     def closed(self, connection: HttpProtocol) -> None:
         """A connection is gone."""
-        self._open.discard(connection)
+        self._open.pop(connection, None)
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         for connection in tuple(self._open):
@@ -86,6 +90,13 @@ class Front:
         self._sweeping = bool(self._open)
         if self._open:
             loop.call_later(1.0, self._sweep, loop)
+
+    def make_room(self) -> bool:
+        """Close some of the connections that have no request in progress, the idlest first; False if there are none."""
+        idle = [connection for connection in self._open if connection.is_idle]
+        for connection in nlargest(1 + len(self._open) // 64, idle, key=HttpProtocol.silence):
+            connection.shutdown()
+        return bool(idle)
 
     def abort(self) -> None:
         """Close what is still open, whatever it waits for."""
@@ -149,6 +160,7 @@ class HttpProtocol(asyncio.Protocol):
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        self._made = self._loop.time()
         self.write = self._transport.write
         read_in_pieces(transport)
         self.server, self.client = _address(transport, "sockname"), _address(transport, "peername")
@@ -216,6 +228,20 @@ class HttpProtocol(asyncio.Protocol):
         self.stopping = True
         if self._serving is None:
             self._transport.close()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request of it is in progress, and nothing of an answer is still to be read."""
+        return (
+            self._serving is None
+            and not self._transport.is_closing()
+            and not self._transport.get_write_buffer_size()
+            and self._loop.time() - self._made >= GRACE
+        )
+
+    def silence(self) -> int:
+        """For how many seconds nothing was answered."""
+        return self._ticks
 
     def abort(self) -> None:
         """It has taken too long to finish."""

@@ -1,7 +1,6 @@
 """Running a server on uvicorn (HTTP-3), with uvloop and connections of our own where uvloop and httptools are installed.
 
-uvicorn is imported when it is needed. Its own way to stop waits for every open stream, so the streams are ended
-first; what clients then still have not read is waited for within a bound.
+uvicorn is imported when it is needed; `http_uvicorn` has our way to accept and to stop.
 """
 
 from __future__ import annotations
@@ -10,20 +9,20 @@ import asyncio
 import contextlib
 import logging
 import socket
+import threading
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, cast
 
-from typing_extensions import override
-
+from mcprev.driver import LINGER
 from mcprev.errors import MissingExtra
 from mcprev.transports.collecting import collecting_less
+from mcprev.transports.exiting import exit_guard
 
 if TYPE_CHECKING:
-    from uvicorn import Server
-
     from mcprev.transports.asgi import AsgiApp
+    from mcprev.transports.http_uvicorn import HttpServer
 
 STOP: Final = 5
 """Seconds that answers may take to be read once the server stops."""
@@ -35,16 +34,21 @@ def run(app: AsgiApp, host: str, port: int) -> None:
     """Serve until the process is told to stop."""
     server = _server(app)
     with (
+        exit_guard() as guard,
         bind(host, port) as listening,
         asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner,
         contextlib.suppress(KeyboardInterrupt),
     ):
-        runner.run(_serve_alone(server, listening))
+        runner.run(_serve_alone(server, listening, guard))
 
 
-async def _serve_alone(server: Server, listening: socket.socket) -> None:
-    with collecting_less():
-        await _serve(server, listening, None)
+async def _serve_alone(server: HttpServer, listening: socket.socket, guard: threading.Timer) -> None:
+    try:
+        with collecting_less():
+            await _serve(server, listening, None)
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            guard.start()
 
 
 async def serve(app: AsgiApp, host: str, port: int, *, ready: Callable[[int], object] | None = None) -> None:
@@ -54,7 +58,7 @@ async def serve(app: AsgiApp, host: str, port: int, *, ready: Callable[[int], ob
         await _serve(server, listening, ready)
 
 
-async def _serve(server: Server, listening: socket.socket, ready: Callable[[int], object] | None) -> None:
+async def _serve(server: HttpServer, listening: socket.socket, ready: Callable[[int], object] | None) -> None:
     port = listening.getsockname()[1]
     _logger.info("listening at %s", listening.getsockname())
     if ready is not None:
@@ -64,6 +68,7 @@ async def _serve(server: Server, listening: socket.socket, ready: Callable[[int]
         await asyncio.shield(serving)
     except asyncio.CancelledError:
         # uvicorn ends what it has begun when it is told to, and not when it is cancelled.
+        server.linger = min(server.linger, LINGER)
         server.should_exit = True
         await asyncio.wait({serving}, timeout=2 * STOP)
         serving.cancel()
@@ -79,20 +84,12 @@ def bind(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _server(app: AsgiApp) -> Server:
+def _server(app: AsgiApp) -> HttpServer:
     if find_spec("uvicorn") is None:
         raise MissingExtra("serving over HTTP", "uvicorn", "http")
     import uvicorn
 
-    class StreamsFirst(uvicorn.Server):
-        """Ends the app's streams before it waits for connections to close."""
-
-        @override
-        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            await app.aclose()
-            await super().shutdown(sockets)
-            if front is not None:
-                front.abort()
+    from mcprev.transports.http_uvicorn import HttpServer
 
     front = None
     http: str | type[asyncio.Protocol] = "h11"
@@ -112,4 +109,4 @@ def _server(app: AsgiApp) -> Server:
         proxy_headers=False,
         timeout_graceful_shutdown=STOP,
     )
-    return StreamsFirst(config)
+    return HttpServer(config, app, front)

@@ -8,7 +8,6 @@ or waits for one. Losing a connection cancels nothing (HTTP-9).
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 from collections import OrderedDict, deque
@@ -424,9 +423,6 @@ class Sessions:
         oldest = min((session.seen for session in self._open.values() if not session.exchanges), default=now)
         return max(oldest + self._idle - now, self._idle / 60)
 
-    async def aclose(self) -> None:
-        """End all of them, within bounded time."""
-        sessions = tuple(self._open.values())
-        await asyncio.gather(*(session.aclose() for session in sessions))
-        for session in sessions:
-            self._forget(session)
+    def all(self) -> tuple[Session, ...]:
+        """The sessions that are open."""
+        return tuple(self._open.values())

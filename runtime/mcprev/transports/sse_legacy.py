@@ -97,6 +97,7 @@ class SseConnection(Connection):
         self.lease: Lease | None = None
         """How long its stream may last, where there are tokens."""
         self._exchange: Exchange | None = None
+        self._stopping = False
 
     def begin(self, exchange: Exchange, endpoint: str) -> None:
         """The stream is open: say where to post (SSE-2)."""
@@ -113,12 +114,16 @@ class SseConnection(Connection):
         if isinstance(message, Malformed) and message.answer is not None:
             null_id = not self.side.session.agreed or self.side.session.row.null_id_in_errors
             return Reject(400, RpcError(message.message, code=message.code), message.id, null_id=null_id)
+        members = message.messages if isinstance(message, Batch) else (message,)
+        if self._stopping and any(isinstance(member, Request) for member in members):
+            read = message.id if isinstance(message, Request) else None
+            return Reject(503, InternalError("the server stops"), read)
         if isinstance(message, Request) and message.method == OPEN:
             refused = opening_refusal(share, message.id)
             if refused is not None:
                 return refused
         posted = _Posted(self.principal, access, share)
-        for member in message.messages if isinstance(message, Batch) else (message,):
+        for member in members:
             if isinstance(member, Request | Notification):
                 from_here(member, posted)
         self.side.receive(message, self._loop.time())
@@ -146,6 +151,13 @@ class SseConnection(Connection):
         del exchange
         lost = ConnectionLost("the client closed its stream", in_flight=True, retry_safe=False)
         self._loop.call_soon(self.ended, lost)
+
+    @override
+    async def aclose(self, error: ConnectionLost | None = None, *, linger: float = 0) -> None:
+        """Let the requests in progress finish within `linger` seconds, then end the connection."""
+        self._stopping = True
+        await self.finish_requests(linger)
+        await super().aclose(error)
 
     @override
     async def _shut(self) -> None:

@@ -7,24 +7,21 @@ children, goes to stderr, and children read from an empty stdin. Only the transp
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
+import signal
 import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from mcprev.driver import LINGER
 from mcprev.transports.collecting import collecting_less
+from mcprev.transports.exiting import exit_guard
 from mcprev.transports.pipes import connect
 
 if TYPE_CHECKING:
     from mcprev.server import Server
-
-
-EXIT: Final = 1.0
-"""Seconds that a process of ours gets to end once it has served, whatever its handlers have left running."""
-_logger: Final = logging.getLogger("mcprev.server")
 
 
 @contextmanager
@@ -51,7 +48,7 @@ def diverted() -> Generator[tuple[int, int], None, None]:
 
 
 async def serve(server: Server, *, freeze: bool = False) -> None:
-    """Serve until stdin ends or stdout is closed."""
+    """Serve until stdin ends, stdout is closed, or it is cancelled. Requests in progress then get a second, or an error."""
     with diverted() as (incoming, outgoing):
         connection = server.connection()
         await connect(connection, incoming, outgoing)
@@ -59,30 +56,27 @@ async def serve(server: Server, *, freeze: bool = False) -> None:
             try:
                 await asyncio.shield(connection.closed)
             finally:
+                await connection.finish_requests(LINGER)
                 await connection.aclose()
 
 
 def run(server: Server) -> None:
-    """Serve in a process of its own, until its client is gone (STDIO-6)."""
-    # A handler that takes no notice of being cancelled, or sits in a thread, would keep the process for ever.
-    guard = threading.Timer(EXIT, _leave)
-    guard.daemon = True
+    """Serve in a process of its own, until its client is gone or a signal tells it to stop (STDIO-6)."""
 
     async def main() -> None:
+        serving = asyncio.create_task(serve(server, freeze=True))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            # Not on Windows, and only in the main thread.
+            with suppress(NotImplementedError, RuntimeError, ValueError):
+                loop.add_signal_handler(number, serving.cancel)
         try:
-            await serve(server, freeze=True)
+            await asyncio.wait({serving})
+            if not serving.cancelled():
+                serving.result()
         finally:
             if threading.current_thread() is threading.main_thread():
                 guard.start()
 
-    try:
+    with exit_guard() as guard:
         asyncio.run(main())
-    finally:
-        guard.cancel()
-
-
-def _leave() -> None:
-    """End the process without asking what still runs in it."""
-    _logger.error("the client is gone and a handler does not end: the process ends without it")
-    logging.shutdown()
-    os._exit(0)

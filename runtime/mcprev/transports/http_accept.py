@@ -1,0 +1,85 @@
+"""Accepting connections within a limit, and waiting where the process has no descriptor left (SEC-6).
+
+An event loop's own server accepts whatever comes. At the descriptor limit, asyncio tries again as often as its backlog
+is long, and logs each time. Here it is one task for each listening socket; connections that cannot be accepted wait in
+the kernel's queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+from collections.abc import Callable
+from typing import Final
+
+BACK_OFF: Final = 0.1
+"""Seconds until accepting is tried again where there is no room."""
+QUIET: Final = 60.0
+"""Seconds within which it is logged once that there is no room."""
+_EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_logger: Final = logging.getLogger("mcprev.transport.http")
+
+
+def connection_limit(wanted: int) -> int:
+    """The number of connections to hold: `wanted`, or fewer so that an eighth of the descriptors is left."""
+    try:
+        import resource
+    except ImportError:  # on Windows
+        return wanted
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return wanted
+    limit = max(1, min(wanted, soft - max(32, soft // 8)))
+    if limit < wanted:
+        _logger.info("at most %d connections at a time: the process may open %d descriptors", limit, soft)
+    return limit
+
+
+class Acceptor:
+    """Accepts the connections of one listening socket."""
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        make: Callable[[], asyncio.Protocol],
+        *,
+        has_room: Callable[[], bool],
+        make_room: Callable[[], bool],
+    ) -> None:
+        """`make` gives each connection its protocol. `make_room` closes idle connections; False where there are none."""
+        listening.settimeout(0)
+        self._listening = listening
+        self._make = make
+        self._has_room, self._make_room = has_room, make_room
+        self._logged = float("-inf")
+
+    async def run(self) -> None:
+        """Accept until it is cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            while not self._has_room():
+                await self._wait("the limit of connections is reached")
+            try:
+                connection, _ = await loop.sock_accept(self._listening)
+            except OSError as error:
+                if error.errno in _EXHAUSTED:
+                    await self._wait(f"no connection can be accepted: {error.strerror}")
+                elif error.errno != errno.ECONNABORTED:  # its client is gone already
+                    _logger.exception("a connection could not be accepted")
+                    await asyncio.sleep(BACK_OFF)
+                continue
+            try:
+                await loop.connect_accepted_socket(self._make, connection)
+            except Exception:
+                _logger.exception("a connection could not be served")
+                connection.close()
+
+    async def _wait(self, why: str) -> None:
+        """Close idle connections, or wait for others to be closed."""
+        now = asyncio.get_running_loop().time()
+        if now - self._logged >= QUIET:
+            self._logged = now
+            _logger.warning("%s; new connections wait until others are closed", why)
+        await asyncio.sleep(0 if self._make_room() else BACK_OFF)

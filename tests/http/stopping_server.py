@@ -1,0 +1,63 @@
+"""A server to be stopped: `stopping_server.py LOOP OPTIONS`, where LOOP is asyncio, uvloop or stdio.
+
+It says on stderr at which port it listens and which tool has begun. The tool `short` ends with the first line on
+stdin, `long` never, `stuck` sits in a thread that cannot be stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+import time
+from typing import Any
+
+import mcprev
+from mcprev_types.latest import models as m
+
+
+def say(*words: object) -> None:
+    """Tell the test."""
+    print(*words, file=sys.stderr, flush=True)  # noqa: T201 - how it is told
+
+
+class Slow(mcprev.ServerHandler):
+    async def list_tools(self, ctx: mcprev.Context, params: m.PaginatedRequestParams) -> m.ListToolsResult:
+        return m.ListToolsResult(tools=[])
+
+    async def call_tool(self, ctx: mcprev.Context, params: m.CallToolRequestParams) -> m.CallToolResult:
+        say("begun", params.name)
+        loop = asyncio.get_running_loop()
+        if params.name == "short":
+            await loop.run_in_executor(None, sys.stdin.readline)
+        elif params.name == "stuck":
+            await loop.run_in_executor(None, time.sleep, 3600)
+        else:
+            await loop.create_future()
+        return m.CallToolResult(content=[m.TextContent(text="in time")])
+
+
+def main() -> None:
+    """Serve until a signal comes."""
+    how, options = sys.argv[1], json.loads(sys.argv[2])
+    logging.basicConfig(level=logging.WARNING)
+    server = mcprev.Server(Slow(), "stopping", "1")
+
+    async def serve(**options: Any) -> None:
+        await server.serve_http(port=0, ready=lambda port: say("port", port), **options)
+
+    if how == "stdio":
+        server.run_stdio()
+    elif how == "uvloop":
+        import uvloop
+
+        uvloop.run(serve(**options))
+    elif how == "asyncio":
+        asyncio.run(serve(**options))
+    else:
+        server.run_http(port=int(how), **options)
+
+
+if __name__ == "__main__":
+    main()

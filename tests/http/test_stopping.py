@@ -1,0 +1,313 @@
+"""SIGTERM and SIGINT: calls in progress may finish, what remains is answered with an error, and the exit code is 0.
+
+HTTP-3, LIFE-16, SUB-4, STDIO-6. Each test stops a real process.
+"""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import signal
+import socket
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import pytest
+
+from asgi_bridge import PREFIX, STREAM, TYPES, initialize, notification, request
+from mcprev.revisions import Revision, revision
+from requirements import D, E, req
+from running import run
+
+SCRIPT: Final = Path(__file__).parent / "stopping_server.py"
+INTERNAL: Final = -32603
+ROWS: Final = [revision(D), revision(E)]
+LOOPS: Final = [
+    "asyncio",
+    pytest.param(
+        "uvloop",
+        marks=pytest.mark.skipif(
+            importlib.util.find_spec("uvloop") is None, reason="uvloop is not installed"
+        ),
+    ),
+]
+SOON: Final = 10
+"""Seconds within which a server ends that waits for nothing; its `drain` is longer in those tests."""
+
+
+class Process:
+    """A server in a process of its own."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self.errors = b""
+        self.port = 0
+
+    async def said(self, *words: object) -> str:
+        """Wait until it says a line that begins like this; the rest of that line."""
+        assert self._process.stderr is not None
+        start = " ".join(map(str, words)).encode()
+        while True:
+            line = await self._process.stderr.readline()
+            assert line, self.errors
+            self.errors += line
+            if line.startswith(start):
+                return line[len(start) :].decode().strip()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/mcp"
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def go_on(self) -> None:
+        """Let the tool `short` end."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"go\n")
+
+    async def refuses(self) -> None:
+        """Wait until it takes no more connections."""
+
+        while True:
+            with socket.socket() as trial:
+                if trial.connect_ex(("127.0.0.1", self.port)):
+                    return
+            await asyncio.sleep(0.02)
+
+    async def ended(self, within: float | None = None) -> None:
+        """Wait for its end, which is a good one."""
+        assert self._process.stderr is not None
+        self.errors += await asyncio.wait_for(self._process.stderr.read(), within)
+        assert await asyncio.wait_for(self._process.wait(), within) == 0, self.errors
+        assert b"Traceback" not in self.errors
+
+
+@asynccontextmanager
+async def process(how: str, **options: object) -> AsyncGenerator[Process, None]:
+    """A server that listens."""
+    pipe = asyncio.subprocess.PIPE
+    started = await asyncio.create_subprocess_exec(
+        sys.executable, SCRIPT, how, json.dumps(options), stdin=pipe, stdout=pipe, stderr=pipe
+    )
+    server = Process(started)
+    try:
+        if how in {"asyncio", "uvloop"}:
+            server.port = int(await server.said("port"))
+        yield server
+    finally:
+        if started.returncode is None:
+            started.kill()
+        await started.communicate()
+
+
+def said(
+    row: Revision, method: str, params: dict[str, Any], id_: int = 1
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """A request and its headers, in the way of a revision."""
+    headers = dict(TYPES)
+    if not row.handshake:
+        params = {
+            **params,
+            "_meta": {PREFIX + "protocolVersion": row.version, PREFIX + "clientCapabilities": {}},
+        }
+        headers |= {"mcp-protocol-version": row.version, "mcp-method": method}
+        headers |= {"mcp-name": params["name"]} if "name" in params else {}
+    return request(method, params, id_), headers
+
+
+async def opened(http: aiohttp.ClientSession, server: Process, row: Revision) -> dict[str, str]:
+    """The headers of a session, if the revision has them."""
+    if not row.handshake:
+        return {}
+    async with http.post(server.url, json=initialize(row), headers=TYPES) as answer:
+        session = {"mcp-session-id": answer.headers["mcp-session-id"]}
+    async with http.post(server.url, json=notification("notifications/initialized"), headers=TYPES | session):
+        return session
+
+
+def answer_in(content_type: str, body: bytes) -> dict[str, Any]:
+    """The one answer in a body, which is JSON or a whole event stream."""
+    if content_type == "application/json":
+        found = [json.loads(body)]
+    else:
+        assert body.endswith(b"\n\n")
+        found = [json.loads(line[6:]) for line in body.splitlines() if line.startswith(b"data: {")]
+    assert len(found) == 1, body
+    return dict[str, Any](found[0])
+
+
+@req("HTTP-3", "LIFE-16", at=(D, E))
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("form", ["json", "sse"])
+@pytest.mark.parametrize("row", ROWS, ids=[D, E])
+def test_calls_may_finish_and_what_remains_is_answered_with_an_error(
+    row: Revision, form: str, loop: str, number: int
+) -> None:
+    async def call(
+        http: aiohttp.ClientSession, server: Process, session: Mapping[str, str], tool: str
+    ) -> Any:
+        body, headers = said(row, "tools/call", {"name": tool, "arguments": {}}, len(tool))
+        async with http.post(server.url, json=body, headers={**headers, **session}) as answer:
+            return answer.status, answer_in(answer.content_type, await answer.read())
+
+    async def test() -> None:
+        async with (
+            process(loop, drain=1.5, json_response=form == "json") as server,
+            aiohttp.ClientSession() as http,
+        ):
+            session = await opened(http, server, row)
+            short = asyncio.create_task(call(http, server, session, "short"))
+            long = asyncio.create_task(call(http, server, session, "long"))
+            await server.said("begun")
+            await server.said("begun")
+            server.signal(number)
+            await server.refuses()
+            server.go_on()
+            status, answer = await short
+            assert (status, answer["result"]["content"][0]["text"]) == (200, "in time")
+            assert not long.done()
+            status, answer = await long
+            assert answer["error"] == {"code": INTERNAL, "message": "the server stops"}
+            assert answer["id"] == len("long")
+            await server.ended()
+
+    run(test())
+
+
+@req("HTTP-3", "LIFE-16", "SUB-4", at=(D, E))
+@pytest.mark.parametrize("loop", LOOPS)
+def test_streams_that_wait_for_no_call_end_at_once(loop: str) -> None:
+    """Listen streams, GET streams and those of the oldest transport, each to its proper end."""
+
+    async def test() -> None:
+        async with process(loop, drain=60, sse=True) as server, aiohttp.ClientSession() as http:
+            session = await opened(http, server, revision(D))
+            body, headers = said(
+                revision(E), "subscriptions/listen", {"notifications": {"toolsListChanged": True}}
+            )
+            base = server.url.removesuffix("/mcp")
+            streams = [
+                await http.post(server.url, json=body, headers=headers),
+                await http.get(server.url, headers={**STREAM, **session}),
+                await http.get(base + "/sse", headers=STREAM),
+            ]
+            assert [stream.status for stream in streams] == [200] * 3
+            assert b"acknowledged" in await streams[0].content.readuntil(b"\n\n")
+            server.signal(signal.SIGTERM)
+            rest = [await stream.content.read() for stream in streams]
+            assert b'"result"' in rest[0]
+            await server.ended(SOON)
+
+    run(test())
+
+
+@req("HTTP-3", "LIFE-16", at=(D, E))
+@pytest.mark.parametrize("row", ROWS, ids=[D, E])
+def test_connections_that_are_open_get_no_new_calls_in(row: Revision) -> None:
+    """While calls finish, a new one is refused with 503 and its id; an answer or notification is still accepted."""
+
+    async def test() -> None:
+        async with process("asyncio", drain=60) as server, aiohttp.ClientSession() as http:
+            session = await opened(http, server, row)
+            body, headers = said(row, "tools/call", {"name": "short", "arguments": {}})
+            headers |= session
+            # Both connections are there before the signal.
+            waits = asyncio.create_task(http.post(server.url, json=body, headers=headers))
+            await server.said("begun")
+            listing, more = said(row, "tools/list", {}, 2)
+            async with http.post(server.url, json=listing, headers=more | session) as answer:
+                assert answer.status == 200
+                await answer.read()
+            server.signal(signal.SIGTERM)
+            await server.refuses()
+            async with http.post(server.url, json=listing, headers=more | session) as answer:
+                refused = await answer.json()
+                assert (answer.status, refused["id"]) == (503, listing["id"])
+                assert refused["error"]["message"] == "the server stops"
+            if row.handshake:
+                told = notification("notifications/roots/list_changed")
+                async with http.post(server.url, json=told, headers=TYPES | session) as answer:
+                    assert answer.status == 202
+            server.go_on()
+            async with await waits as answer:
+                assert b"in time" in await answer.read()
+            await server.ended(SOON)
+
+    run(test())
+
+
+@req("HTTP-3", at=E)
+def test_a_second_interrupt_waits_for_nothing() -> None:
+    async def test() -> None:
+        async with process("asyncio", drain=60) as server, aiohttp.ClientSession() as http:
+            body, headers = said(revision(E), "tools/call", {"name": "long", "arguments": {}})
+            call = asyncio.create_task(http.post(server.url, json=body, headers=headers))
+            await server.said("begun")
+            server.signal(signal.SIGINT)
+            await server.refuses()
+            server.signal(signal.SIGINT)
+            async with await call as answer:
+                assert answer_in(answer.content_type, await answer.read())["error"]["code"] == INTERNAL
+            await server.ended(SOON)
+
+    run(test())
+
+
+@req("HTTP-3", at=E)
+def test_a_handler_in_a_thread_does_not_keep_the_process() -> None:
+    """`run_http`, which has the process for itself, ends it all the same."""
+
+    async def test() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        async with process(str(port), drain=0.1) as server, aiohttp.ClientSession() as http:
+            server.port = port
+            body, headers = said(revision(E), "tools/call", {"name": "stuck", "arguments": {}})
+            while True:
+                try:
+                    call = await http.post(server.url, json=body, headers=headers)
+                    break
+                except aiohttp.ClientConnectorError:
+                    await asyncio.sleep(0.05)
+            await server.said("begun")
+            server.signal(signal.SIGTERM)
+            assert answer_in(call.content_type, await call.read())["error"]["code"] == INTERNAL
+            await server.ended(SOON)
+
+    run(test())
+
+
+@req("STDIO-6", at=D)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("tool", ["long", "stuck"])
+def test_on_stdio_a_call_is_answered_before_the_process_ends(number: int, tool: str) -> None:
+    async def test() -> None:
+        async with process("stdio") as server:
+            inner = server._process
+            assert inner.stdin is not None
+            assert inner.stdout is not None
+            for message in (
+                initialize(revision(D)),
+                notification("notifications/initialized"),
+                request("tools/call", {"name": tool, "arguments": {}}, 7),
+            ):
+                inner.stdin.write(json.dumps(message).encode() + b"\n")
+            await server.said("begun")
+            assert b"serverInfo" in await inner.stdout.readline()
+            server.signal(number)
+            answer = json.loads(await inner.stdout.readline())
+            assert answer["id"] == 7
+            assert answer["error"] == {"code": INTERNAL, "message": "the server stops"}
+            assert await inner.stdout.read() == b""
+            await server.ended(SOON)
+
+    run(test())
