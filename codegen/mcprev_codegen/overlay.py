@@ -90,10 +90,13 @@ class Facts:
     errors: list[SchemaError] = field(default_factory=list[SchemaError])
     """What of the overlay does not fit the schema."""
     revision: str = ""
+    grew_from: str | None = None
+    """Of a draft the revision that it names: entries that begin later hold for it only where they fit."""
 
     def refuse(self, entry: Entry, message: str) -> None:
         """Note that an entry does not fit the schema of this revision."""
-        self.errors.append(entry.fail(f"{self.revision}: {message}"))
+        if self.grew_from is None or entry.since is None or _age(entry.since) <= _age(self.grew_from):
+            self.errors.append(entry.fail(f"{self.revision}: {message}"))
 
 
 def load(folder: Path) -> tuple[Entry, ...]:
@@ -134,7 +137,9 @@ def apply(
     Entries that do not fit are among the facts, as errors; `lenient` passes over them, for files that are not
     pinned.
     """
-    facts = Facts(revision=revision)
+    version = schema.consts.get("LATEST_PROTOCOL_VERSION")
+    drafted = version is not None and not revision[:1].isdigit()
+    facts = Facts(revision=revision, grew_from=str(version.value) if version and drafted else None)
     for entry in entries:
         try:
             for pointer in entry.pointers if entry.holds_for(revision) else ():

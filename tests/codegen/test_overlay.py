@@ -137,6 +137,19 @@ def test_an_entry_holds_from_since_to_until_whether_they_are_pinned_or_not(
         assert bool(facts.default) == (revision in revisions)
 
 
+@pytest.mark.parametrize(("since", "told"), [(FIRST_, True), (SECOND_, True), (THIRD_, False)])
+def test_an_entry_of_a_revision_after_the_one_that_a_draft_names_holds_for_the_draft_where_it_fits(
+    tmp_path: Path, since: str, told: bool
+) -> None:
+    bounds = f'since = "{since}"\n'
+    broken, good = BROKEN["a capability for no method"][0], entry("Thing.name#default", '"string"', '"x"')
+    loaded = overlay.load(write(tmp_path, bounds + broken, bounds + good))
+    source = SOURCE + f'export const LATEST_PROTOCOL_VERSION = "{SECOND_}";\n'
+    _, facts = overlay.apply(hoist(schema_of(source)), loaded, "draft")
+    assert bool(facts.errors) == told
+    assert facts.default == {"Thing.name": "x"}
+
+
 UNIONS: Final = """
 export interface T { list?: (X | Y)[]; one: X | Y; kind: K | L; mixed: X | string; a: Named }
 export type Named = X | Y | Z;
