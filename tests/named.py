@@ -44,6 +44,16 @@ ROW_A, ROW_B, ROW_C, ROW_D, ROW_E = map(row_of, (A, B, C, D, E))
 ROW_DRAFT: Final = ALL[-1]
 
 
+def rows_since(name: str) -> tuple[Revision, ...]:
+    """The rows of the dated revisions from one on, which need not be there any more."""
+    return tuple(row for row in DEFAULT if ORDER.index(row.name) >= ORDER.index(name))
+
+
+def rows_until(name: str) -> tuple[Revision, ...]:
+    """The rows of the dated revisions up to one, which need not be there any more."""
+    return tuple(row for row in DEFAULT if ORDER.index(row.name) <= ORDER.index(name))
+
+
 def mentions_gone(value: object) -> bool:
     """Whether a parameter of a test is about a revision that the table has no longer."""
     text = repr(value) if GONE else ""

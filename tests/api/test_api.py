@@ -32,6 +32,7 @@ from mcprev.protocol import plan
 from mcprev.revisions import ALL, DEFAULT, LATEST, Revision, Tasks, load
 from mcprev_types.latest import dispatch
 from mcprev_types.latest import models as m
+from named import B, C, rows_since, rows_until
 from requirements import req
 from running import Records, run, until
 
@@ -139,7 +140,7 @@ def test_introductions(row: Revision) -> None:
         assert (tools is not None and tools.list_changed) is True
         assert (resources is not None and resources.subscribe) is True
         assert ("completions" in client.capabilities.to_wire()) is (row is not DEFAULT[0])
-        caps = ["roots", "sampling"] if row in DEFAULT[:2] else ["elicitation", "roots", "sampling"]
+        caps = ["roots", "sampling"] if row in rows_until(B) else ["elicitation", "roots", "sampling"]
         if row.tasks is Tasks.EXTENSION:
             caps.insert(1, "extensions")
         wanted = str([row.name, "c", caps, 7])
@@ -178,7 +179,7 @@ def test_every_method_of_a_server(row: Revision) -> None:
         assert (await client.list_tools("1")).next_cursor == "2"
         assert said(await client.call_tool("echo", {"a": [1, None]})) == "{'a': [1, None]}"
         (resource,) = [found async for found in client.resources()]
-        assert (resource.uri, resource.title) == ("a:1", "R" if row in DEFAULT[2:] else None)
+        assert (resource.uri, resource.title) == ("a:1", "R" if row in rows_since(C) else None)
         assert [found.uri_template async for found in client.resource_templates()] == ["a:{x}"]
         read = await client.read_resource("a:1")
         assert isinstance(read.contents[0], m.TextResourceContents)
@@ -188,7 +189,7 @@ def test_every_method_of_a_server(row: Revision) -> None:
         assert "'a': 'b'" in str(prompt.messages[0].content)
         ref = m.PromptReference(name="p")
         done = await client.complete(ref, "a", "v", {"k": "w"})
-        assert done.completion.values == ["vx", "{'k': 'w'}" if row in DEFAULT[2:] else "None"]
+        assert done.completion.values == ["vx", "{'k': 'w'}" if row in rows_since(C) else "None"]
         await client.ping()
 
     at(row, work)
@@ -362,7 +363,7 @@ def test_asking_is_the_same_in_both_eras_mrtr_12(row: Revision) -> None:
     handler = Helpful()
 
     async def work(client: mcprev.Client, author: Everything) -> None:
-        if row in DEFAULT[:2]:
+        if row in rows_until(B):
             with pytest.raises(RpcError) as caught:
                 await client.call_tool("ask")
             assert caught.value.code == -32602
@@ -384,7 +385,7 @@ def test_explicit_input_required_mrtr_11(row: Revision) -> None:
 
     async def work(client: mcprev.Client, author: Everything) -> None:
         result = await client.call_tool("explicit")
-        if row in DEFAULT[:2]:
+        if row in rows_until(B):
             assert result.is_error
             assert "elicitation" in said(result)
         else:
@@ -426,7 +427,7 @@ def test_url_mode_is_for_those_who_declare_it_mrtr_3(row: Revision, able: bool) 
 @each_row
 def test_asking_ends_mrtr_6(row: Revision) -> None:
     async def work(client: mcprev.Client, author: Everything) -> None:
-        if row in DEFAULT[:2]:
+        if row in rows_until(B):
             assert (await client.call_tool("forever")).is_error
         else:
             with pytest.raises((RemoteProtocolError, InternalError)):
@@ -437,7 +438,7 @@ def test_asking_ends_mrtr_6(row: Revision) -> None:
 
 
 @req("MRTR-10")
-@pytest.mark.parametrize("row", DEFAULT[2:], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", rows_since(C), ids=lambda row: row.name)
 def test_declined_input_mrtr_10(row: Revision) -> None:
     async def work(client: mcprev.Client, author: Everything) -> None:
         with pytest.raises(RpcError if row.handshake else InputDeclined):
@@ -578,7 +579,7 @@ def test_exact_types_seam_9(row: Revision) -> None:
             )
         result = await calls.call_tool(models.CallToolRequestParams(**fields))
         assert isinstance(result, models.CallToolResult)
-        wrong: Any = importlib.import_module((DEFAULT[0] if row is LATEST else LATEST).package)
+        wrong: Any = importlib.import_module((DEFAULT[0] if not row.handshake else LATEST).package)
         with pytest.raises(LocalProtocolError):
             client.exact(wrong)
 

@@ -41,14 +41,15 @@ from mcprev.signatures import Function
 from mcprev_codegen.naming import module_name
 from mcprev_types import UnknownContent
 from mcprev_types.latest import models as m
+from named import NAMED, rows_since
 from requirements import B, C, D, E, req
 from running import Records, run, until
 from support import GENERATED, load
 
 Work = Callable[[mcprev.Client], Awaitable[None]]
-OBJECTS = DEFAULT[2:]
+OBJECTS = rows_since(C)
 """The revisions with structured content, of objects at first."""
-VALUES = DEFAULT[4:]
+VALUES = rows_since(NAMED[4])
 """Those with structured content of any kind."""
 
 
@@ -286,7 +287,7 @@ def test_tools_ask(row: Revision) -> None:
 
 
 @req("TOOL-1", "TOOL-9", at=(B, C, D, E))
-@pytest.mark.parametrize("row", DEFAULT[1:], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", rows_since(B), ids=lambda row: row.name)
 def test_what_is_said_of_a_tool(row: Revision) -> None:
     async def work(client: mcprev.Client) -> None:
         tools = {tool.name: tool async for tool in client.tools()}

@@ -20,6 +20,7 @@ from mcprev.errors import InvalidParams, ResourceNotFound
 from mcprev.protocol.uris import file_path, is_uri
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from mcprev_types.latest import models as m
+from named import C, rows_since
 from requirements import req
 from running import Records, run
 
@@ -128,7 +129,7 @@ def test_what_is_structured_is_there_as_text(row: Revision, structured: Json) ->
                 blocks: list[Message] = result["content"]
                 assert blocks[:-1] == content
                 assert json.loads(blocks[-1]["text"]) == structured
-                takes = row in DEFAULT[2:] and (isinstance(structured, dict) or not row.handshake)
+                takes = row in rows_since(C) and (isinstance(structured, dict) or not row.handshake)
                 assert ("structuredContent" in result) is takes
         said: Message = {"content": [{"type": "text", "text": "said"}], "structuredContent": structured}
         async with served(server(call_tool=giving(said)), LATEST) as client:
@@ -413,7 +414,7 @@ def test_what_a_prompt_holds_is_well_formed(row: Revision) -> None:
     async def main() -> None:
         for block in blocks:
             found = (await got(block)).result["messages"][0]["content"]
-            known = {"audio": row is not DEFAULT[0], "resource_link": row in DEFAULT[2:]}
+            known = {"audio": row is not DEFAULT[0], "resource_link": row in rows_since(C)}
             if known.get(block["type"], True):
                 assert found == block
             else:

@@ -18,6 +18,7 @@ from mcprev.protocol.sides import ClientSide
 from mcprev.reopening import Restarts
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from mcprev_types.latest import models as m
+from named import ROW_D
 from requirements import req
 from running import run, until
 
@@ -323,7 +324,7 @@ def test_a_session_that_ran_out_is_opened_again_and_the_request_sent_once_more(r
 def test_what_may_have_been_done_is_not_sent_again() -> None:
     async def main() -> None:
         made, author = server()
-        async with connected(Flaky(made), DEFAULT[3]) as client:
+        async with connected(Flaky(made), ROW_D) as client:
             call = asyncio.create_task(client.call_tool("wait"))
             await author.started.wait()
             expire(client.connection, retry_safe=False)

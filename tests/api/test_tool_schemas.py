@@ -17,6 +17,7 @@ from mcprev import tools
 from mcprev.errors import InternalError, InvalidParams, RemoteProtocolError, RpcError
 from mcprev.revisions import DEFAULT, LATEST, Revision, load
 from mcprev_types.latest import models as m
+from named import rows_since, rows_until
 from requirements import A, B, C, D, E, req
 from running import Records, run, until
 
@@ -212,7 +213,7 @@ def test_the_list_is_asked_for_again_when_it_changed(row: Revision) -> None:
 
 
 @req("TOOL-3", at=(D, E))
-@pytest.mark.parametrize("row", DEFAULT[3:], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", rows_since(D), ids=lambda row: row.name)
 def test_many_calls_ask_for_the_list_once_and_a_change_in_between_counts(row: Revision) -> None:
     async def main() -> None:
         handler = Tools(t={"inputSchema": PLAIN})
@@ -365,7 +366,7 @@ def test_a_structure_alone_is_said_as_text_too(row: Revision) -> None:
             handler.result = {"content": [{"type": "text", "text": "mine"}], "structuredContent": {"a": 1}}
             result = await client.call_tool("t")
             assert said(result) == "mine"
-            assert len(result.content) == (2 if row in DEFAULT[:2] else 1)
+            assert len(result.content) == (2 if row in rows_until(B) else 1)
 
     run(main())
 
@@ -448,7 +449,7 @@ def test_results_can_be_taken_as_they_are(row: Revision) -> None:
 
 
 @req("TOOL-6", at=(A, B))
-@pytest.mark.parametrize("row", DEFAULT[:2], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", rows_until(B), ids=lambda row: row.name)
 def test_revisions_without_structure_have_nothing_to_judge(row: Revision) -> None:
     async def main() -> None:
         handler, _ = wrong_server(row)

@@ -22,14 +22,14 @@ from mcprev.errors import (
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.wire.sse import encode_message
 from mcprev_types.latest import models as m
-from named import row_of
+from named import ROW_D, B, row_of, rows_since
 from raw_server import Exchange, Mcp, OldMcp, Reply, connected, numbered, serve, text
 from requirements import NAMES, A, E, req
 from running import run, until
 
 SESSIONS = NAMES[:4]
 LATEST = row_of(E)
-POSTS = DEFAULT[1:]
+POSTS = rows_since(B)
 
 
 def said(result: m.CallToolResult) -> str:
@@ -520,8 +520,8 @@ EVENTS = st.lists(
     cut=st.booleans(),
 )
 @settings(max_examples=60)
-@pytest.mark.parametrize("row", [DEFAULT[-2], LATEST], ids=lambda row: row.name)
-@req("HTTP-29", "HTTPM-7", "ERR-7", "BASE-10", at=(DEFAULT[-2].name, E))
+@pytest.mark.parametrize("row", [ROW_D, LATEST], ids=lambda row: row.name)
+@req("HTTP-29", "HTTPM-7", "ERR-7", "BASE-10", at=(ROW_D.name, E))
 def test_whatever_comes_is_an_answer_or_an_error_with_a_type(
     row: Revision, status: int, media: str, body: bytes, cut: bool
 ) -> None:

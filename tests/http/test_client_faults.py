@@ -15,6 +15,7 @@ from api.transports import listening
 from mcprev.errors import McpError
 from mcprev.revisions import DEFAULT, HttpShape, Revision
 from mcprev_types.latest import models as m
+from named import C, rows_since
 from requirements import req
 from running import run, until
 from tcp_proxy import Harm, Proxy, proxy
@@ -55,7 +56,7 @@ async def visit(between: Proxy, row: Revision, *, spoilt: bool = False) -> list[
         ended.append(await step(said_of(client, "echo", {"n": 2}), "{'n': 2}"))
         ended.append(await step(said_of(client, "progress", {}), "done"))
         ended.append(await step(names(client), "tool0 tool1 tool2"))
-        if row in DEFAULT[2:]:
+        if row in rows_since(C):
             ended.append(await step(said_of(client, "ask_both", {}), "['accept', 'accept']"))
         # Harm is done once: afterwards everything is well again. Only a request that came twice spoils a connection,
         # on which each answer is then that to the request before: every call fails on it, and none is answered wrongly.

@@ -11,7 +11,7 @@ import mcprev
 from mcprev.errors import ConnectionLost, HttpStatusError, NegotiationError, RpcError
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.http_client import VERDICTS
-from named import ROW_D, row_of
+from named import ROW_D, B, row_of, rows_since
 from raw_server import Exchange, Mcp, OldMcp, Raw, connected, serve, text
 from requirements import NAMES, A, E, req
 from running import run
@@ -36,7 +36,7 @@ def said(raw: Raw) -> list[str]:
 
 
 @req("NEG-6", "NEG-1", "NEG-2", "NEG-12")
-@pytest.mark.parametrize("row", DEFAULT[1:], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", rows_since(B), ids=lambda row: row.name)
 def test_a_server_of_any_revision_is_found_out(row: Revision) -> None:
     """NEG-6: by default, and where only its revision is allowed."""
 
@@ -89,7 +89,7 @@ REFUSALS: list[tuple[int, bytes]] = [
 
 
 @pytest.mark.parametrize(("status", "body"), REFUSALS)
-@pytest.mark.parametrize("row", [row for row in DEFAULT[1:] if row.handshake], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", [row for row in rows_since(B) if row.handshake], ids=lambda row: row.name)
 @req("NEG-6", "NEG-4", "LIFE-2")
 def test_any_refusal_of_the_probe_leads_to_a_handshake(row: Revision, status: int, body: bytes) -> None:
     async def main() -> None:
@@ -100,12 +100,12 @@ def test_any_refusal_of_the_probe_leads_to_a_handshake(row: Revision, status: in
             async with mcprev.connect(mcprev.http(raw.url)) as client:
                 assert client.revision == row.name
             opening = raw.asked(method="initialize")[0].message["params"]["protocolVersion"]
-            assert opening == DEFAULT[-2].version
+            assert opening == ROW_D.version
 
     run(main())
 
 
-@pytest.mark.parametrize("row", [row for row in DEFAULT[1:] if row.handshake], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", [row for row in rows_since(B) if row.handshake], ids=lambda row: row.name)
 @req("NEG-6", "NEG-4")
 def test_a_stream_without_an_answer_to_the_probe_leads_to_a_handshake(row: Revision) -> None:
     """As servers on old releases of the official SDK do that know no sessions."""
@@ -291,7 +291,7 @@ def test_what_a_client_did_not_ask_is_not_remembered() -> None:
     """NEG-7: that a client wanted a session says nothing of what the server speaks besides."""
 
     async def main() -> None:
-        async with serve(Mcp(DEFAULT[-2])) as raw:
+        async with serve(Mcp(ROW_D)) as raw:
             async with mcprev.connect(mcprev.http(raw.url), mode="legacy"):
                 pass
             assert VERDICTS.get(raw.url) is None

@@ -9,8 +9,8 @@ import pytest
 import mcprev
 from api.authors import Helpful
 from mcprev.errors import ConnectionLost, HttpStatusError, RemoteProtocolError, RequestTimeout
-from mcprev.revisions import DEFAULT, Revision
-from named import row_of
+from mcprev.revisions import Revision
+from named import D, row_of, rows_until
 from raw_server import Exchange, OldMcp, Raw, numbered, serve, text
 from requirements import A, req
 from running import run, until
@@ -195,7 +195,7 @@ def test_a_post_that_is_refused_fails_its_call() -> None:
 
 
 @req("SSE-7", "LIFE-3")
-@pytest.mark.parametrize("row", DEFAULT[:4], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", rows_until(D), ids=lambda row: row.name)
 def test_sessions_of_any_revision_can_be_spoken_over_it(row: Revision) -> None:
     async def main() -> None:
         server = OldMcp(row, {"tools/call": text("x")})

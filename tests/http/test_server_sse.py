@@ -9,9 +9,9 @@ import pytest
 
 from asgi_bridge import Client, Exchange, initialize, notification, request
 from mcprev.errors import INVALID_REQUEST, PARSE_ERROR
-from mcprev.revisions import DEFAULT, Revision, revision
+from mcprev.revisions import Revision, revision
 from mcprev.transports.asgi import AsgiApp
-from named import row_of
+from named import row_of, rows_since
 from requirements import NAMES, A, B, E, req
 from running import until
 from served import QUICK, Served, who, work
@@ -88,7 +88,7 @@ def test_both_transports_stand_side_by_side(option: Any, root: str, sse: str, me
         stream = await client.send("GET", path=root + sse).begun()
         await until(lambda: len(stream.events) == 1)
         assert stream.events[0].data.decode().startswith(f"{messages}?sessionId=")
-        for row in DEFAULT[1:]:
+        for row in rows_since(B):
             other = await Client(app, path=root + "/mcp", root_path=root).open(row)
             assert (await other.call("echo").done()).status == 200
         stream.disconnect()

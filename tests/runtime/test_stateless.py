@@ -26,6 +26,7 @@ from api.wire import (
 from mcprev.errors import RemoteProtocolError
 from mcprev.revisions import ALL, DEFAULT, Revision
 from mcprev_types.latest import models as m
+from named import ROW_D, C, rows_since
 from requirements import req
 from running import run
 
@@ -110,9 +111,9 @@ def test_a_request_without_a_version(row: Revision, params: Any) -> None:
 
 @req("MOD-4")
 @pytest.mark.parametrize(
-    "asked", ["1999-01-01", "2099-12-31", "draft", "", DEFAULT[0].version, DEFAULT[3].version]
+    "asked", ["1999-01-01", "2099-12-31", "draft", "", DEFAULT[0].version, ROW_D.version]
 )
-@pytest.mark.parametrize("served_at", [DEFAULT, DEFAULT[2:], ()], ids=["all", "some", "one"])
+@pytest.mark.parametrize("served_at", [DEFAULT, rows_since(C), ()], ids=["all", "some", "one"])
 def test_a_version_that_is_not_served(row: Revision, asked: str, served_at: tuple[Revision, ...]) -> None:
     async def main() -> None:
         spoken = served_at or (row,)
@@ -325,7 +326,7 @@ def test_methods_of_sessions_do_not_exist(row: Revision, at: str) -> None:
             assert {"initialize", "ping", "logging/setLevel", "resources/subscribe"} <= gone
             for method in sorted(gone):
                 if not method.startswith(("notifications/", "tasks/")):
-                    params = {"uri": "a:1", "level": "info", "protocolVersion": DEFAULT[3].version}
+                    params = {"uri": "a:1", "level": "info", "protocolVersion": ROW_D.version}
                     assert (await hand.ask(method, params)).code == -32601, method
 
     run(main())
@@ -336,7 +337,7 @@ def test_whoever_opens_a_session_learns_what_is_spoken(row: Revision) -> None:
     async def main() -> None:
         async with served(server(revisions=[row.name]), row) as hand:
             said: dict[str, Any] = {
-                "protocolVersion": DEFAULT[3].version,
+                "protocolVersion": ROW_D.version,
                 "capabilities": {},
                 "clientInfo": INFO,
             }

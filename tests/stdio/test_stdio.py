@@ -18,13 +18,14 @@ from mcprev.errors import ConnectionLost, NegotiationError, ProcessExited
 from mcprev.protocol import plan
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from mcprev_types.latest import models as m
+from named import ROW_D
 from requirements import D, E, req
 from running import run, until
 
 HERE = Path(__file__).parent
 ECHO = [sys.executable, "-W", "error", str(HERE / "echo_server.py")]
 DUMB = [sys.executable, "-S", "-E", str(HERE / "dumb_server.py")]
-OLD = DEFAULT[3]
+OLD = ROW_D
 each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 
 
