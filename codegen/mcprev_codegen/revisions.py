@@ -135,7 +135,20 @@ def read_contract(folder: Path, pin: Pin) -> str:
 
 def save_pin(folder: Path, pin: Pin) -> None:
     """Write one pin into `revisions.toml`, keeping the others; dated revisions in order, drafts last."""
-    pins = load_pins(folder) | {pin.revision: pin}
+    _write_pins(folder, load_pins(folder) | {pin.revision: pin})
+
+
+def remove_pin(folder: Path, revision: str) -> None:
+    """Delete the pin of a revision and its contract. Raises `SchemaError` when it is not pinned."""
+    require_pin(folder, revision)
+    _write_pins(folder, {name: pin for name, pin in load_pins(folder).items() if name != revision})
+    path = contract_path(folder, revision)
+    path.unlink(missing_ok=True)
+    if path.parent.is_dir() and not any(path.parent.iterdir()):
+        path.parent.rmdir()
+
+
+def _write_pins(folder: Path, pins: Mapping[str, Pin]) -> None:
     ordered = sorted(pins.values(), key=lambda p: (not p.revision[:1].isdigit(), p.revision))
     blocks = [_HEADER]
     for entry in ordered:

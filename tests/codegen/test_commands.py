@@ -264,6 +264,21 @@ def test_dated_revisions_stand_in_order_and_drafts_last(tmp_path: Path) -> None:
     assert load_pins(schema)["draft"].status == "draft"
 
 
+def test_unpinning_takes_out_what_the_import_wrote(tmp_path: Path) -> None:
+    schema = write_folder(tmp_path)
+    before = {path: path.read_bytes() for path in schema.rglob("*") if path.is_file()}
+    other = write_source(tmp_path, SOURCE.replace(REVISION, "2098-01-01"))
+    assert invoke(schema, "import", str(other), "--revision", "2098-01-01", "--commit", COMMIT).exit_code == 0
+    done = invoke(schema, "unpin", "2098-01-01")
+    assert done.exit_code == 0, done.output
+    assert "unpinned 2098-01-01; next: mcprev generate" in done.output
+    assert {path: path.read_bytes() for path in schema.rglob("*") if path.is_file()} == before
+    assert not (schema / "2098-01-01").exists()
+    again = invoke(schema, "unpin", "2098-01-01")
+    assert again.exit_code == 3
+    assert "no pin for revision '2098-01-01'" in again.output
+
+
 def test_a_location_is_kept_for_the_next_import(tmp_path: Path) -> None:
     schema = write_folder(tmp_path)
     path, where = write_source(tmp_path), "https://example.org/schema.ts"

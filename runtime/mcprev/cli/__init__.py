@@ -27,6 +27,7 @@ _COMMANDS: Final[dict[str, tuple[str, tuple[str, tuple[str, ...]]]]] = {
     "validate": ("mcprev.cli.validate", _NOTHING),
     "generate": ("mcprev_codegen.commands.generate", _CODEGEN),
     "import": ("mcprev_codegen.commands.import_", _CODEGEN),
+    "unpin": ("mcprev_codegen.commands.unpin", _CODEGEN),
     "diff": ("mcprev_codegen.commands.diff", _CODEGEN),
 }
 """Where each subcommand lives, the extra it needs, and the modules by which to tell that it is there."""

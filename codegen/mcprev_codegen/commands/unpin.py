@@ -1,0 +1,31 @@
+"""`mcprev unpin`: what `mcprev import` has written of a revision is taken out."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from mcprev_codegen.errors import EXIT_CODE, CodegenError
+
+
+@click.command("unpin")
+@click.argument("revision", metavar="REV")
+def command(*, revision: str) -> None:
+    """Delete the contract and the pin of revision REV; `mcprev generate` deletes its package then.
+
+    What a person has written for it is listed and stays. Exit codes: 0 done, 2 usage, 3 REV is not pinned.
+    """
+    from mcprev_codegen import decisions
+    from mcprev_codegen.revisions import remove_pin, schema_folder
+
+    try:
+        folder = schema_folder(to_write=True)
+        remove_pin(folder, revision)
+    except CodegenError as error:
+        click.echo(str(error), err=True)
+        sys.exit(EXIT_CODE)
+    click.echo(f"unpinned {revision}; next: mcprev generate")
+    found = decisions.lines(folder)
+    for line in ["to decide:", *found] if found else []:
+        click.echo(line)
