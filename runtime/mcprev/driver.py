@@ -260,7 +260,7 @@ class Connection:
 
     def _cancel_handler(self, inbound: Inbound) -> None:
         """Stop the handler of a request that is closed, or take the request out of the queue."""
-        if isinstance(task := cast("object", inbound.handle), asyncio.Task):
+        if isinstance(task := inbound.handle, asyncio.Task):
             self._stop(cast("asyncio.Task[None]", task))
         elif inbound in self._queue:
             self._queue.remove(inbound)
@@ -275,8 +275,7 @@ class Connection:
         """Wait up to `linger` seconds for the requests in progress, then fail those that remain."""
         deadline = self._loop.time() + linger
         while (remaining := deadline - self._loop.time()) > 0:
-            handles = [inbound.handle for inbound in self._link.inbound.values()]
-            tasks = {cast("asyncio.Task[object]", task) for task in handles if isinstance(task, asyncio.Task)}
+            tasks = [cast("asyncio.Task[None]", i.handle) for i in self._link.inbound.values() if i.handle]
             if not tasks:
                 break
             await asyncio.wait(tasks, timeout=remaining)
