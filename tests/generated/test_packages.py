@@ -282,10 +282,10 @@ def load_pins_of(revision: str) -> Any:
 def test_latest_is_the_newest_dated_revision() -> None:
     from mcprev_types import latest
 
-    newest = root(FIFTH)
+    newest = root(DATED[-1])
     assert latest.CallToolResult is newest.CallToolResult
-    assert latest.models is package(FIFTH, "models")
-    assert latest.METHODS is package(FIFTH, "methods").METHODS
+    assert latest.models is package(DATED[-1], "models")
+    assert latest.METHODS is package(DATED[-1], "methods").METHODS
     assert dir(latest) == dir(newest)
 
 

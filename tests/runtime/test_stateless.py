@@ -262,7 +262,7 @@ def test_discovery(row: Revision) -> None:
     async def main() -> None:
         async with served(server(instructions="use it"), row) as hand:
             assert set(hand.hello["supportedVersions"]) == {found.version for found in DEFAULT}
-            assert hand.hello["supportedVersions"][0] == row.version
+            assert hand.hello["supportedVersions"][0] == DEFAULT[-1].version
             assert hand.hello["instructions"] == "use it"
             assert set(hand.hello["capabilities"]) >= {
                 "tools",
