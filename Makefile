@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PYTHON_CODE := runtime codegen tests benchmarks examples
 
-.PHONY: setup generate check lint types imports generated test upstream interop conformance bench clean
+.PHONY: setup generate check lint types imports generated test upstream fuzz interop conformance bench clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -49,6 +49,13 @@ test: setup
 # The part of `make test` that compares with upstream's own files; skipped where they are not.
 upstream: setup
 	$(BIN)/pytest -n auto -m upstream
+
+# `make test` tries a fixed number of cases in about a minute; this tries new ones, for `SECONDS` in each test, and
+# shows how many. A failure says which `SEED` runs its case again.
+fuzz: SECONDS := 60
+fuzz: SEED := $(shell date +%s)
+fuzz: setup
+	MCPREV_FUZZ_SECONDS=$(SECONDS) MCPREV_FUZZ_SEED=$(SEED) $(BIN)/pytest tests/fuzz -n auto -rP --show-capture=stdout
 
 # Releases of the official Python SDK, each in an environment of its own, as peers for tests/interop.
 OLD_SDKS := 1.8.1 1.9.4 1.10.1
