@@ -71,7 +71,8 @@ def draw(rng: Random) -> Case:
 def place(url: str) -> URL | None:
     """Where a request to a URL is sent; None where it cannot be sent."""
     with suppress(ValueError):
-        return URL(url)
+        found = URL(url)
+        return found if found.host else None
     return None
 
 
