@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PYTHON_CODE := runtime codegen tests benchmarks examples
 
-.PHONY: setup generate check lint types imports generated test upstream fuzz interop conformance bench clean
+.PHONY: setup generate check lint types imports generated test upstream rehearse fuzz interop conformance bench clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -56,6 +56,11 @@ fuzz: SECONDS := 60
 fuzz: SEED := $(shell date +%s)
 fuzz: setup
 	MCPREV_FUZZ_SECONDS=$(SECONDS) MCPREV_FUZZ_SEED=$(SEED) $(BIN)/pytest tests/fuzz -n auto -rP --show-capture=stdout
+
+# The day a new revision appears, and the day the oldest goes, in a copy of the tree: one made-up revision for each seed.
+SEEDS ?= 1
+rehearse: setup
+	PYTHONPATH=tests $(BIN)/python -m rehearsal $(SEEDS)
 
 # Releases of the official Python SDK, each in an environment of its own, as peers for tests/interop.
 OLD_SDKS := 1.8.1 1.9.4 1.10.1

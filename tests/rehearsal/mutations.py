@@ -4,8 +4,8 @@ A `Mutation` changes the IR of a revision the way upstream changes schema.ts. Be
 the files of the recipe get for it: entries of the overlay, descriptions, and rules of the step module. A plan
 takes one mutation of every kind, no two of them about the same type.
 
-Types that handlers and callers write by name (`Tool`, `TextContent`, `CallToolResult`, …) are neither renamed nor
-removed: whoever uses them has to be edited, which no generator can spare.
+What handlers and callers write by name (`Tool`, `TextContent`, the website of an `Implementation`, …) is neither
+renamed nor removed: whoever uses it has to be edited, which no generator can spare.
 """
 
 from __future__ import annotations
@@ -119,30 +119,30 @@ def plan(module: ir.Module, newest: str, seed: int) -> Plan:
 class _Request:
     stem: str
     method: str
-    capability: str
     params: ir.Field
     result: ir.Field
     name_param: str = ""
     """The parameter that the Mcp-Name header repeats."""
+    capability: str = ""
+    """What gates it where its name does not lead there."""
     params_bases: tuple[str, ...] = ("RequestParams",)
     result_bases: tuple[str, ...] = ("Result",)
 
 
 _REQUESTS: Final = (
-    _Request("DescribeTool", "tools/describe", "tools", text("name"), text("summary"), "name"),
+    _Request("DescribeTool", "tools/describe", text("name"), text("summary"), "name"),
     _Request(
         "SearchResources",
-        "resources/search",
-        "resources",
+        "catalog/search",
         text("query"),
         ir.Field("found", ir.Array(ir.Ref("Resource"))),
+        capability="resources",
         params_bases=("PaginatedRequestParams",),
         result_bases=("PaginatedResult", "CacheableResult"),
     ),
     _Request(
         "PreviewPrompt",
         "prompts/preview",
-        "prompts",
         text("name"),
         ir.Field("preview", ir.Array(ir.Ref("PromptMessage"))),
         "name",
@@ -168,7 +168,7 @@ def _requests(module: ir.Module) -> Iterator[Mutation]:
             (ir.Field("result", answer),),
             tags=tags,
         )
-        named = [(f"{new.method}#name_param", "", new.name_param)] if new.name_param else []
+        facts = (("capability", new.capability), ("name_param", new.name_param))
         yield Mutation(
             "request",
             new.method,
@@ -177,7 +177,7 @@ def _requests(module: ir.Module) -> Iterator[Mutation]:
                 {"ClientRequest": f"{stem}Request", "ServerResult": f"{stem}Result"},
             ),
             frozenset({f"{stem}Request"}),
-            overlay=((f"{new.method}#capability", "", new.capability), *named),
+            overlay=tuple((f"{new.method}#{facet}", "", value) for facet, value in facts if value),
             types={
                 f"{stem}RequestParams": f"Arguments of `{new.method}`.",
                 f"{stem}Request": f"Request of `{new.method}`.",
@@ -189,9 +189,9 @@ def _requests(module: ir.Module) -> Iterator[Mutation]:
 
 
 _NOTIFICATIONS: Final = (
-    # Stem, method, member of the params, sender, capability
-    ("ToolRetired", "notifications/tools/retired", text("tool"), "Server", "tools"),
-    ("ResourceGone", "notifications/resources/gone", text("uri", format_="uri"), "Server", "resources"),
+    # Stem, method, member of the params, sender, and what gates it where its name does not lead there
+    ("ToolRetired", "notifications/tools/retired", text("tool"), "Server", None),
+    ("ResourceGone", "notifications/catalog/gone", text("uri", format_="uri"), "Server", "resources"),
     ("InputGivenUp", "notifications/input/given_up", text("requestState"), "Client", ""),
 )
 
@@ -209,7 +209,7 @@ def _notifications(module: ir.Module) -> Iterator[Mutation]:
                     {f"{sender}Notification": name},
                 ),
                 frozenset({name}),
-                overlay=((f"{method}#capability", "", capability),) if capability else (),
+                overlay=() if capability is None else ((f"{method}#capability", "", capability),),
                 types={f"{name}Params": f"What `{method}` says.", name: f"Notification of `{method}`."},
                 fields=_described(f"{name}Params", param),
             )
@@ -284,7 +284,7 @@ _RENAMES: Final[Mapping[str, str]] = {
 }
 _REMOVED_TYPES: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     # Type, and the members that go with it
-    "ToolChoice": (("CreateMessageRequestParams", "toolChoice"),),
+    "ModelPreferences": (("CreateMessageRequestParams", "modelPreferences"),),
     "ModelHint": (("ModelPreferences", "hints"),),
     "LegacyTitledEnumSchema": (),
 }
@@ -307,7 +307,7 @@ def _renames(module: ir.Module) -> Iterator[Mutation]:
 def _removed_types(module: ir.Module) -> Iterator[Mutation]:
     """A type that is no more, and the members that had it."""
     for name, places in _REMOVED_TYPES.items():
-        if name in module.types:
+        if {name, *(owner for owner, _ in places)} <= module.types.keys():
             yield Mutation(
                 "removed type",
                 name,
@@ -321,7 +321,7 @@ def _removed_types(module: ir.Module) -> Iterator[Mutation]:
 _REMOVED_MEMBERS: Final = (
     ("Annotations", "lastModified"),
     ("ToolAnnotations", "openWorldHint"),
-    ("Implementation", "websiteUrl"),
+    ("ToolAnnotations", "idempotentHint"),
     ("Icon", "theme"),
 )
 _MORE_MEMBERS: Final = (

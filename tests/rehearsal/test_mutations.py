@@ -20,7 +20,7 @@ by_subject = pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: f"{m.k
 
 
 def test_every_kind_has_a_choice() -> None:
-    assert all(len(list(make(MODULE))) > 1 for make in KINDS.values())
+    assert all(list(make(MODULE)) for make in KINDS.values())
 
 
 @by_subject
@@ -49,8 +49,9 @@ def test_what_is_decided_is_about_what_is_there(mutation: Mutation) -> None:
         assert f"def {decision.rule}(" in decision.code
         compile(decision.code, "step", "exec")
     for pointer, _, new in mutation.overlay:
-        assert pointer.partition("#")[2] in {"capability", "name_param", "was"}
-        assert new
+        facet = pointer.partition("#")[2]
+        assert facet in {"capability", "name_param", "was"}
+        assert new or facet == "capability"
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -71,5 +72,5 @@ def test_seeds_differ() -> None:
 
 
 def test_the_next_revision_is_a_date_to_come() -> None:
-    assert next_revision("2098-07-28") == "2099-01-01"
+    assert next_revision("2026-07-28") == "2027-01-01"
     assert next_revision(NEWEST) > NEWEST
