@@ -32,7 +32,7 @@ from mcprev.protocol import plan
 from mcprev.revisions import ALL, DEFAULT, LATEST, Revision, Tasks, load
 from mcprev_types.latest import dispatch
 from mcprev_types.latest import models as m
-from named import B, C, rows_since, rows_until
+from named import ROW_A, B, C, rows_since, rows_until
 from requirements import req
 from running import Records, run, until
 
@@ -139,7 +139,7 @@ def test_introductions(row: Revision) -> None:
         tools, resources = client.capabilities.tools, client.capabilities.resources
         assert (tools is not None and tools.list_changed) is True
         assert (resources is not None and resources.subscribe) is True
-        assert ("completions" in client.capabilities.to_wire()) is (row is not DEFAULT[0])
+        assert ("completions" in client.capabilities.to_wire()) is (row is not ROW_A)
         caps = ["roots", "sampling"] if row in rows_until(B) else ["elicitation", "roots", "sampling"]
         if row.tasks is Tasks.EXTENSION:
             caps.insert(1, "extensions")
@@ -278,7 +278,7 @@ def test_progress_prog_2(row: Revision) -> None:
             told.append(report)
 
         await client.call_tool("progress", progress=tell)
-        message = None if row is DEFAULT[0] else "step"
+        message = None if row is ROW_A else "step"
         assert told == [(1, 2, message), (2, 2, message)]
         await client.call_tool("progress")
         assert len(told) == 2

@@ -41,7 +41,7 @@ from mcprev.signatures import Function
 from mcprev_codegen.naming import module_name
 from mcprev_types import UnknownContent
 from mcprev_types.latest import models as m
-from named import NAMED, rows_since
+from named import NAMED, ROW_A, rows_since
 from requirements import B, C, D, E, req
 from running import Records, run, until
 from support import GENERATED, load
@@ -538,7 +538,7 @@ def test_capabilities_follow_from_what_is_registered(row: Revision) -> None:
     completed.completion("of_a_name", "x")(values)
     changes = {"listChanged": True}
     resources = {"logging": {}, "resources": {"subscribe": True, **changes}}
-    completions: dict[str, Any] = {} if row is DEFAULT[0] else {"completions": {}}
+    completions: dict[str, Any] = {} if row is ROW_A else {"completions": {}}
     for app, wanted in (
         (mcprev.App("none", "1"), {}),
         (fixed, resources),

@@ -11,9 +11,9 @@ from api.scripted import giving, server
 from api.wire import HandClient, Json, Message, each_session, most_values, served, serving
 from mcprev.errors import InvalidParams, RemoteProtocolError
 from mcprev.protocol.results import MOST_VALUES
-from mcprev.revisions import DEFAULT, LATEST, Revision
+from mcprev.revisions import LATEST, Revision
 from mcprev_types.latest import models as m
-from named import B, rows_until
+from named import ROW_A, B, rows_until
 from requirements import req
 from running import run
 
@@ -215,7 +215,7 @@ def test_as_many_values_as_the_schema_allows_and_no_more(row: Revision) -> None:
     async def main() -> None:
         async with served(answering(most_values(row)), row) as client:
             declared = client.hello["capabilities"]
-            assert ("completions" in declared) is (row is not DEFAULT[0])
+            assert ("completions" in declared) is (row is not ROW_A)
             completion = (await complete(client)).result["completion"]
             assert (len(completion["values"]), completion["total"], completion["hasMore"]) == (
                 most_values(row),

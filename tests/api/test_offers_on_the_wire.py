@@ -18,9 +18,9 @@ from api.wire import Json, Message, served, serving
 from mcprev.convert import argument_failure
 from mcprev.errors import InvalidParams, ResourceNotFound
 from mcprev.protocol.uris import file_path, is_uri
-from mcprev.revisions import DEFAULT, LATEST, Revision
+from mcprev.revisions import LATEST, Revision
 from mcprev_types.latest import models as m
-from named import C, rows_since
+from named import ROW_A, C, rows_since
 from requirements import req
 from running import Records, run
 
@@ -414,7 +414,7 @@ def test_what_a_prompt_holds_is_well_formed(row: Revision) -> None:
     async def main() -> None:
         for block in blocks:
             found = (await got(block)).result["messages"][0]["content"]
-            known = {"audio": row is not DEFAULT[0], "resource_link": row in rows_since(C)}
+            known = {"audio": row is not ROW_A, "resource_link": row in rows_since(C)}
             if known.get(block["type"], True):
                 assert found == block
             else:

@@ -16,7 +16,7 @@ from api.scripted import form, sample, server, text
 from mcprev.errors import InvalidParams
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from mcprev_types.latest import models as m
-from named import B, C, rows_since, rows_until
+from named import ROW_A, B, C, rows_since, rows_until
 from requirements import req
 from running import run, until
 
@@ -91,7 +91,7 @@ def test_tools_are_listed(row: Revision, there: Revision) -> None:
         assert [tool.name for tool in tools] == ["t0", "t1"]
         older = min(row, there, key=DEFAULT.index)
         annotations = tools[0].annotations
-        assert (annotations is None) is (older is DEFAULT[0])
+        assert (annotations is None) is (older is ROW_A)
         assert (tools[0].title is None) is (older in rows_until(B))
         assert (tools[0].meta is None) is (older in rows_until(B))
 
@@ -105,7 +105,7 @@ def test_tools_are_called(row: Revision, there: Revision) -> None:
         found = await client.call_tool("content")
         older = min(row, there, key=DEFAULT.index)
         kinds = [block.type for block in found.content]
-        assert kinds[0] == ("resource" if older is DEFAULT[0] else "audio")
+        assert kinds[0] == ("resource" if older is ROW_A else "audio")
         assert kinds[1] == ("text" if older in rows_until(B) else "resource_link")
         assert ("structuredContent" in found.to_wire()) is (older in rows_since(C))
         with pytest.raises(InvalidParams, match="Unknown tool: nothing"):
