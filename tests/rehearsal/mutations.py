@@ -333,7 +333,6 @@ _MORE_MEMBERS: Final = (
 )
 _MADE_OPTIONAL: Final = (
     # Type, member, what an older peer gets where it is left out
-    ("ImageContent", "mimeType", '"image/png"'),
     ("SamplingMessage", "role", '"user"'),
     ("ElicitRequestFormParams", "message", '""'),
     ("PromptMessage", "role", '"user"'),
@@ -427,15 +426,15 @@ def _bounds(module: ir.Module) -> Iterator[Mutation]:
                 frozenset({"CompleteResult"}),
                 decisions=(Decision(direction, "before", "CompleteResultCompletion", "_fewer_values", code),),
             )
-    priority = own_member(module, "Annotations", "priority")
-    if priority is not None and priority.tags.maximum:
-        code = _CLAMP.format(member="priority", most=priority.tags.maximum)
+    priority = own_member(module, "ModelPreferences", "costPriority")
+    if priority is not None and priority.tags.maximum and priority.tags.maximum < 10:
+        code = _CLAMP.format(member="costPriority", most=priority.tags.maximum)
         yield Mutation(
             "bound",
-            "Annotations.priority at most 10",
-            member("Annotations", "priority", at_most(10)),
-            frozenset({"Annotations"}),
-            decisions=(Decision("DOWN", "before", "Annotations", "_not_above", code),),
+            "ModelPreferences.costPriority at most 10",
+            member("ModelPreferences", "costPriority", at_most(10)),
+            frozenset({"ModelPreferences"}),
+            decisions=(Decision("DOWN", "before", "ModelPreferences", "_not_above", code),),
         )
 
 
