@@ -196,6 +196,7 @@ def test_the_documentation_tells_the_bounds() -> None:
     sizes = f"{validation.MAX_OBJECTS:,}, {MAX_VALUES:,}, {validation.MAX_DEPTH}"
     for row in (
         f"| JSON values, keys counted too | {bounds.json_bounds.max_values:,} |",
+        f"| bytes of the longest name of a member, times the number of values | {bounds.MAX_NAMES >> 20} MiB |",
         f"| depth of arrays and objects | {bounds.MAX_DEPTH} |",
         f"| bytes of a line | {MAX_LINE >> 20} MiB |",
         f"| objects, items and members, depth | {sizes} |",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import tracemalloc
 from collections.abc import Callable
 from typing import Final
@@ -11,8 +12,9 @@ import pytest
 from pydantic_core import from_json
 
 from linear import assert_linear
+from mcprev.errors import INVALID_REQUEST
 from mcprev.wire import bounds, jsonrpc, unread
-from mcprev.wire.bounds import SMALL, json_bounds, parsed_weight, without_strings
+from mcprev.wire.bounds import MAX_NAMES, SMALL, UNCHECKED, json_bounds, parsed_weight, without_strings
 from requirements import req
 
 SIZE: Final = 1024 * 1024
@@ -114,8 +116,47 @@ def test_steps_grow_with_the_bytes_only(
 ) -> None:
     monkeypatch.setattr(json_bounds, "max_values", 100)
     monkeypatch.setattr(bounds, "SMALL", 0)
+    monkeypatch.setattr(bounds, "MAX_NAMES", 1000)
     monkeypatch.setattr(unread, "HEAD", 1 << 20)
     monkeypatch.setattr(unread, "TAIL", 1 << 20)
     assert_linear(lambda data: jsonrpc.parse(data, batch=False), make, jsonrpc, bounds, unread)
     assert_linear(parsed_weight, make, bounds)
     assert_linear(lambda data: unread.find_id(data, data), make, unread)
+
+
+def with_names(name: str, values: int, *, text: str = "") -> bytes:
+    """A request with a member of this name that has so many wrong values, and perhaps a long text."""
+    responses = {name: {"roots": [1] * values}}
+    params = {"name": "x", "arguments": {"text": text}, "inputResponses": responses}
+    return json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}).encode()
+
+
+@req("SEC-6", everywhere=True)
+@pytest.mark.parametrize("name", ["x" * 1_000_000, "\\" * 500_000, '"' * 500_000, "é" * 200_000])
+def test_long_names_with_many_values_are_refused(name: str) -> None:
+    """Validation made of 1 MB with a name of 1 MB and 2,000 wrong values 3.8 GiB of errors."""
+    found = jsonrpc.parse(with_names(name, 2_000), batch=False)
+    assert isinstance(found, jsonrpc.Malformed)
+    assert (found.id, found.code) == (7, INVALID_REQUEST)
+    assert "name" in found.message
+
+
+@req("SEC-6", everywhere=True)
+@pytest.mark.parametrize(
+    ("name", "values", "text"),
+    [
+        ("x" * 1_000_000, 50, ""),
+        ("x" * 100, 400_000, ""),
+        ("x", 100_000, "x" * 1_000_000),
+        ("x", 100_000, '":' * 200_000),
+        ("x" * 1_000, 10, "," * 400_000),
+    ],
+)
+def test_long_names_or_many_values_are_read(name: str, values: int, text: str) -> None:
+    assert isinstance(jsonrpc.parse(with_names(name, values, text=text), batch=False), jsonrpc.Request)
+
+
+@req("SEC-6", everywhere=True)
+def test_what_is_not_counted_is_below_every_bound() -> None:
+    """A text has at most so many bytes of one name and of values, each of which takes two."""
+    assert max(name * (UNCHECKED - name) // 2 for name in range(UNCHECKED)) <= MAX_NAMES

@@ -5,6 +5,7 @@ Every message that arrives, whatever the transport and the role, is held to them
 - `max_values`, 500,000 by default: how many values one message holds, keys of objects counted too. Parsing as many
   takes some tenths of a second, in which nothing else runs. `mcprev.json_bounds.max_values = n` sets another bound
   for the whole process.
+- `MAX_NAMES`, 128 MiB: the bytes of the longest name of a member times the number of values.
 - `MAX_DEPTH`, 200: how deep arrays and objects nest. It is the parser's own and cannot be raised.
 - An integer has at most 4,300 digits, and a number with a fraction or an exponent stays within the range of a double.
 
@@ -16,11 +17,19 @@ Everything here is a fixed number of passes over the bytes, each in C: no loop o
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 SMALL: Final = 64 * 1024
 """A text of fewer bytes is weighed as it stands, punctuation within its strings included."""
+MAX_NAMES: Final = 128 * 1024 * 1024
+"""The bound of the bytes of a message's longest member name times the number of its values.
+
+Validation names the place of each value that is wrong, and each place repeats the names that lead there.
+"""
+UNCHECKED: Final = 32 * 1024
+"""A text of no more bytes cannot be over a bound, unless `max_values` is smaller."""
 MAX_DEPTH: Final = 200
 """How deep JSON may nest: what the fast parser allows, kept by the slow one too."""
 _STRING: Final = re.compile(rb'"[^"]*"?')
@@ -49,10 +58,14 @@ class OutOfBoundsError(ValueError):
 
 
 def check_values(data: bytes | bytearray) -> None:
-    """Raise `OutOfBoundsError` for a JSON text of more than `max_values` values."""
+    """Raise `OutOfBoundsError` for a JSON text of more than `max_values` values, or of long names and many values."""
     most = json_bounds.max_values
-    if _count(data) > most and _count(without_strings(data)) > most:
+    values = _count(data)
+    if values > most and (values := _count(without_strings(data))) > most:
         raise OutOfBoundsError(f"a message of more than {most} JSON values (mcprev.json_bounds.max_values)")
+    longest = _longest_name(data, MAX_NAMES // values) if len(data) * values > MAX_NAMES else 0
+    if longest * values > MAX_NAMES and longest * _count(without_strings(data)) > MAX_NAMES:
+        raise OutOfBoundsError("a message whose names of members are too long for how many values it has")
 
 
 def parsed_weight(data: bytes | bytearray) -> int:
@@ -79,6 +92,15 @@ def without_strings(data: bytes | bytearray) -> bytes | bytearray:
     """
     bare = data.replace(b"\\\\", b"").replace(b'\\"', b"")
     return data if bare.count(b'"') > 2 * json_bounds.max_values else _STRING.sub(b'"', bare)
+
+
+def _longest_name(data: bytes | bytearray, enough: int) -> int:
+    """How many bytes the longest name of a member has in a JSON text; 0 if it has no more than `enough`."""
+    parts: Sequence[bytes | bytearray] = data.replace(b"\\\\", b"__").replace(b'\\"', b"__").split(b'"')
+    if max(map(len, parts[1::2]), default=0) <= enough:
+        return 0
+    names = zip(parts[1::2], parts[2::2], strict=False)
+    return max((len(name) for name, behind in names if behind.lstrip()[:1] == b":"), default=0)
 
 
 def _count(text: bytes | bytearray) -> int:

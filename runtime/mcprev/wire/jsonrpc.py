@@ -27,7 +27,14 @@ from typing import Final, Never, TypeAlias, TypeVar, dataclass_transform
 from pydantic_core import from_json, to_json
 
 from mcprev.errors import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, Json, LocalProtocolError
-from mcprev.wire.bounds import MAX_DEPTH, OutOfBoundsError, check_values, json_bounds, without_strings
+from mcprev.wire.bounds import (
+    MAX_DEPTH,
+    UNCHECKED,
+    OutOfBoundsError,
+    check_values,
+    json_bounds,
+    without_strings,
+)
 from mcprev.wire.unread import find_id
 
 RequestId: TypeAlias = int | str | float
@@ -145,7 +152,7 @@ _LONG: Final = b"0" * 200
 def parse(data: bytes | bytearray, *, batch: bool) -> Message | Batch:
     """Read one line or one HTTP body. `batch` says whether an array is a message here (BATCH-6). Never raises."""
     try:
-        if len(data) > json_bounds.max_values:  # there are no more values than bytes
+        if len(data) > UNCHECKED or len(data) > json_bounds.max_values:  # there are no more values than bytes
             check_values(data)
         value = from_json(data, allow_inf_nan=False)
         digits = data.translate(_DIGITS, b"+")
