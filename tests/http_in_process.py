@@ -17,7 +17,7 @@ import h11
 from aiohttp.client_proto import ResponseHandler
 from typing_extensions import override
 
-from mcprev.transports.memory import join
+from mcprev.transports.memory import connect_pair
 
 Message: TypeAlias = MutableMapping[str, Any]
 App: TypeAlias = Callable[
@@ -41,7 +41,7 @@ class InProcess(aiohttp.BaseConnector):
     @override
     async def _create_connection(self, req: object, traces: object, timeout: object) -> ResponseHandler:
         protocol, lane = ResponseHandler(loop=asyncio.get_running_loop()), Lane(self._app, self.port)
-        join(protocol, lane)
+        connect_pair(protocol, lane)
         self.lanes.add(lane)
         lane.task.add_done_callback(lambda _: self.lanes.discard(lane))
         return protocol

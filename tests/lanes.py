@@ -22,15 +22,15 @@ import pytest
 from typing_extensions import override
 
 import mcprev
-from mcprev.revisions import Revision, revision
-from mcprev.transports.http_requests import Requests
+from mcprev.revisions import Revision, revision_named
+from mcprev.transports.http_requests import HttpSession
 from mcprev_types.latest import models as m
 from raw_server import Exchange, Mcp, Reply
 from requirements import E
 
 each_loop: Final = pytest.mark.usefixtures("event_loop_kind")
 """Run a test on asyncio's event loop and on uvloop."""
-LATEST: Final = revision(E)
+LATEST: Final = revision_named(E)
 SMALL_BUFFER: Final = 64 * 1024
 """Bytes that the kernel is asked to hold for a server, so that one notices early that nobody reads."""
 TOKEN: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
@@ -315,10 +315,10 @@ async def laid(
 
 
 @asynccontextmanager
-async def requesting(url: str, **options: Any) -> AsyncGenerator[Requests, None]:
+async def requesting(url: str, **options: Any) -> AsyncGenerator[HttpSession, None]:
     """What sends the requests of a client, by itself."""
     given: dict[str, Any] = {"connect_timeout": 10.0, "max_message": 2**30, **options}
-    requests = Requests(None, url, {}, **given)
+    requests = HttpSession(None, url, {}, **given)
     try:
         yield requests
     finally:

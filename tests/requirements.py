@@ -32,7 +32,7 @@ from typing import Any, Final, cast
 import pytest
 
 import named
-from mcprev.revisions import Revision, revision
+from mcprev.revisions import Revision, revision_named
 from named import GONE, NAMED, ORDER, SINCE_E, mentions_gone, names_gone
 
 A, B, C, D, E = named.A, named.B, named.C, named.D, named.E
@@ -494,7 +494,7 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
     wanted = {name for mark in marks for id_ in mark.args for name in REQUIREMENTS[id_].revisions}
     names = [name for name in NAMES if name in wanted]
     annotation = metafunc.function.__annotations__.get(argument)
-    rows = names if annotation in ("str", str) else [revision(name) for name in names]
+    rows = names if annotation in ("str", str) else [revision_named(name) for name in names]
     metafunc.parametrize(argument, rows, ids=names)
 
 

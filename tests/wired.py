@@ -15,7 +15,7 @@ from typing_extensions import override
 
 import asgi_bridge
 from mcprev.transports.asgi import AsgiApp
-from mcprev.transports.http_protocol import Front, HttpProtocol
+from mcprev.transports.http_protocol import Http11Server, Http11Connection
 from running import until
 
 HIGH: Final = 64 * 1024
@@ -94,7 +94,7 @@ class Wire(asyncio.Transport):
 
     def __init__(
         self,
-        front: Front,
+        front: Http11Server,
         state: State | None = None,
         protocol: asyncio.Protocol | None = None,
         **extra: object,
@@ -111,7 +111,7 @@ class Wire(asyncio.Transport):
         self._reads = True
         self._held: list[bytes] = []
         self._paused = self._full = False
-        ours = HttpProtocol(front, cast("Any", None), cast("Any", state or State()), {})
+        ours = Http11Connection(front, cast("Any", None), cast("Any", state or State()), {})
         self.http = ours if protocol is None else cast("HttpProtocol", protocol)
         self.http.connection_made(self)
 
@@ -285,7 +285,7 @@ class Exchange(asgi_bridge.Exchange):
         lines = [b"%b %b HTTP/1.1" % (verb.encode(), target)]
         lines += [b"%b: %b" % pair for pair in [*pairs, *length]]
         self._parser = httptools.HttpResponseParser(self)
-        self.wire = Wire(Front(app), sockname=scope["server"])
+        self.wire = Wire(Http11Server(app), sockname=scope["server"])
         super().__init__(self._serve, scope, None)
         self.reading = _Reading(self.wire)
         self.reading.set()

@@ -10,12 +10,12 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from asgi_bridge import PREFIX, TYPES, initialize, notification, request
-from mcprev.revisions import Revision, revision
+from mcprev.revisions import Revision, revision_named
 from requirements import B, C, D, E
 from running import until
 from wired import Answer, Wire, chunked, head
 
-SESSIONS: Final = [revision(name) for name in (B, C, D)]
+SESSIONS: Final = [revision_named(name) for name in (B, C, D)]
 MAX_BODY: Final = 3_000
 MAX_HEADERS: Final = 2_000
 SMALL: Final = {"max_body": MAX_BODY, "max_headers": MAX_HEADERS}
@@ -107,5 +107,5 @@ async def gone(wire: Wire, held: int | None = 0) -> None:
     """Wait until the connection is closed, and see that nothing is left of it but what others `held`, if that counts."""
     await until(lambda: wire.lost)
     await until(lambda: wire.http._serving is None)
-    assert held is None or wire.http.front.app.budget.held == held
+    assert held is None or wire.http.http_server.app.budget.held == held
     assert not wire.http._queue

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mcprev_codegen import comments, ir
-from mcprev_codegen.lineage import Life
+from mcprev_codegen.lineage import TypeHistory
 from mcprev_codegen.methods import CLIENT_TO_SERVER, SERVER_TO_CLIENT, Method
 from mcprev_codegen.sources import Revision
 
@@ -45,7 +45,7 @@ class Docs:
     """Writes the docstrings of one revision."""
 
     revision: Revision
-    lives: Mapping[str, Life]
+    lives: Mapping[str, TypeHistory]
     oldest: str
     """The oldest pinned revision: what it has may be older."""
 

@@ -53,7 +53,7 @@ _TAKEN: Final = frozenset(
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class RevisionChain:
     """What the packages of one revision say about the others."""
 
     chain: Sequence[Revision]
@@ -62,7 +62,7 @@ class Neighbours:
     next: Revision | None
 
 
-def package_files(revision: Revision, neighbours: Neighbours) -> dict[str, str]:
+def package_files(revision: Revision, neighbours: RevisionChain) -> dict[str, str]:
     """The files of one revision's package, by name within it.
 
     Raises `CodegenError` when a name in the schema has no Python form of its own.
@@ -74,7 +74,7 @@ def package_files(revision: Revision, neighbours: Neighbours) -> dict[str, str]:
 @dataclass(frozen=True)
 class _Package:
     revision: Revision
-    neighbours: Neighbours
+    neighbours: RevisionChain
 
     def files(self) -> dict[str, str]:
         chain = self.neighbours.chain

@@ -29,7 +29,7 @@ Shape = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class TypeHistory:
     """When a type first appeared and which revisions changed its own members, up to one revision."""
 
     since: str
@@ -80,20 +80,20 @@ def pairing(older: Revision, newer: Revision) -> dict[str, str]:
     return {new: old for new, old in (same | renamed).items() if new in renamed or old not in moved}
 
 
-def lives(chain: Sequence[Revision]) -> dict[str, Life]:
+def lives(chain: Sequence[Revision]) -> dict[str, TypeHistory]:
     """The life of every type of the last revision of a chain, oldest first."""
-    found: dict[str, Life] = {}
+    found: dict[str, TypeHistory] = {}
     previous: Revision | None = None
     for revision in chain:
         names = pairing(previous, revision) if previous else {}
-        current: dict[str, Life] = {}
+        current: dict[str, TypeHistory] = {}
         for name in revision.schema.types:
             if previous is None or name not in names:
-                current[name] = Life(revision.name, ())
+                current[name] = TypeHistory(revision.name, ())
                 continue
             life = found[names[name]]
             same = shape(revision.schema, name, names) == shape(previous.schema, names[name], {})
-            current[name] = life if same else Life(life.since, (*life.changed, revision.name))
+            current[name] = life if same else TypeHistory(life.since, (*life.changed, revision.name))
         found, previous = current, revision
     return found
 

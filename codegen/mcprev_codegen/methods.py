@@ -15,7 +15,7 @@ from typing import Final
 
 from mcprev_codegen import ir
 from mcprev_codegen.naming import camel_case, stub
-from mcprev_codegen.overlay import Facts, outdated
+from mcprev_codegen.overlay import OverlayFacts, outdated
 from mcprev_codegen.resolve import Schema
 
 CLIENT_TO_SERVER: Final = "client_to_server"
@@ -60,7 +60,7 @@ class Method:
         return (self.result, *self.alternates) if self.result else ()
 
 
-def method_table(schema: Schema, facts: Facts, *, lenient: bool = False) -> dict[str, Method]:
+def method_table(schema: Schema, facts: OverlayFacts, *, lenient: bool = False) -> dict[str, Method]:
     """Every method by its wire name, in the order of the schema's declarations.
 
     `schema` is hoisted and overlaid. Raises `SchemaError` when a message has no single method literal, a
@@ -73,7 +73,7 @@ def method_table(schema: Schema, facts: Facts, *, lenient: bool = False) -> dict
 @dataclass(frozen=True)
 class _Table:
     schema: Schema
-    facts: Facts
+    facts: OverlayFacts
     lenient: bool
 
     def build(self) -> dict[str, Method]:

@@ -53,7 +53,7 @@ class ClassPlan:
 
 
 @dataclass(frozen=True)
-class Planner:
+class ModelPlanner:
     """Decides, for every type of a revision, what stands in `models.py`."""
 
     revision: Revision
@@ -340,7 +340,7 @@ def generate(revision: Revision, docs: Mapping[str, str]) -> str:
     import datamodel_code_generator as dcg
     from datamodel_code_generator.enums import DataModelType
 
-    planner = Planner(revision, docs)
+    planner = ModelPlanner(revision, docs)
     text = dcg.generate(
         planner.document(),
         input_file_type=dcg.InputFileType.JsonSchema,

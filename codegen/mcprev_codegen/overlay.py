@@ -72,7 +72,7 @@ def _age(revision: str) -> tuple[bool, str]:
 
 
 @dataclass(slots=True)
-class Facts:
+class OverlayFacts:
     """What the overlay says beyond the shape of types, by pointer without the facet."""
 
     default: dict[str, Json] = field(default_factory=dict[str, Json])
@@ -131,7 +131,7 @@ def _entry(path: Path, lines: Sequence[str], start: int, table: Mapping[str, Any
 
 def apply(
     schema: Schema, entries: Sequence[Entry], revision: str, *, lenient: bool = False
-) -> tuple[Schema, Facts]:
+) -> tuple[Schema, OverlayFacts]:
     """The hoisted schema with this revision's entries applied, and the facts beside it.
 
     Entries that do not fit are among the facts, as errors; `lenient` passes over them, for files that are not
@@ -139,7 +139,7 @@ def apply(
     """
     version = schema.consts.get("LATEST_PROTOCOL_VERSION")
     drafted = version is not None and not revision[:1].isdigit()
-    facts = Facts(revision=revision, grew_from=str(version.value) if version and drafted else None)
+    facts = OverlayFacts(revision=revision, grew_from=str(version.value) if version and drafted else None)
     for entry in entries:
         try:
             for pointer in entry.pointers if entry.holds_for(revision) else ():
@@ -173,7 +173,7 @@ def _tag(schema: Schema, type_: ir.TypeExpr) -> str | None:
     return found.property if found else None
 
 
-def _apply_one(schema: Schema, entry: Entry, pointer: str, facts: Facts) -> Schema:
+def _apply_one(schema: Schema, entry: Entry, pointer: str, facts: OverlayFacts) -> Schema:
     place, _, facet = pointer.partition("#")
     if not facet:
         patched = _patch(schema, entry, place)
@@ -276,7 +276,7 @@ def _fragment(entry: Entry, text: Json) -> ir.Field:
     return ir.map_nodes(member, lambda n: ir.Prim("integer") if n == ir.Ref("integer") else n)
 
 
-def documented(facts: Facts, texts: Mapping[str, str], schema: Schema) -> Schema:
+def documented(facts: OverlayFacts, texts: Mapping[str, str], schema: Schema) -> Schema:
     """Give members that the overlay added the shared description of their name."""
 
     def describe(node: ir.Node) -> ir.Node:

@@ -15,7 +15,7 @@ from typing import Final
 
 from mcprev_codegen import decisions, docs_revisions, emit, sources, trees
 from mcprev_codegen.decisions import Decision
-from mcprev_codegen.emit import Neighbours
+from mcprev_codegen.emit import RevisionChain
 from mcprev_codegen.errors import InputError
 from mcprev_codegen.naming import module_name
 from mcprev_codegen.revisions import load_pins
@@ -160,5 +160,5 @@ def _package(job: _Job, name: str) -> dict[str, str]:
     after = [n for n in order[place + 1 :] if n in complete]
     following = sources.load(job.folder, after[0]) if after else None
     revision = job.load(name)
-    neighbours = Neighbours([*chain, revision], chain[-1] if chain else None, following)
+    neighbours = RevisionChain([*chain, revision], chain[-1] if chain else None, following)
     return emit.package_files(revision, neighbours)

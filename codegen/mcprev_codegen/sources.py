@@ -10,10 +10,10 @@ from mcprev_codegen import descriptions, overlay, typescript
 from mcprev_codegen.errors import CodegenError, InputError, SchemaError, together
 from mcprev_codegen.hoist import hoist
 from mcprev_codegen.methods import Method, method_table
-from mcprev_codegen.overlay import Facts
+from mcprev_codegen.overlay import OverlayFacts
 from mcprev_codegen.resolve import Schema
 from mcprev_codegen.revisions import Pin, load_pins, read_contract, require_pin
-from mcprev_codegen.usage import usage
+from mcprev_codegen.usage import senders
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Revision:
     """What the file declares, inline objects inline, without the overlay."""
     schema: Schema
     """The same hoisted and overlaid: one name for every object."""
-    facts: Facts
+    facts: OverlayFacts
     methods: Mapping[str, Method]
     senders: Mapping[str, frozenset[str]]
     """Who sends each type of `schema`: `client`, `server`, both or neither."""
@@ -102,7 +102,7 @@ def _understand(
         raise
     if facts.errors:
         raise together(facts.errors)
-    return Revision(name, pin, declared, schema, facts, methods, usage(schema, methods))
+    return Revision(name, pin, declared, schema, facts, methods, senders(schema, methods))
 
 
 def dated(folder: Path) -> list[str]:

@@ -18,7 +18,7 @@ _SIDE: Final = {CLIENT_TO_SERVER: "client", SERVER_TO_CLIENT: "server"}
 _BACK: Final = {CLIENT_TO_SERVER: SERVER_TO_CLIENT, SERVER_TO_CLIENT: CLIENT_TO_SERVER}
 
 
-def usage(schema: Schema, methods: Mapping[str, Method]) -> dict[str, frozenset[str]]:
+def senders(schema: Schema, methods: Mapping[str, Method]) -> dict[str, frozenset[str]]:
     """The senders of each type: `client`, `server`, both or, for a type no message reaches, neither."""
     return _Usage(schema, methods).find()
 

@@ -124,10 +124,10 @@ if TYPE_CHECKING:
     from mcprev.listening import Subscription as Subscription
     from mcprev.options import Options as Options
     from mcprev.protocol.cache import ResultCache as ResultCache
-    from mcprev.protocol.request_state import RequestStates as RequestStates
+    from mcprev.protocol.request_state import RequestStateSealer as RequestStateSealer
     from mcprev.protocol.subscriptions import Changed as Changed
-    from mcprev.remote_tasks import RemoteTask as RemoteTask
-    from mcprev.reopening import Restarts as Restarts
+    from mcprev.remote_tasks import ClientTask as ClientTask
+    from mcprev.reopening import ReconnectPolicy as ReconnectPolicy
     from mcprev.server import Server as Server
     from mcprev.server import ServerHandler as ServerHandler
     from mcprev.server import serve_stdio as serve_stdio

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, cast, overload
 
 from mcprev.errors import Json, LocalProtocolError
 from mcprev.protocol.subscriptions import Changed
-from mcprev.registered import Handler, Prompt, Registered, Resource, ResourceTemplate, Tool
+from mcprev.registered import Handler, Prompt, Registry, Resource, ResourceTemplate, RegisteredTool
 from mcprev.returns import ToolReturns
 from mcprev.server import HOST, PORT, Server
 from mcprev.signatures import Function, Schema
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from mcprev.convert import OnDowngrade
-    from mcprev.protocol.request_state import RequestStates
+    from mcprev.protocol.request_state import RequestStateSealer
     from mcprev.tasks import Tasks
     from mcprev.transports.asgi import AsgiApp
     from mcprev.transports.http_options import HttpOptions
@@ -47,7 +47,7 @@ class ServerOptions(TypedDict, total=False):
     exact: Mapping[str, object] | None
     capabilities: models.ServerCapabilities | None
     requires: Mapping[str, models.ClientCapabilities] | None
-    states: RequestStates | None
+    states: RequestStateSealer | None
     tasks: Tasks | None
     on_downgrade: OnDowngrade | None
     ping_interval: float | None
@@ -99,7 +99,7 @@ class App:
     def __init__(self, name: str, version: str, **options: Unpack[ServerOptions]) -> None:
         """Name the server; the options are those of `mcprev.Server`."""
         self._name, self._version, self._options = name, version, options
-        self._registered = Registered()
+        self._registered = Registry()
 
     @cached_property
     def server(self) -> Server:
@@ -154,7 +154,7 @@ class App:
                 input_schema=models.ToolInputSchema.from_wire(read.schema),
                 output_schema=None if output is None else models.ToolOutputSchema.from_wire(output),
             )
-            self._add(self._registered.tools, listed.name, Tool(listed, read, returns), Changed.TOOLS)
+            self._add(self._registered.tools, listed.name, RegisteredTool(listed, read, returns), Changed.TOOLS)
             return function
 
         return register if function is None else register(function)

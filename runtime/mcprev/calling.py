@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import ValidationError
 
-from mcprev.convert import Kind, converter
+from mcprev.convert import PayloadKind, converter
 from mcprev.convert.ladder import failure
-from mcprev.convert.rules import Inexpressible, without
+from mcprev.convert.rules import NotRepresentable, without
 from mcprev.errors import ConnectionLost, Json, LocalProtocolError
-from mcprev.identity import ClientIdentity
+from mcprev.identity import ClientCapabilities
 from mcprev.options import Options
 from mcprev.protocol.correlate import Call
-from mcprev.protocol.sides import ClientSide
+from mcprev.protocol.sides import ClientProtocol
 from mcprev.protocol.tasks import TASK, is_task
 from mcprev.revisions import LATEST
 from mcprev.seam import reader
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     from mcprev.driver import Connection
 
 
-class Way:
+class MethodPlan:
     """How params of the latest revision get to a server, and how its result gets back."""
 
     __slots__ = ("_down", "_hello", "_judge", "_meta", "_row", "_up", "up")
 
-    def __init__(self, method: str, side: ClientSide, identity: ClientIdentity) -> None:
+    def __init__(self, method: str, side: ClientProtocol, identity: ClientCapabilities) -> None:
         """Raises `LocalProtocolError` for a method that the server's revision or the server does not have."""
         side.check(method)
         self._row = row = side.row
-        self._down = converter(method, Kind.PARAMS, from_=LATEST, to=row)
+        self._down = converter(method, PayloadKind.PARAMS, from_=LATEST, to=row)
         self._judge = reader(row, row.methods[method].params)
         # A session has introduced itself already: what is said of that would be taken out again on the way down.
-        self._hello: dict[str, Json] = {} if row.handshake else identity.hello(LATEST)
+        self._hello: dict[str, Json] = {} if row.handshake else identity.introduction(LATEST)
         self._meta: object = None
         """The same as the model of the params reads it, once it was judged."""
-        self._up = converter(method, Kind.RESULT, from_=row, to=LATEST)
+        self._up = converter(method, PayloadKind.RESULT, from_=row, to=LATEST)
         self.up = self._convert_up if self._up.steps else None
         """Makes of a result one of the latest revision; None where every result is one."""
 
@@ -69,7 +69,7 @@ class Way:
             else:
                 # What was judged before is not judged again: its model stands for it.
                 self._judge({**out, "_meta": self._meta})
-        except (Inexpressible, ValidationError):
+        except (NotRepresentable, ValidationError):
             out = down(wire)  # which says what is wrong and where
         return out
 
@@ -82,27 +82,27 @@ class Way:
         try:
             for step in up.steps:
                 out = step(out, up.context)
-        except Inexpressible as error:
+        except NotRepresentable as error:
             raise failure(error, LATEST.name) from None
         return out
 
 
-class Caller:
+class RequestSender:
     """Sends requests over one connection."""
 
-    def __init__(self, connection: Connection, identity: ClientIdentity, idle: float | None) -> None:
+    def __init__(self, connection: Connection, identity: ClientCapabilities, idle: float | None) -> None:
         """`idle` is the timeout of calls that have none of their own."""
         self._connection = connection
         self._identity = identity
         self._idle = idle
-        self._side = cast("ClientSide", connection.side)
+        self._side = cast("ClientSide", connection.protocol)
         self._send = self._side.caller
-        self.ways: dict[str, Way] = {}
+        self.plans: dict[str, MethodPlan] = {}
         """Those that were found."""
 
-    def find(self, method: str) -> Way:
+    def find(self, method: str) -> MethodPlan:
         """Find the way of a method. Raises `LocalProtocolError` where there is none."""
-        found = self.ways[method] = Way(method, self._side, self._identity)
+        found = self.plans[method] = MethodPlan(method, self._side, self._identity)
         return found
 
     def open(self, method: str, params: dict[str, Json] | None, options: Options, end: float | None) -> Call:

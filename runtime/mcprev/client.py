@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 from pydantic import ValidationError
 from typing_extensions import Unpack, override
 
-from mcprev.calling import Caller, listener, result_reader
+from mcprev.calling import RequestSender, listener, result_reader
 from mcprev.context import ClientContext
 from mcprev.driver import Connection
 from mcprev.errors import (
@@ -26,23 +26,23 @@ from mcprev.errors import (
     RemoteProtocolError,
     SessionExpired,
 )
-from mcprev.identity import ClientIdentity
+from mcprev.identity import ClientCapabilities
 from mcprev.listening import Subscription
 from mcprev.methods import Methods
-from mcprev.options import Options, Package, Settings, caller_meta
+from mcprev.options import Options, Package, CallSettings, caller_meta
 from mcprev.pinging import keep_pinging
 from mcprev.protocol import mrtr
 from mcprev.protocol.cache import METHODS
 from mcprev.protocol.correlate import Call
 from mcprev.protocol.handshake import SEVERITY
 from mcprev.protocol.peer import declares
-from mcprev.protocol.sides import ClientSide
+from mcprev.protocol.sides import ClientProtocol
 from mcprev.protocol.stateless import COMPLETE, LOG_LEVEL, SERVER_INFO
 from mcprev.protocol.subscriptions import TASK_IDS
 from mcprev.protocol.tasks import TASK, is_task
-from mcprev.remote_tasks import RemoteTask, followed, started
-from mcprev.reopening import Keeper, Opened
-from mcprev.revisions import LATEST, Revision, Tasks
+from mcprev.remote_tasks import ClientTask, followed, started
+from mcprev.reopening import Reconnector, OpenedConnection
+from mcprev.revisions import LATEST, Revision, TaskSupport
 from mcprev.serving import Exact, Latest, answer_inputs
 from mcprev_types.latest import dispatch
 
@@ -61,10 +61,10 @@ class Client(Methods):
 
     def __init__(
         self,
-        opened: Opened,
-        identity: ClientIdentity,
-        settings: Settings,
-        reopen: Callable[[Opened], Awaitable[Opened]],
+        opened: OpenedConnection,
+        identity: ClientCapabilities,
+        settings: CallSettings,
+        reopen: Callable[[OpenedConnection], Awaitable[OpenedConnection]],
         close: Callable[[], Awaitable[None]],
     ) -> None:
         self.identity = identity
@@ -74,7 +74,7 @@ class Client(Methods):
         self._timeouts = settings.timeouts
         self._close = close
         self._use(opened)
-        self._keeper = Keeper(opened, reopen, settings.restarts, self._adopt)
+        self._keeper = Reconnector(opened, reopen, settings.restarts, self._adopt)
         self._level: str | None = None
         self._readers: dict[str, Callable[[Any], Any]] = {}
         self.subscriptions: set[Subscription] = set()
@@ -82,35 +82,35 @@ class Client(Methods):
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing: asyncio.Task[None] | None = None
 
-    def _use(self, opened: Opened) -> None:
+    def _use(self, opened: OpenedConnection) -> None:
         self.connection = opened.connection
         self.plan = opened.plan
         """How the revision was negotiated."""
-        self._side = cast("ClientSide", opened.connection.side)
-        self._caller = Caller(opened.connection, self.identity, self._timeouts[0])
+        self._side = cast("ClientSide", opened.connection.protocol)
+        self._caller = RequestSender(opened.connection, self.identity, self._timeouts[0])
         self._discovery = opened.discovery
         if self._ping_interval is not None:
             opened.connection.start(keep_pinging(opened.connection, self._side.session, self._ping_interval))
 
-    async def _adopt(self, opened: Opened) -> None:
+    async def _adopt(self, opened: OpenedConnection) -> None:
         """Go on over another connection, whose server is told what the one before knew."""
         self._use(opened)
         self.known.forget()
-        if self._level is not None and not self.row.log_level_per_request:
+        if self._level is not None and not self.spoken.log_level_per_request:
             with suppress(McpError):
                 await self.raw("logging/setLevel", {"level": self._level})
 
     # -- who is there --------------------------------------------------------------------------------------
 
     @property
-    def row(self) -> Revision:
+    def spoken(self) -> Revision:
         """The row of the revision that is spoken."""
         return self._side.row
 
     @property
     def revision(self) -> str:
         """The name of the revision that is spoken."""
-        return self.row.name
+        return self.spoken.name
 
     @property
     def reopened(self) -> int:
@@ -148,22 +148,22 @@ class Client(Methods):
         """
         if level not in SEVERITY:
             raise ValueError(f"no log level '{level}'; there are {', '.join(SEVERITY)}")
-        if not self.row.log_level_per_request and level != self._level:
+        if not self.spoken.log_level_per_request and level != self._level:
             self.check("logging/setLevel")
             await self.raw("logging/setLevel", {"level": level})
         self._level = level
 
     async def ping(self, **options: Unpack[Options]) -> None:
         """See whether the server answers; where there is no `ping`, by asking it who it is."""
-        method = "ping" if "ping" in self.row.methods else "server/discover"
+        method = "ping" if "ping" in self.spoken.methods else "server/discover"
         await self.raw(method, None, **options)
 
     def roots_changed(self) -> None:
         """Tell the server that the roots changed, where there is a way to."""
         method = "notifications/roots/list_changed"
-        if method in self.row.methods and "roots" in self.identity.capabilities(self.row):
-            self._side.peer.send_notification(method, None)
-            self.connection.pump()
+        if method in self.spoken.methods and "roots" in self.identity.capabilities(self.spoken):
+            self._side.engine.send_notification(method, None)
+            self.connection.process_events()
 
     def listen(
         self,
@@ -207,7 +207,7 @@ class Client(Methods):
         # Most are complete, which is seen at once.
         if TASK in result or result.get("resultType", COMPLETE) != COMPLETE:
             result = await self._provide(method, given, result, options, end)
-            if is_task(result, self.row):
+            if is_task(result, self.spoken):
                 result = await followed(self, result, end)
         return self._read(method, result)
 
@@ -218,14 +218,14 @@ class Client(Methods):
         *,
         ttl: int | None = None,
         **options: Unpack[Options],
-    ) -> RemoteTask:
+    ) -> ClientTask:
         """Run a tool as a task, if the server can, and get the task instead of its result.
 
         `ttl` is how many milliseconds it should be kept where the client can say so. Where the server answers with
         a result, the task has ended. Raises what `call_tool` raises.
         """
         params: dict[str, Json] = {"name": name, "arguments": dict(arguments or {})}
-        if self.row.tasks is Tasks.CORE:
+        if self.spoken.tasks is TaskSupport.CORE:
             params["task"] = {} if ttl is None else {"ttl": ttl}
         end = self._end(options)
         result = await self._ask("tools/call", params, options, end)
@@ -235,13 +235,13 @@ class Client(Methods):
         self, method: str, params: dict[str, Json], options: Options, end: float | None
     ) -> dict[str, Json]:
         """What a server has answered before, if that is still good; else one round, whose answer is remembered."""
-        result = self.known.recall(method, params, options, self.connection.now())
+        result = self.known.lookup(method, params, options, self.connection.now())
         if result is None:
             changes = self.known.changes
             result = await self._ask(method, params, options, end)
             if not mrtr.is_input_required(result):
                 self._read(method, result)  # only what is valid is kept
-                self.known.learn(method, params, options, result, self.connection.now(), changes)
+                self.known.store(method, params, options, result, self.connection.now(), changes)
         return result
 
     async def _provide(
@@ -287,7 +287,7 @@ class Client(Methods):
     @property
     def meta(self) -> models.RequestMetaObject:
         """What requests of the latest revision say of this client, for the params of `calls`."""
-        found = LATEST.models.RequestMetaObject.from_wire(self.identity.hello(LATEST))
+        found = LATEST.models.RequestMetaObject.from_wire(self.identity.introduction(LATEST))
         return cast("models.RequestMetaObject", found)
 
     def exact(self, package: Package[T]) -> T:
@@ -337,7 +337,7 @@ class Client(Methods):
                 if "log_level" in options:
                     await self._say_level(options)
                 caller = self._caller
-                way = caller.ways.get(method) or caller.find(method)
+                way = caller.plans.get(method) or caller.find(method)
                 call = caller.open(method, way.params(given, meta), options, end)
                 result = await self.connection.wait(call, told)
                 return result if way.up is None else way.up(result)
@@ -363,14 +363,14 @@ class Client(Methods):
         """What is added to `_meta` for one call: the caller's members, and the level where it comes with each call."""
         meta = caller_meta(options, self.identity)
         level = options.get("log_level") or self._level
-        if level is None or not self.row.log_level_per_request:
+        if level is None or not self.spoken.log_level_per_request:
             return meta
         return {**meta, LOG_LEVEL: level}
 
     async def _say_level(self, options: Options) -> None:
         """Set the level that a call wants where a session has one for all of its calls (CONV-39)."""
-        level, per_session = options.get("log_level"), not self.row.log_level_per_request
-        if level and per_session and declares(self._side.peer.peer_capabilities or {}, "logging"):
+        level, per_session = options.get("log_level"), not self.spoken.log_level_per_request
+        if level and per_session and declares(self._side.engine.peer_capabilities or {}, "logging"):
             await self.set_log_level(level)
 
     def _end(self, options: Options) -> float | None:

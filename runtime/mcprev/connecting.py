@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
 from typing_extensions import override
 
 from mcprev.client import Client, ClientHandler
-from mcprev.convert import Kind, convert, initialize_to_discover
-from mcprev.driver import Connection, Desk
+from mcprev.convert import PayloadKind, convert, initialize_to_discover
+from mcprev.driver import Connection, RequestHandler
 from mcprev.errors import (
     ConnectionLost,
     ConversionError,
@@ -28,19 +28,19 @@ from mcprev.errors import (
     RpcError,
     Unanswered,
 )
-from mcprev.identity import ClientIdentity, introduction
-from mcprev.knowledge import Knowledge
-from mcprev.options import TIMEOUT, TOTAL, Settings
+from mcprev.identity import ClientCapabilities, introduction
+from mcprev.knowledge import ServerCache
+from mcprev.options import TIMEOUT, TOTAL, CallSettings
 from mcprev.pinging import check_interval
 from mcprev.protocol import negotiate
 from mcprev.protocol import plan as planning
 from mcprev.protocol.cache import ResultCache, Scope
-from mcprev.protocol.plan import Discover, Fail, How, Initialize, Outcome, Plan, Probe, Ready, Respawn
-from mcprev.protocol.plan_http import Known, is_verdict
-from mcprev.protocol.sides import ClientSide
-from mcprev.reopening import NEVER, Opened, Restarts
-from mcprev.revisions import LATEST, Era, HttpShape, revision
-from mcprev.serving import ClientDesk
+from mcprev.protocol.plan import Discover, Fail, Method, Initialize, Outcome, Plan, Probe, Ready, Respawn
+from mcprev.protocol.plan_http import ProbeResult, is_verdict
+from mcprev.protocol.sides import ClientProtocol
+from mcprev.reopening import NEVER, OpenedConnection, ReconnectPolicy
+from mcprev.revisions import LATEST, Era, HttpShape, revision_named
+from mcprev.serving import ClientRequestHandler
 from mcprev.transports.lines import LineConnection
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Target(Protocol):
     A target whose answers tell more than those of a pipe is an `HttpTarget`.
     """
 
-    async def open(self, side: ClientSide, desk: Desk, /) -> Connection:
+    async def open(self, side: ClientProtocol, desk: RequestHandler, /) -> Connection:
         """Start it, if need be, and connect an engine to it. Raises `TransportError`."""
         ...
 
@@ -85,7 +85,7 @@ class HttpTarget(Target, Protocol):
     """What its answers tell."""
 
     @property
-    def known(self) -> Known | None:
+    def known(self) -> ProbeResult | None:
         """What it was found to be before."""
         ...
 
@@ -93,7 +93,7 @@ class HttpTarget(Target, Protocol):
         """Remember where a plan has led."""
         ...
 
-    async def open(self, side: ClientSide, desk: Desk, /, shape: HttpShape | None = None) -> Connection:
+    async def open(self, side: ClientProtocol, desk: RequestHandler, /, shape: HttpShape | None = None) -> Connection:
         """Connect to it as a server of this shape. Raises `TransportError`."""
         ...
 
@@ -106,13 +106,13 @@ class memory:  # noqa: N801 - called like a function, as `stdio` is
         self._ends: list[tuple[Connection, Connection]] = []
         """The client's end and the server's, of each connection."""
 
-    async def open(self, side: ClientSide, desk: Desk, /) -> Connection:
+    async def open(self, side: ClientProtocol, desk: RequestHandler, /) -> Connection:
         """Join the two ends."""
-        from mcprev.transports.memory import join
+        from mcprev.transports.memory import connect_pair
 
         served = self._server.connection()
         connection = LineConnection(side, desk, logger, linger=0)
-        join(connection, served)
+        connect_pair(connection, served)
         self._ends.append((connection, served))
         return connection
 
@@ -148,7 +148,7 @@ class connect:  # noqa: N801 - called like a function
         total_timeout: float | None = TOTAL,
         probe_timeout: float = PROBE,
         open_timeout: float = OPEN,
-        restart: Restarts | bool = True,
+        restart: ReconnectPolicy | bool = True,
         cache: ResultCache | bool = True,
         validate: Policy = "warn",
         ping_interval: float | None = None,
@@ -173,14 +173,14 @@ class connect:  # noqa: N801 - called like a function
         they are followed to their ends. Raises `ValueError` for unknown names.
         """
         if isinstance(restart, bool):
-            wanted: Restarts = getattr(target, "restarts", NEVER) if restart else NEVER
+            wanted: ReconnectPolicy = getattr(target, "restarts", NEVER) if restart else NEVER
         else:
             wanted = restart
         kept = (ResultCache() if cache else None) if isinstance(cache, bool) else cache
         server = getattr(target, "cache_key", None) or object()
         scope = Scope(server, getattr(target, "principal", None) or object())
-        known = Knowledge(kept, scope, validate)
-        self._settings = Settings((timeout, total_timeout), wanted, check_interval(ping_interval), known)
+        known = ServerCache(kept, scope, validate)
+        self._settings = CallSettings((timeout, total_timeout), wanted, check_interval(ping_interval), known)
         self._target = target
         self._rows = negotiate.allow(revisions, mode)
         info = introduction(
@@ -191,11 +191,11 @@ class connect:  # noqa: N801 - called like a function
             websiteUrl=website_url,
             icons=icons,
         )
-        self._identity = ClientIdentity(
+        self._identity = ClientCapabilities(
             handler if handler is not None else object(),
             info,
             self._rows,
-            {revision(key).name: value for key, value in (exact or {}).items()},
+            {revision_named(key).name: value for key, value in (exact or {}).items()},
             None if capabilities is None else capabilities.to_wire(),
             tasks=tasks,
         )
@@ -209,14 +209,14 @@ class connect:  # noqa: N801 - called like a function
         known, loop = self._settings.known, asyncio.get_running_loop()
         prior = self._prior or known.introduction(loop.time())
         opened, desk = await self._open(self._verdict, prior)
-        if isinstance(opened.plan.step, Ready) and opened.plan.step.how is How.DISCOVER:
+        if isinstance(opened.plan.step, Ready) and opened.plan.step.method is Method.DISCOVER:
             known.introduced(opened.discovery, loop.time())
         close = self._target.close
         self._client = Client(opened, self._identity, self._settings, self._again, close)
         desk.client = self._client
         return self._client
 
-    async def _open(self, verdict: Era | None, prior: dict[str, Json] | None) -> tuple[Opened, ClientDesk]:
+    async def _open(self, verdict: Era | None, prior: dict[str, Json] | None) -> tuple[OpenedConnection, ClientRequestHandler]:
         attempt = _Attempt(self._target, self._identity, self._bounds)
         try:
             versions = None if prior is None else prior["supportedVersions"]
@@ -225,7 +225,7 @@ class connect:  # noqa: N801 - called like a function
         except BaseException:
             await attempt.close()
             raise
-        return Opened(attempt.connection, plan, discovery), attempt.desk
+        return OpenedConnection(attempt.connection, plan, discovery), attempt.desk
 
     def _plan(self, verdict: Era | None, prior: Sequence[str] | None) -> Plan:
         """Where to begin, with what is known of the target."""
@@ -237,10 +237,10 @@ class connect:  # noqa: N801 - called like a function
         shape = None if known is None else known.shape
         return planning.start(self._rows, target.probe, verdict=era, prior=prior, shape=shape)
 
-    async def _again(self, lost: Opened) -> Opened:
+    async def _again(self, lost: OpenedConnection) -> OpenedConnection:
         """Open another connection in the place of one, to a server whose era is known (NEG-7)."""
         waited = 0.0
-        while lost.connection.error is None and lost.connection.side.waiting and waited < LAST_WORDS:
+        while lost.connection.error is None and lost.connection.protocol.waiting and waited < LAST_WORDS:
             # The session ran out under other calls too: each is told so by itself.
             await asyncio.sleep(0.01)
             waited += 0.01
@@ -267,7 +267,7 @@ class connect:  # noqa: N801 - called like a function
 class _Attempt:
     """Carries out the steps of a plan."""
 
-    def __init__(self, target: Target, identity: ClientIdentity, bounds: tuple[float, float]) -> None:
+    def __init__(self, target: Target, identity: ClientCapabilities, bounds: tuple[float, float]) -> None:
         self._target = target
         self._identity = identity
         self._bounds = bounds
@@ -276,7 +276,7 @@ class _Attempt:
         self._result: dict[str, Json] = {}
         self._error: McpError | None = None
         """Why the last step failed."""
-        self.desk = ClientDesk(identity)
+        self.desk = ClientRequestHandler(identity)
 
     @property
     def connection(self) -> Connection:
@@ -284,13 +284,13 @@ class _Attempt:
         return self._connection
 
     @property
-    def side(self) -> ClientSide:
-        return cast("ClientSide", self.connection.side)
+    def side(self) -> ClientProtocol:
+        return cast("ClientSide", self.connection.protocol)
 
     async def spawn(self, shape: HttpShape | None) -> None:
         """Open a connection, also in the place of one that ended."""
         await self.close()
-        side, target = ClientSide(self._identity, self._identity.result_types), self._target
+        side, target = ClientProtocol(self._identity, self._identity.result_types), self._target
         if isinstance(target, HttpTarget):
             self._connection = await target.open(side, self.desk, shape)
         else:
@@ -361,11 +361,11 @@ class _Attempt:
         except RequestTimeout as error:
             return planning.TimedOut(step, error.elapsed)
         except RemoteProtocolError as error:
-            return planning.Garbled(step, str(error))
+            return planning.InvalidReply(step, str(error))
         except (ConnectionLost, LocalProtocolError) as error:
             if isinstance(error, Unanswered) and isinstance(step, Discover):
                 # That is how some servers meet what they do not know.
-                return planning.Garbled(step, str(error))
+                return planning.InvalidReply(step, str(error))
             self._error = error
             return planning.Exited(str(self.connection.error or error))
         read = planning.discovered if isinstance(step, Discover) else planning.initialized
@@ -394,15 +394,15 @@ class _Attempt:
         assert isinstance(ready, Ready)
         row, result = ready.revision, self._result
         try:
-            if ready.how is How.INITIALIZE:
+            if ready.method is Method.INITIALIZE:
                 found = initialize_to_discover(result, from_=row.name)
                 self.side.session.opened(row, result.get("capabilities"))
             else:
-                found = result if prior is None or ready.how is How.DISCOVER else prior
-                found = convert(found, "server/discover", Kind.RESULT, from_=row, to=LATEST)
+                found = result if prior is None or ready.method is Method.DISCOVER else prior
+                found = convert(found, "server/discover", PayloadKind.RESULT, from_=row, to=LATEST)
                 self.side.settle(row)
                 self.side.stateless.peer_capabilities = found.get("capabilities")
         except ConversionError as error:
             raise RemoteProtocolError(f"the server introduced itself badly: {error}", raw=result) from error
-        self.connection.pump()
+        self.connection.process_events()
         return found

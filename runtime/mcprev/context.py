@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from typing_extensions import override
 
-from mcprev.convert import Kind, convert, converter, request_for
+from mcprev.convert import PayloadKind, convert, converter, request_for
 from mcprev.errors import ConversionError, InvalidParams, Json, RemoteProtocolError
 from mcprev.protocol import asking, mrtr
 from mcprev.protocol.handshake import SEVERITY, HandshakeServer
-from mcprev.protocol.link import Inbound, Notified
+from mcprev.protocol.link import IncomingRequest, NotificationReceived
 from mcprev.protocol.peer import PROGRESS
 from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, missing_capability
 from mcprev.protocol.subscriptions import Changed
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcprev.auth.access import Access
     from mcprev.client import Client
     from mcprev.driver import Connection
-    from mcprev.running_tasks import Running
+    from mcprev.running_tasks import TaskExecution
     from mcprev.server import Server
     from mcprev.wire.jsonrpc import RequestId
     from mcprev_types.latest import models
@@ -41,7 +41,7 @@ T = TypeVar("T")
 class _Talk:
     """What both roles' contexts can do."""
 
-    def __init__(self, connection: Connection, inbound: Inbound | None) -> None:
+    def __init__(self, connection: Connection, inbound: IncomingRequest | None) -> None:
         self._connection = connection
         self._inbound = inbound
 
@@ -70,9 +70,9 @@ class _Talk:
             params["total"] = total
         if message is not None:
             params["message"] = message
-        params = convert(params, PROGRESS, Kind.PARAMS, from_=LATEST, to=inbound.row)
-        if inbound.peer.progress(inbound, params):
-            self._connection.pump()
+        params = convert(params, PROGRESS, PayloadKind.PARAMS, from_=LATEST, to=inbound.revision)
+        if inbound.engine.progress(inbound, params):
+            self._connection.process_events()
             await self._connection.drain(inbound)
 
 
@@ -83,9 +83,9 @@ class Context(_Talk):
         self,
         server: Server,
         connection: Connection,
-        inbound: Inbound,
+        inbound: IncomingRequest,
         stamp: Mapping[str, Json],
-        answers: mrtr.Answers | None = None,
+        answers: mrtr.InputResponses | None = None,
     ) -> None:
         self._connection = connection  # as `_Talk` has it; one is made for each request
         self._inbound = inbound
@@ -95,14 +95,14 @@ class Context(_Talk):
         self.stamp = stamp
         """What the client says of itself, under the keys that describe a request."""
         self._answers = answers
-        self.running: Running | None = None
+        self.running: TaskExecution | None = None
         """What may make a task of the request; None where nothing can."""
 
     @property
-    def answers(self) -> mrtr.Answers:
+    def answers(self) -> mrtr.InputResponses:
         """What has been asked and answered so far."""
         if self._answers is None:
-            self._answers = mrtr.Answers()
+            self._answers = mrtr.InputResponses()
         return self._answers
 
     @property
@@ -140,7 +140,7 @@ class Context(_Talk):
     @property
     def revision(self) -> str:
         """The name of the revision that the client speaks; the types are those of the latest either way."""
-        return self.request.row.name
+        return self.request.revision.name
 
     @cached_property
     def client_info(self) -> models.Implementation | None:
@@ -166,15 +166,15 @@ class Context(_Talk):
         if level not in SEVERITY:
             raise ValueError(f"no log level '{level}'; there are {', '.join(SEVERITY)}")
         inbound = self.request
-        if not inbound.peer.allows_log(inbound, level):
+        if not inbound.engine.allows_log(inbound, level):
             return
         params: dict[str, Json] = {"level": level, "data": data}
         if logger is not None:
             params["logger"] = logger
         if self.running is not None and self.running.task is not None:
             params["_meta"] = related(self.running.task)
-        inbound.peer.send_notification(LOG, params, inbound if inbound.open else None)
-        self._connection.pump()
+        inbound.engine.send_notification(LOG, params, inbound if inbound.open else None)
+        self._connection.process_events()
         await self._connection.drain(inbound)
 
     async def detach(
@@ -189,10 +189,10 @@ class Context(_Talk):
         if self.running is not None:
             await self.running.detach(ttl, poll, message)
 
-    async def say(self, message: str) -> None:
+    async def set_status(self, message: str) -> None:
         """Say what the task is at, for people who look at it; without effect where there is no task."""
         if self.running is not None:
-            await self.running.say(message)
+            await self.running.set_status(message)
 
     async def close_stream(self, *, retry: float | None = None) -> bool:
         """Let the client hang up while the request goes on; it comes back for the rest after `retry` seconds.
@@ -249,7 +249,7 @@ class Context(_Talk):
         answered, `RequestTimeout`, `ConnectionLost`. See the specification's page on multi round-trip requests.
         """
         inbound = self.request
-        wire = mrtr.proper(request.to_wire(), inbound.row, self.capabilities)
+        wire = mrtr.proper(request.to_wire(), inbound.revision, self.capabilities)
         known = self.answers.given.get(key)
         if known is None:
             error = mrtr.check_askable(wire, self.capabilities)
@@ -258,20 +258,20 @@ class Context(_Talk):
             if self.running is not None and self.running.is_task:
                 known = self.answers.given[key] = await self.running.ask(key, wire, timeout)
                 return read_answer(key, wire, known)
-            if inbound.row.input_in_results:
-                raise mrtr.NeedInput(key, wire)
-            known = self.answers.given[key] = await self.put(wire, timeout=timeout)
-        elif inbound.row.input_in_results:
+            if inbound.revision.input_in_results:
+                raise mrtr.InputRequired(key, wire)
+            known = self.answers.given[key] = await self.send_request(wire, timeout=timeout)
+        elif inbound.revision.input_in_results:
             known = fitting(key, wire, known)
         return read_answer(key, wire, known)
 
-    async def put(
+    async def send_request(
         self, request: Mapping[str, Json], *, timeout: float | None = ASK_TIMEOUT  # noqa: ASYNC109
     ) -> dict[str, Json]:
         """Send a question as a request of this server, and give the answer in the words of the latest revision."""
         inbound = self.request
-        assert isinstance(inbound.peer, HandshakeServer)
-        row = inbound.row
+        assert isinstance(inbound.engine, HandshakeServer)
+        row = inbound.revision
         if request["method"] not in row.methods:
             raise missing_capability({str(request["method"]).split("/")[0]: {}})
         asked = request_for(request, to=row.name, on_downgrade=self._server.on_downgrade)
@@ -279,11 +279,11 @@ class Context(_Talk):
         refusal = connection.refuses(inbound)
         if refusal is not None:
             raise refusal
-        call = inbound.peer.call(
+        call = inbound.engine.call(
             asked.method, asked.params, connection.now(), idle=timeout, total=timeout, channel=inbound
         )
         answer = await connection.wait(call)
-        up = converter(asked.method, Kind.RESULT, from_=row, to=LATEST)
+        up = converter(asked.method, PayloadKind.RESULT, from_=row, to=LATEST)
         try:
             found = asking.only_accepted(asked.method, asked.params, up(answer))
         except ConversionError as error:
@@ -296,11 +296,11 @@ class Context(_Talk):
         return found
 
 
-def unasked(session: HandshakeServer, notified: Notified, connection: Connection) -> Inbound:
+def unasked(session: HandshakeServer, notified: NotificationReceived, connection: Connection) -> IncomingRequest:
     """What is in the place of the request in a context of a notification: it has no id and cannot be answered."""
     said: RequestId = cast("Any", None)
     request = Request(said, notified.method, notified.params, connection)
-    inbound = Inbound(session, notified.row, request, None, session.peer_capabilities or {})
+    inbound = IncomingRequest(session, notified.row, request, None, session.peer_capabilities or {})
     inbound.open = False
     return inbound
 
@@ -331,7 +331,7 @@ def fitting(key: str, request: Mapping[str, Json], answer: dict[str, Json]) -> d
 class ClientContext(_Talk):
     """What a client's handler knows of what the server sent."""
 
-    def __init__(self, client: Client, connection: Connection, inbound: Inbound | None) -> None:
+    def __init__(self, client: Client, connection: Connection, inbound: IncomingRequest | None) -> None:
         super().__init__(connection, inbound)
         self._client = client
 

@@ -19,21 +19,21 @@ from typing import Any, Final, Protocol, cast
 from mcprev.errors import ConnectionLost, InternalError, Json, McpError, RequestTimeout
 from mcprev.protocol.correlate import Call
 from mcprev.protocol.link import (
-    Aborted,
-    Answered,
+    RequestCancelled,
+    CallCompleted,
     Channel,
-    Dropped,
+    CallCancelled,
     Event,
-    Failed,
-    Inbound,
-    Noted,
-    Notified,
-    Opened,
-    Progressed,
-    Streamed,
-    TimedOut,
+    CallFailed,
+    IncomingRequest,
+    Diagnostic,
+    NotificationReceived,
+    SessionOpened,
+    ProgressReceived,
+    StreamNotification,
+    CallTimedOut,
 )
-from mcprev.protocol.sides import Side
+from mcprev.protocol.sides import EndpointProtocol
 from mcprev.wire.jsonrpc import record
 from mcprev.wire.payloads import payloads, shown
 
@@ -62,14 +62,14 @@ class Share(Protocol):
         ...
 
 
-class Desk(Protocol):
+class RequestHandler(Protocol):
     """Serves what comes in. Neither method raises, except for cancellation."""
 
-    async def serve(self, inbound: Inbound, connection: Connection, /) -> None:
+    async def handle_request(self, inbound: IncomingRequest, connection: Connection, /) -> None:
         """Answer a request through its engine."""
         ...
 
-    async def hear(self, notified: Notified, connection: Connection, /) -> None:
+    async def handle_notification(self, notified: NotificationReceived, connection: Connection, /) -> None:
         """Take a notification."""
         ...
 
@@ -79,7 +79,7 @@ class Listener:
     """Who wants to know of what comes before the answer to a call."""
 
     progress: Callable[[dict[str, Json]], None] | None
-    stream: Callable[[Streamed], None] | None
+    stream: Callable[[StreamNotification], None] | None
 
 
 class Connection:
@@ -90,20 +90,20 @@ class Connection:
 
     def __init__(
         self,
-        side: Side,
-        desk: Desk,
+        side: EndpointProtocol,
+        desk: RequestHandler,
         logger: logging.Logger,
         *,
         max_handlers: int = MAX_HANDLERS,
         linger: float = LINGER,
     ) -> None:
-        self.side = side
+        self.protocol = side
         self.logger = logger
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when the connection is gone and nothing of it runs any more."""
         self._loop = asyncio.get_running_loop()
-        self._desk = desk
-        self._link = side.link
+        self._request_handler = desk
+        self._connection_state = side.connection
         self._linger = linger
         self.error: ConnectionLost | None = None
         """Why the connection ended; None while it has not."""
@@ -113,7 +113,7 @@ class Connection:
         self._paused = False
         """Whether nothing is read for now."""
         self._max_handlers = max_handlers
-        self._queue: deque[Inbound | Notified] = deque()
+        self._queue: deque[IncomingRequest | NotificationReceived] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         # What `create_task` does without a factory, less a few calls for each request.
         self._spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]] = (
@@ -136,17 +136,17 @@ class Connection:
         self._ending: asyncio.Task[None] | None = None
         self._lost: asyncio.Future[None] = self._loop.create_future()
         self._on: dict[type, Callable[[Any], None]] = {
-            Inbound: self._admit,
-            Notified: self._admit,
-            Aborted: self._on_aborted,
-            Answered: self._on_answered,
-            Failed: self._on_failed,
-            TimedOut: self._on_timed_out,
-            Dropped: self._on_dropped,
-            Progressed: self._on_progressed,
-            Streamed: self._on_streamed,
-            Opened: self._on_opened,
-            Noted: self._on_noted,
+            IncomingRequest: self._admit,
+            NotificationReceived: self._admit,
+            RequestCancelled: self._on_cancelled,
+            CallCompleted: self._on_completed,
+            CallFailed: self._on_failed,
+            CallTimedOut: self._on_timed_out,
+            CallCancelled: self._on_call_cancelled,
+            ProgressReceived: self._on_progress,
+            StreamNotification: self._on_streamed,
+            SessionOpened: self._on_opened,
+            Diagnostic: self._on_diagnostic,
         }
 
     # -- for transports ------------------------------------------------------------------------------------
@@ -158,12 +158,12 @@ class Connection:
     async def drain(self, channel: Channel = None) -> None:
         """Wait while the peer does not read what it is sent on a channel."""
 
-    def refuses(self, inbound: Inbound) -> McpError | None:
+    def refuses(self, inbound: IncomingRequest) -> McpError | None:
         """Why the peer cannot be asked on behalf of a request of its own, if it cannot (HTTP-32)."""
         del inbound
         return None
 
-    async def hang_up(self, inbound: Inbound, retry: float | None) -> bool:
+    async def hang_up(self, inbound: IncomingRequest, retry: float | None) -> bool:
         """Close the connection that a request came on and not its stream, where there is such a thing (HTTP-17)."""
         del inbound, retry
         return False
@@ -172,15 +172,15 @@ class Connection:
         """Whether the peer hears now what belongs to no request of its own."""
         return self._sendable
 
-    def _waiting(self) -> None:
+    def _on_wait(self) -> None:
         """A call of this side begins to wait while nothing is read."""
 
     async def _shut(self) -> None:
         """Write what is held and let the transport go, within bounded time."""
 
-    def pump(self) -> None:
+    def process_events(self) -> None:
         """Act on what has happened, and see to it that what is to be sent is written in this turn of the loop."""
-        link = self._link
+        link = self._connection_state
         while link.events:
             events: list[Event] = link.events
             link.events = []
@@ -192,10 +192,10 @@ class Connection:
 
     def _flush(self) -> None:
         self._flush_due = False
-        sends = self._link.sends
+        sends = self._connection_state.sends
         if not sends or not self._sendable:
             return
-        self._link.sends = []
+        self._connection_state.sends = []
         if payloads.isEnabledFor(logging.DEBUG):
             for _, message in sends:
                 payloads.debug("%s sent %s", self.logger.name, shown(message))
@@ -203,7 +203,7 @@ class Connection:
 
     # -- requests of the peer's ----------------------------------------------------------------------------
 
-    def _admit(self, event: Inbound | Notified) -> None:
+    def _admit(self, event: IncomingRequest | NotificationReceived) -> None:
         share = share_of(event)
         if share is not None:
             share.hold()
@@ -211,21 +211,21 @@ class Connection:
             self._start(event)
         elif len(self._queue) < self._max_handlers * QUEUED:
             self._queue.append(event)
-        elif isinstance(event, Inbound):
-            event.peer.fail(event, InternalError("too many requests in progress"))
+        elif isinstance(event, IncomingRequest):
+            event.engine.fail(event, InternalError("too many requests in progress"))
             self._drop(event)
         else:
             self.logger.warning("too much waits to be served: %s is dropped", event.method)
             self._drop(event)
 
-    def _drop(self, event: Inbound | Notified) -> None:
+    def _drop(self, event: IncomingRequest | NotificationReceived) -> None:
         """What will not be served takes nothing any more."""
         share = share_of(event)
         if share is not None:
             share.release()
 
-    def _start(self, event: Inbound | Notified) -> None:
-        if isinstance(event, Inbound):
+    def _start(self, event: IncomingRequest | NotificationReceived) -> None:
+        if isinstance(event, IncomingRequest):
             task = event.handle = self._spawn(self._serve(event))
         else:
             task = self._spawn(self._hear(event))
@@ -235,30 +235,30 @@ class Connection:
         if share is not None:
             task.add_done_callback(lambda _: share.release())
 
-    async def _serve(self, inbound: Inbound) -> None:
+    async def _serve(self, inbound: IncomingRequest) -> None:
         try:
-            await self._desk.serve(inbound, self)
+            await self._request_handler.handle_request(inbound, self)
         finally:
             self._served(inbound.handle)
 
-    async def _hear(self, notified: Notified) -> None:
+    async def _hear(self, notified: NotificationReceived) -> None:
         try:
-            await self._desk.hear(notified, self)
+            await self._request_handler.handle_notification(notified, self)
         finally:
             self._served(asyncio.current_task())
 
     def _served(self, task: Any) -> None:  # noqa: ANN401 - a task, as its request knows it
         self._tasks.discard(task)
-        if self._link.events or not self._flush_due:
-            self.pump()
+        if self._connection_state.events or not self._flush_due:
+            self.process_events()
         while self._queue and len(self._tasks) < self._max_handlers:
             self._start(self._queue.popleft())
 
-    def _on_aborted(self, event: Aborted) -> None:
-        self.logger.debug("request %r was cancelled: %s", event.inbound.id, event.reason)
-        self._cancel_handler(event.inbound)
+    def _on_cancelled(self, event: RequestCancelled) -> None:
+        self.logger.debug("request %r was cancelled: %s", event.request.id, event.reason)
+        self._cancel_handler(event.request)
 
-    def _cancel_handler(self, inbound: Inbound) -> None:
+    def _cancel_handler(self, inbound: IncomingRequest) -> None:
         """Stop the handler of a request that is closed, or take the request out of the queue."""
         if isinstance(task := inbound.handle, asyncio.Task):
             self._stop(cast("asyncio.Task[None]", task))
@@ -275,7 +275,7 @@ class Connection:
         """Wait up to `linger` seconds for the requests in progress, then fail those that remain."""
         deadline = self._loop.time() + linger
         while (remaining := deadline - self._loop.time()) > 0:
-            tasks = [cast("asyncio.Task[None]", i.handle) for i in self._link.inbound.values() if i.handle]
+            tasks = [cast("asyncio.Task[None]", i.handle) for i in self._connection_state.inbound.values() if i.handle]
             if not tasks:
                 break
             await asyncio.wait(tasks, timeout=remaining)
@@ -283,10 +283,10 @@ class Connection:
 
     def fail_requests(self) -> None:
         """Answer the requests in progress with an error, and stop their handlers: the server stops."""
-        for inbound in tuple(self._link.inbound.values()):
-            inbound.peer.fail(inbound, InternalError("the server stops"))
+        for inbound in tuple(self._connection_state.inbound.values()):
+            inbound.engine.fail(inbound, InternalError("the server stops"))
             self._cancel_handler(inbound)
-        self.pump()
+        self.process_events()
 
     # -- calls of our own ----------------------------------------------------------------------------------
 
@@ -294,7 +294,7 @@ class Connection:
         self,
         call: Call,
         progress: Callable[[dict[str, Json]], None] | None = None,
-        stream: Callable[[Streamed], None] | None = None,
+        stream: Callable[[StreamNotification], None] | None = None,
     ) -> dict[str, Json]:
         """Wait for the answer to a call that was just handed to the engine.
 
@@ -303,39 +303,39 @@ class Connection:
         future = call.handle = self._future()
         if progress is not None or stream is not None:
             call.listener = Listener(progress, stream)
-        link, calls = self._link, self._link.calls
+        link, calls = self._connection_state, self._connection_state.calls
         if self.at_once and (len(link.sends) >= BURST or (not self._flush_due and len(calls.waiting) == 1)):
             self._flush()
         if link.events or (link.sends and not self._flush_due):
-            self.pump()
+            self.process_events()
         if calls.earliest < self._due:
             self._arm()
         if self._paused:
-            self._waiting()
+            self._on_wait()
         try:
             return await future
         except asyncio.CancelledError:
-            self.give_up(call, "the caller gave up")
+            self.cancel_call(call, "the caller gave up")
             raise
 
-    def give_up(self, call: Call, reason: str) -> None:
+    def cancel_call(self, call: Call, reason: str) -> None:
         """Cancel a call and tell the peer."""
-        self.side.cancel(call, reason)
-        self.pump()
+        self.protocol.cancel(call, reason)
+        self.process_events()
 
-    def _on_answered(self, event: Answered) -> None:
+    def _on_completed(self, event: CallCompleted) -> None:
         future: Any = event.call.handle
         if future is not None and not future.done():
             future.set_result(event.result)
 
-    def _on_failed(self, event: Failed) -> None:
+    def _on_failed(self, event: CallFailed) -> None:
         self._reject(event.call, event.error)
 
-    def _on_timed_out(self, event: TimedOut) -> None:
+    def _on_timed_out(self, event: CallTimedOut) -> None:
         message = f"no answer to '{event.call.method}' within {event.elapsed:.3g} s ({event.kind} timeout)"
         self._reject(event.call, RequestTimeout(message, elapsed=event.elapsed, kind=event.kind))
 
-    def _on_dropped(self, event: Dropped) -> None:
+    def _on_call_cancelled(self, event: CallCancelled) -> None:
         """The stream of a call that was given up can be closed."""
 
     def _reject(self, call: Call, error: McpError) -> None:
@@ -343,7 +343,7 @@ class Connection:
         if future is not None and not future.done():
             future.set_exception(error)
 
-    def _on_progressed(self, event: Progressed) -> None:
+    def _on_progress(self, event: ProgressReceived) -> None:
         self._arm()
         listener = event.call.listener
         if isinstance(listener, Listener) and listener.progress is not None:
@@ -352,26 +352,26 @@ class Connection:
             except Exception:
                 self.logger.exception("a progress callback raised")
 
-    def _on_streamed(self, event: Streamed) -> None:
+    def _on_streamed(self, event: StreamNotification) -> None:
         listener = event.call.listener
         if isinstance(listener, Listener) and listener.stream is not None:
             listener.stream(event)
 
-    def _on_opened(self, event: Opened) -> None:
+    def _on_opened(self, event: SessionOpened) -> None:
         self.logger.debug("a session is open at %s", event.row.name)
 
-    def _on_noted(self, event: Noted) -> None:
-        self.logger.log(logging.WARNING if event.warn else logging.DEBUG, "%s", event.what)
+    def _on_diagnostic(self, event: Diagnostic) -> None:
+        self.logger.log(logging.WARNING if event.warn else logging.DEBUG, "%s", event.text)
 
     @property
-    def sloppiness(self) -> dict[str, int]:
+    def tolerated_violations(self) -> dict[str, int]:
         """What the peer got wrong and was understood all the same, and how often; each is warned of once."""
-        return {str(what): times for what, times in self._link.sloppy.items()}
+        return {str(what): times for what, times in self._connection_state.violations.items()}
 
     # -- time ----------------------------------------------------------------------------------------------
 
     def _arm(self) -> None:
-        deadline = self.side.deadline
+        deadline = self.protocol.deadline
         if deadline is None or deadline >= self._due:
             return
         if self._timer is not None:
@@ -380,8 +380,8 @@ class Connection:
 
     def _tick(self) -> None:
         self._timer, self._due = None, _NEVER
-        self.side.tick(self._loop.time())
-        self.pump()
+        self.protocol.tick(self._loop.time())
+        self.process_events()
         self._arm()
 
     # -- the end -------------------------------------------------------------------------------------------
@@ -392,8 +392,8 @@ class Connection:
             self._lost.set_result(None)
         if self.error is None:
             self.error = error or ConnectionLost("the connection ended", in_flight=True, retry_safe=False)
-        self.side.lost(self.error)
-        self.pump()
+        self.protocol.lost(self.error)
+        self.process_events()
         while self._queue:
             self._drop(self._queue.popleft())
         for task in self._tasks:
@@ -409,7 +409,7 @@ class Connection:
 
     def _fail_calls(self, error: ConnectionLost) -> None:
         self.error = error
-        self._link.events.extend(Failed(call, error) for call in self._link.calls.drain())
+        self._connection_state.events.extend(CallFailed(call, error) for call in self._connection_state.calls.drain())
 
     async def _end(self, linger: float) -> None:
         """Let handlers finish, then stop them; write what is left, then close. Every wait has a bound."""
@@ -430,8 +430,8 @@ class Connection:
             self._fail_calls(
                 error or ConnectionLost("the connection was closed", in_flight=True, retry_safe=False)
             )
-        self.side.end()
-        self.pump()
+        self.protocol.end()
+        self.process_events()
         self._end_soon(0)
         await asyncio.shield(cast("asyncio.Task[None]", self._ending))
         self.ended(None)
@@ -444,7 +444,7 @@ class Connection:
         return task
 
 
-def share_of(event: Inbound | Notified) -> Share | None:
+def share_of(event: IncomingRequest | NotificationReceived) -> Share | None:
     """The share that a message takes, if its transport counts that."""
     found: Share | None = getattr(event.origin, "share", None)
     return found

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from typing_extensions import override
 
-from mcprev.convert import Kind as Payload
+from mcprev.convert import PayloadKind as Payload
 from mcprev.convert import convert
 from mcprev.errors import Json
-from mcprev.protocol.link import Kind
+from mcprev.protocol.link import RequestKind
 from mcprev.protocol.meta import wrong_extension
 from mcprev.protocol.peer import declares
 from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION
@@ -23,7 +23,7 @@ from mcprev.protocol.subscriptions import HEARD, LISTEN
 from mcprev.protocol.tasks import CORE_CAPABILITY, TASK
 from mcprev.protocol.tasks import METHODS as TASK_METHODS
 from mcprev.protocol.tasks import NEEDS as TASK_NEEDS
-from mcprev.revisions import LATEST, Revision, Tasks, load
+from mcprev.revisions import LATEST, Revision, TaskSupport, load
 from mcprev_types import Binding, Direction, MethodSpec
 from mcprev_types import Kind as Sort
 
@@ -36,18 +36,18 @@ _FLAGS: Final[Mapping[str, Mapping[str, Json]]] = {
     "resources": {"listChanged": True},
 }
 """What a server can do as soon as it serves anything of the kind: `changed` is there for every author."""
-_SESSION: Final[Mapping[str, Kind]] = {
-    "logging/setLevel": Kind.SET_LEVEL,
-    "resources/subscribe": Kind.SUBSCRIBE,
-    "resources/unsubscribe": Kind.UNSUBSCRIBE,
+_SESSION: Final[Mapping[str, RequestKind]] = {
+    "logging/setLevel": RequestKind.SET_LEVEL,
+    "resources/subscribe": RequestKind.SUBSCRIBE,
+    "resources/unsubscribe": RequestKind.UNSUBSCRIBE,
 }
 """What the runtime serves by itself in sessions, when the capability is there."""
-_OWN: Final[Mapping[str, Kind]] = {"server/discover": Kind.DISCOVER, LISTEN: Kind.LISTEN}
+_OWN: Final[Mapping[str, RequestKind]] = {"server/discover": RequestKind.DISCOVER, LISTEN: RequestKind.LISTEN}
 """What the runtime serves by itself without them."""
-_TASKS: Final[Mapping[Tasks, Mapping[str, Json]]] = {
-    Tasks.NONE: {},
-    Tasks.CORE: {"tasks": CORE_CAPABILITY},
-    Tasks.EXTENSION: TASK_NEEDS,
+_TASKS: Final[Mapping[TaskSupport, Mapping[str, Json]]] = {
+    TaskSupport.NONE: {},
+    TaskSupport.CORE: {"tasks": CORE_CAPABILITY},
+    TaskSupport.EXTENSION: TASK_NEEDS,
 }
 """How a server declares that tools of its can run as tasks (TASK-1, TASKX-1)."""
 _ROOTS_CHANGED: Final = "notifications/roots/list_changed"
@@ -57,7 +57,7 @@ _INTERNAL: Final = frozenset(
 """What the engines see to whatever a handler overrides."""
 
 
-class Identity:
+class Capabilities:
     """The common part: which methods a handler serves, and everything kept that was computed."""
 
     _base: str
@@ -83,7 +83,7 @@ class Identity:
             if wrong is not None:
                 raise ValueError(wrong)
         self._heard: dict[str, frozenset[str]] = {}
-        self._kinds: dict[str, Mapping[str, Kind]] = {}
+        self._kinds: dict[str, Mapping[str, RequestKind]] = {}
         self._capabilities: dict[str, dict[str, Json]] = {}
         self._hello: dict[str, dict[str, Json]] = {}
 
@@ -126,7 +126,7 @@ class Identity:
             ):
                 yield spec
 
-    def kinds(self, row: Revision) -> Mapping[str, Kind]:
+    def kinds(self, row: Revision) -> Mapping[str, RequestKind]:
         """The requests that are served, and by whom."""
         found = self._kinds.get(row.name)
         if found is None:
@@ -140,11 +140,11 @@ class Identity:
             found = self._capabilities[row.name] = self._find_capabilities(row)
         return found
 
-    def hello(self, row: Revision) -> dict[str, Json]:
+    def introduction(self, row: Revision) -> dict[str, Json]:
         """How it introduces itself."""
         found = self._hello.get(row.name)
         if found is None:
-            found = self._hello[row.name] = self._find_hello(row)
+            found = self._hello[row.name] = self._find_introduction(row)
         return found
 
     def requirements(self, method: str) -> Mapping[str, Json]:
@@ -161,17 +161,17 @@ class Identity:
             convert(dict(self.info), "", Payload.IMPLEMENTATION, from_=LATEST, to=row, validate=judged),
         )
 
-    def _find_kinds(self, row: Revision) -> Mapping[str, Kind]:
+    def _find_kinds(self, row: Revision) -> Mapping[str, RequestKind]:
         raise NotImplementedError
 
     def _find_capabilities(self, row: Revision) -> dict[str, Json]:
         raise NotImplementedError
 
-    def _find_hello(self, row: Revision) -> dict[str, Json]:
+    def _find_introduction(self, row: Revision) -> dict[str, Json]:
         raise NotImplementedError
 
 
-class ServerIdentity(Identity):
+class ServerCapabilities(Capabilities):
     """What a server says of itself."""
 
     _base = "ServerHandler"
@@ -196,22 +196,22 @@ class ServerIdentity(Identity):
 
     @override
     def requirements(self, method: str) -> Mapping[str, Json]:
-        if self._tasks and method in TASK_METHODS[Tasks.EXTENSION]:
+        if self._tasks and method in TASK_METHODS[TaskSupport.EXTENSION]:
             return TASK_NEEDS
         return self._requires.get(method) or {}
 
     @override
-    def _find_kinds(self, row: Revision) -> Mapping[str, Kind]:
-        kinds = {spec.method: Kind.SERVED for spec in self.overridden(row, Sort.REQUEST)}
+    def _find_kinds(self, row: Revision) -> Mapping[str, RequestKind]:
+        kinds = {spec.method: RequestKind.SERVED for spec in self.overridden(row, Sort.REQUEST)}
         if self._tasks:
-            kinds.update(dict.fromkeys(TASK_METHODS[row.tasks], Kind.SERVED))
+            kinds.update(dict.fromkeys(TASK_METHODS[row.tasks], RequestKind.SERVED))
         if not row.handshake:
             return {**kinds, **_OWN}
         capabilities = self.capabilities(row)
         if "logging" in capabilities:
-            kinds = {"logging/setLevel": Kind.SET_LEVEL, **kinds}
+            kinds = {"logging/setLevel": RequestKind.SET_LEVEL, **kinds}
         if declares(capabilities, "resources.subscribe"):
-            kinds = {**{m: k for m, k in _SESSION.items() if k is not Kind.SET_LEVEL}, **kinds}
+            kinds = {**{m: k for m, k in _SESSION.items() if k is not RequestKind.SET_LEVEL}, **kinds}
         return kinds
 
     @override
@@ -231,7 +231,7 @@ class ServerIdentity(Identity):
         return _merged(found, _at(self._extra, Payload.SERVER_CAPABILITIES, row))
 
     @override
-    def _find_hello(self, row: Revision) -> dict[str, Json]:
+    def _find_introduction(self, row: Revision) -> dict[str, Json]:
         said: dict[str, Json] = {"capabilities": self.capabilities(row)}
         if self._instructions is not None:
             said["instructions"] = self._instructions
@@ -247,7 +247,7 @@ class ServerIdentity(Identity):
         }
 
 
-class ClientIdentity(Identity):
+class ClientCapabilities(Capabilities):
     """What a client says of itself."""
 
     _base = "ClientHandler"
@@ -281,10 +281,10 @@ class ClientIdentity(Identity):
         return super().notifications(row) | (row.methods.keys() & HEARD)
 
     @override
-    def _find_kinds(self, row: Revision) -> Mapping[str, Kind]:
+    def _find_kinds(self, row: Revision) -> Mapping[str, RequestKind]:
         if not row.handshake:
             return {}
-        return {spec.method: Kind.SERVED for spec in self.overridden(row, Sort.REQUEST)}
+        return {spec.method: RequestKind.SERVED for spec in self.overridden(row, Sort.REQUEST)}
 
     @override
     def _find_capabilities(self, row: Revision) -> dict[str, Json]:
@@ -293,12 +293,12 @@ class ClientIdentity(Identity):
             found["elicitation"] = {"form": {}}
         if "roots" in found and _ROOTS_CHANGED in row.methods:
             found["roots"] = {"listChanged": True}
-        if self._tasks and row.tasks is Tasks.EXTENSION:
+        if self._tasks and row.tasks is TaskSupport.EXTENSION:
             found = _merged(found, TASK_NEEDS)
         return _merged(found, _at(self._extra, Payload.CLIENT_CAPABILITIES, row))
 
     @override
-    def _find_hello(self, row: Revision) -> dict[str, Json]:
+    def _find_introduction(self, row: Revision) -> dict[str, Json]:
         info, capabilities = self.info_at(row), self.capabilities(row)
         if row.handshake:
             return {"protocolVersion": row.version, "capabilities": capabilities, "clientInfo": info}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 DISCOVER: Final = "server/discover"
 
 
-class Knowledge:
+class ServerCache:
     """One client's; its cache may be shared with others."""
 
     def __init__(self, cache: ResultCache | None, scope: Scope, policy: Policy) -> None:
@@ -36,7 +36,7 @@ class Knowledge:
         """To be noted before a request is sent; see `ResultCache.changes`."""
         return 0 if self._cache is None else self._cache.changes
 
-    def recall(
+    def lookup(
         self, method: str, params: Mapping[str, Json], options: Options, now: float
     ) -> dict[str, Json] | None:
         """The result of a call that need not be made."""
@@ -44,7 +44,7 @@ class Knowledge:
             return None
         return self._cache.get(self._scope, method, _asked(params, options), now)
 
-    def learn(
+    def store(
         self,
         method: str,
         params: Mapping[str, Json],

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from mcprev.convert import listens_to, subscribed_resources
 from mcprev.errors import ConnectionLost, HttpStatusError, Json, McpError, RequestTimeout
-from mcprev.protocol.link import Streamed
+from mcprev.protocol.link import StreamNotification
 from mcprev.protocol.subscriptions import (
     ACKNOWLEDGED,
     BY_METHOD,
@@ -24,7 +24,7 @@ from mcprev.protocol.subscriptions import (
     Changed,
     task_ids,
 )
-from mcprev.reopening import Restarts
+from mcprev.reopening import ReconnectPolicy
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -35,7 +35,7 @@ OPEN: Final = 30.0
 """Seconds that a server gets to acknowledge a stream."""
 CLOSE: Final = 2.0
 """Seconds that a server gets to take back each subscription."""
-AGAIN: Final = Restarts(limit=8)
+AGAIN: Final = ReconnectPolicy(limit=8)
 """How often a stream that broke is opened again, where the connection itself has not ended."""
 _OUT_OF_ORDER: Final = 500
 """HTTP statuses from here on may pass."""
@@ -139,13 +139,13 @@ class Subscription:
             while True:
                 connection = client.connection
                 try:
-                    await (self._stream(ready) if client.row.listens else self._subscribe(ready))
+                    await (self._stream(ready) if client.spoken.listens else self._subscribe(ready))
                 except ConnectionLost as error:
                     if connection.error is not None:
                         await client.replace(connection, error)
                     else:
                         # The server ended the stream and not the connection.
-                        await self._wait_again(error, again=ready.done() and connection.side.link.streams)
+                        await self._wait_again(error, again=ready.done() and connection.protocol.connection.streams)
                 except HttpStatusError as error:
                     await self._wait_again(error, again=ready.done() and error.status >= _OUT_OF_ORDER)
                 else:
@@ -224,7 +224,7 @@ class Subscription:
         """Open a stream and read it to its end."""
         client = self._client
 
-        def stream(event: Streamed) -> None:
+        def stream(event: StreamNotification) -> None:
             if event.method == ACKNOWLEDGED:
                 self.honoured = event.params.get("notifications") or {}
                 self._acknowledged(ready)

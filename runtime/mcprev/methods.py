@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from typing_extensions import Unpack
 
 from mcprev.errors import Json, RemoteProtocolError
-from mcprev.knowledge import Knowledge
+from mcprev.knowledge import ServerCache
 from mcprev.options import Options
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ MAX_PAGES: Final = 10_000
 class Methods:
     """Tools, resources, prompts and completion."""
 
-    known: Knowledge
+    known: ServerCache
     """What need not be asked."""
 
     async def call(self, method: str, params: Mapping[str, Json], **options: Unpack[Options]) -> object:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypedDict, TypeVar
 
 from mcprev.errors import Json, LocalProtocolError
-from mcprev.identity import Identity
+from mcprev.identity import Capabilities
 from mcprev.protocol.meta import wrong_meta
 from mcprev.protocol.stateless import STAMPED
 
 if TYPE_CHECKING:
-    from mcprev.knowledge import Knowledge
-    from mcprev.reopening import Restarts
+    from mcprev.knowledge import ServerCache
+    from mcprev.reopening import ReconnectPolicy
     from mcprev_types.latest import models
 
 T_co = TypeVar("T_co", covariant=True)
@@ -51,13 +51,13 @@ class Options(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class CallSettings:
     """How one client goes about its calls."""
 
     timeouts: tuple[float | None, float | None]
-    restarts: Restarts
+    restarts: ReconnectPolicy
     ping_interval: float | None
-    known: Knowledge
+    known: ServerCache
 
 
 class Package(Protocol[T_co]):
@@ -74,7 +74,7 @@ class Package(Protocol[T_co]):
         ...
 
 
-def caller_meta(options: Options, identity: Identity) -> Mapping[str, Json]:
+def caller_meta(options: Options, identity: Capabilities) -> Mapping[str, Json]:
     """What a caller adds to `_meta`. Raises `LocalProtocolError` for what is not its to write (META-2, 6, 9)."""
     meta = options.get("meta")
     if not meta:

@@ -15,7 +15,7 @@ from mcprev.context import Context
 from mcprev.errors import InvalidParams, ResourceNotFound, ToolError
 from mcprev.returns import ToolReturns, completion_of, contents_of, failed, messages_of
 from mcprev.server import ServerHandler
-from mcprev.signatures import Function, MisfitError
+from mcprev.signatures import Function, ArgumentError
 from mcprev.tools import refusal
 from mcprev.uri_templates import Template
 from mcprev.validation import describe
@@ -27,7 +27,7 @@ PAGE: Final = 250
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class RegisteredTool:
     """A function that is a tool."""
 
     listed: models.Tool
@@ -61,10 +61,10 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class Registry:
     """Everything that an app serves, by the names that clients use."""
 
-    tools: dict[str, Tool] = field(default_factory=dict[str, Tool])
+    tools: dict[str, RegisteredTool] = field(default_factory=dict[str, RegisteredTool])
     resources: dict[str, Resource] = field(default_factory=dict[str, Resource])
     templates: dict[str, ResourceTemplate] = field(default_factory=dict[str, ResourceTemplate])
     prompts: dict[str, Prompt] = field(default_factory=dict[str, Prompt])
@@ -84,7 +84,7 @@ class Registered:
 class Handler(ServerHandler):
     """What all parts have."""
 
-    def __init__(self, registered: Registered) -> None:
+    def __init__(self, registered: Registry) -> None:
         self._there = registered
 
 
@@ -106,8 +106,8 @@ class Tools(Handler):
             raise InvalidParams(f"Unknown tool: {params.name:.100}")
         try:
             arguments = tool.function.read(params.arguments or {})
-        except MisfitError as error:
-            return models.CallToolResult.from_wire(refusal(params.name, error.complaints, ctx.request.row))
+        except ArgumentError as error:
+            return models.CallToolResult.from_wire(refusal(params.name, error.complaints, ctx.request.revision))
         try:
             return tool.returns.result(await tool.function(ctx, arguments))
         except ToolError as error:
@@ -151,7 +151,7 @@ class Resources(Handler):
             if texts is not None:
                 try:
                     return entry, entry.function.read_texts(texts)
-                except MisfitError:
+                except ArgumentError:
                     continue  # to this template there is no such resource
         raise ResourceNotFound("Resource not found", data={"uri": uri})
 
@@ -176,7 +176,7 @@ class Prompts(Handler):
             raise InvalidParams(f"Unknown prompt: {params.name:.100}")
         try:
             arguments = prompt.function.read_texts(params.arguments or {})
-        except MisfitError as error:
+        except ArgumentError as error:
             text = describe(error.complaints, "arguments")
             raise InvalidParams(f"Invalid arguments for prompt '{params.name}': {text}") from None
         return messages_of(await prompt.function(ctx, arguments), prompt.listed.description)
@@ -205,7 +205,7 @@ class Completions(Handler):
         told = {"value": params.argument.value, "arguments": settled}
         try:
             wanted = function.read({known: told[known] for known in function.names})
-        except MisfitError as error:
+        except ArgumentError as error:
             raise InvalidParams(f"Invalid params: {describe(error.complaints, 'argument')}") from None
         return completion_of(await function(ctx, wanted))
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, cast
 
-from mcprev.convert import Kind, converter
+from mcprev.convert import PayloadKind, converter
 from mcprev.errors import (
     InputDeclined,
     Json,
@@ -23,7 +23,7 @@ from mcprev.errors import (
 )
 from mcprev.protocol import tasks
 from mcprev.protocol.tasks import Status
-from mcprev.revisions import LATEST, Tasks
+from mcprev.revisions import LATEST, TaskSupport
 from mcprev.serving import answer_input
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ GIVE_UP: Final = 2.0
 """Seconds that a server gets to hear that its task is no longer wanted."""
 
 
-class RemoteTask:
+class ClientTask:
     """A task on the server: what it is at, its result, and a way to give it up."""
 
     def __init__(
@@ -103,7 +103,7 @@ class RemoteTask:
         return self._result
 
     async def _follow(self) -> dict[str, Json]:
-        if self._client.row.tasks is Tasks.CORE:
+        if self._client.spoken.tasks is TaskSupport.CORE:
             return await self._awaited()
         while self.status not in tasks.FINAL:
             await asyncio.sleep(self._pause())
@@ -119,14 +119,14 @@ class RemoteTask:
 
     async def _awaited(self) -> dict[str, Json]:
         """The answer to `tasks/result`, which comes with the end; meanwhile the server may ask (TASK-4)."""
-        row, whole = self._client.row, {"taskId": self.id}
+        row, whole = self._client.spoken, {"taskId": self.id}
         try:
             found = await self._client.raw(tasks.RESULT, whole, timeout=None, total_timeout=None, retry=True)
         except RpcError:
             if await self.refresh() is Status.CANCELLED:
                 raise TaskCancelled(f"the task '{self.id}' was cancelled") from None
             raise
-        up = converter(CALL, Kind.RESULT, from_=row, to=LATEST)
+        up = converter(CALL, PayloadKind.RESULT, from_=row, to=LATEST)
         return cast("dict[str, Json]", up(found, validate=False))
 
     async def _answer(self) -> None:
@@ -152,15 +152,15 @@ class RemoteTask:
         return min(max(every / 1000, LEAST), MOST)
 
 
-def started(client: Client, result: dict[str, Json]) -> RemoteTask:
+def started(client: Client, result: dict[str, Json]) -> ClientTask:
     """What a call was answered with, as a task; a plain result is one that has ended.
 
     Raises `RemoteProtocolError` for a task that is none.
     """
-    if not tasks.is_task(result, client.row):
-        return RemoteTask(client, {}, result)
-    told: Mapping[str, Json] = result["task"] if client.row.tasks is Tasks.CORE else result
-    return RemoteTask(client, _check(told))
+    if not tasks.is_task(result, client.spoken):
+        return ClientTask(client, {}, result)
+    told: Mapping[str, Json] = result["task"] if client.spoken.tasks is TaskSupport.CORE else result
+    return ClientTask(client, _check(told))
 
 
 async def followed(client: Client, result: dict[str, Json], end: float | None) -> dict[str, Json]:

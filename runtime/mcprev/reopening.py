@@ -23,7 +23,7 @@ logger: Final = logging.getLogger("mcprev.client")
 
 
 @dataclass(frozen=True, slots=True)
-class Restarts:
+class ReconnectPolicy:
     """How often and how fast a lost server is connected to again."""
 
     limit: int = 3
@@ -44,11 +44,11 @@ class Restarts:
         return float(min(self.backoff * 2.0 ** min(tried, 60), self.longest))
 
 
-NEVER: Final = Restarts(limit=0)
+NEVER: Final = ReconnectPolicy(limit=0)
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedConnection:
     """A connection whose revision is settled."""
 
     connection: Connection
@@ -57,15 +57,15 @@ class Opened:
     """What the server says of itself, as a DiscoverResult of the latest revision."""
 
 
-class Keeper:
+class Reconnector:
     """Holds the connection of one client and opens another when it is lost."""
 
     def __init__(
         self,
-        opened: Opened,
-        reopen: Callable[[Opened], Awaitable[Opened]],
-        restarts: Restarts,
-        adopt: Callable[[Opened], Awaitable[None]],
+        opened: OpenedConnection,
+        reopen: Callable[[OpenedConnection], Awaitable[OpenedConnection]],
+        restarts: ReconnectPolicy,
+        adopt: Callable[[OpenedConnection], Awaitable[None]],
     ) -> None:
         self.opened = opened
         self.times = 0

@@ -20,7 +20,7 @@ from mcprev.errors import Json, LocalProtocolError, ResourceNotFound
 from mcprev.plainschema import compile_plain
 from mcprev.protocol.results import MOST_VALUES
 from mcprev.signatures import NO_SCHEMA, Function, Schema, adapter_of, first_sentence, schema_of
-from mcprev.tools import Tool as Schemas
+from mcprev.tools import ToolSchemas as Schemas
 from mcprev_types.latest import models
 
 Block: TypeAlias = models.ContentBlock

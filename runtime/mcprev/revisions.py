@@ -48,7 +48,7 @@ class Enforcement(StrEnum):
     MUST_WITH_CODE = "must_with_code"
 
 
-class Tasks(StrEnum):
+class TaskSupport(StrEnum):
     """Where long-running tasks live."""
 
     NONE = "none"
@@ -116,7 +116,7 @@ class Revision:
     elicitation_modes: tuple[str, ...]
     sampling_content_lists: bool
     sampling_tools: bool
-    tasks: Tasks
+    tasks: TaskSupport
     auth: AuthProfile | None
     """How clients are let in over HTTP; None where the revision does not say."""
     negotiable: bool
@@ -197,7 +197,7 @@ _A: Final = Revision(
     elicitation_modes=(),
     sampling_content_lists=False,
     sampling_tools=False,
-    tasks=Tasks.NONE,
+    tasks=TaskSupport.NONE,
     auth=None,
     negotiable=True,
 )
@@ -224,7 +224,7 @@ _B: Final = Revision(
     elicitation_modes=(),
     sampling_content_lists=False,
     sampling_tools=False,
-    tasks=Tasks.NONE,
+    tasks=TaskSupport.NONE,
     auth=_AT_ORIGIN,
     negotiable=True,
 )
@@ -251,7 +251,7 @@ _C: Final = Revision(
     elicitation_modes=("form",),
     sampling_content_lists=False,
     sampling_tools=False,
-    tasks=Tasks.NONE,
+    tasks=TaskSupport.NONE,
     auth=_NAMED,
     negotiable=True,
 )
@@ -278,7 +278,7 @@ _D: Final = Revision(
     elicitation_modes=("form", "url"),
     sampling_content_lists=True,
     sampling_tools=True,
-    tasks=Tasks.CORE,
+    tasks=TaskSupport.CORE,
     auth=_ADVERTISED,
     negotiable=True,
 )
@@ -305,7 +305,7 @@ _E: Final = Revision(
     elicitation_modes=("form", "url"),
     sampling_content_lists=True,
     sampling_tools=True,
-    tasks=Tasks.EXTENSION,
+    tasks=TaskSupport.EXTENSION,
     auth=_JOINED,
     negotiable=True,
 )
@@ -333,7 +333,7 @@ LATEST: Final[Revision] = DEFAULT[-1]
 _BY_NAME: Final = {r.name: r for r in ALL}
 
 
-def revision(name: str) -> Revision:
+def revision_named(name: str) -> Revision:
     """The row of a revision by its name. Raises `ValueError` with the known names.
 
     Raises `RevisionError` for one that is generated and not spoken yet.
@@ -380,7 +380,7 @@ def select(names: tuple[str, ...] | None) -> tuple[Revision, ...]:
     if names is None:
         _warn()
         return DEFAULT
-    chosen = {revision(name) for name in names}
+    chosen = {revision_named(name) for name in names}
     if not chosen:
         raise ValueError("at least one revision has to be allowed")
     return tuple(r for r in ALL if r in chosen)

@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING, Final, cast
 
 from mcprev.errors import Json, McpError, RequestTimeout, TaskCancelled
 from mcprev.protocol import tasks
-from mcprev.protocol.link import Inbound
+from mcprev.protocol.link import IncomingRequest
 from mcprev.protocol.tasks import Task
-from mcprev.revisions import Tasks as Place
+from mcprev.revisions import TaskSupport as Place
 
 if TYPE_CHECKING:
     from mcprev.driver import Connection
-    from mcprev.task_desk import TaskDesk
+    from mcprev.task_desk import TaskManager
 
 AGAIN: Final = (0.05, 0.5, 2.0)
 """Seconds after which a store that failed is asked again to save how a task ended."""
 logger: Final = logging.getLogger("mcprev.server")
 
 
-class Running:
+class TaskExecution:
     """A handler that may be, or has become, a task."""
 
-    def __init__(self, desk: TaskDesk, inbound: Inbound, connection: Connection) -> None:
+    def __init__(self, desk: TaskManager, inbound: IncomingRequest, connection: Connection) -> None:
         self._desk = desk
         self.request = inbound
         self._connection = connection
@@ -59,13 +59,13 @@ class Running:
         if self.task is not None or not self.request.open:
             return
         task = self._desk.begin(self.request, ttl, poll)
-        self.task = task if message is None else tasks.say(task, message, time.time())
+        self.task = task if message is None else tasks.set_status(task, message, time.time())
         self._desk.running[task.id] = self
-        self.request.tells = self.request.row.tasks is Place.CORE
+        self.request.reports_progress = self.request.revision.tasks is Place.CORE
         try:
             await self._save()
         except Exception:
-            self.task, self.request.tells = None, False
+            self.task, self.request.reports_progress = None, False
             del self._desk.running[task.id]
             raise
         if not self.detached.done():
@@ -110,12 +110,12 @@ class Running:
 
     def end(self) -> None:
         """Nothing more is reported of it."""
-        self.request.tells = False
+        self.request.reports_progress = False
 
-    async def say(self, message: str) -> None:
+    async def set_status(self, message: str) -> None:
         """What it is at, for people."""
         if self.task is not None:
-            await self.keep(tasks.say(self.task, message, time.time()))
+            await self.keep(tasks.set_status(self.task, message, time.time()))
 
     async def ask(self, key: str, request: Mapping[str, Json], seconds: float | None) -> dict[str, Json]:
         """Wait for an answer of the client's, however it comes (TASK-4, TASKX-3).
@@ -126,7 +126,7 @@ class Running:
         if task.ended:
             raise TaskCancelled(f"the task has ended: it is {task.status}")
         future: asyncio.Future[dict[str, Json]] = asyncio.get_running_loop().create_future()
-        asked = tasks.ask(task, key, request, time.time())
+        asked = tasks.require_input(task, key, request, time.time())
         self._answers[key] = future
         try:
             await self.keep(asked)
@@ -142,7 +142,7 @@ class Running:
             self._answers.pop(key, None)
             self.taken.discard(key)
             if self.task is not None and key in self.task.asked:
-                await self.keep(tasks.answered(self.task, (key,), time.time()))
+                await self.keep(tasks.input_received(self.task, (key,), time.time()))
 
     async def answer(self, answers: Mapping[str, dict[str, Json] | McpError]) -> None:
         """The client answered; what it was not asked is left alone (TASKX-3)."""
@@ -150,7 +150,7 @@ class Running:
         known = {key: answer for key, answer in answers.items() if key in task.asked}
         try:
             if known:
-                await self.keep(tasks.answered(task, known, time.time()))
+                await self.keep(tasks.input_received(task, known, time.time()))
         finally:
             for key, answer in known.items():
                 self._hand_over(key, answer)

@@ -14,8 +14,8 @@ from typing import Any, cast
 from pydantic_core import ValidationError
 
 import mcprev_types
-from mcprev.convert import Context, Converter, Kind, convert, converter
-from mcprev.convert.rules import Inexpressible
+from mcprev.convert import ConversionContext, Converter, PayloadKind, convert, converter
+from mcprev.convert.rules import NotRepresentable
 from mcprev.errors import (
     INTERNAL_MESSAGE,
     ConversionError,
@@ -26,9 +26,9 @@ from mcprev.errors import (
     ResourceNotFound,
     RpcError,
 )
-from mcprev.identity import Identity, bindings
+from mcprev.identity import Capabilities, bindings
 from mcprev.protocol.codes import outgoing
-from mcprev.protocol.link import Inbound
+from mcprev.protocol.link import IncomingRequest
 from mcprev.protocol.meta import advise
 from mcprev.protocol.results import CALL, RULES, only_text
 from mcprev.protocol.stateless import COMPLETE
@@ -39,7 +39,7 @@ Stub = Callable[[Any, Any], Awaitable[Any]]
 Read = Callable[[Any], Any]
 
 
-class Route:
+class MethodBinding:
     """How one method reaches its handler at one revision, and how its result gets back.
 
     The conversions are run from here, step by step: a call more or less for each message is seen in the rate.
@@ -56,20 +56,20 @@ class Route:
         """Whether the handler's result may ask for input (MRTR-1)."""
         self.rule = RULES.get(method)
         """What its results are held to beyond their types."""
-        self.up = converter(method, Kind.PARAMS, from_=row, to=written)
+        self.up = converter(method, PayloadKind.PARAMS, from_=row, to=written)
         self._read = reader(written, params)
         self._up = self.up.steps
         self.down: Converter | None = None
         self._judge: Read = _as_is
         if spec.result is not None:
-            self.down = converter(method, Kind.RESULT, from_=written, to=row)
+            self.down = converter(method, PayloadKind.RESULT, from_=written, to=row)
             self._judge = reader(row, row.methods[method].result)
         self.plain: frozenset[str] | None = None
         """The members that are left of a tool's result of nothing but text; None where nothing is known of them."""
         if method == CALL:
             self.plain = self._try_text()
 
-    def params(self, given: dict[str, Json] | None, context: Context | None) -> object:
+    def params(self, given: dict[str, Json] | None, context: ConversionContext | None) -> object:
         """The handler's params. Raises `InvalidParams`, which quotes nothing of what was sent."""
         try:
             if given is None:
@@ -82,10 +82,10 @@ class Route:
             return self._read(given)
         except ValidationError as error:
             raise InvalidParams(f"Invalid params: {first(error)}") from None
-        except (ConversionError, Inexpressible) as error:
+        except (ConversionError, NotRepresentable) as error:
             raise InvalidParams(f"Invalid params: {error}") from None
 
-    def result(self, wire: dict[str, Json], context: Context | None = None) -> dict[str, Json]:
+    def result(self, wire: dict[str, Json], context: ConversionContext | None = None) -> dict[str, Json]:
         """The answer at the peer's revision. Raises `ConversionError` for what is none there (SEAM-4)."""
         down = self.down
         assert down is not None
@@ -102,7 +102,7 @@ class Route:
             for step in down.steps:
                 out = step(out, context or down.context)
             self._judge(out)
-        except (Inexpressible, ValidationError):
+        except (NotRepresentable, ValidationError):
             # It may be one of the other types that can answer; if not, the converter says what is wrong and where.
             out = down(wire, context)
         return out
@@ -148,15 +148,15 @@ def first(error: ValidationError) -> str:
     return f"{place}: {first['msg']}" if place else first["msg"]
 
 
-class Routes:
+class HandlerTable:
     """The routes of one handler, found when first needed."""
 
-    def __init__(self, identity: Identity, base: str) -> None:
+    def __init__(self, identity: Capabilities, base: str) -> None:
         self._identity = identity
         self._base = base
-        self._found: dict[Revision, dict[str, Route]] = {}
+        self._found: dict[Revision, dict[str, MethodBinding]] = {}
 
-    def find(self, row: Revision, method: str) -> Route:
+    def find(self, row: Revision, method: str) -> MethodBinding:
         """The route of a method that is served."""
         try:
             return self._found[row][method]
@@ -166,7 +166,7 @@ class Routes:
                 # A notification that is gone by then: it is heard in the words of those that still send it.
                 written = row
             binding = bindings(written, self._base)[method]
-            route = Route(method, row, written, getattr(handler, binding.stub), binding.params)
+            route = MethodBinding(method, row, written, getattr(handler, binding.stub), binding.params)
             self._found.setdefault(row, {})[method] = route
             return route
 
@@ -177,7 +177,7 @@ def error_at(error: RpcError, method: str, row: Revision, written: Revision) -> 
     if isinstance(error, ResourceNotFound):
         wire["code"] = written.resource_not_found
     if method in row.methods and method in written.methods:
-        wire = convert(wire, method, Kind.ERROR, from_=written, to=row, validate=False)
+        wire = convert(wire, method, PayloadKind.ERROR, from_=written, to=row, validate=False)
     if isinstance(error, ResourceNotFound):
         wire["code"] = row.resource_not_found
     return wire
@@ -189,23 +189,23 @@ def is_cancelled() -> bool:
     return task is None or task.cancelling() > 0
 
 
-def answer_failure(error: Exception, inbound: Inbound, written: Revision, logger: logging.Logger) -> None:
+def answer_failure(error: Exception, inbound: IncomingRequest, written: Revision, logger: logging.Logger) -> None:
     """Answer a request whose handler raised. Only an `RpcError` is told the peer; the rest is logged (ERR-1)."""
     if isinstance(error, MethodNotHandled):
-        inbound.peer.fail(inbound, {"code": -32601, "message": f"Method not found: {inbound.method}"})
+        inbound.engine.fail(inbound, {"code": -32601, "message": f"Method not found: {inbound.method}"})
         return
     if isinstance(error, RpcError):
         try:
-            found = outgoing(error_at(error, inbound.method, inbound.row, written), inbound.row)
+            found = outgoing(error_at(error, inbound.method, inbound.revision, written), inbound.revision)
         except ConversionError as wrong:
             error = wrong
         else:
             try:
-                inbound.peer.fail(inbound, found)
+                inbound.engine.fail(inbound, found)
             except LocalProtocolError as unwritten:
                 error = unwritten
             else:
                 return
     what = "the answer is not valid" if isinstance(error, ConversionError) else "the handler raised"
     logger.error("'%s' failed: %s", inbound.method, what, exc_info=error)
-    inbound.peer.fail(inbound, InternalError(INTERNAL_MESSAGE))
+    inbound.engine.fail(inbound, InternalError(INTERNAL_MESSAGE))

@@ -12,22 +12,22 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from mcprev.context import Context, unasked
-from mcprev.convert import Context as Conversion
-from mcprev.convert import Kind, OnDowngrade, make_context, request_meta, unmet_input
+from mcprev.convert import ConversionContext as Conversion
+from mcprev.convert import PayloadKind, OnDowngrade, make_context, request_meta, unmet_input
 from mcprev.driver import MAX_HANDLERS, Connection
 from mcprev.errors import ConversionError, Json, LocalProtocolError
-from mcprev.identity import ServerIdentity, introduction, overridden
+from mcprev.identity import ServerCapabilities, introduction, overridden
 from mcprev.pinging import check_interval, keep_pinging
 from mcprev.protocol import mrtr
 from mcprev.protocol.handshake import HandshakeServer
-from mcprev.protocol.link import Inbound, Notified
-from mcprev.protocol.request_state import RequestStates
-from mcprev.protocol.sides import ServerSide
+from mcprev.protocol.link import IncomingRequest, NotificationReceived
+from mcprev.protocol.request_state import RequestStateSealer
+from mcprev.protocol.sides import ServerProtocol
 from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, COMPLETE, INPUT_REQUIRED, VERSION
 from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.protocol.uris import check_uri
-from mcprev.revisions import LATEST, Revision, revision, select
-from mcprev.seam import Route, Routes, answer_failure, is_cancelled, to_wire
+from mcprev.revisions import LATEST, Revision, revision_named, select
+from mcprev.seam import MethodBinding, HandlerTable, answer_failure, is_cancelled, to_wire
 from mcprev.tools import CALL, UNKNOWN, ToolTable
 from mcprev.transports.lines import LineConnection
 from mcprev.wire.jsonrpc import MAX_LINE
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from mcprev.task_desk import TaskDesk
+    from mcprev.task_desk import TaskManager
     from mcprev.tasks import Tasks
     from mcprev.transports.asgi import AsgiApp
     from mcprev.transports.http_options import HttpOptions
@@ -49,7 +49,7 @@ ServerHandler: TypeAlias = dispatch.ServerHandler[Context]
 _logger: Final = logging.getLogger("mcprev.server")
 HOST: Final = "127.0.0.1"
 PORT: Final = 8000
-Told: TypeAlias = tuple[Mapping[str, Json], Conversion | None, Conversion]
+PeerContext: TypeAlias = tuple[Mapping[str, Json], Conversion | None, Conversion]
 """What is known of a client when it is served, in the words of the latest revision: what its requests would carry if
 they described themselves, and the contexts of the conversions up and down."""
 _RESULT_TYPES: Final = (COMPLETE, INPUT_REQUIRED)
@@ -74,7 +74,7 @@ class Server:
         exact: Mapping[str, object] | None = None,
         capabilities: models.ServerCapabilities | None = None,
         requires: Mapping[str, models.ClientCapabilities] | None = None,
-        states: RequestStates | None = None,
+        states: RequestStateSealer | None = None,
         tasks: Tasks | None = None,
         on_downgrade: OnDowngrade | None = None,
         validate: bool = True,
@@ -96,7 +96,7 @@ class Server:
         overrides what the runtime serves itself.
         """
         rows = select(None if revisions is None else tuple(revisions))
-        own = {revision(key).name: value for key, value in (exact or {}).items()}
+        own = {revision_named(key).name: value for key, value in (exact or {}).items()}
         mine = _RUNTIME & set(overridden(handler, LATEST, "ServerHandler")) if handler is not None else ()
         if mine:
             raise ValueError(f"the runtime serves {', '.join(sorted(mine))} itself")
@@ -108,7 +108,7 @@ class Server:
             websiteUrl=website_url,
             icons=icons,
         )
-        self.identity = ServerIdentity(
+        self.identity = ServerCapabilities(
             handler if handler is not None else object(),
             info,
             rows,
@@ -118,17 +118,17 @@ class Server:
             {method: needs.to_wire() for method, needs in (requires or {}).items()},
             tasks=tasks is not None,
         )
-        self.tasks: TaskDesk | None = None
+        self.tasks: TaskManager | None = None
         if tasks is not None:
-            from mcprev.task_desk import TaskDesk
+            from mcprev.task_desk import TaskManager
 
-            self.tasks = TaskDesk(tasks)
-        self._routes = Routes(self.identity, "ServerHandler")
+            self.tasks = TaskManager(tasks)
+        self._routes = HandlerTable(self.identity, "ServerHandler")
         self.listed = ToolTable(self._routes, self.identity.kinds)
         """What is known of the handler's tools."""
         self.tools = self.listed if validate else None
         """The same where calls are checked against it."""
-        self._states = states or RequestStates()
+        self._states = states or RequestStateSealer()
         self.on_downgrade = on_downgrade
         self._contexts: dict[str, Conversion] = {}
         self._max_line, self.max_handlers = max_line, max_handlers
@@ -140,7 +140,7 @@ class Server:
     def connection(self) -> LineConnection:
         """The protocol for one more peer, to be given to a transport of the running event loop."""
         made = LineConnection(
-            ServerSide(self.identity), self, _logger, max_line=self._max_line, max_handlers=self.max_handlers
+            ServerProtocol(self.identity), self, _logger, max_line=self._max_line, max_handlers=self.max_handlers
         )
         self.keep(made)
         return made
@@ -149,7 +149,7 @@ class Server:
         """Tell a connection of changes for as long as it lasts."""
         self._connections.add(connection)
         if self._ping_interval is not None:
-            session = cast("ServerSide", connection.side).session
+            session = cast("ServerSide", connection.protocol).session
             connection.start(keep_pinging(connection, session, self._ping_interval))
         connection.closed.add_done_callback(lambda _: self._connections.discard(connection))
 
@@ -158,15 +158,15 @@ class Server:
 
         The process is ended with exit code 0 where a handler has not come to its end soon after.
         """
-        from mcprev.transports.stdio_server import run
+        from mcprev.transports.stdio_server import run_stdio
 
-        run(self)
+        run_stdio(self)
 
     async def serve_stdio(self) -> None:
         """The same within a running event loop."""
-        from mcprev.transports.stdio_server import serve
+        from mcprev.transports.stdio_server import serve_stdio
 
-        await serve(self)
+        await serve_stdio(self)
 
     def asgi(self, **options: Unpack[HttpOptions]) -> AsgiApp:
         """An ASGI app that serves clients of every revision, to be run by an ASGI server or mounted in another app.
@@ -176,18 +176,18 @@ class Server:
         an option that makes no sense. See the specification's pages on transports.
         """
         from mcprev.transports.asgi import AsgiApp
-        from mcprev.transports.http_options import Settings
+        from mcprev.transports.http_options import HttpSettings
 
-        return AsgiApp(self, Settings(**options))
+        return AsgiApp(self, HttpSettings(**options))
 
     def run_http(self, host: str = HOST, port: int = PORT, **options: Unpack[HttpOptions]) -> None:
         """Serve over HTTP until the process is told to stop. Blocks, and must not run inside a loop.
 
         Raises `MissingExtra` where the ASGI server is not installed, `OSError` where the port is taken.
         """
-        from mcprev.transports.http_server import run
+        from mcprev.transports.http_server import run_http
 
-        run(self.asgi(**options), host, port)
+        run_http(self.asgi(**options), host, port)
 
     async def serve_http(
         self,
@@ -201,9 +201,9 @@ class Server:
 
         `port` 0 takes a free one; `ready` is told which, as soon as it listens.
         """
-        from mcprev.transports.http_server import serve
+        from mcprev.transports.http_server import serve_http
 
-        await serve(self.asgi(**options), host, port, ready=ready)
+        await serve_http(self.asgi(**options), host, port, ready=ready)
 
     async def aclose(self) -> None:
         """End every connection and give up the tasks that still run; may be called again."""
@@ -226,14 +226,14 @@ class Server:
         if kind is Changed.TOOLS:
             self.listed.forget()
         for connection in tuple(self._connections):
-            cast("ServerSide", connection.side).changed(kind, uri)
-            connection.pump()
+            cast("ServerSide", connection.protocol).changed(kind, uri)
+            connection.process_events()
 
     # -- requests ------------------------------------------------------------------------------------------
 
-    async def serve(self, inbound: Inbound, connection: Connection, /) -> None:
+    async def handle_request(self, inbound: IncomingRequest, connection: Connection, /) -> None:
         """Answer a request: what a connection calls for each."""
-        row = inbound.row
+        row = inbound.revision
         try:
             if self.tasks is not None and self.tasks.serves(row, inbound.method):
                 await self.tasks.serve(inbound, self._context(connection, inbound))
@@ -241,11 +241,11 @@ class Server:
             route = self._routes.find(row, inbound.method)
             params, answers = inbound.params, None
             if route.may_ask and row.input_in_results and params is not None and not mrtr.is_first(params):
-                answers = mrtr.Answers.of_retry(
+                answers = mrtr.InputResponses.of_retry(
                     inbound.method, params, self._states, time.time(), principal=inbound.principal
                 )
                 params = answers.into(params)
-            told = self._told(inbound)
+            told = self._peer_context(inbound)
             stamp, up, down = told
             context = Context(self, connection, inbound, stamp, answers)
             if self.tasks is not None and self.tasks.takes(inbound, context):
@@ -255,9 +255,9 @@ class Server:
             if wire.get("resultType") == INPUT_REQUIRED:
                 await self._ask(route, context, params, wire)
             elif self.tasks is not None and inbound.method == "tools/list":
-                inbound.peer.finish(inbound, self.tasks.mark(route.result(wire, down), row))
+                inbound.engine.finish(inbound, self.tasks.mark(route.result(wire, down), row))
             else:
-                inbound.peer.finish(inbound, route.result(wire, down))
+                inbound.engine.finish(inbound, route.result(wire, down))
         except asyncio.CancelledError as error:
             if is_cancelled():
                 raise
@@ -267,7 +267,7 @@ class Server:
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is answered
             answer_failure(error, inbound, self.identity.handler_at(row)[1], _logger)
 
-    async def _call(self, route: Route, context: Context, params: dict[str, Json] | None, told: Told) -> None:
+    async def _call(self, route: MethodBinding, context: Context, params: dict[str, Json] | None, told: PeerContext) -> None:
         """Answer a call that may become a task: with its result, what it asks, or the task."""
         assert self.tasks is not None
         _, up, down = told
@@ -281,19 +281,19 @@ class Server:
         if wire.get("resultType") == INPUT_REQUIRED:
             await self._ask(route, context, params, wire)
         else:
-            context.request.peer.finish(context.request, route.result(wire, down))
+            context.request.engine.finish(context.request, route.result(wire, down))
 
-    def _context(self, connection: Connection, inbound: Inbound) -> Context:
-        return Context(self, connection, inbound, self._told(inbound)[0])
+    def _context(self, connection: Connection, inbound: IncomingRequest) -> Context:
+        return Context(self, connection, inbound, self._peer_context(inbound)[0])
 
     async def _ask(
-        self, route: Route, context: Context, params: dict[str, Json] | None, wire: dict[str, Json]
+        self, route: MethodBinding, context: Context, params: dict[str, Json] | None, wire: dict[str, Json]
     ) -> None:
         """Get the input that a result asks for: by sending the result, or request by request and then again."""
-        inbound, (_, _, down) = context.request, self._told(context.request)
+        inbound, (_, _, down) = context.request, self._peer_context(context.request)
         if not route.may_ask or not (mrtr.requests_of(wire) or wire.get(mrtr.STATE)):
             raise TypeError(f"the result of '{inbound.method}' cannot ask for input, or asks for none")
-        if not inbound.row.input_in_results:
+        if not inbound.revision.input_in_results:
             await self._ask_in_session(route, context, params or {}, wire)
             return
         asked: dict[str, Json] = {}
@@ -301,7 +301,7 @@ class Server:
             error = mrtr.check_askable(request, context.capabilities)
             if error is not None:
                 raise error
-            asked[key] = mrtr.proper(request, inbound.row, context.capabilities)
+            asked[key] = mrtr.proper(request, inbound.revision, context.capabilities)
         if asked:
             wire = {**wire, "inputRequests": asked}
         sealed = context.answers.seal(
@@ -312,44 +312,44 @@ class Server:
             time.time(),
             principal=inbound.principal,
         )
-        inbound.peer.finish(inbound, route.result(sealed, down))
+        inbound.engine.finish(inbound, route.result(sealed, down))
 
     async def _ask_in_session(
-        self, route: Route, context: Context, params: dict[str, Json], wire: dict[str, Json]
+        self, route: MethodBinding, context: Context, params: dict[str, Json], wire: dict[str, Json]
     ) -> None:
         """Ask with requests of this server's, then run the handler again, until it has what it needs (MRTR-11)."""
         inbound, answers = context.request, context.answers
-        _, up, down = self._told(inbound)
+        _, up, down = self._peer_context(inbound)
         for _ in range(mrtr.ROUNDS):
             for key, request in mrtr.requests_of(wire).items():
                 if mrtr.check_askable(request, context.capabilities) is not None:
                     unmet = unmet_input(inbound.method, request)
-                    if unmet.kind is Kind.RESULT:
-                        inbound.peer.finish(inbound, unmet.payload)
+                    if unmet.kind is PayloadKind.RESULT:
+                        inbound.engine.finish(inbound, unmet.payload)
                     else:
-                        inbound.peer.fail(inbound, unmet.payload)
+                        inbound.engine.fail(inbound, unmet.payload)
                     return
-                question = mrtr.proper(request, inbound.row, context.capabilities)
-                answers.given[key] = await context.put(question)
+                question = mrtr.proper(request, inbound.revision, context.capabilities)
+                answers.given[key] = await context.send_request(question)
             answers.state = wire.get(mrtr.STATE)
             wire = await self._run(route, context, answers.into(params), up)
             if not mrtr.is_input_required(wire):
-                inbound.peer.finish(inbound, route.result(wire, down))
+                inbound.engine.finish(inbound, route.result(wire, down))
                 return
         raise TypeError(f"'{inbound.method}' asked for input more than {mrtr.ROUNDS} times")
 
-    async def hear(self, notified: Notified, connection: Connection, /) -> None:
+    async def handle_notification(self, notified: NotificationReceived, connection: Connection, /) -> None:
         """Pass on a notification: what a connection calls for each."""
         try:
             route = self._routes.find(notified.row, notified.method)
             # Only sessions have notifications for a handler.
-            inbound = unasked(cast("ServerSide", connection.side).session, notified, connection)
+            inbound = unasked(cast("ServerSide", connection.protocol).session, notified, connection)
             await route.stub(self._context(connection, inbound), route.params(notified.params, None))
         except Exception:
             _logger.exception("the handler of '%s' raised", notified.method)
 
     async def _run(
-        self, route: Route, context: Context, params: dict[str, Json] | None, up: Conversion | None
+        self, route: MethodBinding, context: Context, params: dict[str, Json] | None, up: Conversion | None
     ) -> dict[str, Json]:
         """Run the handler; one that cannot go on without input gives a result that asks for it."""
         given = route.params(params, up)
@@ -381,21 +381,21 @@ class Server:
             )
         return wire
 
-    def _told(self, inbound: Inbound) -> Told:
+    def _peer_context(self, inbound: IncomingRequest) -> PeerContext:
         """What is known of the client: of a session it is found out once, of a request that says it never."""
-        peer, row = inbound.peer, inbound.row
+        peer, row = inbound.engine, inbound.revision
         if not isinstance(peer, HandshakeServer):
             meta = (inbound.params or {})["_meta"]
             return meta, None, self._contexts.get(row.name) or self._down(row)
-        known: Any = peer.told
+        known: Any = peer.peer_context
         if known is None:
             stamp = _session_stamp(peer, row)
-            known = peer.told = (
+            known = peer.peer_context = (
                 stamp,
                 make_context(LATEST.name, meta=_read_stamp(stamp)),
                 self._down(row),
             )
-        told: Told = known
+        told: PeerContext = known
         return told
 
     def _down(self, row: Revision) -> Conversion:

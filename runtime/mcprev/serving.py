@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from mcprev.context import ClientContext
-from mcprev.convert import Kind, convert
+from mcprev.convert import PayloadKind, convert
 from mcprev.errors import (
     InputDeclined,
     InternalError,
@@ -24,13 +24,13 @@ from mcprev.errors import (
     RequestTimeout,
     RpcError,
 )
-from mcprev.identity import ClientIdentity, overridden
+from mcprev.identity import ClientCapabilities, overridden
 from mcprev.listening import change_in
 from mcprev.protocol import asking
-from mcprev.protocol.link import Inbound, Notified
+from mcprev.protocol.link import IncomingRequest, NotificationReceived
 from mcprev.protocol.subscriptions import HEARD
 from mcprev.revisions import LATEST
-from mcprev.seam import Routes, answer_failure, first, reader, to_wire
+from mcprev.seam import HandlerTable, answer_failure, first, reader, to_wire
 from mcprev_types.latest import dispatch
 
 if TYPE_CHECKING:
@@ -42,32 +42,32 @@ if TYPE_CHECKING:
 logger: Final = logging.getLogger("mcprev.client")
 
 
-class ClientDesk:
+class ClientRequestHandler:
     """Serves what a server sends, with a client's handler."""
 
-    def __init__(self, identity: ClientIdentity) -> None:
+    def __init__(self, identity: ClientCapabilities) -> None:
         self._identity = identity
-        self._routes = Routes(identity, "ClientHandler")
+        self._routes = HandlerTable(identity, "ClientHandler")
         self.client: Client | None = None
 
-    async def serve(self, inbound: Inbound, connection: Connection, /) -> None:
+    async def handle_request(self, inbound: IncomingRequest, connection: Connection, /) -> None:
         """Answer a request of the server's."""
         client = self.client
         if client is None:
-            inbound.peer.fail(inbound, InternalError("the client is not ready"))
+            inbound.engine.fail(inbound, InternalError("the client is not ready"))
             return
         try:
-            route = self._routes.find(inbound.row, inbound.method)
+            route = self._routes.find(inbound.revision, inbound.method)
             self._check(inbound)
             params = route.params(inbound.params, None)
             wire = to_wire(await route.stub(ClientContext(client, connection, inbound), params))
-            inbound.peer.finish(inbound, route.result(_proper(inbound.method, inbound.params, wire)))
+            inbound.engine.finish(inbound, route.result(_proper(inbound.method, inbound.params, wire)))
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is answered
-            answer_failure(error, inbound, self._identity.handler_at(inbound.row)[1], logger)
+            answer_failure(error, inbound, self._identity.handler_at(inbound.revision)[1], logger)
 
-    def _check(self, inbound: Inbound) -> None:
+    def _check(self, inbound: IncomingRequest) -> None:
         """Raise `InvalidParams` for what the revision does not allow a server to ask of this client (SAMP-2, ELIC-8)."""
-        row, method, params = inbound.row, inbound.method, inbound.params
+        row, method, params = inbound.revision, inbound.method, inbound.params
         if params is not None:
             try:
                 reader(row, row.methods[method].params)(params)
@@ -76,7 +76,7 @@ class ClientDesk:
         if row.sampling_tools:
             check_question(method, params, self._identity.capabilities(row))
 
-    async def hear(self, notified: Notified, connection: Connection, /) -> None:
+    async def handle_notification(self, notified: NotificationReceived, connection: Connection, /) -> None:
         """Take a notification: for whoever listens, and for the handler."""
         client, row = self.client, notified.row
         if client is None:
@@ -104,11 +104,11 @@ class Exact:
 
     async def send(self, method: MethodSpec, params: object | None, /) -> object:
         """Send a request or notification, and read the result as one of its types."""
-        client, row = self._client, self._client.row
+        client, row = self._client, self._client.spoken
         wire = None if params is None else to_wire(params)
         if method.result is None:
-            client.connection.side.notify(method.method, wire)
-            client.connection.pump()
+            client.connection.protocol.notify(method.method, wire)
+            client.connection.process_events()
             return None
         result = await client.raw(method.method, wire)
         for name in method.alternate_results:
@@ -134,11 +134,11 @@ class Latest:
         wire = None if params is None else to_wire(params)
         if method.result is not None:
             return await client.call(method.method, wire or {})
-        if method.method not in client.row.methods:
+        if method.method not in client.spoken.methods:
             raise LocalProtocolError(f"{client.revision} has no '{method.method}'")
-        told = convert(wire, method.method, Kind.PARAMS, from_=LATEST, to=client.row)
-        client.connection.side.notify(method.method, told)
-        client.connection.pump()
+        told = convert(wire, method.method, PayloadKind.PARAMS, from_=LATEST, to=client.spoken)
+        client.connection.protocol.notify(method.method, told)
+        client.connection.process_events()
         return None
 
 
@@ -151,7 +151,7 @@ async def answer_input(client: Client, request: Mapping[str, Json]) -> dict[str,
     try:
         params = request.get("params")
         given = None if params is None else reader(LATEST, binding.params)(params)
-        check_question(method, params, client.identity.capabilities(client.row))
+        check_question(method, params, client.identity.capabilities(client.spoken))
         context = ClientContext(client, client.connection, None)
         return _proper(method, params, to_wire(await getattr(handler, binding.stub)(context, given)))
     except ValidationError as error:

@@ -47,7 +47,7 @@ NO_SCHEMA: Final = (PydanticUserError, SchemaError, NameError, TypeError)
 _logger: Final = logging.getLogger("mcprev.server")
 
 
-class MisfitError(Exception):
+class ArgumentError(Exception):
     """Arguments are not what a function takes."""
 
     def __init__(self, complaints: list[Complaint]) -> None:
@@ -115,9 +115,9 @@ class Function:
                     return self._strict(whole)
                 raise error from None
         except ValidationError as error:
-            raise MisfitError(_complaints(error)) from None
+            raise ArgumentError(_complaints(error)) from None
         except PydanticSerializationError:
-            raise MisfitError([((), "holds text that is not Unicode")]) from None
+            raise ArgumentError([((), "holds text that is not Unicode")]) from None
 
     def _strict(self, text: bytes) -> dict[str, Any]:
         return cast("dict[str, Any]", self._adapter.validate_json(text, strict=True))
@@ -127,7 +127,7 @@ class Function:
         try:
             return cast("dict[str, Any]", self._adapter.validate_strings(dict(given)))
         except ValidationError as error:
-            raise MisfitError(_complaints(error)) from None
+            raise ArgumentError(_complaints(error)) from None
 
     async def __call__(self, ctx: Context, arguments: dict[str, Any]) -> object:
         """Call it with arguments that were read. Raises what it raises."""

@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from mcprev.convert import Kind, convert
+from mcprev.convert import PayloadKind, convert
 from mcprev.driver import CLOSE, share_of
 from mcprev.errors import (
     INTERNAL_MESSAGE,
@@ -29,14 +29,14 @@ from mcprev.errors import (
 )
 from mcprev.protocol import mrtr, tasks
 from mcprev.protocol.handshake import HandshakeServer, State
-from mcprev.protocol.link import Inbound
+from mcprev.protocol.link import IncomingRequest
 from mcprev.protocol.stateless import lacking
 from mcprev.protocol.subscriptions import LISTEN, task_ids
 from mcprev.protocol.tasks import Support, Task
 from mcprev.revisions import LATEST, Revision
-from mcprev.revisions import Tasks as Place
-from mcprev.running_tasks import Running
-from mcprev.task_streams import MOST, TaskStreams
+from mcprev.revisions import TaskSupport as Place
+from mcprev.running_tasks import TaskExecution
+from mcprev.task_streams import MOST, TaskSubscriptions
 from mcprev.tasks import Tasks
 
 if TYPE_CHECKING:
@@ -53,16 +53,16 @@ Run = Callable[["Context", dict[str, Json] | None], Awaitable[dict[str, Json]]]
 """Runs the handler once, and gives its result in the words of the latest revision."""
 
 
-class TaskDesk:
+class TaskManager:
     """Runs what can become a task, and answers what is asked about tasks."""
 
     def __init__(self, settings: Tasks) -> None:
         self.settings = settings
-        self.running: dict[str, Running] = {}
+        self.running: dict[str, TaskExecution] = {}
         """What runs as a task here, by its name."""
-        self.streams = TaskStreams(_described)
+        self.streams = TaskSubscriptions(_described)
         self._background: set[asyncio.Task[None]] = set()
-        self._methods: Mapping[str, Callable[[Inbound, Context], Awaitable[dict[str, Json]]]] = {
+        self._methods: Mapping[str, Callable[[IncomingRequest, Context], Awaitable[dict[str, Json]]]] = {
             tasks.GET: self._get,
             tasks.RESULT: self._result,
             tasks.UPDATE: self._update,
@@ -74,12 +74,12 @@ class TaskDesk:
         """Whether a request is about tasks; a listen stream comes this far only when it names some."""
         return method in tasks.METHODS[row.tasks] or method == LISTEN
 
-    async def serve(self, inbound: Inbound, context: Context) -> None:
+    async def serve(self, inbound: IncomingRequest, context: Context) -> None:
         """Answer a request about tasks. Raises `RpcError` for one that is refused."""
         if inbound.method == LISTEN:
             await self._listen(inbound, context)
             return
-        inbound.peer.finish(inbound, await self._methods[inbound.method](inbound, context))
+        inbound.engine.finish(inbound, await self._methods[inbound.method](inbound, context))
 
     def mark(self, result: dict[str, Json], row: Revision) -> dict[str, Json]:
         """A list of tools that says which of them can run as tasks, where there is a word for it (TOOL-10)."""
@@ -97,9 +97,9 @@ class TaskDesk:
 
     # -- calls that may become tasks -----------------------------------------------------------------------
 
-    def takes(self, inbound: Inbound, context: Context) -> bool:
+    def takes(self, inbound: IncomingRequest, context: Context) -> bool:
         """Whether a call can become a task. Raises `RpcError` when it must and cannot, or may not (TASK-3)."""
-        params, row = inbound.params or {}, inbound.row
+        params, row = inbound.params or {}, inbound.revision
         if inbound.method != CALL or row.tasks is Place.NONE:
             return False
         support = self.settings.support(params.get("name"))
@@ -112,10 +112,10 @@ class TaskDesk:
             return wants
         can = not lacking(context.capabilities, tasks.NEEDS)
         if support is Support.REQUIRED and not can:
-            raise tasks.undeclared()
+            raise tasks.tasks_undeclared()
         return can and support is not Support.FORBIDDEN
 
-    def begin(self, inbound: Inbound, ttl: int | None, poll: int | None) -> Task:
+    def begin(self, inbound: IncomingRequest, ttl: int | None, poll: int | None) -> Task:
         """A task for a request. Raises `InternalError` when too many run, `InvalidParams` for a bad wish."""
         if len(self.running) >= self.settings.max_running:
             raise InternalError("too many tasks are running")
@@ -129,7 +129,7 @@ class TaskDesk:
             if own >= self.settings.max_running_each:
                 raise InternalError("too many tasks of this client are running")
         most = self.settings.ttl if ttl is None else ttl
-        if inbound.row.tasks is Place.CORE:
+        if inbound.revision.tasks is Place.CORE:
             most = tasks.wanted_ttl(inbound.params or {}, most)
         every = self.settings.poll if poll is None else poll
         return tasks.begin(time.time(), ttl=most, poll=every, owner=owner, session=session)
@@ -146,9 +146,9 @@ class TaskDesk:
         `judge` raises `ConversionError` for a result that cannot be told the client (SEAM-4).
         """
         inbound = context.request
-        running = context.running = Running(self, inbound, context.connection)
+        running = context.running = TaskExecution(self, inbound, context.connection)
         try:
-            if inbound.row.tasks is Place.CORE:
+            if inbound.revision.tasks is Place.CORE:
                 await running.detach(None, None, None)
             handle = running.handle = asyncio.ensure_future(_to_the_end(context, params, run, running))
             if not running.detached.done():
@@ -162,10 +162,10 @@ class TaskDesk:
         self._see_to(running, judge)
         if not inbound.open:
             handle.cancel()  # the client is never told the task's name
-        inbound.peer.finish(inbound, tasks.created(running.detached.result(), inbound.row))
+        inbound.engine.finish(inbound, tasks.created(running.detached.result(), inbound.revision))
         return None
 
-    async def _given_up(self, running: Running, judge: Judge) -> None:
+    async def _given_up(self, running: TaskExecution, judge: Judge) -> None:
         """The client gave a request up before it was told of a task: whatever runs for it is not wanted."""
         handle = running.handle
         if handle is not None:
@@ -177,7 +177,7 @@ class TaskDesk:
             if not handle.cancelled() and handle.exception() is not None:
                 logger.debug("a handler that was given up raised", exc_info=handle.exception())
 
-    def _see_to(self, running: Running, judge: Judge) -> None:
+    def _see_to(self, running: TaskExecution, judge: Judge) -> None:
         watcher = asyncio.ensure_future(self._watch(running, judge))
         self._background.add(watcher)
         watcher.add_done_callback(self._background.discard)
@@ -186,7 +186,7 @@ class TaskDesk:
             share.hold()
             watcher.add_done_callback(lambda _: share.release())
 
-    async def _watch(self, running: Running, judge: Judge) -> None:
+    async def _watch(self, running: TaskExecution, judge: Judge) -> None:
         """See a task to its end, whatever that is."""
         handle = running.handle
         if handle is not None:
@@ -200,10 +200,10 @@ class TaskDesk:
                 judge(result)
                 task = tasks.complete(task, result, now)
         except RpcError as error:
-            task = tasks.fail(task, error.to_wire(), now)
+            task = tasks.fail_task(task, error.to_wire(), now)
         except Exception:
             logger.exception("a task failed")
-            task = tasks.fail(task, InternalError(INTERNAL_MESSAGE).to_wire(), now)
+            task = tasks.fail_task(task, InternalError(INTERNAL_MESSAGE).to_wire(), now)
         running.end()
         try:
             await running.keep_at_last(task)
@@ -226,7 +226,7 @@ class TaskDesk:
 
     # -- requests about tasks ------------------------------------------------------------------------------
 
-    async def _named(self, inbound: Inbound) -> Task:
+    async def _named(self, inbound: IncomingRequest) -> Task:
         """The task that a request names. Raises `InvalidParams` for one that is not there (TASKX-5)."""
         name = (inbound.params or {}).get("taskId")
         task = await self._find(name, inbound)
@@ -234,7 +234,7 @@ class TaskDesk:
             raise tasks.unknown(name)
         return task
 
-    async def _find(self, name: object, inbound: Inbound) -> Task | None:
+    async def _find(self, name: object, inbound: IncomingRequest) -> Task | None:
         """The task of a name, if it is the asker's (TASK-7)."""
         running = self.running.get(name) if isinstance(name, str) else None
         task = await self.settings.store.load(name) if isinstance(name, str) else None
@@ -242,15 +242,15 @@ class TaskDesk:
             task = running.task  # which is what the store will have next; it may have ended meanwhile
         return task if task is not None and task.owner == _owner(inbound) else None
 
-    async def _get(self, inbound: Inbound, context: Context) -> dict[str, Json]:
+    async def _get(self, inbound: IncomingRequest, context: Context) -> dict[str, Json]:
         del context
-        return _described(await self._named(inbound), inbound.row)
+        return _described(await self._named(inbound), inbound.revision)
 
-    async def _listen(self, inbound: Inbound, context: Context) -> None:
+    async def _listen(self, inbound: IncomingRequest, context: Context) -> None:
         """Open a stream that tells of tasks, those of them that are the asker's and can be told of (SUB-9)."""
         if lacking(context.capabilities, tasks.NEEDS):
-            raise tasks.undeclared()
-        found: list[tuple[Running | None, Task]] = []
+            raise tasks.tasks_undeclared()
+        found: list[tuple[TaskExecution | None, Task]] = []
         for name in task_ids((inbound.params or {})["notifications"])[:MOST]:
             running = self.running.get(name)
             task = await self._find(name, inbound)
@@ -260,7 +260,7 @@ class TaskDesk:
         newest = [task if running is None else running.task or task for running, task in found]
         self.streams.open(inbound, context.connection, newest)
 
-    async def _result(self, inbound: Inbound, context: Context) -> dict[str, Json]:
+    async def _result(self, inbound: IncomingRequest, context: Context) -> dict[str, Json]:
         """Wait for the end of a task; what it asks meanwhile is asked here (TASK-4)."""
         task = await self._named(inbound)
         running = self.running.get(task.id)
@@ -285,10 +285,10 @@ class TaskDesk:
             raise RpcError(str(task.error["message"]), code=task.error["code"], data=task.error.get("data"))
         if task.result is None:
             raise InvalidParams("the task was cancelled")
-        result = _at(task.result, inbound.row)
+        result = _at(task.result, inbound.revision)
         return {**result, "_meta": {**(result.get("_meta") or {}), **tasks.related(task)}}
 
-    async def _put(self, running: Running, key: str, task: Task, context: Context) -> None:
+    async def _put(self, running: TaskExecution, key: str, task: Task, context: Context) -> None:
         """Send one of a task's questions to the client, on the stream of the request that waits for its result."""
         request = task.asked[key]
         params: dict[str, Json] = request.get("params") or {}
@@ -296,7 +296,7 @@ class TaskDesk:
         marked = {**params, "_meta": {**meta, **tasks.related(task)}}
         running.taken.add(key)
         try:
-            answer: dict[str, Json] | McpError = await context.put({**request, "params": marked})
+            answer: dict[str, Json] | McpError = await context.send_request({**request, "params": marked})
         except ConnectionLost:
             raise  # it is asked again over the next connection
         except McpError as error:
@@ -306,7 +306,7 @@ class TaskDesk:
             running.stir()
         await running.answer({key: answer})
 
-    async def _update(self, inbound: Inbound, context: Context) -> dict[str, Json]:
+    async def _update(self, inbound: IncomingRequest, context: Context) -> dict[str, Json]:
         """Answers came; what cannot be an answer is refused before any of them counts (TASKX-3)."""
         from mcprev.context import read_answer
 
@@ -328,12 +328,12 @@ class TaskDesk:
             await running.answer(known)
         return {}
 
-    async def _cancel(self, inbound: Inbound, context: Context) -> dict[str, Json]:
+    async def _cancel(self, inbound: IncomingRequest, context: Context) -> dict[str, Json]:
         """Give a task up; it says so before this is answered, and from then on (TASK-5)."""
         del context
-        task, core = await self._named(inbound), inbound.row.tasks is Place.CORE
+        task, core = await self._named(inbound), inbound.revision.tasks is Place.CORE
         if task.ended and core:
-            raise InvalidParams(f"the task has ended: it is {tasks.members(task, inbound.row)['status']}")
+            raise InvalidParams(f"the task has ended: it is {tasks.members(task, inbound.revision)['status']}")
         if task.ended:
             return {}
         running = self.running.get(task.id)
@@ -346,9 +346,9 @@ class TaskDesk:
             finally:
                 if running.handle is not None:
                     running.handle.cancel()
-        return tasks.members(task, inbound.row) if core else {}
+        return tasks.members(task, inbound.revision) if core else {}
 
-    async def _list(self, inbound: Inbound, context: Context) -> dict[str, Json]:
+    async def _list(self, inbound: IncomingRequest, context: Context) -> dict[str, Json]:
         """The asker's own tasks, a page at a time; a cursor is the name of the last one seen (TASK-7)."""
         del context
         found = await self.settings.store.list(_owner(inbound), _session(inbound))
@@ -358,21 +358,21 @@ class TaskDesk:
             if not start:
                 raise InvalidParams("Invalid params: no such cursor")
         page = found[start : start + tasks.PAGE]
-        listed: dict[str, Json] = {"tasks": [tasks.members(task, inbound.row) for task in page]}
+        listed: dict[str, Json] = {"tasks": [tasks.members(task, inbound.revision) for task in page]}
         if len(found) > start + tasks.PAGE:
             listed["nextCursor"] = page[-1].id
         return listed
 
-    def tell(self, task: Task, inbound: Inbound, connection: Connection) -> None:
+    def tell(self, task: Task, inbound: IncomingRequest, connection: Connection) -> None:
         """Tell the session that asked for a task what has become of it, where that can be told (TASK-8)."""
-        peer, row = inbound.peer, inbound.row
+        peer, row = inbound.engine, inbound.revision
         if tasks.STATUS in row.methods and isinstance(peer, HandshakeServer) and peer.state is State.READY:
             peer.send_notification(tasks.STATUS, tasks.members(task, row))
-            connection.pump()
+            connection.process_events()
 
 
 async def _to_the_end(
-    context: Context, params: dict[str, Json] | None, run: Run, running: Running
+    context: Context, params: dict[str, Json] | None, run: Run, running: TaskExecution
 ) -> dict[str, Json]:
     """Run a handler; one that is a task by then gets its input where it is, not by being asked again."""
     wire = await run(context, params)
@@ -395,16 +395,16 @@ def _described(task: Task, row: Revision) -> dict[str, Json]:
 def _at(result: dict[str, Json], row: Revision) -> dict[str, Json]:
     """A task's result in the words of a revision."""
     try:
-        return cast("dict[str, Json]", convert(result, CALL, Kind.RESULT, from_=LATEST, to=row))
+        return cast("dict[str, Json]", convert(result, CALL, PayloadKind.RESULT, from_=LATEST, to=row))
     except ConversionError as error:
         raise InternalError(INTERNAL_MESSAGE) from error
 
 
-def _owner(inbound: Inbound) -> str | None:
+def _owner(inbound: IncomingRequest) -> str | None:
     """Whom a request is from, as far as that is known."""
     return getattr(inbound.origin, "principal", None)
 
 
-def _session(inbound: Inbound) -> str | None:
+def _session(inbound: IncomingRequest) -> str | None:
     """The session that a request belongs to."""
-    return f"{_PROCESS}-{inbound.peer.link.number}" if inbound.row.handshake else None
+    return f"{_PROCESS}-{inbound.engine.connection.number}" if inbound.revision.handshake else None

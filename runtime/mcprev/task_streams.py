@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from mcprev.protocol import tasks
-from mcprev.protocol.link import Inbound
+from mcprev.protocol.link import IncomingRequest
 from mcprev.protocol.stateless import StatelessServer
 from mcprev.protocol.subscriptions import TASK_IDS
 from mcprev.protocol.tasks import Task
@@ -34,38 +34,38 @@ logger: Final = logging.getLogger("mcprev.server")
 class _Stream:
     """A stream that one task is told on."""
 
-    inbound: Inbound
+    inbound: IncomingRequest
     connection: Connection
     told: Task | None = None
 
 
-class TaskStreams:
+class TaskSubscriptions:
     """The streams that are open, by the tasks they are to be told of."""
 
     def __init__(self, describe: Describe) -> None:
         self._describe = describe
         self._streams: dict[str, list[_Stream]] = {}
 
-    def open(self, inbound: Inbound, connection: Connection, found: Iterable[Task]) -> None:
+    def open(self, inbound: IncomingRequest, connection: Connection, found: Iterable[Task]) -> None:
         """Open a stream, say which tasks it will carry, and tell how each is now."""
         if not inbound.open:
             return
         carried = list(found)
-        cast("StatelessServer", inbound.peer).open_stream(inbound, {TASK_IDS: [task.id for task in carried]})
+        cast("StatelessServer", inbound.engine).open_stream(inbound, {TASK_IDS: [task.id for task in carried]})
         for task in carried:
             stream = _Stream(inbound, connection)
             if not task.ended:
                 others = (other for other in self._streams.get(task.id, ()) if other.inbound.open)
                 self._streams[task.id] = [*others, stream]
             self._tell(stream, task)
-        connection.pump()
+        connection.process_events()
 
     def tell(self, task: Task) -> None:
         """A task has changed."""
         for stream in self._streams.get(task.id, ()):
             if stream.inbound.open and stream.told is not task:
                 self._tell(stream, task)
-                stream.connection.pump()
+                stream.connection.process_events()
         if task.ended:
             self.forget(task)
 
@@ -77,8 +77,8 @@ class TaskStreams:
         stream.told = task
         inbound = stream.inbound
         try:
-            cast("StatelessServer", inbound.peer).stream(
-                inbound, tasks.NEWS, self._describe(task, inbound.row)
+            cast("StatelessServer", inbound.engine).stream(
+                inbound, tasks.NEWS, self._describe(task, inbound.revision)
             )
         except Exception:
             # It must go on however it is told.

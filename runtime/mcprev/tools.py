@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from pydantic_core import MISSING
 
-from mcprev.convert import Kind, argument_failure
+from mcprev.convert import PayloadKind, argument_failure
 from mcprev.errors import InvalidParams, Json, LocalProtocolError, RemoteProtocolError, SchemaError
 from mcprev.protocol.stateless import COMPLETE
 from mcprev.schemabounds import Check, Complaint
-from mcprev.seam import Routes, to_wire
+from mcprev.seam import HandlerTable, to_wire
 
 if TYPE_CHECKING:
     from mcprev.context import Context
-    from mcprev.convert import Context as Conversion
-    from mcprev.protocol.link import Inbound
-    from mcprev.protocol.link import Kind as Served
+    from mcprev.convert import ConversionContext as Conversion
+    from mcprev.protocol.link import IncomingRequest
+    from mcprev.protocol.link import RequestKind as Served
     from mcprev.revisions import Revision
     from mcprev_types.latest import models
 
@@ -45,7 +45,7 @@ Policy: TypeAlias = Literal["warn", "strict", "off"]
 _client_log: Final = logging.getLogger("mcprev.client")
 
 
-class Tool:
+class ToolSchemas:
     """One tool as its schemas have it; they are compiled when they are first needed."""
 
     __slots__ = ("_arguments", "_compiled", "_result", "input", "name", "output")
@@ -118,24 +118,24 @@ def refusal(name: str, found: list[Complaint], row: Revision) -> dict[str, Json]
 
     text = f"Invalid arguments for tool '{name}': {describe(found, 'arguments')}"
     answer = argument_failure(text, at=row.name)
-    if answer.kind is Kind.RESULT:
+    if answer.kind is PayloadKind.RESULT:
         return answer.payload
     raise InvalidParams(text)
 
 
-UNKNOWN: Final = Tool("", None, None)
+UNKNOWN: Final = ToolSchemas("", None, None)
 """Stands for a tool that has to be asked for."""
 
 
 class ToolTable:
     """What a server knows of the tools of its handler."""
 
-    def __init__(self, routes: Routes, served: Callable[[Revision], Mapping[str, Served]]) -> None:
+    def __init__(self, routes: HandlerTable, served: Callable[[Revision], Mapping[str, Served]]) -> None:
         self._routes = routes
         self._served = served
-        self._lists: OrderedDict[tuple[str, str | None], dict[str, Tool]] = OrderedDict()
+        self._lists: OrderedDict[tuple[str, str | None], dict[str, ToolSchemas]] = OrderedDict()
         self._locks: dict[tuple[str, str | None], asyncio.Lock] = {}
-        self._unknown: dict[Revision, tuple[Tool | None]] = {}
+        self._unknown: dict[Revision, tuple[ToolSchemas | None]] = {}
         """What is said at a revision of tools that nobody has asked for."""
         self.generation = 0
         """Changes when what is known of the tools is forgotten."""
@@ -145,9 +145,9 @@ class ToolTable:
         self.generation += 1
         self._lists.clear()
 
-    def known(self, inbound: Inbound) -> Tool | None:
+    def known(self, inbound: IncomingRequest) -> ToolSchemas | None:
         """What `find` would say, as far as nobody has to be asked for it; `UNKNOWN` otherwise."""
-        row = inbound.row
+        row = inbound.revision
         if self._lists:
             tools = self._lists.get((row.name, inbound.principal))
             if tools is not None:
@@ -160,17 +160,17 @@ class ToolTable:
 
     async def find(
         self, context: Context, params: Mapping[str, Json] | None, up: Conversion | None
-    ) -> Tool | None:
+    ) -> ToolSchemas | None:
         """The tool that a call is of; None for one that is not listed. Raises what the handler raises."""
         name = (params or {}).get("name")
         inbound = context.request
         if not isinstance(name, str):
             return None  # whoever reads the params will say so
-        key = (inbound.row.name, context.principal)
+        key = (inbound.revision.name, context.principal)
         tools = self._lists.get(key)
         if tools is not None and name in tools:
             return tools[name]
-        if LIST not in self._served(inbound.row):
+        if LIST not in self._served(inbound.revision):
             return None
         lock = self._locks.setdefault(key, asyncio.Lock())
         try:
@@ -180,7 +180,7 @@ class ToolTable:
                     tools = await self._learn(key, context, up)
                     if name not in tools and len(name) <= MAX_NAME:
                         # It is looked for once, until the list changes.
-                        tools[name] = Tool(name, None, None)
+                        tools[name] = ToolSchemas(name, None, None)
         finally:
             if not lock.locked():
                 self._locks.pop(key, None)
@@ -188,14 +188,14 @@ class ToolTable:
 
     async def _learn(
         self, key: tuple[str, str | None], context: Context, up: Conversion | None
-    ) -> dict[str, Tool]:
+    ) -> dict[str, ToolSchemas]:
         before, known = self.generation, self._lists.get(key, {})
         listed = {tool["name"]: tool for tool in await self._all(context, up)}
         if len(known) > len(listed) + MAX_TOOLS:
             known = {}
-        tools: dict[str, Tool] = {name: tool for name, tool in known.items() if name not in listed}
+        tools: dict[str, ToolSchemas] = {name: tool for name, tool in known.items() if name not in listed}
         for name, tool in listed.items():
-            tools[name] = Tool(name, tool.get("inputSchema"), tool.get("outputSchema"))
+            tools[name] = ToolSchemas(name, tool.get("inputSchema"), tool.get("outputSchema"))
         if before == self.generation:
             self._lists[key] = tools
             self._lists.move_to_end(key)
@@ -205,7 +205,7 @@ class ToolTable:
 
     async def _all(self, context: Context, up: Conversion | None) -> list[dict[str, Json]]:
         """Every tool that the handler lists for this client."""
-        route = self._routes.find(context.request.row, LIST)
+        route = self._routes.find(context.request.revision, LIST)
         meta = (context.request.params or {}).get("_meta")
         asked: dict[str, Json] = {} if meta is None else {"_meta": meta}
         found: list[dict[str, Json]] = []

@@ -87,7 +87,7 @@ class _Pending:
     spec: MethodSpec | None
 
 
-class Checker:
+class TranscriptValidator:
     """Takes a transcript line by line and says what is wrong with each."""
 
     def __init__(self, fixed: Revision | None = None) -> None:

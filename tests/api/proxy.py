@@ -12,7 +12,7 @@ from typing import Any, cast
 import mcprev
 from api.wire import CLIENT_CAPABILITIES, CLIENT_INFO, INFO, Error, HandClient, HandServer, Message
 from mcprev.convert import (
-    Kind,
+    PayloadKind,
     convert,
     discover_to_initialize,
     initialize_params,
@@ -23,7 +23,7 @@ from mcprev.convert import (
 )
 from mcprev.errors import ConversionError
 from mcprev.revisions import LATEST, Revision
-from mcprev.transports.memory import join
+from mcprev.transports.memory import connect_pair
 
 ANSWERS, STATE = "inputResponses", "requestState"
 
@@ -47,7 +47,7 @@ class Proxy(HandServer):
         super().__init__(row)
         self.up = Upstream(of)
         self._server = server.connection()
-        join(self.up, self._server)
+        connect_pair(self.up, self._server)
         self._stamp: Message = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._parked: dict[str, tuple[asyncio.Task[Message], Message]] = {}
@@ -112,7 +112,7 @@ class Proxy(HandServer):
         if isinstance(state, str) and state in self._parked:
             return await self._resume(state, cast("Message", params))
         here, there = self.row, self.up.row
-        given = convert(params, method, Kind.PARAMS, from_=here, to=there, meta=self._stamp)
+        given = convert(params, method, PayloadKind.PARAMS, from_=here, to=there, meta=self._stamp)
         call = asyncio.create_task(self._call(method, given))
         return await self._follow(method, given, call)
 
@@ -135,12 +135,12 @@ class Proxy(HandServer):
     async def _finish(self, method: str, params: Any, message: Message) -> Message | Error:
         here, there = self.row, self.up.row
         if "error" in message:
-            error: Message = convert(message["error"], method, Kind.ERROR, from_=there, to=here)
+            error: Message = convert(message["error"], method, PayloadKind.ERROR, from_=there, to=here)
             return Error(error["code"], error["message"], error.get("data"))
         result = message["result"]
         if result.get("resultType") == "input_required" and here.handshake:
             return await self._ask_down(method, params, result)
-        converted: Message = convert(result, method, Kind.RESULT, from_=there, to=here)
+        converted: Message = convert(result, method, PayloadKind.RESULT, from_=there, to=here)
         return converted
 
     # -- questions -----------------------------------------------------------------------------------------
@@ -158,32 +158,32 @@ class Proxy(HandServer):
             answer = (await self.ask(question.method, question.params)).message
             if "error" in answer:
                 return Error(answer["error"]["code"], answer["error"]["message"])
-            answers[key] = convert(answer["result"], question.method, Kind.RESULT, from_=self.row, to=LATEST)
+            answers[key] = convert(answer["result"], question.method, PayloadKind.RESULT, from_=self.row, to=LATEST)
         again = {**params, ANSWERS: answers} | ({STATE: result[STATE]} if STATE in result else {})
         return await self._follow(method, again, asyncio.create_task(self._call(method, again)))
 
     async def _pass_on(self, request: Message) -> None:
         """Both sides are sessions: the request goes on as it is, and so does its answer."""
         method, here, there = request["method"], self.row, self.up.row
-        given = convert(request.get("params"), method, Kind.PARAMS, from_=there, to=here)
+        given = convert(request.get("params"), method, PayloadKind.PARAMS, from_=there, to=here)
         answer = (await self.ask(method, given)).message
         if "error" in answer:
             reply = {"error": answer["error"]}
         else:
-            reply = {"result": convert(answer["result"], method, Kind.RESULT, from_=here, to=there)}
+            reply = {"result": convert(answer["result"], method, PayloadKind.RESULT, from_=here, to=there)}
         self.up.send({"jsonrpc": "2.0", "id": request["id"], **reply})
 
     def _park(self, call: asyncio.Task[Message], request: Message) -> Message:
         """A session's server asks, a result has to: the call waits for the client to come back with the answer."""
         state, method = f"parked {request['id']}", request["method"]
         self._parked[state] = call, request
-        params = convert(request.get("params"), method, Kind.PARAMS, from_=self.up.row, to=LATEST)
+        params = convert(request.get("params"), method, PayloadKind.PARAMS, from_=self.up.row, to=LATEST)
         asked = {"method": method} | ({} if params is None else {"params": params})
         return {"resultType": "input_required", "inputRequests": {"question": asked}, STATE: state}
 
     async def _resume(self, state: str, params: Message) -> Message | Error:
         call, request = self._parked.pop(state)
         answer = params[ANSWERS]["question"]
-        found = convert(answer, request["method"], Kind.RESULT, from_=LATEST, to=self.up.row)
+        found = convert(answer, request["method"], PayloadKind.RESULT, from_=LATEST, to=self.up.row)
         self.up.send({"jsonrpc": "2.0", "id": request["id"], "result": found})
         return await self._follow("tools/call", params, call)

@@ -29,7 +29,7 @@ from mcprev.errors import (
     RpcError,
 )
 from mcprev.protocol import plan
-from mcprev.revisions import ALL, DEFAULT, LATEST, Revision, Tasks, load
+from mcprev.revisions import ALL, DEFAULT, LATEST, Revision, TaskSupport, load
 from mcprev_types.latest import dispatch
 from mcprev_types.latest import models as m
 from named import ROW_A, B, C, rows_since, rows_until
@@ -141,7 +141,7 @@ def test_introductions(row: Revision) -> None:
         assert (resources is not None and resources.subscribe) is True
         assert ("completions" in client.capabilities.to_wire()) is (row is not ROW_A)
         caps = ["roots", "sampling"] if row in rows_until(B) else ["elicitation", "roots", "sampling"]
-        if row.tasks is Tasks.EXTENSION:
+        if row.tasks is TaskSupport.EXTENSION:
             caps.insert(1, "extensions")
         wanted = str([row.name, "c", caps, 7])
         assert said(await client.call_tool("who", meta={"com.example/x": 7})) == wanted
@@ -497,7 +497,7 @@ def test_every_method_of_a_client(row: Revision) -> None:
         server = mcprev.Server(Everything(), "s", "1")
         async with mcprev.connect(mcprev.memory(server), handler=handler, mode=row.name):
             (connection,) = server._connections
-            side: Any = connection.side
+            side: Any = connection.protocol
             methods = [m for m, s in row.methods.items() if s.result and "server_to_client" in s.directions]
             for method in methods:
                 call = side.session.call(method, {"x": 1}, connection.now(), idle=5, total=5, unchecked=True)
@@ -606,7 +606,7 @@ def test_prior_discovery_saves_asking_neg_12() -> None:
             found = m.DiscoverResult.from_wire(await client.raw("server/discover"))
         async with mcprev.connect(mcprev.memory(server), prior=found) as client:
             assert isinstance(client.plan.step, plan.Ready)
-            assert client.plan.step.how is plan.How.PRIOR
+            assert client.plan.step.method is plan.Method.PRIOR
             assert client.server_info is not None
             assert said(await client.call_tool("echo")) == "None"
 

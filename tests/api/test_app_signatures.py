@@ -23,7 +23,7 @@ from typing_extensions import TypedDict
 
 import mcprev
 from mcprev.returns import ToolReturns
-from mcprev.signatures import Function, MisfitError
+from mcprev.signatures import Function, ArgumentError
 from mcprev.uri_templates import MAX_URI, Template
 from mcprev_types.latest import models as m
 from requirements import D, E, req
@@ -307,7 +307,7 @@ def test_arguments_arrive_as_what_the_annotation_says(hint: Any, value: Any, wan
 def test_arguments_of_another_json_type_do_not_arrive(hint: Any, value: Any) -> None:
     function = one(hint)
     for arguments in ({"x": value}, {}, {"x": value, "more": 1}):
-        with pytest.raises(MisfitError) as caught:
+        with pytest.raises(ArgumentError) as caught:
             function.read(arguments)
         assert "secret" not in str(caught.value.complaints)
     assert ((("more",), "is not known here") in caught.value.complaints) is (value != "\ud800")
@@ -435,7 +435,7 @@ def test_what_arrives_is_what_the_schema_allows_and_nothing_else(hint: Any, valu
     try:
         function.read({"x": value})
         arrived = True
-    except MisfitError:
+    except ArgumentError:
         arrived = False
     assert arrived is allows(function, value), function.schema
 

@@ -20,7 +20,7 @@ from convert.peers import levelled
 from corpus import Corpus, Judge, mutations
 from mcprev.errors import ConversionError, RemoteProtocolError
 from mcprev.revisions import LATEST
-from mcprev.revisions import revision as row_of
+from mcprev.revisions import revision_named as row_of
 from mcprev_codegen import ir
 from mcprev_types import Direction, Kind, MethodSpec
 from mcprev_types.latest import models as m

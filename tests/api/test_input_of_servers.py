@@ -365,7 +365,7 @@ def test_a_state_is_of_the_user_it_was_given_to() -> None:
     async def main() -> None:
         async with served(made, LATEST, capabilities=EVERYTHING) as client:
             (connection,) = made._connections
-            side: Any = connection.side
+            side: Any = connection.protocol
             receive, user = side.receive, User("ann")
 
             def received(message: Any, now: float) -> None:

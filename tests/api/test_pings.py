@@ -13,7 +13,7 @@ import mcprev
 from api.authors import Everything
 from mcprev.driver import Connection
 from mcprev.errors import ConnectionLost
-from mcprev.reopening import Restarts
+from mcprev.reopening import ReconnectPolicy
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from requirements import E, req
 from running import run, until
@@ -98,7 +98,7 @@ def test_a_peer_that_does_not_answer_is_gone(row: Revision, who: str) -> None:
 def test_who_restarts_goes_on_after_a_lost_ping(row: Revision, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         server = mcprev.Server(Everything(), "s", "1")
-        restart = Restarts(backoff=0)
+        restart = ReconnectPolicy(backoff=0)
         async with mcprev.connect(
             mcprev.memory(server), mode=row.name, ping_interval=SOON, restart=restart
         ) as client:
@@ -118,7 +118,7 @@ def test_where_there_are_no_pings_none_are_sent() -> None:
     async def main() -> None:
         server = mcprev.Server(Everything(), "s", "1", ping_interval=0.001)
         async with mcprev.connect(mcprev.memory(server), ping_interval=0.001) as client:
-            assert client.row is LATEST
+            assert client.spoken is LATEST
             sent = [pings(client.connection), pings(the_connection(server))]
             await asyncio.sleep(0.03)  # for as long as thirty of them would take
             await client.call_tool("echo")

@@ -12,7 +12,7 @@ import mcprev
 from mcprev.errors import ConversionError
 from mcprev.protocol.results import CALL, only_text
 from mcprev.revisions import ALL, LATEST, Revision
-from mcprev.seam import Route
+from mcprev.seam import MethodBinding
 from requirements import req
 
 
@@ -48,10 +48,10 @@ async def stub(ctx: object, params: object) -> None:
     """Never run."""
 
 
-def routes(row: Revision) -> tuple[Route, Route]:
+def routes(row: Revision) -> tuple[MethodBinding, MethodBinding]:
     """The way of a tool's result as it is, and with no way shorter than another."""
     params = LATEST.methods[CALL].params
-    short, long = Route(CALL, row, LATEST, stub, params), Route(CALL, row, LATEST, stub, params)
+    short, long = MethodBinding(CALL, row, LATEST, stub, params), MethodBinding(CALL, row, LATEST, stub, params)
     assert short.plain
     long.plain = None
     return short, long
@@ -78,7 +78,7 @@ def test_everything_else_goes_the_long_way(row: Revision, result: dict[str, Any]
     """What is not certain to be right is judged, with the same outcome."""
     assert not only_text(result)
 
-    def outcome(route: Route) -> object:
+    def outcome(route: MethodBinding) -> object:
         try:
             return route.result(dict(result))
         except (ConversionError, mcprev.McpError) as error:

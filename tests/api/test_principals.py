@@ -32,7 +32,7 @@ class Origin:
 def sent_by(server: mcprev.Server, *principals: object) -> Generator[Origin, None, None]:
     """Everything that comes to the server comes from whom the test says."""
     (connection,) = server._connections
-    side: Any = connection.side
+    side: Any = connection.protocol
     origin, receive = Origin(*principals), side.receive
 
     def from_someone(message: Any, now: float) -> None:

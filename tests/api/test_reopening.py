@@ -11,11 +11,11 @@ import pytest
 
 import mcprev
 from api.authors import Everything, Helpful
-from mcprev.driver import Connection, Desk
+from mcprev.driver import Connection, RequestHandler
 from mcprev.errors import ConnectionLost, RequestTimeout, SessionExpired
-from mcprev.protocol.link import Failed
-from mcprev.protocol.sides import ClientSide
-from mcprev.reopening import Restarts
+from mcprev.protocol.link import CallFailed
+from mcprev.protocol.sides import ClientProtocol
+from mcprev.reopening import ReconnectPolicy
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from mcprev_types.latest import models as m
 from named import ROW_D
@@ -23,7 +23,7 @@ from requirements import req
 from running import run, until
 
 each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
-QUICK = Restarts(limit=3, backoff=0, stable=60)
+QUICK = ReconnectPolicy(limit=3, backoff=0, stable=60)
 
 
 class Flaky(mcprev.memory):
@@ -39,7 +39,7 @@ class Flaky(mcprev.memory):
         self.gate.set()
         self.connections: list[Connection] = []
 
-    async def open(self, side: ClientSide, desk: Desk, /) -> Connection:
+    async def open(self, side: ClientProtocol, desk: RequestHandler, /) -> Connection:
         await self.gate.wait()
         if self.away:
             self.away -= 1
@@ -51,7 +51,7 @@ class Flaky(mcprev.memory):
     async def cut(self) -> None:
         """The server's end is gone, with nothing said."""
         end = self._ends[-1][1]
-        end.side.link.calls.drain()
+        end.protocol.connection.calls.drain()
         transport: Any = end
         transport._transport.abort()
         await end.closed
@@ -145,7 +145,7 @@ def test_attempts_are_bounded(row: Revision) -> None:
 def test_a_connection_that_lasted_starts_the_count_anew(row: Revision) -> None:
     async def main() -> None:
         target = Flaky(server()[0])
-        lasting = Restarts(limit=1, backoff=0, stable=0)
+        lasting = ReconnectPolicy(limit=1, backoff=0, stable=0)
         async with connected(target, row, restart=lasting) as client:
             for number in range(1, 5):
                 await target.cut()
@@ -288,10 +288,10 @@ def test_the_log_level_is_told_again(row: Revision) -> None:
 
 def expire(connection: Connection, *, retry_safe: bool = True) -> int:
     """Fail what is in flight, as a transport does that learns that the session is gone."""
-    link = connection.side.link
+    link = connection.protocol.connection
     calls = list(link.calls.drain())
-    link.events.extend(Failed(call, SessionExpired(retry_safe=retry_safe)) for call in calls)
-    connection.pump()
+    link.events.extend(CallFailed(call, SessionExpired(retry_safe=retry_safe)) for call in calls)
+    connection.process_events()
     return len(calls)
 
 
@@ -337,7 +337,7 @@ def test_what_may_have_been_done_is_not_sent_again() -> None:
 
 @req("STDIO-7", everywhere=True)
 def test_delays_grow_up_to_a_bound() -> None:
-    policy = Restarts(backoff=0.5, longest=3)
+    policy = ReconnectPolicy(backoff=0.5, longest=3)
     assert [policy.delay(tried) for tried in (0, 1, 2, 3, 4000)] == [0.5, 1, 2, 3, 3]
     with pytest.raises(ValueError, match="negative"):
-        Restarts(backoff=-1)
+        ReconnectPolicy(backoff=-1)

@@ -16,7 +16,7 @@ from api.scripted import giving, server, text
 from api.wire import Json, Message, served, serving
 from mcprev.errors import LocalProtocolError, RemoteProtocolError
 from mcprev.protocol.handshake import HandshakeClient, HandshakeServer
-from mcprev.protocol.peer import Peer
+from mcprev.protocol.peer import Engine
 from mcprev.protocol.stateless import StatelessClient, StatelessServer
 from mcprev.revisions import ALL, DEFAULT, LATEST, Era, Revision
 from mcprev_types.latest import models as m
@@ -157,9 +157,9 @@ def test_what_is_unknown_is_read_and_kept(row: Revision) -> None:
 @req("SEAM-6", everywhere=True)
 def test_there_are_two_engines_of_each_role() -> None:
     def leaves(base: type) -> set[type]:
-        return {base}.union(*map(leaves, base.__subclasses__())) - {Peer}
+        return {base}.union(*map(leaves, base.__subclasses__())) - {Engine}
 
-    found = {peer for peer in leaves(Peer) if not peer.__subclasses__()}
+    found = {peer for peer in leaves(Engine) if not peer.__subclasses__()}
     # A stand-in of a transport's, which hears nobody and answers nothing, is no engine.
     concrete = {peer for peer in found if peer.__module__.startswith("mcprev.protocol.")}
     assert concrete == {HandshakeServer, HandshakeClient, StatelessServer, StatelessClient}

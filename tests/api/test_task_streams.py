@@ -15,7 +15,7 @@ from mcprev.protocol import tasks
 from mcprev.protocol.subscriptions import ACKNOWLEDGED, LISTEN, Changed
 from mcprev.protocol.tasks import EXTENSION, NEWS, STATUS
 from mcprev.revisions import DEFAULT, Revision
-from mcprev.revisions import Tasks as Place
+from mcprev.revisions import TaskSupport as Place
 from mcprev_types.latest import models as m
 from requirements import D, E, req
 from running import run, until
@@ -43,7 +43,7 @@ class Slow:
             elif step == "fail":
                 raise mcprev.RpcError("broken", code=-31000)
             else:
-                await ctx.say(step)
+                await ctx.set_status(step)
         return text("done")
 
 

@@ -12,7 +12,7 @@ from api.authors import form, text
 from api.wire import Error, HandClient, HandServer, Json, Message, served, serving
 from mcprev.protocol.tasks import EXTENSION, RELATED
 from mcprev.revisions import DEFAULT, Revision
-from mcprev.revisions import Tasks as Place
+from mcprev.revisions import TaskSupport as Place
 from mcprev_types.latest import models as m
 from requirements import A, B, C, D, E, req
 from running import run
@@ -57,7 +57,7 @@ class Author(mcprev.ServerHandler):
                 return text([answer.action for answer in answers])
             await self.gate.wait()
             await ctx.progress(1, 2)
-            await ctx.say("nearly there")
+            await ctx.set_status("nearly there")
             if params.name == "fail":
                 raise mcprev.RpcError("broken", code=-31000, data={"x": 1})
             return (

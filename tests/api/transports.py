@@ -18,11 +18,11 @@ import aiohttp
 
 import mcprev
 from http_in_process import InProcess
-from mcprev.driver import Connection, Desk
-from mcprev.protocol.sides import ClientSide
+from mcprev.driver import Connection, RequestHandler
+from mcprev.protocol.sides import ClientProtocol
 from mcprev.revisions import HttpShape, Revision
 from mcprev.transports.lines import LineConnection
-from mcprev.transports.pipes import connect
+from mcprev.transports.pipes import connect_pipes
 from running import until
 
 Reach: TypeAlias = Callable[[mcprev.Server, Revision], AbstractAsyncContextManager[mcprev.Target]]
@@ -101,12 +101,12 @@ class _Pipes:
         self._server = server
         self._served: Connection | None = None
 
-    async def open(self, side: ClientSide, desk: Desk, /) -> Connection:
+    async def open(self, side: ClientProtocol, desk: RequestHandler, /) -> Connection:
         up, down = os.pipe(), os.pipe()
         served = self._server.connection()
         connection = LineConnection(side, desk, logging.getLogger("mcprev.client"), linger=0)
-        await connect(served, up[0], down[1])
-        await connect(connection, down[0], up[1])
+        await connect_pipes(served, up[0], down[1])
+        await connect_pipes(connection, down[0], up[1])
         self._served = served
         return connection
 

@@ -19,10 +19,10 @@ import pytest
 
 import mcprev
 from convert.peers import objections
-from mcprev.convert import Kind, convert
+from mcprev.convert import PayloadKind, convert
 from mcprev.revisions import DEFAULT, LATEST, Revision, load
-from mcprev.revisions import revision as row_of
-from mcprev.transports.memory import join
+from mcprev.revisions import revision_named as row_of
+from mcprev.transports.memory import connect_pair
 
 Json: TypeAlias = Any
 Message: TypeAlias = dict[str, Any]
@@ -107,17 +107,17 @@ def judge(row: Revision, message: Message, method: str) -> None:
     if method not in row.methods and method.startswith(("tasks/", "notifications/tasks")):
         return  # an extension's, for which there is no schema
     if "method" in message:
-        kind, value = Kind.PARAMS, message.get("params")
+        kind, value = PayloadKind.PARAMS, message.get("params")
         asks = row.methods[method].result is not None
         assert ("id" in message) is asks, message
         assert not asks or (isinstance(message["id"], int | str) and not isinstance(message["id"], bool))
     elif "result" in message:
-        kind, value = Kind.RESULT, message["result"]
+        kind, value = PayloadKind.RESULT, message["result"]
         assert "error" not in message
         if value.get("resultType") == "task":
             return
     else:
-        kind, value = Kind.ERROR, message["error"]
+        kind, value = PayloadKind.ERROR, message["error"]
         method = method if method in row.methods else "tools/list"
     convert(value, method, kind, from_=row, to=row)
     if value is not None:
@@ -306,7 +306,7 @@ class HandServer(Hand):
         super().__init__(revision, replies)
         offered = dict(EVERY_CAPABILITY if capabilities is None else capabilities)
         self.capabilities: Message = convert(
-            offered, "", Kind.SERVER_CAPABILITIES, from_=LATEST, to=self.row, validate=False
+            offered, "", PayloadKind.SERVER_CAPABILITIES, from_=LATEST, to=self.row, validate=False
         )
         self.hello: Message = {}
         """What the client opened with."""
@@ -371,7 +371,7 @@ async def served(
 ) -> AsyncGenerator[HandClient, None]:
     """A client by hand that a server serves, at a revision; `opened=False` leaves the opening to the test."""
     connection, hand = server.connection(), HandClient(revision, replies, capabilities)
-    join(hand, connection)
+    connect_pair(hand, connection)
     try:
         if opened:
             await hand.open()

@@ -16,14 +16,14 @@ from yarl import URL
 import mcprev
 from api.authors import text
 from asgi_bridge import SCOPE, STREAM, TYPES, Client, Exchange, initialize, notification, request
-from mcprev.revisions import Revision, revision
+from mcprev.revisions import Revision, revision_named
 from mcprev.transports.asgi import AsgiApp
 from mcprev.wire.sse import Decoder, Event
 from requirements import B, C, D, E
 from running import until
 from served import Served
 
-ROWS: Final = [revision(name) for name in (B, C, D, E)]
+ROWS: Final = [revision_named(name) for name in (B, C, D, E)]
 """The revisions with authorization."""
 RESOURCE: Final = "https://mcp.example/mcp"
 ISSUER: Final = "https://as.example"

@@ -14,8 +14,8 @@ import mcprev
 from auth.world import query
 from linear import assert_linear
 from mcprev.auth import discovery, flow, tokens
-from mcprev.auth.discovery import Challenge, Place, ServerMetadata, challenge_of, parse_challenges
-from mcprev.auth.steps import Ask, Flow, Reply, Visit
+from mcprev.auth.discovery import Challenge, ProtectedServer, ServerMetadata, challenge_of, parse_challenges
+from mcprev.auth.steps import HttpFetch, Flow, HttpReply, OpenBrowser
 from mcprev.auth.store import Registration
 from mcprev.revisions import DEFAULT, Revision
 from requirements import B, C, D, E, req
@@ -179,7 +179,7 @@ def test_which_resources_a_server_is_and_which_are_above_it(
     assert discovery.is_resource(resource, url, "https://a/other") is same
 
 
-def place(row: Revision, **members: Any) -> Place:
+def place(row: Revision, **members: Any) -> ProtectedServer:
     """Where authorization is to be had."""
     usual: dict[str, Any] = {
         "issuer": ISSUER,
@@ -188,22 +188,22 @@ def place(row: Revision, **members: Any) -> Place:
         "registration_endpoint": f"{ISSUER}/register",
         "proofs": ("S256",),
     }
-    return Place(row, URL, ServerMetadata(**{**usual, **members}))
+    return ProtectedServer(row, URL, ServerMetadata(**{**usual, **members}))
 
 
 def follow(work: Flow[T], answers: dict[str, Any], seen: list[str] | None = None) -> tuple[list[str], T]:
     """Carry a flow out with answers from a table, by URL; what was asked for and what came of it."""
     asked: list[str] = [] if seen is None else seen
-    answer: Reply | str | None = None
+    answer: HttpReply | str | None = None
     try:
         while True:
             step = next(work) if answer is None else work.send(answer)
             asked.append(step.url)
-            if isinstance(step, Visit):
+            if isinstance(step, OpenBrowser):
                 answer = str(answers["page"])
             else:
                 found = answers.get(step.url, 404)
-                answer = Reply(found) if isinstance(found, int) else Reply(200, json.dumps(found).encode())
+                answer = HttpReply(found) if isinstance(found, int) else HttpReply(200, json.dumps(found).encode())
     except StopIteration as done:
         return asked, done.value
 
@@ -326,7 +326,7 @@ def test_each_request_for_a_token_says_what_it_is_for(row: Revision) -> None:
     ]
     for work in works:
         step = next(work)
-        assert isinstance(step, Ask)
+        assert isinstance(step, HttpFetch)
         assert step.body is not None
         assert "resource" in query("?" + step.body.decode())
         assert "secret" not in repr(step)
@@ -358,7 +358,7 @@ DOCUMENTS = st.dictionaries(NAMES, JSON, max_size=12).map(lambda found: json.dum
 @req("AUTH-6", "AUTH-12", "AUTH-18", at=(B, C, D, E))
 def test_whatever_is_answered_a_flow_ends_in_order(data: st.DataObject) -> None:
     replies = st.builds(
-        Reply, st.sampled_from([0, 200, 200, 200, 201, 400, 500]), DOCUMENTS | st.binary(max_size=20)
+        HttpReply, st.sampled_from([0, 200, 200, 200, 201, 400, 500]), DOCUMENTS | st.binary(max_size=20)
     )
     for row in DEFAULT:
         if row.auth is None:
@@ -375,7 +375,7 @@ def test_whatever_is_answered_a_flow_ends_in_order(data: st.DataObject) -> None:
             with suppress(StopIteration, mcprev.AuthError):
                 step = next(work)
                 while True:
-                    page = isinstance(step, Visit)
+                    page = isinstance(step, OpenBrowser)
                     step = work.send(data.draw(st.text(max_size=30)) if page else data.draw(replies))
 
 

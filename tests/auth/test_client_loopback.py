@@ -12,8 +12,8 @@ import pytest
 import mcprev
 from auth.world import query, world
 from mcprev.auth import loopback
-from mcprev.auth.courier import Courier
-from mcprev.auth.steps import Ask, Flow, Reply
+from mcprev.auth.courier import FlowRunner
+from mcprev.auth.steps import HttpFetch, Flow, HttpReply
 from mcprev.revisions import DEFAULT, Revision
 from raw_server import Exchange, serve
 from requirements import C, D, E, req
@@ -163,9 +163,9 @@ def test_a_browser_is_opened_for_pages_of_the_web_only(page: str, monkeypatch: p
 # -- what is fetched ---------------------------------------------------------------------------------------
 
 
-def fetch(url: str, body: bytes | None = None) -> Flow[Reply]:
-    reply = yield Ask(url, (), body)
-    assert isinstance(reply, Reply)
+def fetch(url: str, body: bytes | None = None) -> Flow[HttpReply]:
+    reply = yield HttpFetch(url, (), body)
+    assert isinstance(reply, HttpReply)
     return reply
 
 
@@ -188,7 +188,7 @@ def test_redirects_are_followed_hop_by_hop_and_secrets_never() -> None:
             else:
                 await exchange.respond(307, b"", {"Location": to} if to else {})
 
-        async with serve(answer) as raw, Courier(raw.url, None, private=True, seconds=5) as courier:
+        async with serve(answer) as raw, FlowRunner(raw.url, None, private=True, seconds=5) as courier:
             found = await courier.run(fetch(f"{raw.origin}/a"))
             assert (found.status, found.body) == (200, b'{"at": "/c?d"}')
             for path, why in (
@@ -210,7 +210,7 @@ def test_redirects_are_followed_hop_by_hop_and_secrets_never() -> None:
 @req("SEC-1", at=(C, D, E))
 def test_names_do_not_lead_into_a_private_network() -> None:
     async def main() -> None:
-        async with Courier("https://mcp.example", None, private=False, seconds=5) as courier:
+        async with FlowRunner("https://mcp.example", None, private=False, seconds=5) as courier:
             for url in (
                 "https://127.0.0.1/",
                 "https://localhost/",
@@ -221,7 +221,7 @@ def test_names_do_not_lead_into_a_private_network() -> None:
                 found = await courier.run(fetch(url))
                 assert found.status == 0
                 assert "named a URL" in found.why
-        async with Courier("https://10.0.0.1/mcp", None, private=False, seconds=0.2) as courier:
+        async with FlowRunner("https://10.0.0.1/mcp", None, private=False, seconds=0.2) as courier:
             found = await courier.run(fetch("https://10.0.0.1/.well-known/x"))
             assert "named a URL" not in found.why, "the user has named it"
 

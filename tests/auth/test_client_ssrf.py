@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import pytest
 
-from mcprev.auth.courier import Courier
-from mcprev.auth.steps import Answer, Ask, Reply
+from mcprev.auth.courier import FlowRunner
+from mcprev.auth.steps import Answer, HttpFetch, HttpReply
 from mcprev.errors import RemoteProtocolError
 from mcprev.transports.urls import check_fetch
 from raw_server import Exchange, serve
@@ -84,9 +84,9 @@ def dialled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def fetch(url: str, body: bytes | None = None) -> Generator[Any, Answer, Reply]:
-    answer = yield Ask(url, (), body)
-    assert isinstance(answer, Reply)
+def fetch(url: str, body: bytes | None = None) -> Generator[Any, Answer, HttpReply]:
+    answer = yield HttpFetch(url, (), body)
+    assert isinstance(answer, HttpReply)
     return answer
 
 
@@ -116,7 +116,7 @@ def test_nothing_is_connected_to_but_the_public_internet(
     async def main() -> None:
         async with (
             listening() as (port, came),
-            Courier(SERVER, None, private=False, seconds=5) as courier,
+            FlowRunner(SERVER, None, private=False, seconds=5) as courier,
         ):
             for _ in range(3):  # where a name leads changes meanwhile
                 found = await courier.run(fetch(f"https://{host}:{port}/x", body))
@@ -149,7 +149,7 @@ def test_no_redirect_leads_into_a_private_network(host: str, dialled: list[str])
 
         async with (
             serve(answer) as raw,
-            Courier(f"{raw.origin}/mcp", None, private=False, seconds=5) as courier,
+            FlowRunner(f"{raw.origin}/mcp", None, private=False, seconds=5) as courier,
         ):
             found = await courier.run(fetch(f"{raw.origin}/mcp"))
             assert found.status == 0
@@ -175,7 +175,7 @@ def test_what_the_user_has_named_or_allowed_is_connected_to(
     async def main() -> None:
         async with (
             listening() as (port, came),
-            Courier(server, None, private=private, seconds=5) as courier,
+            FlowRunner(server, None, private=private, seconds=5) as courier,
         ):
             await courier.run(fetch(url.format(port=port)))
             assert came
@@ -187,7 +187,7 @@ def test_what_the_user_has_named_or_allowed_is_connected_to(
 @req("SEC-1", at=(C, D, E))
 def test_a_public_address_among_others_is_the_one_that_is_connected_to(dialled: list[str]) -> None:
     async def main() -> None:
-        async with Courier(SERVER, None, private=False, seconds=5) as courier:
+        async with FlowRunner(SERVER, None, private=False, seconds=5) as courier:
             await courier.run(fetch("https://both.example/x"))
 
     run(main())

@@ -23,7 +23,7 @@ from mcprev_codegen.hoist import hoist
 from mcprev_codegen.ir import Json
 from mcprev_codegen.lineage import TypeDelta
 from mcprev_codegen.methods import method_table
-from mcprev_codegen.overlay import Facts
+from mcprev_codegen.overlay import OverlayFacts
 from mcprev_codegen.sources import Revision
 from support import DATED, DRAFT, FIFTH, FIRST, FOURTH, SECOND, THIRD, each_dated, load, package, schema_of
 
@@ -87,7 +87,7 @@ def test_the_pairing_is_one_to_one() -> None:
 # -- lives -----------------------------------------------------------------------------------------------
 
 
-def lives(revision: str) -> Mapping[str, lineage.Life]:
+def lives(revision: str) -> Mapping[str, lineage.TypeHistory]:
     chain = [load(name) for name in DATED[: DATED.index(revision) + 1]]
     return lineage.lives(chain)
 
@@ -236,7 +236,7 @@ def one_member(type_: str, tag: str = "") -> Revision:
         export type ServerResult = EmptyResult;
     """
     declared = schema_of(source)
-    schema, facts = hoist(declared), Facts()
+    schema, facts = hoist(declared), OverlayFacts()
     methods = method_table(schema, facts)
     return Revision("one", None, declared, schema, facts, methods, {})
 

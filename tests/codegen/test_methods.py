@@ -15,7 +15,7 @@ from mcprev_codegen import ir, overlay
 from mcprev_codegen.errors import SchemaError, together
 from mcprev_codegen.hoist import hoist
 from mcprev_codegen.methods import Method, method_table
-from mcprev_codegen.overlay import Entry, Facts
+from mcprev_codegen.overlay import Entry, OverlayFacts
 from support import (
     DATED,
     DRAFT,
@@ -286,8 +286,8 @@ export interface ServerCapabilities { things?: { sub?: object } }
 """
 
 
-def table(source: str, facts: Facts | None = None) -> dict[str, Method]:
-    return method_table(hoist(schema_of(source)), facts or Facts())
+def table(source: str, facts: OverlayFacts | None = None) -> dict[str, Method]:
+    return method_table(hoist(schema_of(source)), facts or OverlayFacts())
 
 
 def test_a_small_table() -> None:

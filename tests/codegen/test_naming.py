@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mcprev_codegen import emit, ir, naming, sources
 from mcprev_codegen.errors import CodegenError, SchemaError
-from mcprev_codegen.models import Planner
+from mcprev_codegen.models import ModelPlanner
 from mcprev_types._base import wire_name
 from support import SCHEMA, each_revision, load
 
@@ -98,7 +98,7 @@ def test_no_two_members_of_a_type_share_an_attribute(revision: str) -> None:
 @each_revision
 def test_the_base_class_and_the_generator_derive_the_same_wire_names(revision: str) -> None:
     """Where the base class derives another name, the generated member says its own."""
-    planner = Planner(load(revision))
+    planner = ModelPlanner(load(revision))
     data = planner.template_data()
     for name, plan in planner.classes.items():
         for member in plan.members:
@@ -127,7 +127,7 @@ export type ServerResult = GetResult;
 
 def package(path: Path) -> dict[str, str]:
     revision = sources.load_file(SCHEMA, path, "2099-01-01", lenient=True)
-    return emit.package_files(revision, emit.Neighbours([revision], None, None))
+    return emit.package_files(revision, emit.RevisionChain([revision], None, None))
 
 
 def generated(folder: Path, source: str) -> str:

@@ -14,7 +14,7 @@ import pytest
 from mcprev_codegen import ir, overlay
 from mcprev_codegen.errors import CodegenError, InputError, SchemaError, SeveralErrors, together
 from mcprev_codegen.hoist import hoist
-from mcprev_codegen.overlay import Facts
+from mcprev_codegen.overlay import OverlayFacts
 from mcprev_codegen.printer import print_inline, print_member
 from mcprev_codegen.resolve import Schema
 from support import (
@@ -55,7 +55,7 @@ def entry(pointer: str, expected: str, new: str, extra: str = "") -> str:
 
 def applied(
     folder: Path, *entries: str, revision: str = SECOND_, lenient: bool = False
-) -> tuple[Schema, Facts]:
+) -> tuple[Schema, OverlayFacts]:
     loaded = overlay.load(write(folder, *entries))
     schema, facts = overlay.apply(hoist(schema_of(SOURCE)), loaded, revision, lenient=lenient)
     if facts.errors:
@@ -279,7 +279,7 @@ def test_a_file_that_is_not_pinned_passes_over_what_does_not_fit(tmp_path: Path)
         lenient=True,
     )
     assert schema.types.keys() == hoist(schema_of(SOURCE)).types.keys()
-    assert facts == Facts(open=frozenset({"Thing.list"}), revision=SECOND_)
+    assert facts == OverlayFacts(open=frozenset({"Thing.list"}), revision=SECOND_)
 
 
 def test_all_entries_that_do_not_fit_are_told_at_once_each_with_its_revision_and_what_to_do(

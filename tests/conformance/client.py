@@ -17,7 +17,7 @@ import aiohttp
 
 import mcprev
 from mcprev.auth.grants import Authorization
-from mcprev.revisions import DEFAULT, revision
+from mcprev.revisions import DEFAULT, revision_named
 from mcprev_types.latest import models as m
 
 Scenario: TypeAlias = Callable[[mcprev.Client], Awaitable[None]]
@@ -202,7 +202,7 @@ async def main(url: str) -> None:
     auth = await authorization(name, url) if name.startswith("auth/") else None
     scenario = use_test_tool if auth is not None else SCENARIOS[name]
     version = os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"]
-    names = [row.name for row in DEFAULT if row.era is revision(version).era]
+    names = [row.name for row in DEFAULT if row.era is revision_named(version).era]
     async with (
         asyncio.timeout(TIMEOUT),
         mcprev.connect(

@@ -10,13 +10,13 @@ from typing import Any, Final, cast
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 import named
-from mcprev.convert import Kind, OnDowngrade, convert
-from mcprev.revisions import Revision, revision
+from mcprev.convert import PayloadKind, OnDowngrade, convert
+from mcprev.revisions import Revision, revision_named
 from support import UPSTREAM, complaints, same, upstream_definitions, validator
 
 Json = Any
 A, B, C, D, E = named.A, named.B, named.C, named.D, named.E
-OLDER: Final = tuple(name for name in named.NAMES if revision(name).handshake)
+OLDER: Final = tuple(name for name in named.NAMES if revision_named(name).handshake)
 """The revisions with sessions, which is where most is converted to."""
 MINTED: Final = "minted-id"
 
@@ -62,17 +62,17 @@ def unchanged(value: Json, _reason: str, _revision: str) -> Json:
 def type_name(row: Revision, method: str, kind: str, value: Json) -> str:
     """The type of a payload in a revision's schema."""
     named: Mapping[str, str] = {
-        Kind.CLIENT_CAPABILITIES: "ClientCapabilities",
-        Kind.SERVER_CAPABILITIES: "ServerCapabilities",
-        Kind.IMPLEMENTATION: "Implementation",
+        PayloadKind.CLIENT_CAPABILITIES: "ClientCapabilities",
+        PayloadKind.SERVER_CAPABILITIES: "ServerCapabilities",
+        PayloadKind.IMPLEMENTATION: "Implementation",
     }
     if kind in named:
         return named[kind]
     spec = row.methods[method]
-    name = spec.params if kind == Kind.PARAMS else spec.result
-    if kind == Kind.RESULT and value.get("resultType") == "input_required":
+    name = spec.params if kind == PayloadKind.PARAMS else spec.result
+    if kind == PayloadKind.RESULT and value.get("resultType") == "input_required":
         name = "InputRequiredResult"
-    elif kind == Kind.RESULT and "task" in value and "CreateTaskResult" in spec.alternate_results:
+    elif kind == PayloadKind.RESULT and "task" in value and "CreateTaskResult" in spec.alternate_results:
         name = "CreateTaskResult"
     assert name is not None
     return name
@@ -82,12 +82,12 @@ def type_name(row: Revision, method: str, kind: str, value: Json) -> str:
 def _judge(row: str, method: str, kind: str, name: str) -> Draft202012Validator:
     """Upstream's schema.json has the params of many methods inside their requests only."""
     definitions = upstream_definitions(row)
-    if kind == Kind.ERROR:
+    if kind == PayloadKind.ERROR:
         holder = next(n for n in ("JSONRPCErrorResponse", "JSONRPCError") if n in definitions)
         return validator({**definitions, "_": definitions[holder]["properties"]["error"]}, "_")
     if name in definitions:
         return validator(definitions, name)
-    message = definitions[revision(row).methods[method].type]
+    message = definitions[revision_named(row).methods[method].type]
     return validator({**definitions, "_": message["properties"]["params"]}, "_")
 
 
@@ -95,7 +95,7 @@ def objections(value: Json, method: str, kind: str, row: str) -> list[str]:
     """What upstream's schema.json of a revision has against a payload; nothing where upstream's files are not."""
     if not has_upstream:
         return []
-    name = "" if kind == Kind.ERROR else type_name(revision(row), method, kind, value)
+    name = "" if kind == PayloadKind.ERROR else type_name(revision_named(row), method, kind, value)
     judge = _judge(row, method, kind, name)
     return complaints(judge, value)
 

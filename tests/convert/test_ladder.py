@@ -18,11 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convert.peers import A, B, C, D, E, Json, down, go, instead
-from mcprev.convert import Context, Converter, Kind, convert, converter, make_context
+from mcprev.convert import ConversionContext, Converter, PayloadKind, convert, converter, make_context
 from mcprev.convert.ladder import json_path, neighbours
 from mcprev.convert.rules import OBJECT, Rules
 from mcprev.errors import ConversionError
-from mcprev.revisions import ALL, LATEST, revision
+from mcprev.revisions import ALL, LATEST, revision_named
 from mcprev_types import Child, TypeDelta
 from named import GONE, SINCE_E
 from requirements import req
@@ -44,8 +44,8 @@ RESULT: Final = {"content": [{"type": "text", "text": "hi"}]}
 @req("SEAM-5", "SEAM-9")
 @pytest.mark.parametrize("row", [r.name for r in ALL])
 def test_nothing_happens_between_a_revision_and_itself(row: str) -> None:
-    for method, spec in revision(row).methods.items():
-        way = converter(method, Kind.PARAMS, from_=row, to=row)
+    for method, spec in revision_named(row).methods.items():
+        way = converter(method, PayloadKind.PARAMS, from_=row, to=row)
         assert way.steps == ()
         assert way.takes_nothing == spec.params_optional
     value = {"content": [{"type": "audio"}], "x": object()}
@@ -57,7 +57,7 @@ def test_the_draft_is_the_revision_it_grew_from() -> None:
     value = {**RESULT, "resultType": "complete"}
     assert convert(value, "tools/call", "result", from_=E, to=DRAFT) is value
     assert convert(value, "tools/call", "result", from_=DRAFT, to=E) is value
-    for row in (name for name in DATED if revision(name).handshake):
+    for row in (name for name in DATED if revision_named(name).handshake):
         assert convert(value, "tools/call", "result", from_=DRAFT, to=row) == RESULT
         assert same(convert(RESULT, "tools/call", "result", from_=row, to=DRAFT), value)
 
@@ -75,12 +75,12 @@ def test_rows_may_be_given_for_names() -> None:
 @pytest.mark.parametrize(("from_", "to"), PAIRS)
 def test_every_way_of_every_payload_compiles(from_: str, to: str) -> None:
     """No entry of a generated table asks for a value that no rule gives."""
-    shared = revision(from_).methods.keys() & revision(to).methods.keys()
+    shared = revision_named(from_).methods.keys() & revision_named(to).methods.keys()
     for method in shared:
-        for kind in (Kind.PARAMS, Kind.RESULT, Kind.ERROR):
-            if kind is Kind.PARAMS or revision(from_).methods[method].result:
+        for kind in (PayloadKind.PARAMS, PayloadKind.RESULT, PayloadKind.ERROR):
+            if kind is PayloadKind.PARAMS or revision_named(from_).methods[method].result:
                 converter(method, kind, from_=from_, to=to)
-    for kind in (Kind.CLIENT_CAPABILITIES, Kind.SERVER_CAPABILITIES, Kind.IMPLEMENTATION):
+    for kind in (PayloadKind.CLIENT_CAPABILITIES, PayloadKind.SERVER_CAPABILITIES, PayloadKind.IMPLEMENTATION):
         converter("", kind, from_=from_, to=to)
 
 
@@ -90,7 +90,7 @@ def test_rules_are_for_types_and_members_that_exist(older: str, younger: str) ->
     assert find_spec(
         f"mcprev.convert.step_{younger.replace('-', '_')}"
     ), "each dated revision has a step module"
-    for here, there in ((revision(younger), revision(older)), (revision(older), revision(younger))):
+    for here, there in ((revision_named(younger), revision_named(older)), (revision_named(older), revision_named(younger))):
         rules = neighbours(here, there).rules
         made_up = {"Block", "SampledAudio"}
         for name in (*rules.before, *rules.children, *rules.deltas, *rules.choose, *rules.substitutes):
@@ -106,7 +106,7 @@ def test_rules_are_for_types_and_members_that_exist(older: str, younger: str) ->
 @req("SEAM-4", "SEAM-5")
 @pytest.mark.parametrize(("here", "there"), [*pairwise(NAMES), *pairwise(NAMES[::-1])])
 def test_every_missing_or_retyped_member_is_decided(here: str, there: str) -> None:
-    step = neighbours(revision(here), revision(there))
+    step = neighbours(revision_named(here), revision_named(there))
     assert not step.rules.undecided
     assert step.rules.open_members(step.deltas) == []
     known = {f"{name}.{m}" for name, delta in step.deltas.items() for m in (*delta.missing, *delta.retyped)}
@@ -121,7 +121,7 @@ TABLE: Final = {
 """A box that needs an id next door, and whose lid may be of a type that is gone there."""
 
 
-def unchanged(value: Json, _: Context) -> Json:
+def unchanged(value: Json, _: ConversionContext) -> Json:
     return value
 
 
@@ -318,9 +318,9 @@ EVERYTHING: Final = [
     (method, kind, from_, to)
     for from_, to in ((E, A), (E, D), (D, A), (D, E), (A, E))
     if not GONE & {from_, to}
-    for method in sorted(revision(from_).methods.keys() & revision(to).methods.keys())
-    for kind in (Kind.PARAMS, Kind.RESULT, Kind.ERROR)
-    if kind is Kind.PARAMS or revision(from_).methods[method].result
+    for method in sorted(revision_named(from_).methods.keys() & revision_named(to).methods.keys())
+    for kind in (PayloadKind.PARAMS, PayloadKind.RESULT, PayloadKind.ERROR)
+    if kind is PayloadKind.PARAMS or revision_named(from_).methods[method].result
 ]
 
 
@@ -394,7 +394,7 @@ def test_python_calls(kind: str, payload: Json, from_: str, to: str, most: int) 
 @req("CONV-42", "SEAM-10", at=D)
 def test_a_context_is_made_once_for_a_connection() -> None:
     context = make_context(E, meta={**STAMP, "io.modelcontextprotocol/logLevel": "info"})
-    assert isinstance(context, Context)
+    assert isinstance(context, ConversionContext)
     way = converter("tools/call", "params", from_=D, to=E)
     assert way(CALL, context)["_meta"] == context.stamp
     assert way(CALL)["_meta"] == STAMP

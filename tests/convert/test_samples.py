@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 from convert.peers import OLDER, A, B, C, D, E, Json, down, go, levelled, objections, up
 from corpus import Corpus
-from mcprev.convert import Kind, discover_to_initialize, input_required_from, requests_for
+from mcprev.convert import PayloadKind, discover_to_initialize, input_required_from, requests_for
 from mcprev.errors import ConversionError
-from mcprev.revisions import revision
+from mcprev.revisions import revision_named
 from requirements import NAMES, req
 from support import UPSTREAM, load, needs_upstream, same
 
@@ -46,13 +46,13 @@ NOT_BEFORE: Final[Mapping[str, tuple[str, ...]]] = {
 
 def _messages() -> Iterator[tuple[str, str, str, str]]:
     """Types of payloads and messages: the type, where in it the payload is, its method and kind."""
-    for method, spec in revision(E).methods.items():
-        yield spec.type, "params", method, Kind.PARAMS
+    for method, spec in revision_named(E).methods.items():
+        yield spec.type, "params", method, PayloadKind.PARAMS
         if spec.params:
-            yield spec.params, "", method, Kind.PARAMS
+            yield spec.params, "", method, PayloadKind.PARAMS
         if spec.result:
-            yield spec.result, "", method, Kind.RESULT
-            yield f"{spec.result}Response", "result", method, Kind.RESULT
+            yield spec.result, "", method, PayloadKind.RESULT
+            yield f"{spec.result}Response", "result", method, PayloadKind.RESULT
 
 
 MESSAGES: Final = {type_: rest for type_, *rest in _messages()}
@@ -72,40 +72,40 @@ def carried(type_: str, value: Json) -> list[Payload]:
     if type_ in BLOCKS:
         prompt = {"messages": [{"role": "user", "content": value}], "resultType": "complete"}
         tool = {"content": [value], "resultType": "complete"}
-        return [("tools/call", Kind.RESULT, tool), ("prompts/get", Kind.RESULT, prompt)]
+        return [("tools/call", PayloadKind.RESULT, tool), ("prompts/get", PayloadKind.RESULT, prompt)]
     if type_ in CONTENTS:
         read = {"contents": [value], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-        return [("resources/read", Kind.RESULT, read)]
+        return [("resources/read", PayloadKind.RESULT, read)]
     if type_ in FORM_FIELDS:
         form = {"type": "object", "properties": {"field": value}}
-        return [("elicitation/create", Kind.PARAMS, {"message": "?", "requestedSchema": form})]
+        return [("elicitation/create", PayloadKind.PARAMS, {"message": "?", "requestedSchema": form})]
     if type_ in {"ElicitRequestFormParams", "ElicitRequestURLParams"}:
-        return [("elicitation/create", Kind.PARAMS, value)]
+        return [("elicitation/create", PayloadKind.PARAMS, value)]
     if type_ in {"ToolUseContent", "ToolResultContent"}:
         type_, value = "SamplingMessage", {"role": "user", "content": value}
     if type_ == "SamplingMessage":
-        return [("sampling/createMessage", Kind.PARAMS, {"messages": [value], "maxTokens": 1})]
+        return [("sampling/createMessage", PayloadKind.PARAMS, {"messages": [value], "maxTokens": 1})]
     if type_ == "ModelPreferences":
         params: Json = {"messages": [], "maxTokens": 1, "modelPreferences": value}
-        return [("sampling/createMessage", Kind.PARAMS, params)]
+        return [("sampling/createMessage", PayloadKind.PARAMS, params)]
     if type_ in {"Tool", "Resource"}:
         listed = {"resultType": "complete", "ttlMs": 1, "cacheScope": "public"}
         member = f"{type_.lower()}s"
-        return [(f"{member}/list", Kind.RESULT, {member: [value], **listed})]
+        return [(f"{member}/list", PayloadKind.RESULT, {member: [value], **listed})]
     if type_ == "Root":
-        return [("roots/list", Kind.RESULT, {"roots": [value]})]
+        return [("roots/list", PayloadKind.RESULT, {"roots": [value]})]
     if type_ in {"ClientCapabilities", "ServerCapabilities"}:
-        kind = Kind.CLIENT_CAPABILITIES if type_ == "ClientCapabilities" else Kind.SERVER_CAPABILITIES
+        kind = PayloadKind.CLIENT_CAPABILITIES if type_ == "ClientCapabilities" else PayloadKind.SERVER_CAPABILITIES
         return [("", kind, value)]
     if type_.endswith("Error"):
-        return [("tools/call", Kind.ERROR, value.get("error", value))]
+        return [("tools/call", PayloadKind.ERROR, value.get("error", value))]
     if type_ in {"InputRequests", "InputRequiredResult"}:
         asked = value if type_ == "InputRequests" else value.get("inputRequests", {})
-        return [(request["method"], Kind.PARAMS, request.get("params")) for request in asked.values()]
+        return [(request["method"], PayloadKind.PARAMS, request.get("params")) for request in asked.values()]
     assert type_ == "InputResponses", type_
     methods = {"roots": "roots/list", "action": "elicitation/create", "model": "sampling/createMessage"}
     return [
-        (next(method for mark, method in methods.items() if mark in answer), Kind.RESULT, answer)
+        (next(method for mark, method in methods.items() if mark in answer), PayloadKind.RESULT, answer)
         for answer in value.values()
     ]
 
@@ -145,7 +145,7 @@ def test_upstream_example(file: Path, to: str) -> None:
     type_ = file.parent.name
     if type_ in {"DiscoverResult", "DiscoverResultResponse"}:
         result = discover_to_initialize(value.get("result", value), to=to)
-        assert not objections(result, "initialize", Kind.RESULT, to)
+        assert not objections(result, "initialize", PayloadKind.RESULT, to)
         return
     if type_ in NOT_BEFORE:
         with pytest.raises(ConversionError, match="has no method"):
@@ -179,7 +179,7 @@ def test_upstream_input_required(to: str) -> None:
     for file in sorted((EXAMPLES / "InputRequiredResult").glob("*.json")):
         result = json.loads(file.read_text())
         with pytest.raises(ConversionError, match="requests of its own") as caught:
-            down(result, "tools/call", Kind.RESULT, to)
+            down(result, "tools/call", PayloadKind.RESULT, to)
         assert caught.value.path == "$.resultType"
         if to in {C, D}:
             assert requests_for(result, to=to).keys() == result.get("inputRequests", {}).keys()
@@ -196,15 +196,15 @@ def corpus_of(row: str) -> Corpus:
 def payloads(row: str) -> list[tuple[str, str, str]]:
     """Method, kind and type of every payload of a revision."""
     found = [
-        ("", Kind.CLIENT_CAPABILITIES, "ClientCapabilities"),
-        ("", Kind.SERVER_CAPABILITIES, "ServerCapabilities"),
-        ("", Kind.IMPLEMENTATION, "Implementation"),
+        ("", PayloadKind.CLIENT_CAPABILITIES, "ClientCapabilities"),
+        ("", PayloadKind.SERVER_CAPABILITIES, "ServerCapabilities"),
+        ("", PayloadKind.IMPLEMENTATION, "Implementation"),
     ]
-    for method, spec in revision(row).methods.items():
+    for method, spec in revision_named(row).methods.items():
         if spec.params:
-            found.append((method, Kind.PARAMS, spec.params))
+            found.append((method, PayloadKind.PARAMS, spec.params))
         if spec.result:
-            found.append((method, Kind.RESULT, spec.result))
+            found.append((method, PayloadKind.RESULT, spec.result))
     return [(method, str(kind), type_) for method, kind, type_ in found]
 
 
@@ -217,7 +217,7 @@ def told(converting: Callable[[], Json]) -> Json:
 
 
 def reachable(method: str, kind: str, to: str) -> bool:
-    return not method or method in revision(to).methods
+    return not method or method in revision_named(to).methods
 
 
 EXPECTED: Final = (
@@ -286,5 +286,5 @@ def test_corpus_up_and_down(
 def test_a_url_error_becomes_a_result_and_back() -> None:
     asked = {"mode": "url", "message": "log in", "url": "https://x.test", "elicitationId": "1"}
     result = input_required_from({"code": -32042, "message": "m", "data": {"elicitations": [asked]}})
-    assert not objections(result, "tools/call", Kind.RESULT, E)
+    assert not objections(result, "tools/call", PayloadKind.RESULT, E)
     assert requests_for(result, to=D, mint=lambda: "1")["1"].params == asked

@@ -9,12 +9,12 @@ from typing import Any, Final
 import pytest
 
 from convert.peers import OLDER, A, B, C, D, E, Json, down, instead, up
-from mcprev.convert import Kind
+from mcprev.convert import PayloadKind
 from mcprev.errors import ConversionError
 from requirements import req
 from support import same
 
-RESULT, PARAMS = Kind.RESULT, Kind.PARAMS
+RESULT, PARAMS = PayloadKind.RESULT, PayloadKind.PARAMS
 SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
 each_older = pytest.mark.parametrize("to", OLDER)
 
@@ -273,7 +273,7 @@ def test_conv_10_title_elsewhere(to: str) -> None:
         **without_title(prompt), "arguments": [without_title(argument)]
     }  # fmt: skip
     who = {"name": "n", "version": "1", "title": "T"}
-    assert down(who, "", Kind.IMPLEMENTATION, to) == without_title(who)
+    assert down(who, "", PayloadKind.IMPLEMENTATION, to) == without_title(who)
     complete: Json = {
         "ref": {"type": "ref/prompt", "name": "p", "title": "T"},
         "argument": {"name": "a", "value": ""},
@@ -304,7 +304,7 @@ def test_conv_11_icons_descriptions_websites(to: str) -> None:
         assert listed(method, member, item | icons, to) == item | kept
     who = {"name": "n", "version": "1"}
     more = {"description": "d", "websiteUrl": "https://x.test", **icons}
-    assert down(who | more, "", Kind.IMPLEMENTATION, to) == (who | more if to == D else who)
+    assert down(who | more, "", PayloadKind.IMPLEMENTATION, to) == (who | more if to == D else who)
 
 
 # -- metadata --------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 
 from convert.peers import OLDER, A, B, C, D, E, Json, down, go, objections, up
 from mcprev.convert import (
-    Kind,
+    PayloadKind,
     argument_failure,
     discover_to_initialize,
     initialize_params,
@@ -19,7 +19,7 @@ from mcprev.errors import ConversionError
 from requirements import req
 from support import same
 
-CLIENT, SERVER, ERROR = Kind.CLIENT_CAPABILITIES, Kind.SERVER_CAPABILITIES, Kind.ERROR
+CLIENT, SERVER, ERROR = PayloadKind.CLIENT_CAPABILITIES, PayloadKind.SERVER_CAPABILITIES, PayloadKind.ERROR
 each_older = pytest.mark.parametrize("to", OLDER)
 PREFIX: Final = "io.modelcontextprotocol/"
 WHO: Final = {"name": "n", "version": "1", "title": "N", "icons": [{"src": "https://x.test/i.png"}]}
@@ -145,9 +145,9 @@ def test_conv_35_invalid_arguments(at: str) -> None:
     if at in {A, B, C}:
         assert (answer.kind, answer.payload) == (ERROR, {"code": -32602, "message": "a is missing"})
     else:
-        assert answer.kind is Kind.RESULT
+        assert answer.kind is PayloadKind.RESULT
         assert answer.payload == {"content": [{"type": "text", "text": "a is missing"}], "isError": True}
-    full = answer.payload | ({"resultType": "complete"} if at == E and answer.kind is Kind.RESULT else {})
+    full = answer.payload | ({"resultType": "complete"} if at == E and answer.kind is PayloadKind.RESULT else {})
     assert not objections(full, "tools/call", answer.kind, at)
 
 
@@ -174,9 +174,9 @@ def test_conv_36_discover_and_initialize(to: str) -> None:
         "serverInfo": who_at(to),
         "instructions": "be kind",
     }
-    assert not objections(found, "initialize", Kind.RESULT, to)
+    assert not objections(found, "initialize", PayloadKind.RESULT, to)
     back = initialize_to_discover(found, from_=to)
-    assert not objections(back, "server/discover", Kind.RESULT, E)
+    assert not objections(back, "server/discover", PayloadKind.RESULT, E)
     assert back["supportedVersions"] == [to]
     assert back["_meta"] == {PREFIX + "serverInfo": who_at(to)}
     assert (back["resultType"], back["ttlMs"], back["cacheScope"]) == ("complete", 0, "private")
@@ -209,7 +209,7 @@ def test_conv_36_client_side(to: str) -> None:
         PREFIX + "clientCapabilities": declared,
     }
     params = initialize_params(meta, to=to)
-    assert not objections(params, "initialize", Kind.PARAMS, to)
+    assert not objections(params, "initialize", PayloadKind.PARAMS, to)
     offered: Json = cast("Json", {A: None, B: None, C: {}, D: {"form": {}}})[to]
     assert params == {
         "protocolVersion": to,
@@ -219,14 +219,14 @@ def test_conv_36_client_side(to: str) -> None:
     stamped = request_meta(params, from_=to, log_level="info")
     assert stamped.pop(PREFIX + "logLevel") == "info"
     assert same(initialize_params(stamped, to=to), params)
-    call = up({"name": "t"}, "tools/call", Kind.PARAMS, to, meta=stamped)
+    call = up({"name": "t"}, "tools/call", PayloadKind.PARAMS, to, meta=stamped)
     assert call["_meta"] == stamped
 
 
 @req("CONV-36")
 @each_older
 def test_conv_36_is_not_a_conversion_of_methods(to: str) -> None:
-    for kind in (Kind.PARAMS, Kind.RESULT):
+    for kind in (PayloadKind.PARAMS, PayloadKind.RESULT):
         with pytest.raises(ConversionError, match="has no method 'server/discover'"):
             down({}, "server/discover", kind, to)
         with pytest.raises(ConversionError, match="has no method 'initialize'"):
@@ -236,12 +236,12 @@ def test_conv_36_is_not_a_conversion_of_methods(to: str) -> None:
 @req("SEAM-10", at=(A, B, C, D))
 def test_handshakes_between_sessions_name_the_revision() -> None:
     result: Json = {"protocolVersion": D, "capabilities": {"tasks": {}}, "serverInfo": WHO}
-    assert go(result, "initialize", Kind.RESULT, D, B) == {
+    assert go(result, "initialize", PayloadKind.RESULT, D, B) == {
         "protocolVersion": B,
         "capabilities": {},
         "serverInfo": who_at(B),
     }
     params = {"protocolVersion": A, "capabilities": {}, "clientInfo": who_at(A)}
-    assert go(params, "initialize", Kind.PARAMS, A, D)["protocolVersion"] == D
+    assert go(params, "initialize", PayloadKind.PARAMS, A, D)["protocolVersion"] == D
     other = {**params, "protocolVersion": "2099-01-01"}
-    assert go(other, "initialize", Kind.PARAMS, A, D) is other
+    assert go(other, "initialize", PayloadKind.PARAMS, A, D) is other

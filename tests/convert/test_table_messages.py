@@ -7,12 +7,12 @@ from typing import Final
 import pytest
 
 from convert.peers import OLDER, A, B, C, D, E, Json, down, go, objections, up
-from mcprev.convert import Kind, level_change, listens_to, subscribed_resources
+from mcprev.convert import PayloadKind, level_change, listens_to, subscribed_resources
 from mcprev.errors import ConversionError
 from requirements import req
 from support import same
 
-RESULT, PARAMS = Kind.RESULT, Kind.PARAMS
+RESULT, PARAMS = PayloadKind.RESULT, PayloadKind.PARAMS
 each_older = pytest.mark.parametrize("to", OLDER)
 
 

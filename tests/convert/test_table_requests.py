@@ -8,7 +8,7 @@ import pytest
 
 from convert.peers import MINTED, OLDER, A, B, C, D, Json, down, objections, unchanged, up
 from mcprev.convert import (
-    Kind,
+    PayloadKind,
     input_required_from,
     request_for,
     requests_for,
@@ -19,7 +19,7 @@ from mcprev.errors import ConversionError
 from requirements import req
 from support import same
 
-RESULT, PARAMS = Kind.RESULT, Kind.PARAMS
+RESULT, PARAMS = PayloadKind.RESULT, PayloadKind.PARAMS
 ELICIT, SAMPLE = "elicitation/create", "sampling/createMessage"
 each_older = pytest.mark.parametrize("to", OLDER)
 with_forms = pytest.mark.parametrize("to", [C, D])
@@ -105,8 +105,8 @@ def test_conv_17_no_elicitation(to: str) -> None:
     assert "elicitation" in answer.payload["content"][0]["text"]
     assert answer.payload["isError"] is True
     answer = unmet_input("prompts/get", {"method": "roots/list"})
-    assert answer.kind is Kind.ERROR
-    assert not objections(answer.payload, "prompts/get", Kind.ERROR, to)
+    assert answer.kind is PayloadKind.ERROR
+    assert not objections(answer.payload, "prompts/get", PayloadKind.ERROR, to)
 
 
 @req("CONV-17", "ERR-3", "ELIC-6", at=(A, B, C, D))
@@ -121,7 +121,7 @@ def test_conv_17_url_as_text_or_error() -> None:
     error = url_error(asking(login=(ELICIT, URL)), to=D, mint=lambda: "1")
     assert error["code"] == -32042
     assert error["data"] == {"elicitations": [{**URL, "elicitationId": "1"}]}
-    assert not objections(error, "tools/call", Kind.ERROR, D)
+    assert not objections(error, "tools/call", PayloadKind.ERROR, D)
     assert input_required_from(error)["inputRequests"] == {"1": {"method": ELICIT, "params": URL}}
     with pytest.raises(ConversionError, match="URLs only"):
         url_error(asking(login=(ELICIT, URL), name=(ELICIT, FORM)), to=D)

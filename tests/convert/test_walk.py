@@ -7,12 +7,12 @@ import copy
 import pytest
 
 from convert.peers import Json
-from mcprev.convert.rules import Context, Inexpressible, JsonObject, Reason, Rules, replacement
+from mcprev.convert.rules import ConversionContext, NotRepresentable, JsonObject, Reason, Rules, replacement
 from mcprev.convert.walk import Step
 from mcprev_types import Child, TypeDelta
 from requirements import req
 
-CONTEXT = Context("x")
+CONTEXT = ConversionContext("x")
 
 
 def run(step: Step, name: str, value: Json) -> Json:
@@ -23,9 +23,9 @@ def run(step: Step, name: str, value: Json) -> Json:
     return out
 
 
-def refuse(value: JsonObject, _: Context) -> JsonObject:
+def refuse(value: JsonObject, _: ConversionContext) -> JsonObject:
     if value.get("bad"):
-        raise Inexpressible("bad", "bad")
+        raise NotRepresentable("bad", "bad")
     return value
 
 
@@ -69,7 +69,7 @@ def test_paths_through_maps_and_lists() -> None:
         "Top": TypeDelta("Top", children=(Child("maps", ("[]",), to("Map"), ""),)),
     }
     step = Step(tables, Rules(before={"Leaf": refuse}))
-    with pytest.raises(Inexpressible) as caught:
+    with pytest.raises(NotRepresentable) as caught:
         run(step, "Top", {"maps": [{"items": {}}, {"items": {"a": {}, "b": {"bad": 1}}}]})
     assert caught.value.path == ("maps", 1, "items", "b", "bad")
 
@@ -97,7 +97,7 @@ def test_types_without_work_compile_to_nothing() -> None:
 
 @req("SEAM-4", everywhere=True)
 def test_substitutes_are_converted_as_what_they_became() -> None:
-    def other(value: JsonObject, context: Context) -> JsonObject:
+    def other(value: JsonObject, context: ConversionContext) -> JsonObject:
         found = replacement(value, Reason.AUDIO, context, frozenset({"b"}))
         return found or {"type": "b", "old": 1, "was": value["type"]}
 
@@ -128,7 +128,7 @@ def test_content_that_the_other_revision_lacks_is_refused() -> None:
     step = Step({"T": TypeDelta("T", retyped=("items",), lost=(blocks(film="Film"),))}, Rules())
     kept: JsonObject = {"items": [{"type": "text"}, {"type": "x-own"}, 5]}
     assert run(step, "T", kept) is kept
-    with pytest.raises(Inexpressible, match="has no 'film' here") as caught:
+    with pytest.raises(NotRepresentable, match="has no 'film' here") as caught:
         run(step, "T", {"items": [{"type": "text"}, {"type": "film"}]})
     assert caught.value.path == ("items", 1, "type")
 
@@ -145,16 +145,16 @@ def test_the_author_or_the_step_may_have_other_content_in_its_place() -> None:
         asked.append(reason)
         return {"type": "text", "text": value["type"]}
 
-    assert found.convert(film, Context("x", instead)) == {"items": [{"type": "text", "text": "film"}]}
+    assert found.convert(film, ConversionContext("x", instead)) == {"items": [{"type": "text", "text": "film"}]}
     assert asked == [Reason.CONTENT]
 
     def still_a_film(value: JsonObject, _reason: str, _revision: str) -> JsonObject:
         return value
 
-    with pytest.raises(Inexpressible):
-        found.convert(film, Context("x", still_a_film))
+    with pytest.raises(NotRepresentable):
+        found.convert(film, ConversionContext("x", still_a_film))
 
-    def still(value: JsonObject, _: Context) -> JsonObject:
+    def still(value: JsonObject, _: ConversionContext) -> JsonObject:
         return {"type": "image", "of": value["type"]}
 
     step = Step({"T": lost}, Rules(substitutes={"Film": still}))

@@ -9,37 +9,37 @@ from typing import Any
 
 from engine.fakes import FakeClient, FakeServer
 from mcprev.driver import Connection
-from mcprev.protocol.link import Inbound, Notified
-from mcprev.protocol.sides import ClientSide, ServerSide
+from mcprev.protocol.link import IncomingRequest, NotificationReceived
+from mcprev.protocol.sides import ClientProtocol, ServerProtocol
 from mcprev.transports.lines import LineConnection
-from mcprev.transports.memory import join
+from mcprev.transports.memory import connect_pair
 
 
 class FakeDesk:
     """Serves `tools/call`: the name says how."""
 
     def __init__(self) -> None:
-        self.heard: list[Notified] = []
+        self.heard: list[NotificationReceived] = []
         self.running = 0
         self.most = 0
         self.cancelled = 0
         self.gate = asyncio.Event()
 
-    async def serve(self, inbound: Inbound, connection: Connection, /) -> None:
+    async def serve(self, inbound: IncomingRequest, connection: Connection, /) -> None:
         self.running += 1
         self.most = max(self.most, self.running)
         try:
             name = (inbound.params or {}).get("name")
             if name == "wait":
                 await self.gate.wait()
-            inbound.peer.finish(inbound, {"name": name, "size": "x" * (100_000 if name == "big" else 1)})
+            inbound.engine.finish(inbound, {"name": name, "size": "x" * (100_000 if name == "big" else 1)})
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
         finally:
             self.running -= 1
 
-    async def hear(self, notified: Notified, connection: Connection, /) -> None:
+    async def hear(self, notified: NotificationReceived, connection: Connection, /) -> None:
         self.heard.append(notified)
 
 
@@ -76,14 +76,14 @@ class RawPeer(asyncio.Protocol):
 def server(**bounds: Any) -> tuple[LineConnection, FakeDesk, RawPeer]:
     """A server's connection, with a peer by hand."""
     desk, peer = FakeDesk(), RawPeer()
-    connection = LineConnection(ServerSide(FakeServer()), desk, logging.getLogger("mcprev.test"), **bounds)
-    join(connection, peer)
+    connection = LineConnection(ServerProtocol(FakeServer()), desk, logging.getLogger("mcprev.test"), **bounds)
+    connect_pair(connection, peer)
     return connection, desk, peer
 
 
-def client(**bounds: Any) -> tuple[LineConnection, ClientSide, RawPeer]:
+def client(**bounds: Any) -> tuple[LineConnection, ClientProtocol, RawPeer]:
     """A client's connection, with a peer by hand."""
-    desk, peer, side = FakeDesk(), RawPeer(), ClientSide(FakeClient())
+    desk, peer, side = FakeDesk(), RawPeer(), ClientProtocol(FakeClient())
     connection = LineConnection(side, desk, logging.getLogger("mcprev.test"), linger=0, **bounds)
-    join(connection, peer)
+    connect_pair(connection, peer)
     return connection, side, peer

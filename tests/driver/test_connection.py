@@ -16,7 +16,7 @@ from driver.fake_desk import client, server
 from engine.fakes import HANDSHAKE, initialize, modern, notification, request, result
 from mcprev.driver import Connection
 from mcprev.errors import ConnectionLost, RequestTimeout, RpcError
-from mcprev.protocol.sides import ClientSide
+from mcprev.protocol.sides import ClientProtocol
 from mcprev.revisions import LATEST
 from mcprev.transports.memory import HIGH
 from requirements import D, E, req
@@ -94,7 +94,7 @@ def test_waiting_requests_can_be_cancelled() -> None:
         for number in range(2):
             peer.send(modern("tools/call", {"name": "wait"}, number))
         peer.send(notification("notifications/cancelled", {"requestId": 1}))
-        await until(lambda: desk.running == 1 and not connection.side.link.inbound.get(1))
+        await until(lambda: desk.running == 1 and not connection.protocol.connection.inbound.get(1))
         desk.gate.set()
         await until(lambda: len(peer.messages) == 1)
         assert desk.most == 1
@@ -158,7 +158,7 @@ def test_a_client_that_waits_keeps_reading() -> None:
 
 
 async def call(
-    connection: Connection, side: ClientSide, name: str = "x", **bounds: float | None
+    connection: Connection, side: ClientProtocol, name: str = "x", **bounds: float | None
 ) -> dict[str, Any]:
     options: Any = {"idle": None, "total": None, **bounds}
     return await connection.wait(side.call("tools/call", {"name": name}, connection.now(), **options))

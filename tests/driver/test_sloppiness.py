@@ -10,7 +10,7 @@ import pytest
 from driver.fake_desk import client, server
 from engine.fakes import result
 from mcprev.errors import RpcError
-from mcprev.protocol.link import Sloppiness
+from mcprev.protocol.link import ToleratedViolation
 from mcprev.revisions import LATEST
 from requirements import req
 from running import Records, run, until
@@ -46,8 +46,8 @@ def test_ids_of_another_type(as_sent: type) -> None:
                     with pytest.raises(RpcError):
                         await waiting
                 assert told == [progress]
-                assert connection.sloppiness == {Sloppiness.IDS: 2 * number}
-            assert [Sloppiness.IDS in text for text in warnings(records)] == [True]
+                assert connection.tolerated_violations == {ToleratedViolation.IDS: 2 * number}
+            assert [ToleratedViolation.IDS in text for text in warnings(records)] == [True]
         finally:
             connection.logger.removeHandler(records)
             await connection.aclose()
@@ -64,7 +64,7 @@ def test_a_peer_that_gets_it_right_is_not_warned_of() -> None:
         waiting = asyncio.create_task(connection.wait(call))
         peer.send(result(call.id, {}))
         await waiting
-        assert connection.sloppiness == {}
+        assert connection.tolerated_violations == {}
         await connection.aclose()
 
     run(work())
@@ -79,7 +79,7 @@ def test_noise(who: str) -> None:
         connection.logger.addHandler(records)
         try:
             peer.transport.write(b"starting up...\n\xff\xfe\n{]\n")
-            await until(lambda: connection.sloppiness == {Sloppiness.NOISE: 3})
+            await until(lambda: connection.tolerated_violations == {ToleratedViolation.NOISE: 3})
             assert len(warnings(records)) == 1
             assert "starting up" in warnings(records)[0]
         finally:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mcprev.errors import Json
-from mcprev.protocol.link import Event, Kind
-from mcprev.protocol.sides import ClientSide, ServerSide, Side
+from mcprev.protocol.link import Event, RequestKind
+from mcprev.protocol.sides import ClientProtocol, ServerProtocol, EndpointProtocol
 from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION
 from mcprev.revisions import ALL, DEFAULT, LATEST, Revision, select
 from mcprev.wire import jsonrpc
@@ -17,11 +17,11 @@ INFO: Final = {"name": "fake", "version": "1"}
 HANDSHAKE: Final = tuple(row for row in DEFAULT if row.handshake)
 BY_VERSION: Final = {row.version: row for row in reversed(ALL)}
 _SESSION_KINDS: Final = {
-    "logging/setLevel": Kind.SET_LEVEL,
-    "resources/subscribe": Kind.SUBSCRIBE,
-    "resources/unsubscribe": Kind.UNSUBSCRIBE,
-    "server/discover": Kind.DISCOVER,
-    "subscriptions/listen": Kind.LISTEN,
+    "logging/setLevel": RequestKind.SET_LEVEL,
+    "resources/subscribe": RequestKind.SUBSCRIBE,
+    "resources/unsubscribe": RequestKind.UNSUBSCRIBE,
+    "server/discover": RequestKind.DISCOVER,
+    "subscriptions/listen": RequestKind.LISTEN,
 }
 
 
@@ -38,8 +38,8 @@ class FakeServer:
         self.rows = select(names or None)
         self.needs = needs or {}
 
-    def kinds(self, row: Revision) -> Mapping[str, Kind]:
-        served = {"tools/call": Kind.SERVED, "resources/read": Kind.SERVED}
+    def kinds(self, row: Revision) -> Mapping[str, RequestKind]:
+        served = {"tools/call": RequestKind.SERVED, "resources/read": RequestKind.SERVED}
         return served | {m: k for m, k in _SESSION_KINDS.items() if m in row.methods}
 
     def notifications(self, row: Revision) -> frozenset[str]:
@@ -71,8 +71,8 @@ class FakeClient:
     def __init__(self, *names: str) -> None:
         self.rows = select(names or None)
 
-    def kinds(self, row: Revision) -> Mapping[str, Kind]:
-        return {"sampling/createMessage": Kind.SERVED} if row.handshake else {}
+    def kinds(self, row: Revision) -> Mapping[str, RequestKind]:
+        return {"sampling/createMessage": RequestKind.SERVED} if row.handshake else {}
 
     def notifications(self, row: Revision) -> frozenset[str]:
         return frozenset({"notifications/message", "notifications/tools/list_changed"})
@@ -92,7 +92,7 @@ class FakeClient:
 class Wire:
     """One side alone: messages in by hand, everything that comes out decoded."""
 
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: EndpointProtocol) -> None:
         self.side = side
         self.now = 0.0
 
@@ -100,7 +100,7 @@ class Wire:
         """Give the side messages (decoded, or bytes) and take what it sends."""
         for message in messages:
             data = message if isinstance(message, bytes) else json.dumps(message).encode()
-            self.side.receive(jsonrpc.parse(data, batch=self.side.link.accepts_batch), self.now)
+            self.side.receive(jsonrpc.parse(data, batch=self.side.connection.accepts_batch), self.now)
         return self.sent()
 
     def sent(self) -> list[Any]:
@@ -140,18 +140,18 @@ def initialize(row: Revision, id_: object = "init", **capabilities: Json) -> dic
     return request("initialize", params, id_)
 
 
-def open_server(row: Revision, **capabilities: Json) -> tuple[ServerSide, Wire]:
+def open_server(row: Revision, **capabilities: Json) -> tuple[ServerProtocol, Wire]:
     """A server in the middle of a session at a revision of the handshake era."""
-    side = ServerSide(FakeServer())
+    side = ServerProtocol(FakeServer())
     wire = Wire(side)
     wire.get(initialize(row, **capabilities), notification("notifications/initialized"))
     wire.events()
     return side, wire
 
 
-def open_client(row: Revision) -> tuple[ClientSide, Wire]:
+def open_client(row: Revision) -> tuple[ClientProtocol, Wire]:
     """A client that speaks a revision of either era."""
-    side = ClientSide(FakeClient())
+    side = ClientProtocol(FakeClient())
     wire = Wire(side)
     if row.handshake:
         call = side.session.initialize(row, 0, timeout=None)

@@ -23,17 +23,17 @@ from engine.fakes import (
 from mcprev.errors import ConnectionLost, LocalProtocolError, RemoteProtocolError, RpcError
 from mcprev.protocol.handshake import HandshakeClient, HandshakeServer, State
 from mcprev.protocol.link import (
-    Aborted,
-    Answered,
-    Failed,
-    Inbound,
-    Noted,
-    Notified,
-    Opened,
-    Progressed,
-    TimedOut,
+    RequestCancelled,
+    CallCompleted,
+    CallFailed,
+    IncomingRequest,
+    Diagnostic,
+    NotificationReceived,
+    SessionOpened,
+    ProgressReceived,
+    CallTimedOut,
 )
-from mcprev.protocol.sides import ClientSide, ServerSide
+from mcprev.protocol.sides import ClientProtocol, ServerProtocol
 from mcprev.protocol.subscriptions import MAX_RESOURCES, MAX_URI, Changed
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from requirements import req
@@ -62,8 +62,8 @@ def code(message: dict[str, Any]) -> int | None:
     return cast("int | None", message.get("error", {}).get("code"))
 
 
-def in_state(state: State, row: Revision) -> tuple[ServerSide, Wire]:
-    side = ServerSide(FakeServer())
+def in_state(state: State, row: Revision) -> tuple[ServerProtocol, Wire]:
+    side = ServerProtocol(FakeServer())
     wire = Wire(side)
     if state is not State.NEW:
         wire.get(initialize(row))
@@ -100,15 +100,15 @@ def test_server_state_by_request(row: Revision, state: State, method: str) -> No
     _, wire = in_state(state, row)
     sent = wire.get(request(method, REQUESTS[method], 7))
     wanted = ANSWERS[state][method]
-    events = [event for event in wire.events() if not isinstance(event, Noted)]
+    events = [event for event in wire.events() if not isinstance(event, Diagnostic)]
     if wanted is None:
         assert (sent, events) == ([], [])
     elif wanted == "event":
         assert sent == []
-        assert [type(event) for event in events] == [Inbound]
+        assert [type(event) for event in events] == [IncomingRequest]
     elif wanted == "opened":
         assert sent[0]["result"]["protocolVersion"] == HANDSHAKE[0].version
-        assert [type(event) for event in events] == [Opened]
+        assert [type(event) for event in events] == [SessionOpened]
     else:
         assert events == []
         assert [message["id"] for message in sent] == [7]
@@ -123,7 +123,7 @@ def test_server_state_by_notification(row: Revision, state: State, method: str) 
     """BASE-8, BASE-9: no notification is ever answered, in no state."""
     side, wire = in_state(state, row)
     assert wire.get(notification(method, NOTIFICATIONS[method])) == []
-    heard = any(isinstance(event, Notified) for event in wire.events())
+    heard = any(isinstance(event, NotificationReceived) for event in wire.events())
     assert heard is (method.endswith("roots/list_changed") and state in (State.OPENING, State.READY))
     confirmed = state is State.OPENING and method == "notifications/initialized"
     assert side.session.state is (State.READY if confirmed else state)
@@ -144,7 +144,7 @@ CLIENT_ANSWERS: dict[State, dict[str, Any]] = {
 @each_session
 def test_client_state_by_request(row: Revision, state: State, method: str) -> None:
     """PING-1, BASE-9: what each state of a client makes of each request."""
-    side = ClientSide(FakeClient())
+    side = ClientProtocol(FakeClient())
     wire = Wire(side)
     if state is not State.NEW:
         side.session.initialize(row, 0, timeout=None)
@@ -160,7 +160,7 @@ def test_client_state_by_request(row: Revision, state: State, method: str) -> No
         assert sent == []
     else:
         assert code(sent[0]) == wanted if isinstance(wanted, int) else sent[0]["result"] == wanted
-    assert any(isinstance(event, Inbound) for event in wire.events()) is (wanted == "event")
+    assert any(isinstance(event, IncomingRequest) for event in wire.events()) is (wanted == "event")
     for method_, params in NOTIFICATIONS.items():
         assert wire.get(notification(method_, params)) == []
 
@@ -179,7 +179,7 @@ def test_server_answers_the_version_that_is_asked_for_life_3(row: Revision) -> N
 @pytest.mark.parametrize("asked", ["1999-01-01", LATEST.version, "2099-12-31"])
 def test_server_offers_its_latest_session_revision_amb_2(row: Revision, asked: str) -> None:
     upto = [found.name for found in HANDSHAKE[: HANDSHAKE.index(row) + 1]]
-    wire = Wire(ServerSide(FakeServer(*upto, LATEST.name)))
+    wire = Wire(ServerProtocol(FakeServer(*upto, LATEST.name)))
     params: dict[str, Any] = {"protocolVersion": asked, "capabilities": {}, "clientInfo": {}}
     (answer,) = wire.get(request("initialize", params))
     assert answer["result"]["protocolVersion"] == row.version
@@ -187,7 +187,7 @@ def test_server_offers_its_latest_session_revision_amb_2(row: Revision, asked: s
 
 @req("MOD-15")
 def test_server_without_sessions_names_its_versions_mod_15() -> None:
-    wire = Wire(ServerSide(FakeServer(LATEST.name)))
+    wire = Wire(ServerProtocol(FakeServer(LATEST.name)))
     error = wire.get(initialize(HANDSHAKE[-1]))[0]["error"]
     assert LATEST.version in error["message"]
     assert error["data"]["supported"] == [LATEST.version]
@@ -196,7 +196,7 @@ def test_server_without_sessions_names_its_versions_mod_15() -> None:
 @req("LIFE-8")
 @each_session
 def test_early_request_says_initialize_first_life_8(row: Revision) -> None:
-    wire = Wire(ServerSide(FakeServer(row.name)))
+    wire = Wire(ServerProtocol(FakeServer(row.name)))
     sent = wire.get(request("tools/call", {}))
     assert (code(sent[0]), "initialize first" in sent[0]["error"]["message"]) == (-32600, True)
 
@@ -204,15 +204,15 @@ def test_early_request_says_initialize_first_life_8(row: Revision) -> None:
 @req("LIFE-8")
 @each_session
 def test_request_between_answer_and_confirmation_is_served_life_8(row: Revision) -> None:
-    wire = Wire(ServerSide(FakeServer()))
+    wire = Wire(ServerProtocol(FakeServer()))
     wire.get(initialize(row))
     wire.get(request("tools/call", {"name": "x"}))
-    assert any(isinstance(event, Inbound) for event in wire.events())
+    assert any(isinstance(event, IncomingRequest) for event in wire.events())
 
 
-def served(wire: Wire, *messages: object) -> Inbound:
+def served(wire: Wire, *messages: object) -> IncomingRequest:
     wire.get(*messages)
-    return next(event for event in wire.events() if isinstance(event, Inbound))
+    return next(event for event in wire.events() if isinstance(event, IncomingRequest))
 
 
 @req("BASE-5")
@@ -232,7 +232,7 @@ def test_cancelled_request_is_not_answered_canc_2(row: Revision) -> None:
     side, wire = open_server(row)
     inbound = served(wire, request("tools/call", {"name": "x", "_meta": {"progressToken": "t"}}, 3))
     assert wire.get(notification("notifications/cancelled", {"requestId": 3, "reason": "why"})) == []
-    assert wire.events() == [Aborted(inbound, "why")]
+    assert wire.events() == [RequestCancelled(inbound, "why")]
     side.session.finish(inbound, {})
     side.session.fail(inbound, RpcError("x"))
     assert side.session.progress(inbound, {"progress": 1}) is False
@@ -249,7 +249,7 @@ def test_cancel_of_nothing_has_no_effect_canc_3(row: Revision, params: object) -
     inbound = served(wire, request("tools/call", {"name": "x"}, 1))
     assert wire.get(notification("notifications/cancelled", params)) == []
     assert inbound.open
-    assert not any(isinstance(event, Aborted) for event in wire.events())
+    assert not any(isinstance(event, RequestCancelled) for event in wire.events())
 
 
 @req("BASE-3")
@@ -340,7 +340,7 @@ def test_a_session_subscribes_to_so_many_resources_and_no_more(row: Revision) ->
 
 @req("LIFE-7")
 def test_no_changes_before_confirmation_life_7(row: Revision) -> None:
-    side = ServerSide(FakeServer())
+    side = ServerProtocol(FakeServer())
     wire = Wire(side)
     wire.get(initialize(row))
     side.changed(Changed.TOOLS, None)
@@ -364,7 +364,7 @@ def test_batch_of_requests_batch_1(row: Revision) -> None:
         assert code(sent[0]) == -32600
         return
     assert sent == []
-    first, second = [event for event in wire.events() if isinstance(event, Inbound)]
+    first, second = [event for event in wire.events() if isinstance(event, IncomingRequest)]
     side.session.finish(second, {"n": 2})
     (answers,) = wire.get(notification("notifications/cancelled", {"requestId": first.id}))
     assert sorted((str(a["id"]), code(a)) for a in answers) == [
@@ -376,7 +376,7 @@ def test_batch_of_requests_batch_1(row: Revision) -> None:
 
 @req("AMB-16")
 def test_batch_before_the_session_is_refused_amb_16() -> None:
-    wire = Wire(ServerSide(FakeServer(HANDSHAKE[1].name)))
+    wire = Wire(ServerProtocol(FakeServer(HANDSHAKE[1].name)))
     assert code(wire.get([request("ping")])[0]) == -32600
 
 
@@ -415,7 +415,7 @@ def test_server_asks_only_for_what_was_declared_life_10(row: Revision) -> None:
 
 @req("LIFE-7", everywhere=True)
 def test_server_asks_nothing_before_the_session() -> None:
-    side = ServerSide(FakeServer())
+    side = ServerProtocol(FakeServer())
     with pytest.raises(LocalProtocolError):
         side.session.call("roots/list", {}, 0, idle=None, total=None)
 
@@ -434,7 +434,7 @@ def test_client_asks_only_for_what_was_declared_life_10(row: Revision) -> None:
 
 @req("LIFE-6")
 def test_client_sends_nothing_before_the_answer_life_6(row: Revision) -> None:
-    side = ClientSide(FakeClient())
+    side = ClientProtocol(FakeClient())
     wire = Wire(side)
     side.session.initialize(row, 0, timeout=1)
     wire.sent()
@@ -447,12 +447,12 @@ def test_client_sends_nothing_before_the_answer_life_6(row: Revision) -> None:
 @req("LIFE-1", "LIFE-5")
 @each_session
 def test_client_opens_and_confirms_life_1_life_5(row: Revision) -> None:
-    side = ClientSide(FakeClient())
+    side = ClientProtocol(FakeClient())
     wire = Wire(side)
     call = side.session.initialize(row, 0, timeout=1)
     assert wire.sent()[0]["params"]["protocolVersion"] == row.version
     wire.get(result(call.id, {"protocolVersion": row.version}))
-    assert isinstance(wire.events()[0], Answered)
+    assert isinstance(wire.events()[0], CallCompleted)
     side.session.opened(row, {})
     assert wire.sent() == [notification("notifications/initialized")]
     assert side.row is row
@@ -465,11 +465,11 @@ def test_client_correlates_base_5(row: Revision, spelled: Any) -> None:
     side, wire = open_client(row)
     call = side.session.call("tools/list", {}, 0, idle=None, total=None)
     wire.get(result(spelled(call.id), {"tools": []}))
-    assert [event for event in wire.events() if not isinstance(event, Noted)] == [
-        Answered(call, {"tools": []})
+    assert [event for event in wire.events() if not isinstance(event, Diagnostic)] == [
+        CallCompleted(call, {"tools": []})
     ]
     wire.get(result(call.id, {"tools": []}))
-    assert isinstance(wire.events()[0], Noted)
+    assert isinstance(wire.events()[0], Diagnostic)
 
 
 @req("BASE-6")
@@ -484,7 +484,7 @@ def test_error_and_broken_answers_fail_the_call(row: Revision) -> None:
     for answer, kind in answers:
         call = side.session.call("tools/list", {}, 0, idle=None, total=None)
         wire.get({"jsonrpc": "2.0", "id": call.id, **answer})
-        failed = [event for event in wire.events() if isinstance(event, Failed)]
+        failed = [event for event in wire.events() if isinstance(event, CallFailed)]
         assert [type(event.error) is kind or isinstance(event.error, kind) for event in failed] == [True]
     assert not side.waiting
 
@@ -500,9 +500,9 @@ def test_timeouts_and_progress_life_18(row: Revision) -> None:
         wire.now = now
         side.tick(now)
         wire.get(notification("notifications/progress", {"progressToken": call.id, "progress": now}))
-        assert isinstance(wire.events()[0], Progressed)
+        assert isinstance(wire.events()[0], ProgressReceived)
     side.tick(25)
-    assert wire.events() == [TimedOut(call, "total", 25)]
+    assert wire.events() == [CallTimedOut(call, "total", 25)]
     assert wire.sent()[0]["params"]["requestId"] == call.id
     idle = side.session.call("tools/call", {"name": "x"}, 30, idle=10, total=25)
     assert side.deadline is not None
@@ -510,18 +510,18 @@ def test_timeouts_and_progress_life_18(row: Revision) -> None:
     side.tick(39.9)
     assert wire.events() == []
     side.tick(40)
-    assert wire.events() == [TimedOut(idle, "idle", 10)]
+    assert wire.events() == [CallTimedOut(idle, "idle", 10)]
     assert side.deadline is None
 
 
 @req("LIFE-17")
 def test_initialize_is_never_cancelled_life_17(row: Revision) -> None:
-    side = ClientSide(FakeClient())
+    side = ClientProtocol(FakeClient())
     wire = Wire(side)
     call = side.session.initialize(row, 0, timeout=5)
     wire.sent()
     side.tick(5)
-    assert wire.events() == [TimedOut(call, "total", 5)]
+    assert wire.events() == [CallTimedOut(call, "total", 5)]
     again = side.session.initialize(row, 6, timeout=5)
     wire.sent()
     side.session.cancel(again, "because")
@@ -540,7 +540,7 @@ def test_cancel_by_caller_canc_7(row: Revision) -> None:
         notification("notifications/cancelled", {"requestId": call.id, "reason": "enough"})
     ]
     wire.get(result(call.id, {}))
-    assert isinstance(wire.events()[0], Noted)
+    assert isinstance(wire.events()[0], Diagnostic)
 
 
 @req("LIFE-16")
@@ -553,8 +553,8 @@ def test_lost_connection_fails_every_call(row: Revision) -> None:
     error = ConnectionLost("gone", in_flight=True, retry_safe=False)
     side.lost(error)
     events = wire.events()
-    assert {event.call.id for event in events if isinstance(event, Failed)} == {call.id for call in calls}
-    assert any(isinstance(event, Aborted) and event.inbound is inbound for event in events)
+    assert {event.call.id for event in events if isinstance(event, CallFailed)} == {call.id for call in calls}
+    assert any(isinstance(event, RequestCancelled) and event.request is inbound for event in events)
     with pytest.raises(LocalProtocolError):
         side.session.call("tools/list", {}, 0, idle=None, total=None)
 

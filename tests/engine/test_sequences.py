@@ -22,9 +22,9 @@ from engine.fakes import (
     result,
 )
 from mcprev.errors import ConnectionLost
-from mcprev.protocol.correlate import Calls
-from mcprev.protocol.link import Aborted, Answered, Failed, Inbound, TimedOut
-from mcprev.protocol.sides import ClientSide, ServerSide
+from mcprev.protocol.correlate import PendingCalls
+from mcprev.protocol.link import RequestCancelled, CallCompleted, CallFailed, IncomingRequest, CallTimedOut
+from mcprev.protocol.sides import ClientProtocol, ServerProtocol
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from requirements import E, req
 
@@ -64,18 +64,18 @@ anything = st.one_of(
 @req("BASE-8", "BASE-10", "CANC-3", everywhere=True)
 @given(st.lists(anything, max_size=25))
 def test_server_takes_anything(messages: list[Any]) -> None:
-    side = ServerSide(FakeServer())
+    side = ServerProtocol(FakeServer())
     wire = Wire(side)
-    open_requests: list[Inbound] = []
+    open_requests: list[IncomingRequest] = []
     for message in messages:
         wire.get(message)
-        open_requests += [event for event in wire.events() if isinstance(event, Inbound)]
+        open_requests += [event for event in wire.events() if isinstance(event, IncomingRequest)]
     for inbound in open_requests:
         was_open = inbound.open
-        inbound.peer.finish(inbound, {})
+        inbound.engine.finish(inbound, {})
         assert len(wire.sent()) <= was_open
     side.end()
-    assert side.link.inbound == {}
+    assert side.connection.inbound == {}
 
 
 @req("BASE-10", "CANC-3", "LIFE-18")
@@ -96,9 +96,9 @@ def test_client_forgets_no_call(row: Revision, messages: list[Any]) -> None:
         wire.now = now
         wire.get(message)
         side.tick(now)
-        ends += [e.call.id for e in wire.events() if isinstance(e, Answered | Failed | TimedOut)]
+        ends += [e.call.id for e in wire.events() if isinstance(e, CallCompleted | CallFailed | CallTimedOut)]
     side.lost(ConnectionLost("gone", in_flight=True, retry_safe=False))
-    ends += [event.call.id for event in wire.events() if isinstance(event, Failed)]
+    ends += [event.call.id for event in wire.events() if isinstance(event, CallFailed)]
     assert sorted(ends) == sorted(call.id for call in calls)
     assert not side.waiting
 
@@ -107,7 +107,7 @@ def test_client_forgets_no_call(row: Revision, messages: list[Any]) -> None:
 @pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 def test_back_to_back(row: Revision) -> None:
     """Our client's engine and our server's, wired without I/O, at each revision."""
-    client, server = ClientSide(FakeClient(row.name)), ServerSide(FakeServer(row.name))
+    client, server = ClientProtocol(FakeClient(row.name)), ServerProtocol(FakeServer(row.name))
     ours, theirs = Wire(client), Wire(server)
     if row.handshake:
         client.session.initialize(row, 0, timeout=None)
@@ -120,23 +120,23 @@ def test_back_to_back(row: Revision) -> None:
             row, "tools/call", {"name": "x"}, 0, idle=None, total=None, progress=True
         )
     theirs.get(*ours.sent())
-    (inbound,) = [event for event in theirs.events() if isinstance(event, Inbound)]
-    inbound.peer.progress(inbound, {"progress": 1})
-    inbound.peer.finish(inbound, {"content": []})
+    (inbound,) = [event for event in theirs.events() if isinstance(event, IncomingRequest)]
+    inbound.engine.progress(inbound, {"progress": 1})
+    inbound.engine.finish(inbound, {"content": []})
     ours.events()
     ours.get(*theirs.sent())
-    answers = [event for event in ours.events() if isinstance(event, Answered)]
+    answers = [event for event in ours.events() if isinstance(event, CallCompleted)]
     assert [(event.call, event.result["content"]) for event in answers] == [(call, [])]
 
 
 @req("LIFE-16", at=E)
 def test_lost_server_drops_its_requests() -> None:
-    side = ServerSide(FakeServer(LATEST.name))
+    side = ServerProtocol(FakeServer(LATEST.name))
     wire = Wire(side)
     wire.get(modern("tools/call", {"name": "x"}), modern("subscriptions/listen", {"notifications": {}}, 2))
     wire.events()
     side.lost(ConnectionLost("gone", in_flight=True, retry_safe=False))
-    assert len([event for event in wire.events() if isinstance(event, Aborted)]) == 2
+    assert len([event for event in wire.events() if isinstance(event, RequestCancelled)]) == 2
 
 
 @req("LIFE-18", everywhere=True)
@@ -147,7 +147,7 @@ def test_lost_server_drops_its_requests() -> None:
 )
 def test_calls_end_once(steps: list[tuple[str, int]]) -> None:
     """LIFE-18: the deadline never lies later than a call's, and each call ends exactly once."""
-    calls, now = Calls(), 0.0
+    calls, now = PendingCalls(), 0.0
     live: dict[int, float] = {}
     for step, number in steps:
         now += 0.5

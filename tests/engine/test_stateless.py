@@ -20,8 +20,8 @@ from engine.fakes import (
     result,
 )
 from mcprev.errors import ConnectionLost, LocalProtocolError, RemoteProtocolError
-from mcprev.protocol.link import Aborted, Answered, Failed, Inbound, Noted, Streamed, TimedOut
-from mcprev.protocol.sides import ClientSide, ServerSide
+from mcprev.protocol.link import RequestCancelled, CallCompleted, CallFailed, IncomingRequest, Diagnostic, StreamNotification, CallTimedOut
+from mcprev.protocol.sides import ClientProtocol, ServerProtocol
 from mcprev.protocol.stateless import (
     CLIENT_CAPABILITIES,
     CLIENT_INFO,
@@ -46,8 +46,8 @@ from requirements import A, E, req
 INFO_KEY = "clientInfo"
 
 
-def server(*names: str, **needs: Any) -> tuple[ServerSide, Wire]:
-    side = ServerSide(FakeServer(*names, needs=needs))
+def server(*names: str, **needs: Any) -> tuple[ServerProtocol, Wire]:
+    side = ServerProtocol(FakeServer(*names, needs=needs))
     return side, Wire(side)
 
 
@@ -85,7 +85,7 @@ def test_ladder_amb_6(message: dict[str, Any], wanted: int) -> None:
     side, wire = server(sampling={})
     (answer,) = wire.get(message)
     assert (code(answer), answer["id"]) == (wanted, 1)
-    assert not any(isinstance(event, Inbound) for event in wire.events())
+    assert not any(isinstance(event, IncomingRequest) for event in wire.events())
     if wanted == -32022:
         assert answer["error"]["data"]["requested"] == message["params"]["_meta"][VERSION]
         assert set(answer["error"]["data"]["supported"]) == {row.version for row in side.local.rows}
@@ -101,9 +101,9 @@ def test_unmarked_request_without_sessions_mod_3() -> None:
     assert code(wire.get(request("ping", {"_meta": []}))[0]) == -32602
 
 
-def served(wire: Wire, message: dict[str, Any]) -> Inbound:
+def served(wire: Wire, message: dict[str, Any]) -> IncomingRequest:
     assert wire.get(message) == []
-    return next(event for event in wire.events() if isinstance(event, Inbound))
+    return next(event for event in wire.events() if isinstance(event, IncomingRequest))
 
 
 @req("MOD-5", "MOD-7", "BASE-13", "META-9", at=E)
@@ -114,7 +114,7 @@ def test_request_describes_itself_mod_5() -> None:
     assert (first.capabilities, first.client_info, first.level) == (caps, INFO, None)
     second = served(wire, modern("tools/call", {"name": "x"}, 2, logLevel="info"))
     assert (second.capabilities, second.client_info, second.level) == ({}, None, "info")
-    assert second.row is LATEST
+    assert second.revision is LATEST
     side.stateless.finish(first, {"content": []})
     side.stateless.finish(second, {"_meta": {SERVER_INFO: {"name": "own", "version": "9"}, "a": 1}})
     results = [message["result"] for message in wire.sent()]
@@ -149,10 +149,10 @@ def test_both_eras_on_one_pipe_neg_9() -> None:
     wire.events()
     old = served(wire, request("tools/call", {"name": "x"}, 5))
     new = served(wire, modern("tools/call", {"name": "x"}, 6))
-    assert (old.row, new.row) == (HANDSHAKE[0], LATEST)
+    assert (old.revision, new.revision) == (HANDSHAKE[0], LATEST)
     assert code(wire.get(modern("tools/call", {"name": "x"}, 5))[0]) == -32600
     wire.get(notification("notifications/cancelled", {"requestId": 6}))
-    assert any(isinstance(e, Aborted) and e.inbound is new for e in wire.events())
+    assert any(isinstance(e, RequestCancelled) and e.request is new for e in wire.events())
     side.session.finish(old, {})
     assert wire.sent() == [result(5, {})]
 
@@ -173,7 +173,7 @@ def test_log_gate_log_3() -> None:
 def test_strays_have_no_effect_base_12() -> None:
     _, wire = server(LATEST.name)
     assert wire.get(result(1, {}), notification("notifications/initialized"), notification("x")) == []
-    assert all(isinstance(event, Noted) for event in wire.events())
+    assert all(isinstance(event, Diagnostic) for event in wire.events())
 
 
 @req("BASE-7", "BASE-10", at=E)
@@ -299,19 +299,19 @@ def test_result_types_base_14(answer: dict[str, Any], accepted: bool) -> None:
     wire.get(result(call.id, answer))
     (event,) = wire.events()
     if accepted:
-        assert event == Answered(call, answer)
+        assert event == CallCompleted(call, answer)
     else:
-        assert isinstance(event, Failed)
+        assert isinstance(event, CallFailed)
         assert isinstance(event.error, RemoteProtocolError)
 
 
 @req("BASE-15")
 def test_extensions_have_result_types_base_15() -> None:
-    side = ClientSide(FakeClient(), frozenset({"task"}))
+    side = ClientProtocol(FakeClient(), frozenset({"task"}))
     side.settle(LATEST)
     call = side.stateless.call(LATEST, "tools/call", {}, 0, idle=None, total=None)
     Wire(side).get(result(call.id, {"resultType": "task"}))
-    assert isinstance(side.events()[-1], Answered)
+    assert isinstance(side.events()[-1], CallCompleted)
 
 
 @req("BASE-11", "BASE-12")
@@ -320,7 +320,7 @@ def test_client_never_answers_base_12() -> None:
     assert (
         wire.get(request("ping"), request("sampling/createMessage", {}), b'{"jsonrpc":"2.0","id":[]}') == []
     )
-    assert all(isinstance(event, Noted) for event in wire.events())
+    assert all(isinstance(event, Diagnostic) for event in wire.events())
     assert side.agreed
 
 
@@ -342,10 +342,10 @@ def test_client_tells_streams_apart_sub_5() -> None:
     wire.sent()
     for call in calls:
         wire.get(notification("notifications/tools/list_changed", {"_meta": {SUBSCRIPTION_ID: call.id}}))
-    streamed = [event for event in wire.events() if isinstance(event, Streamed)]
+    streamed = [event for event in wire.events() if isinstance(event, StreamNotification)]
     assert [event.call for event in streamed] == calls
     wire.get(notification("notifications/tools/list_changed", {"_meta": {SUBSCRIPTION_ID: 77}}))
-    assert not any(isinstance(event, Streamed) for event in wire.events())
+    assert not any(isinstance(event, StreamNotification) for event in wire.events())
 
 
 @req("AMB-1", "CANC-5")
@@ -355,10 +355,10 @@ def test_server_may_end_a_stream_by_cancelling_amb_1() -> None:
     other = side.stateless.call(LATEST, "tools/list", {}, 0, idle=None, total=None)
     for id_ in (listen.id, other.id, listen.id, None, 9):
         wire.get(notification("notifications/cancelled", {"requestId": id_}))
-    failed = [event for event in wire.events() if isinstance(event, Failed)]
+    failed = [event for event in wire.events() if isinstance(event, CallFailed)]
     assert [event.call for event in failed] == [listen]
     assert isinstance(failed[0].error, ConnectionLost)
-    assert other in side.link.calls
+    assert other in side.connection.calls
 
 
 @req("CANC-7", "TIME-1", "STDIO-8", at=E)
@@ -367,7 +367,7 @@ def test_timeout_cancels_canc_7() -> None:
     call = side.stateless.call(LATEST, "tools/call", {}, 0, idle=5, total=None)
     wire.sent()
     side.tick(5)
-    assert wire.events() == [TimedOut(call, "idle", 5)]
+    assert wire.events() == [CallTimedOut(call, "idle", 5)]
     assert wire.sent()[0]["method"] == "notifications/cancelled"
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import mcprev
 from faults.processes import OURS
-from mcprev.revisions import Tasks, revision
+from mcprev.revisions import TaskSupport, revision_named
 from mcprev_types.latest import models as m
 
 
@@ -28,7 +28,7 @@ class Person(mcprev.ClientHandler):
 
 
 async def main(name: str) -> None:
-    row, target, person = revision(name), mcprev.stdio(*OURS), Person()
+    row, target, person = revision_named(name), mcprev.stdio(*OURS), Person()
     child: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     reports = asyncio.Event()
     async with mcprev.connect(target, mode=name, handler=person) as client, client.listen(tools=True):
@@ -41,7 +41,7 @@ async def main(name: str) -> None:
         can_ask = row.input_in_results or "elicitation/create" in row.methods
         if can_ask:
             calls.append(client.call_tool("ask"))
-        if row.tasks is Tasks.CORE:
+        if row.tasks is TaskSupport.CORE:
             calls.append(client.start_tool("task"))
         pending = [asyncio.ensure_future(call) for call in calls]
         await reports.wait()

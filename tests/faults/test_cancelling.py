@@ -14,7 +14,7 @@ import mcprev
 from api.authors import form, text
 from faults.processes import BOUND, nothing_left, tiny
 from mcprev.revisions import DEFAULT, Revision
-from mcprev.revisions import Tasks as Place
+from mcprev.revisions import TaskSupport as Place
 from mcprev_types.latest import models as m
 from requirements import D, E, req
 from running import run
@@ -190,8 +190,8 @@ def test_the_connection_survives(row: Revision, times: int) -> None:
             async def after() -> None:
                 async with asyncio.timeout(BOUND):
                     assert (await client.call_tool("x")).content == text("x").content
-                    assert (author.running, client.connection.side.waiting) == (0, False)
-                    assert (end.side.waiting, end.side.link.inbound) == (False, {})
+                    assert (author.running, client.connection.protocol.waiting) == (0, False)
+                    assert (end.protocol.waiting, end.protocol.connection.inbound) == (False, {})
                 assert not client.subscriptions
                 assert client.connection.error is None
 

@@ -209,7 +209,7 @@ def test_a_hundred_calls_in_flight(row: Revision, how: str) -> None:
             assert len(ends) == MANY
             assert all(isinstance(end, ConnectionLost) and end.in_flight for end in ends)
             await until(lambda: author.running == 0)
-            assert not connection.side.waiting
+            assert not connection.protocol.waiting
             if how == "cut":
                 assert (await client.call_tool("x")).content == text("x").content
                 assert client.reopened == 1

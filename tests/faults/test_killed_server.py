@@ -15,8 +15,8 @@ import pytest
 import mcprev
 from faults.processes import BOUND, OURS, each, exists, group, nothing_left, soon, tiny
 from mcprev.errors import ConnectionLost, NegotiationError, ProcessExited
-from mcprev.reopening import Restarts
-from mcprev.revisions import DEFAULT, Revision, Tasks
+from mcprev.reopening import ReconnectPolicy
+from mcprev.revisions import DEFAULT, Revision, TaskSupport
 from mcprev_types.latest import models as m
 from requirements import E, req
 from running import run, until
@@ -137,7 +137,7 @@ async def to_the_end(changes: mcprev.Subscription) -> None:
 async def killed_again_at(row: Revision, point: str, mark: Path) -> None:
     """Callers and who listens learn that there is no server any more, as soon as the attempts are used up."""
     target = tiny("tools/call", point, str(mark), env={"CHILD": "quiet"})
-    restart = Restarts(limit=2, backoff=0.001)
+    restart = ReconnectPolicy(limit=2, backoff=0.001)
     async with (
         asyncio.timeout(2 * BOUND),
         mcprev.connect(target, mode=row.name, restart=restart, validate="off") as client,
@@ -215,8 +215,8 @@ def test_killed_with_everything_under_way(row: Revision) -> None:
             calls.append(client.call_tool("progress", progress=lambda _, __, ___: reports.set()))
             if can_ask(row):
                 calls.append(client.call_tool("ask"))
-            task = client.call_tool("task") if row.tasks is Tasks.NONE else client.start_tool("task")
-            calls.append(task if row.tasks is Tasks.NONE else cast("mcprev.RemoteTask", await task).result())
+            task = client.call_tool("task") if row.tasks is TaskSupport.NONE else client.start_tool("task")
+            calls.append(task if row.tasks is TaskSupport.NONE else cast("mcprev.RemoteTask", await task).result())
             calls.append(anext(changes))
             pending = [asyncio.ensure_future(call) for call in calls]
             await reports.wait()

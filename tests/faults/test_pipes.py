@@ -148,7 +148,7 @@ def test_whatever_else_is_on_stdout_is_skipped(fault: str) -> None:
         async with connected(bad(fault, str(MAX_LINE))) as client:
             for _ in range(2):
                 assert said(await client.call_tool("x")) == "0"
-            assert bool(client.connection.sloppiness) is (fault != "writes byte by byte")
+            assert bool(client.connection.tolerated_violations) is (fault != "writes byte by byte")
 
     with nothing_left():
         run(main())

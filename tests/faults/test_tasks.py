@@ -18,7 +18,7 @@ from faults.processes import BOUND
 from mcprev.errors import ConnectionLost, InputDeclined, RequestTimeout
 from mcprev.protocol.tasks import EXTENSION, Task
 from mcprev.revisions import DEFAULT, Revision
-from mcprev.revisions import Tasks as Place
+from mcprev.revisions import TaskSupport as Place
 from mcprev_types.latest import models as m
 from requirements import D, E, req
 from running import run, until
@@ -414,7 +414,7 @@ def test_a_client_follows_its_task_over_lost_connections(row: Revision) -> None:
             task = await client.start_tool("slow")
             waiting = asyncio.create_task(task.result(BOUND))
             # It is being asked about, or will be after the pause that the server wants.
-            await until(lambda: client.connection.side.waiting)
+            await until(lambda: client.connection.protocol.waiting)
             await target.cut()
             await until(lambda: client.reopened == 1)
             assert not waiting.done()

@@ -31,9 +31,9 @@ from uvicorn.server import ServerState
 import mcprev
 from fuzz.fuzzing import damaged, generator, pieces_of, report, reproducible, seeds
 from mcprev.transports.asgi import AsgiApp
-from mcprev.transports.http_incoming import Incoming
-from mcprev.transports.http_options import Settings
-from mcprev.transports.http_protocol import Front
+from mcprev.transports.http_incoming import HttpRequest
+from mcprev.transports.http_options import HttpSettings
+from mcprev.transports.http_protocol import Http11Server
 from mcprev_types.latest import models as m
 from requirements import E, req
 from wired import Wire, chunked, head, read_answers
@@ -58,12 +58,12 @@ class Echo(mcprev.ServerHandler):
 class Recorder(AsgiApp):
     """Writes down which requests it is called with."""
 
-    def __init__(self, server: mcprev.Server, settings: Settings) -> None:
+    def __init__(self, server: mcprev.Server, settings: HttpSettings) -> None:
         super().__init__(server, settings)
         self.requests: list[Request] = []
 
     @override
-    async def serve(self, incoming: Incoming) -> None:
+    async def serve(self, incoming: HttpRequest) -> None:
         headers = {
             name: value.strip(b" \t")
             for name, value in incoming.headers.found.items()
@@ -257,7 +257,7 @@ async def outcome(app: Recorder, make: Make, pieces: Iterable[bytes]) -> Outcome
     """Send a stream on a connection of its own, each piece once everything before it is served."""
     found: list[Request] = []
     app.requests = found
-    wire = Wire(Front(app), None, make(app))
+    wire = Wire(Http11Server(app), None, make(app))
     for piece in pieces:
         try:
             wire.send(piece)
@@ -357,7 +357,7 @@ def quiet() -> Iterator[None]:
 
 def recorder() -> Recorder:
     """The app that all three serve."""
-    options = Settings(json_response=True, max_body=MAX_BODY, max_headers=MAX_HEADERS)
+    options = HttpSettings(json_response=True, max_body=MAX_BODY, max_headers=MAX_HEADERS)
     return Recorder(mcprev.Server(Echo(), "fuzzed", "1"), options)
 
 

@@ -16,10 +16,10 @@ import pytest
 
 import mcprev
 from asgi_bridge import Client, Exchange, initialize, notification, request
-from mcprev.revisions import DEFAULT, Revision, revision
+from mcprev.revisions import DEFAULT, Revision, revision_named
 from mcprev.transports.asgi import AsgiApp
 from mcprev.transports.body_budget import MAX_BODIES, MAX_OPENING, BodyBudget, BodyShare
-from mcprev.transports.http_protocol import Front
+from mcprev.transports.http_protocol import Http11Server
 from mcprev.wire.bounds import parsed_weight
 from requirements import A, B, E, req
 from running import run, until
@@ -70,7 +70,7 @@ def test_a_body_counts_with_what_it_becomes_until_it_has_been_answered(row: Revi
 def test_a_connection_of_our_own_counts_the_same() -> None:
     async def test(handler: Served, make: Make) -> None:
         app = make(max_bodies=HEAVY + HEAVY // 2)
-        wires = [Wire(Front(app)) for _ in range(2)]
+        wires = [Wire(Http11Server(app)) for _ in range(2)]
         wires[0].send(call("quiet", {"x": LISTS}))
         await until(lambda: handler.running == 1)
         assert HEAVY < app.budget.held < HEAVY + HEAVY // 4
@@ -94,7 +94,7 @@ def test_a_connection_of_our_own_counts_the_same() -> None:
 def test_the_first_piece_of_a_body_counts_too() -> None:
     async def test(handler: Served, make: Make) -> None:
         app = make(max_bodies=1000)
-        wires = [Wire(Front(app)) for _ in range(3)]
+        wires = [Wire(Http11Server(app)) for _ in range(3)]
         for wire in wires:
             wire.send(head("POST", "/mcp", [*fields(), ("Content-Length", "900")]) + b"x" * 400)
         await wires[2].settled()
@@ -114,7 +114,7 @@ def test_the_first_piece_of_a_body_counts_too() -> None:
 @req("SEC-6", everywhere=True)
 def test_a_body_for_which_there_is_never_room_is_refused_for_good() -> None:
     async def test(handler: Served, make: Make) -> None:
-        client = await Client(make(max_bodies=HEAVY // 2)).open(revision(E))
+        client = await Client(make(max_bodies=HEAVY // 2)).open(revision_named(E))
         assert "max_bodies" in await refused(client.call("echo", {"x": LISTS}), 413)
 
     work(test)
@@ -124,7 +124,7 @@ def test_a_body_for_which_there_is_never_room_is_refused_for_good() -> None:
 def test_the_members_of_an_array_hold_it_although_their_client_is_gone() -> None:
     async def test(handler: Served, make: Make) -> None:
         app = make(defer=QUICK)
-        client = await Client(app).open(revision(B))
+        client = await Client(app).open(revision_named(B))
         member = request("tools/call", {"name": "quiet", "arguments": {"x": LISTS}})
         running = client.post([member, {**member, "id": 2}])
         await until(lambda: handler.running == 2)
@@ -176,7 +176,7 @@ def test_what_is_posted_to_the_oldest_transport_is_held_until_it_is_answered_on_
         def post(message: object) -> Exchange:
             return Client(app).send("POST", message, path="/messages", query=query)
 
-        assert (await post(initialize(revision(A))).done()).status == 202
+        assert (await post(initialize(revision_named(A))).done()).status == 202
         assert (await post(notification("notifications/initialized")).done()).status == 202
         statuses: list[int] = []
         for number in range(4):
@@ -226,7 +226,7 @@ def test_a_task_holds_the_body_of_its_request_until_it_ends() -> None:
 
         vars(handler)["do_detaches"] = detaches
         app = make()
-        client = await Client(app).open(revision(E))
+        client = await Client(app).open(revision_named(E))
         capable: dict[str, Any] = {
             "clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}
         }

@@ -22,14 +22,14 @@ from mcprev.errors import (
 )
 from mcprev.protocol.http_classify import Endpoint, classify, session_id
 from mcprev.protocol.http_verdicts import (
-    Delete,
-    LegacyOpen,
-    LegacySession,
-    LegacySessionless,
-    Modern,
-    Reject,
-    Stream,
-    Verdict,
+    DeleteSession,
+    InitializeRequest,
+    SessionRequest,
+    SessionlessRequest,
+    StatelessRequest,
+    HttpError,
+    OpenStream,
+    RequestClass,
     status_of,
     wants_answer,
 )
@@ -91,7 +91,7 @@ def headers(*parts: dict[str, str | None] | dict[str, str]) -> Headers:
     )
 
 
-def post(endpoint: Endpoint, body: Any, *parts: Any, live: Revision | None = None) -> Verdict:
+def post(endpoint: Endpoint, body: Any, *parts: Any, live: Revision | None = None) -> RequestClass:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     return classify(endpoint, "POST", headers(*parts), jsonrpc.parse(data, batch=True), live)
 
@@ -101,9 +101,9 @@ def stated(row: Revision, body: dict[str, Any]) -> dict[str, str]:
     return {name.lower(): value for name, value in request_headers(row, body["method"], body.get("params"))}
 
 
-def rejected(verdict: Verdict, status: int, code: int = INVALID_REQUEST) -> dict[str, Any]:
+def rejected(verdict: RequestClass, status: int, code: int = INVALID_REQUEST) -> dict[str, Any]:
     """The body of a refusal with this status and code."""
-    assert isinstance(verdict, Reject), verdict
+    assert isinstance(verdict, HttpError), verdict
     assert (verdict.status, verdict.error.code) == (status, code), verdict
     body: dict[str, Any] = json.loads(verdict.body)
     assert body["jsonrpc"] == "2.0"
@@ -125,7 +125,7 @@ def test_a_request_that_states_its_version_is_modern(
     """HTTPM-1: neither a session id nor a last event id means anything to it."""
     body = modern(method)
     verdict = post(endpoint, body, stated(ROW_E, body), session, live=ROW_D if session else None)
-    assert isinstance(verdict, Modern)
+    assert isinstance(verdict, StatelessRequest)
     assert verdict.accept == BOTH
 
 
@@ -133,7 +133,7 @@ def test_a_request_that_states_its_version_is_modern(
 def test_session_headers_are_ignored() -> None:
     body = modern("tools/call", name="x")
     verdict = post(DUAL, body, stated(ROW_E, body), {"mcp-session-id": "gone", "last-event-id": "1"})
-    assert isinstance(verdict, Modern)
+    assert isinstance(verdict, StatelessRequest)
 
 
 @req("HTTPM-1")
@@ -143,7 +143,7 @@ def test_session_headers_are_ignored() -> None:
 def test_the_modern_endpoint_has_nothing_but_post(verb: str) -> None:
     verdict = classify(MODERN, verb, headers(SESSION), live=ROW_D)
     assert "id" not in rejected(verdict, 405)
-    assert isinstance(verdict, Reject)
+    assert isinstance(verdict, HttpError)
     assert verdict.headers == ((b"allow", b"POST"),)
 
 
@@ -169,7 +169,7 @@ def test_nor_has_a_modern_client(verb: str) -> None:
 )
 def test_modern_notifications_need_no_headers(endpoint: Endpoint, body: Any, sent: dict[str, str]) -> None:
     verdict = post(endpoint, body, sent)
-    assert isinstance(verdict, Modern)
+    assert isinstance(verdict, StatelessRequest)
     assert not wants_answer(verdict.message)
 
 
@@ -194,7 +194,7 @@ def test_one_request_or_notification_a_post(endpoint: Endpoint, body: Any) -> No
 def test_headers_that_do_not_fit_the_body(endpoint: Endpoint, change: dict[str, str | None]) -> None:
     body = modern("tools/call", name="echo")
     assert rejected(post(endpoint, body, stated(ROW_E, body), change), 400, HEADER_MISMATCH)["id"] == 1
-    assert isinstance(post(endpoint, body, stated(ROW_E, body)), Modern)
+    assert isinstance(post(endpoint, body, stated(ROW_E, body)), StatelessRequest)
 
 
 @req("HDR-3")
@@ -205,7 +205,7 @@ def test_headers_that_do_not_fit_the_body(endpoint: Endpoint, change: dict[str, 
 )  # fmt: skip
 def test_every_method_with_a_name_has_it_checked(method: str, param: str) -> None:
     body = modern(method, **{param: "x"})
-    assert isinstance(post(DUAL, body, stated(ROW_E, body)), Modern)
+    assert isinstance(post(DUAL, body, stated(ROW_E, body)), StatelessRequest)
     rejected(post(DUAL, body, stated(ROW_E, body), {"mcp-name": "y"}), 400, HEADER_MISMATCH)
     rejected(post(DUAL, body, stated(ROW_E, body), {"mcp-name": None}), 400, HEADER_MISMATCH)
 
@@ -222,7 +222,7 @@ def test_every_method_with_a_name_has_it_checked(method: str, param: str) -> Non
 )
 def test_what_is_wrong_with_meta_comes_before_the_headers(meta: dict[str, Any]) -> None:
     """The engine says what; here nothing is said of the headers, all of which are missing."""
-    assert isinstance(post(DUAL, modern(meta=meta)), Modern)
+    assert isinstance(post(DUAL, modern(meta=meta)), StatelessRequest)
 
 
 @req("AMB-6", "MOD-3", at=E)
@@ -232,15 +232,15 @@ def test_what_is_wrong_with_meta_comes_before_the_headers(meta: dict[str, Any]) 
 def test_a_request_with_a_modern_header_and_no_version_in_its_body_is_for_the_engine_to_refuse(
     params: Any,
 ) -> None:
-    assert isinstance(post(DUAL, message("server/discover", params), version(E)), Modern)
-    assert isinstance(post(MODERN, message("server/discover", params)), Modern)
+    assert isinstance(post(DUAL, message("server/discover", params), version(E)), StatelessRequest)
+    assert isinstance(post(MODERN, message("server/discover", params)), StatelessRequest)
 
 
 @req("AMB-6", "MOD-4", at=E)
 def test_headers_are_checked_before_the_version_is() -> None:
     body = modern(meta={VERSION_KEY: FUTURE, CAPABILITIES: {}})
     rejected(post(DUAL, body, {**stated(ROW_E, body)}), 400, HEADER_MISMATCH)
-    assert isinstance(post(DUAL, body, stated(ROW_E, body), version(FUTURE)), Modern)
+    assert isinstance(post(DUAL, body, stated(ROW_E, body), version(FUTURE)), StatelessRequest)
 
 
 @req("HDR-8")
@@ -253,11 +253,11 @@ def test_argument_headers_are_checked_where_the_schema_is_known() -> None:
     ]:  # fmt: skip
         body = modern("tools/call", name=tool, arguments={"region": "eu"})
         verdict = post(endpoint, body, stated(ROW_E, body), sent)
-        assert isinstance(verdict, Modern) is fits
+        assert isinstance(verdict, StatelessRequest) is fits
         if not fits:
             rejected(verdict, 400, HEADER_MISMATCH)
     body = modern("tools/call", name=7)
-    assert isinstance(post(endpoint, body, stated(ROW_E, body)), Modern)
+    assert isinstance(post(endpoint, body, stated(ROW_E, body)), StatelessRequest)
 
 
 @req("HTTP-4", at=E)
@@ -274,7 +274,7 @@ def test_a_modern_request_says_what_it_can_read(accept: str | None, expected: Ac
     if expected is None:
         assert rejected(verdict, 406)["id"] == 1
     else:
-        assert isinstance(verdict, Modern)
+        assert isinstance(verdict, StatelessRequest)
         assert verdict.accept == expected
 
 
@@ -289,32 +289,32 @@ def test_a_modern_request_says_what_it_can_read(accept: str | None, expected: Ac
 def test_initialize_opens_a_session_whatever_its_header_says(
     endpoint: Endpoint, sent: dict[str, str]
 ) -> None:
-    assert isinstance(post(endpoint, INITIALIZE, sent), LegacyOpen)
+    assert isinstance(post(endpoint, INITIALIZE, sent), InitializeRequest)
 
 
 @req("HTTP-22", "HTTP-23", at=(B, C, D))
 def test_initialize_with_the_id_of_a_session_that_is_gone_opens_another() -> None:
-    assert isinstance(post(DUAL, INITIALIZE, {"mcp-session-id": "gone"}), LegacyOpen)
+    assert isinstance(post(DUAL, INITIALIZE, {"mcp-session-id": "gone"}), InitializeRequest)
 
 
 @req("LIFE-15", "NEG-11", at=(B, C, D))
 @pytest.mark.parametrize("sent", [{}, version(C), version(FUTURE)])
 def test_initialize_in_a_session_is_for_the_session_to_refuse(sent: dict[str, str]) -> None:
     verdict = post(DUAL, INITIALIZE, SESSION, sent, live=ROW_D)
-    assert isinstance(verdict, LegacySession)
+    assert isinstance(verdict, SessionRequest)
     assert verdict.row is ROW_D
 
 
 @req("MOD-15")
 @pytest.mark.parametrize("sent", [{}, version(D), version(E), SESSION])
 def test_without_sessions_initialize_is_for_the_stateless_engine_to_refuse(sent: dict[str, str]) -> None:
-    assert isinstance(post(MODERN, INITIALIZE, sent), Modern)
+    assert isinstance(post(MODERN, INITIALIZE, sent), StatelessRequest)
 
 
 @req("HTTP-21", "HTTP-26", "NEG-10")
 def test_the_first_request_after_initialize_says_its_session(row: Revision) -> None:
     body = notice()
-    assert isinstance(post(DUAL, body, SESSION, live=row), LegacySession)
+    assert isinstance(post(DUAL, body, SESSION, live=row), SessionRequest)
     rejected(post(DUAL, body), 400)
 
 
@@ -328,7 +328,7 @@ def test_requests_of_a_session(row: Revision, endpoint: Endpoint, body: Any) -> 
     """The version header is absent or that of the session; anything else is refused."""
     for sent in ({}, version(row)):
         verdict = post(endpoint, body, SESSION, sent, live=row)
-        assert isinstance(verdict, LegacySession), verdict
+        assert isinstance(verdict, SessionRequest), verdict
         assert verdict.row is row
         assert wants_answer(verdict.message) is ("method" in body and "id" in body)
     others = [
@@ -403,7 +403,7 @@ def test_a_client_of_a_session_accepts_both_formats(accept: str | None, good: bo
     live = ROW_D if body is not INITIALIZE else None
     verdict = post(DUAL, body, SESSION if live else {}, {"accept": accept}, live=live)
     if good:
-        assert isinstance(verdict, LegacySession | LegacyOpen)
+        assert isinstance(verdict, SessionRequest | InitializeRequest)
     else:
         refusal = rejected(verdict, 406)
         assert refusal.get("id") == body.get("id")
@@ -414,7 +414,7 @@ def test_a_client_of_a_session_accepts_both_formats(accept: str | None, good: bo
 def test_where_nothing_is_streamed_json_is_enough() -> None:
     endpoint = Endpoint(DEFAULT, json_only=True)
     assert isinstance(
-        post(endpoint, message(), SESSION, {"accept": "application/json"}, live=ROW_D), LegacySession
+        post(endpoint, message(), SESSION, {"accept": "application/json"}, live=ROW_D), SessionRequest
     )
     refusal = rejected(post(endpoint, message(), SESSION, {"accept": "text/event-stream"}, live=ROW_D), 406)
     assert refusal["error"]["message"].endswith("accept application/json")
@@ -433,7 +433,7 @@ def test_the_body_has_to_say_that_it_is_json(endpoint: Endpoint, content_type: s
     assert rejected(post(endpoint, b'{"jsonrpc":"2.0","id":7,"method":1}', sent), 415)["id"] == 7
     broken = b'{"jsonrpc":"2.0","id":7,"result":1,"error":{"code":1,"message":"x"}}'
     assert rejected(post(endpoint, broken, sent), 415).get("id") is None
-    assert isinstance(post(DUAL, INITIALIZE, {"content-type": "Application/JSON; charset=UTF-8"}), LegacyOpen)
+    assert isinstance(post(DUAL, INITIALIZE, {"content-type": "Application/JSON; charset=UTF-8"}), InitializeRequest)
 
 
 # -- arrays ------------------------------------------------------------------------------------------------------
@@ -450,7 +450,7 @@ def test_the_body_has_to_say_that_it_is_json(endpoint: Endpoint, content_type: s
 )  # fmt: skip
 def test_an_array_is_answered_when_a_member_is(body: Any, answered: bool) -> None:
     verdict = post(DUAL, body, SESSION, live=ROW_B)
-    assert isinstance(verdict, LegacySession)
+    assert isinstance(verdict, SessionRequest)
     assert isinstance(verdict.message, Batch)
     assert wants_answer(verdict.message) is answered
 
@@ -485,9 +485,9 @@ def test_sessionless_requests_name_their_revision(row: Revision, endpoint: Endpo
     for body in (message(), notice()):
         verdict = post(endpoint, body, version(row))
         if not row.handshake:
-            assert isinstance(verdict, Modern)
+            assert isinstance(verdict, StatelessRequest)
             continue
-        assert isinstance(verdict, LegacySessionless)
+        assert isinstance(verdict, SessionlessRequest)
         assert verdict.row is row
 
 
@@ -495,7 +495,7 @@ def test_sessionless_requests_name_their_revision(row: Revision, endpoint: Endpo
 @pytest.mark.parametrize("body", [message(), notice(), [message()]])
 def test_one_that_does_not_is_of_the_second_revision(body: Any) -> None:
     verdict = post(LOOSE, body)
-    assert isinstance(verdict, LegacySessionless)
+    assert isinstance(verdict, SessionlessRequest)
     assert verdict.row is ROW_B
     for others in ((ROW_C, ROW_D), (ROW_A, ROW_D)):
         refusal = rejected(post(Endpoint(others, sessionless=True), body), 400)
@@ -514,9 +514,9 @@ def test_a_version_that_is_not_served_is_refused_by_name(sent: str) -> None:
 @req("AMB-15", at=(B, C, D))
 def test_sessionless_initialize() -> None:
     verdict = post(LOOSE, INITIALIZE)
-    assert isinstance(verdict, LegacySessionless)
+    assert isinstance(verdict, SessionlessRequest)
     assert verdict.row is None
-    assert isinstance(post(BOTH_WAYS, INITIALIZE), LegacyOpen)
+    assert isinstance(post(BOTH_WAYS, INITIALIZE), InitializeRequest)
 
 
 @req("AMB-15", at=(B, C, D))
@@ -539,10 +539,10 @@ def test_a_response_without_a_session_answers_nothing(body: Any) -> None:
 def test_a_session_has_a_stream_and_an_end(row: Revision) -> None:
     for sent in ({}, version(row)):
         asked = headers(SESSION, sent, {"accept": "text/event-stream"})
-        assert classify(DUAL, "GET", asked, live=row) == Stream(row, None)
-        assert classify(DUAL, "DELETE", asked, live=row) == Delete(row)
+        assert classify(DUAL, "GET", asked, live=row) == OpenStream(row, None)
+        assert classify(DUAL, "DELETE", asked, live=row) == DeleteSession(row)
     again = headers(SESSION, {"last-event-id": "s-4"})
-    assert classify(DUAL, "GET", again, live=row) == Stream(row, "s-4")
+    assert classify(DUAL, "GET", again, live=row) == OpenStream(row, "s-4")
 
 
 @req("HTTP-21", "HTTP-22", at=(B, C, D))
@@ -564,7 +564,7 @@ def test_streams_and_ends_of_no_session(
 @pytest.mark.parametrize("accept", [None, "application/json", "text/event-stream;q=0"])
 def test_a_stream_has_to_be_accepted(accept: str | None) -> None:
     rejected(classify(DUAL, "GET", headers(SESSION, {"accept": accept}), live=ROW_D), 406)
-    assert isinstance(classify(DUAL, "DELETE", headers(SESSION, {"accept": accept}), live=ROW_D), Delete)
+    assert isinstance(classify(DUAL, "DELETE", headers(SESSION, {"accept": accept}), live=ROW_D), DeleteSession)
 
 
 @req("AMB-3", "HTTP-24", at=(B, C, D))
@@ -580,10 +580,10 @@ def test_what_an_endpoint_does_not_offer_is_405_with_what_it_does(endpoint: Endp
     for verb in ("GET", "DELETE", "PUT", "HEAD", "OPTIONS", "GET, DELETE"):
         verdict = classify(endpoint, verb, headers(SESSION), live=ROW_D)
         if verb.encode() in allow.split(b", "):
-            assert isinstance(verdict, Stream | Delete)
+            assert isinstance(verdict, OpenStream | DeleteSession)
         else:
             rejected(verdict, 405)
-            assert isinstance(verdict, Reject)
+            assert isinstance(verdict, HttpError)
             assert verdict.headers == ((b"allow", allow),)
 
 
@@ -706,22 +706,22 @@ def test_whatever_comes_has_one_verdict_that_fits_what_is_served(
     parsed = jsonrpc.parse(json.dumps(body).encode(), batch=True) if verb == "POST" else None
     verdict = classify(endpoint, verb, asked, parsed, live)
     match verdict:
-        case Reject(status=status):
+        case HttpError(status=status):
             assert 400 <= status < 500
             assert json.loads(verdict.body)["error"]["message"]
-        case LegacyOpen():
+        case InitializeRequest():
             assert endpoint.legacy
             assert endpoint.sessions
-        case LegacySession(row=row) | Stream(row=row) | Delete(row=row):
+        case SessionRequest(row=row) | OpenStream(row=row) | DeleteSession(row=row):
             assert row is live
-        case LegacySessionless(row=row):
+        case SessionlessRequest(row=row):
             assert row is None or row in endpoint.legacy
             assert endpoint.sessionless
-        case Modern():
+        case StatelessRequest():
             assert verb == "POST"
     if (
         live is None
         and session is not None
-        and not isinstance(verdict, Modern | LegacyOpen | LegacySessionless)
+        and not isinstance(verdict, StatelessRequest | InitializeRequest | SessionlessRequest)
     ):
-        assert isinstance(verdict, Reject)
+        assert isinstance(verdict, HttpError)

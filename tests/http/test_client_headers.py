@@ -11,12 +11,12 @@ import pytest
 
 import mcprev
 from mcprev.errors import LocalProtocolError
-from mcprev.revisions import Revision, revision
+from mcprev.revisions import Revision, revision_named
 from raw_server import VERSION, Exchange, Reply, connected, text, tool
 from requirements import E, req
 from running import run, until
 
-LATEST = revision(E)
+LATEST = revision_named(E)
 
 
 async def use(client: mcprev.Client) -> None:
@@ -363,8 +363,8 @@ def test_a_function_that_gives_no_headers_fails_the_call_alone() -> None:
 def test_a_notification_of_the_stateless_era_says_what_it_is() -> None:
     async def main() -> None:
         async with connected(LATEST) as (client, _, raw):
-            client.connection.side.notify("notifications/example/said", {"x": 1})
-            client.connection.pump()
+            client.connection.protocol.notify("notifications/example/said", {"x": 1})
+            client.connection.process_events()
             await until(lambda: bool(raw.asked(method="notifications/example/said")))
             (post,) = raw.asked(method="notifications/example/said")
             assert post.headers["mcp-method"] == "notifications/example/said"

@@ -7,12 +7,12 @@ import asyncio
 import pytest
 
 from mcprev.errors import ConnectionLost
-from mcprev.revisions import revision
+from mcprev.revisions import revision_named
 from raw_server import Exchange, connected, text, tool
 from requirements import E, req
 from running import run
 
-ROW = revision(E)
+ROW = revision_named(E)
 LISTED = {"tools": [tool("t")]}
 
 

@@ -26,7 +26,7 @@ from lanes import (
     whole,
 )
 from mcprev.errors import ConnectionLost, RemoteProtocolError
-from mcprev.revisions import revision
+from mcprev.revisions import revision_named
 from raw_server import Exchange, Mcp, Reply
 from requirements import D, E, req
 from running import run, until
@@ -255,7 +255,7 @@ def test_the_end_of_a_session_is_told_once_more_if_the_connection_broke() -> Non
             else:
                 await exchange.respond(204)
 
-        row = revision(D)
+        row = revision_named(D)
         async with laid(replies={"DELETE": over}, row=row) as (client, server):
             await call(client)
         first, second = server.asked(verb="DELETE")

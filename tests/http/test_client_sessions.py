@@ -12,12 +12,12 @@ import pytest
 import mcprev
 from api.authors import Helpful
 from mcprev.errors import ConnectionLost, LocalProtocolError, RequestTimeout, SessionExpired
-from mcprev.revisions import DEFAULT, Revision, revision
+from mcprev.revisions import DEFAULT, Revision, revision_named
 from raw_server import Exchange, Mcp, Reply, connected, serve, text
 from requirements import E, req
 from running import run, until
 
-LATEST = revision(E)
+LATEST = revision_named(E)
 SESSIONS = [row for row in DEFAULT if row.sse_resume]
 
 

@@ -11,12 +11,12 @@ import pytest
 import mcprev
 from mcprev.errors import ConnectionLost, HttpStatusError
 from mcprev.protocol.plan import Ready
-from mcprev.revisions import revision
+from mcprev.revisions import revision_named
 from raw_server import EVERYTHING, Exchange, Mcp, connected, serve, text, tool
 from requirements import E, req
 from running import run, until
 
-LATEST = revision(E)
+LATEST = revision_named(E)
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 CALLS: dict[str, Callable[[mcprev.Client], Awaitable[object]]] = {
     "tools/list": lambda client: client.list_tools(),
@@ -198,7 +198,7 @@ def test_a_listen_stream_that_ends_with_a_result_is_over() -> None:
 def test_a_listen_stream_that_breaks_is_opened_again_and_counts_as_a_change(
     how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcprev.listening.AGAIN", mcprev.Restarts(limit=8, backoff=0.001))
+    monkeypatch.setattr("mcprev.listening.AGAIN", mcprev.ReconnectPolicy(limit=8, backoff=0.001))
 
     async def main() -> None:
         streams: list[Exchange] = []
@@ -234,7 +234,7 @@ def test_a_listen_stream_that_breaks_is_opened_again_and_counts_as_a_change(
 
 @req("SUB-4", "HTTPM-7", at=E)
 def test_a_listen_stream_that_never_holds_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcprev.listening.AGAIN", mcprev.Restarts(limit=3, backoff=0.001))
+    monkeypatch.setattr("mcprev.listening.AGAIN", mcprev.ReconnectPolicy(limit=3, backoff=0.001))
 
     async def main() -> None:
         async def listen(exchange: Exchange) -> None:

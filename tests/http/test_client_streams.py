@@ -11,14 +11,14 @@ import pytest
 import mcprev
 from api.authors import Helpful
 from mcprev.errors import ConnectionLost, RequestTimeout
-from mcprev.revisions import DEFAULT, Revision, revision
-from mcprev.transports.http_streams import Cursor
+from mcprev.revisions import DEFAULT, Revision, revision_named
+from mcprev.transports.http_streams import ResumeState
 from mcprev.wire.sse import encode_message
 from raw_server import Exchange, Reply, connected, numbered, text
 from requirements import E, req
 from running import run, until
 
-LATEST = revision(E)
+LATEST = revision_named(E)
 RESUMING = [row for row in DEFAULT if row.sse_resume]
 
 
@@ -361,9 +361,9 @@ def test_a_call_whose_stream_cannot_be_taken_up_is_lost(
 def test_a_call_to_a_server_that_is_gone_is_lost_soon(row: Revision, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody listens there any more: its stream was not merely cut."""
     waits: list[float] = []
-    usual = Cursor.wait
+    usual = ResumeState.wait
 
-    def at_once(cursor: Cursor) -> float | None:
+    def at_once(cursor: ResumeState) -> float | None:
         delay = usual(cursor)
         waits.append(delay or 0)
         return None if delay is None else 0
@@ -383,7 +383,7 @@ def test_a_call_to_a_server_that_is_gone_is_lost_soon(row: Revision, monkeypatch
             call = client.call_tool("t", progress=lambda _done, _total, _text: arrived.set())
             task = asyncio.create_task(call)
             await arrived.wait()
-            monkeypatch.setattr(Cursor, "wait", at_once)
+            monkeypatch.setattr(ResumeState, "wait", at_once)
             await raw.stop()
             with pytest.raises(ConnectionLost) as caught:
                 await task

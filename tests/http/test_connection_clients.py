@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from asgi_bridge import TYPES, initialize, notification
-from mcprev.revisions import Revision, revision
+from mcprev.revisions import Revision, revision_named
 from mcprev.transports.asgi import AsgiApp
-from mcprev.transports.http_protocol import KEEP_ALIVE, Front
+from mcprev.transports.http_protocol import KEEP_ALIVE, Http11Server
 from requirements import B, C, D, E, req
 from running import until
 from served import QUICK, Served, who, work
@@ -38,7 +38,7 @@ Make = Callable[..., AsgiApp]
 @req("HTTPM-6", at=E)
 def test_who_hangs_up_cancels_a_request_that_describes_itself() -> None:
     async def test(handler: Served, make: Make) -> None:
-        front = Front(make(defer=QUICK))
+        front = Http11Server(make(defer=QUICK))
         for tool in ("hold", "quiet"):
             for early in (True, False):
                 wire = Wire(front)
@@ -57,7 +57,7 @@ def test_who_hangs_up_cancels_a_request_that_describes_itself() -> None:
 @pytest.mark.parametrize("row", SESSIONS, ids=[row.name for row in SESSIONS])
 def test_who_hangs_up_cancels_nothing_in_a_session(row: Revision) -> None:
     async def test(handler: Served, make: Make) -> None:
-        front = Front(make(defer=QUICK))
+        front = Http11Server(make(defer=QUICK))
         wire = Wire(front)
         session = await opened(wire, row)
         wire.hang_up()
@@ -95,7 +95,7 @@ def test_who_hangs_up_at_any_time_leaves_nothing(sent: str, later: bool) -> None
 
     async def test(handler: Served, make: Make) -> None:
         app = make(body_timeout=60, defer=QUICK)
-        wire = Wire(Front(app))
+        wire = Wire(Http11Server(app))
         wire.send(data[:-4])
         wire.send(data[-4:])
         if later:
@@ -111,7 +111,7 @@ def test_who_hangs_up_at_any_time_leaves_nothing(sent: str, later: bool) -> None
 @req("HTTP-31", "HTTP-3", at=E)
 def test_a_connection_that_is_quiet_is_closed_after_a_while() -> None:
     async def test(handler: Served, make: Make) -> None:
-        front = Front(make(body_timeout=600))
+        front = Http11Server(make(body_timeout=600))
         idle, half, busy = Wire(front), Wire(front), Wire(front)
         busy.send(call("quiet"))
         await until(lambda: handler.running == 1)
@@ -141,7 +141,7 @@ def test_a_connection_that_is_quiet_is_closed_after_a_while() -> None:
 @req("SEC-6", "HTTPM-6", at=E)
 def test_a_client_that_reads_no_stream_is_let_go() -> None:
     async def test(handler: Served, make: Make) -> None:
-        wire = Wire(Front(make(defer=QUICK, stall=5 * QUICK)))
+        wire = Wire(Http11Server(make(defer=QUICK, stall=5 * QUICK)))
         wire.read(more=False)
         wire.send(call("flood"))
         await gone(wire)
@@ -154,7 +154,7 @@ def test_a_client_that_reads_no_stream_is_let_go() -> None:
 @pytest.mark.parametrize("what", ["answers", "refusals", "openings"])
 def test_a_client_that_reads_no_answers_is_let_go(what: str) -> None:
     async def test(handler: Served, make: Make) -> None:
-        wire = Wire(Front(make()))
+        wire = Wire(Http11Server(make()))
         wire.read(more=False)
         body = json.dumps(initialize(SESSIONS[0])).encode()
         opens = head("POST", "/mcp", {**TYPES, "content-length": str(len(body))}) + body
@@ -179,9 +179,9 @@ def test_a_client_that_reads_no_answers_is_let_go(what: str) -> None:
 @req("SEC-6", "HTTP-9", at=D)
 def test_a_client_that_reads_nothing_loses_its_connection_and_not_its_request() -> None:
     async def test(handler: Served, make: Make) -> None:
-        front = Front(make())
+        front = Http11Server(make())
         wire = Wire(front)
-        session = await opened(wire, revision(D))
+        session = await opened(wire, revision_named(D))
         wire.http.pause_writing()
         wire.send(in_session(session, "quiet"))
         await until(lambda: handler.running == 1)
@@ -198,7 +198,7 @@ def test_a_client_that_reads_nothing_loses_its_connection_and_not_its_request() 
 @req("SEC-6", at=E)
 def test_a_client_that_reads_slowly_has_the_time_it_takes() -> None:
     async def test(handler: Served, make: Make) -> None:
-        wire = Wire(Front(make()))
+        wire = Wire(Http11Server(make()))
         wire.read(more=False)
         wire.send(call(arguments={"x": "y" * 300_000}))
         await until(lambda: len(wire._unread) > 300_000 and wire.http._serving is None)
@@ -218,7 +218,7 @@ def test_a_client_that_reads_slowly_has_the_time_it_takes() -> None:
 @req("HTTPM-5", "HTTP-8", at=E)
 def test_a_stream_goes_on_when_its_client_reads_again() -> None:
     async def test(handler: Served, make: Make) -> None:
-        wire = Wire(Front(make(stall=600)))
+        wire = Wire(Http11Server(make(stall=600)))
         wire.send(call("flood") + call(id_=2))
         await until(lambda: len(handler.notes) > 0)
         wire.read(more=False)
@@ -250,7 +250,7 @@ def test_a_handler_that_fails_in_an_odd_way_is_no_end_of_the_connection(
             raise GeneratorExit
 
         vars(handler).update(do_cancelled=cancelled, do_fails=fails, do_ends=ends)
-        wire = Wire(Front(make()))
+        wire = Wire(Http11Server(make()))
         for tool in ("cancelled", "fails"):
             wire.send(call(tool))
             await wire.settled()
@@ -276,7 +276,7 @@ def test_who_asks_is_found_in_the_same_as_an_asgi_scope() -> None:
             return who(scope)
 
         wire = Wire(
-            Front(make(principal=principal)), peername=("::1", 5000, 0, 0), sockname=("::1", 80, 0, 0)
+            Http11Server(make(principal=principal)), peername=("::1", 5000, 0, 0), sockname=("::1", 80, 0, 0)
         )
         wire.send(in_chunks(said("whose"), trailer=b"who: admin\r\n", tool="whose"))
         wire.send(call("whose", target="/m%63p?a=%20b&c", Who="me", X="1").replace(b"X: 1", b"X: 1\r\nx:2"))
@@ -306,7 +306,7 @@ def test_who_asks_is_found_in_the_same_as_an_asgi_scope() -> None:
         ]
         assert scopes[2]["http_version"] == "1.0"
         await gone(wire)
-        wire = Wire(Front(make(principal=principal)), peername=None, sockname="/a/socket")
+        wire = Wire(Http11Server(make(principal=principal)), peername=None, sockname="/a/socket")
         wire.send(call("whose"))
         await wire.settled()
         assert (scopes[3]["server"], scopes[3]["client"]) == (None, None)
@@ -320,7 +320,7 @@ def test_who_asks_is_found_in_the_same_as_an_asgi_scope() -> None:
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 def test_a_stream_is_sent_in_a_way_that_the_client_knows(version: str) -> None:
     async def test(handler: Served, make: Make) -> None:
-        wire = Wire(Front(make()))
+        wire = Wire(Http11Server(make()))
         wire.send(call("log", version=version))
         await wire.settled()
         await until(lambda: wire.lost or version == "1.1")
@@ -344,7 +344,7 @@ def test_a_stream_is_sent_in_a_way_that_the_client_knows(version: str) -> None:
 @pytest.mark.parametrize("row", SESSIONS, ids=[row.name for row in SESSIONS])
 def test_what_has_no_content_says_so(row: Revision) -> None:
     async def test(handler: Served, make: Make) -> None:
-        wire = Wire(Front(make()))
+        wire = Wire(Http11Server(make()))
         session = await opened(wire, row)
         body = json.dumps(notification("notifications/x")).encode()
         wire.send(head("POST", "/mcp", {**TYPES, **session, "content-length": str(len(body))}) + body)

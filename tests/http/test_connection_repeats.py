@@ -11,9 +11,9 @@ import pytest
 import mcprev
 from asgi_bridge import TYPES
 from mcprev.errors import HEADER_MISMATCH
-from mcprev.revisions import revision
+from mcprev.revisions import revision_named
 from mcprev.transports.asgi import AsgiApp
-from mcprev.transports.http_protocol import Front
+from mcprev.transports.http_protocol import Http11Server
 from mcprev_types.latest import models as m
 from requirements import D, E, req
 from served import REGION, Served, work
@@ -48,7 +48,7 @@ def test_a_misframed_request_is_refused_also_behind_a_good_one(misframed: bytes)
     """What the parser refuses as the first request is refused as the second and as the third."""
 
     async def test(handler: Served, make: Make) -> None:
-        front = Front(make(json_response=True))
+        front = Http11Server(make(json_response=True))
         assert await answered(Wire(front), misframed) == [400]
         assert await answered(Wire(front), call(), misframed) == [200, 400]
         assert await answered(Wire(front), call(), call(), misframed) == [200, 200, 400]
@@ -61,7 +61,7 @@ def test_a_head_that_came_in_pieces_is_not_remembered() -> None:
     """A request whose first bytes came alone leaves nothing that its rest could be recognised by."""
 
     async def test(handler: Served, make: Make) -> None:
-        wire = Wire(Front(make(json_response=True)))
+        wire = Wire(Http11Server(make(json_response=True)))
         wire.send(b"P")
         assert await answered(wire, call()[1:]) == [200]
         assert await answered(wire, call()[1:]) == [200, 400]
@@ -72,7 +72,7 @@ def test_a_head_that_came_in_pieces_is_not_remembered() -> None:
 @req("HTTP-31", at=E)
 def test_a_length_in_a_body_is_none_of_a_head() -> None:
     async def test(handler: Served, make: Make) -> None:
-        wire = Wire(Front(make(json_response=True)))
+        wire = Wire(Http11Server(make(json_response=True)))
         inner, body = b"\r\ncontent-length: %d\r\n", said("echo")
         start = head("POST", "/mcp", [*fields(), ("Content-Length", "\t400")])
         start = start.replace(b"Content-Length: ", b"Content-Length:")
@@ -88,7 +88,7 @@ def test_a_tool_that_gets_headers_of_its_own_is_held_to_them() -> None:
     async def test(handler: Served, make: Make) -> None:
         handler.tools = [m.Tool(name="region", input_schema=m.ToolInputSchema())]
         app = make(json_response=True)
-        wire = Wire(Front(app))
+        wire = Wire(Http11Server(app))
         plain = call("region", {"region": "eu"})
         assert await answered(wire, plain, plain, plain) == [200] * 3
         handler.tools = [m.Tool(name="region", input_schema=REGION)]
@@ -116,7 +116,7 @@ def test_a_call_that_passes_unchecked_as_the_tools_cannot_be_listed_is_checked_t
             return await lists(self, *given)
 
         monkeypatch.setattr(Served, "list_tools", may_fail)
-        wire = Wire(Front(make(json_response=True)))
+        wire = Wire(Http11Server(make(json_response=True)))
         plain = call("region", {"region": "eu"})
         await answered(wire, plain, plain)
         fails = False
@@ -130,8 +130,8 @@ def test_a_call_that_passes_unchecked_as_the_tools_cannot_be_listed_is_checked_t
 @req("HTTP-21", "HTTP-22", at=D)
 def test_a_session_that_is_over_is_not_found_again() -> None:
     async def test(handler: Served, make: Make) -> None:
-        wire = Wire(Front(make(json_response=True)))
-        session = {**TYPES, **await opened(wire, revision(D))}
+        wire = Wire(Http11Server(make(json_response=True)))
+        session = {**TYPES, **await opened(wire, revision_named(D))}
         body = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "ping"}).encode()
         ping = head("POST", "/mcp", {**session, "content-length": str(len(body))}) + body
         end = head("DELETE", "/mcp", session)
@@ -152,7 +152,7 @@ def test_the_principal_is_found_anew_for_each_request() -> None:
             scope["headers"].clear()
             return str(len(asked))
 
-        wire = Wire(Front(make(json_response=True, principal=principal)))
+        wire = Wire(Http11Server(make(json_response=True, principal=principal)))
         requests = [call("echo", {"text": "x" * length}) for length in (1, 1, 20, 1)]
         await answered(wire, *requests)
         lengths = [str(len(data) - data.index(b"\r\n\r\n") - 4).encode() for data in requests]

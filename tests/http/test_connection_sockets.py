@@ -18,7 +18,7 @@ import pytest
 import mcprev
 from api.transports import listening
 from mcprev.transports import http_server
-from mcprev.transports.http_protocol import HttpProtocol
+from mcprev.transports.http_protocol import Http11Connection
 from requirements import E, req
 from running import until
 from served import Served
@@ -128,15 +128,15 @@ def test_an_answer_can_be_read_by_who_has_not_finished_sending(
 def test_many_connections_come_and_go_and_leave_nothing(loop: str) -> None:
     async def test() -> None:
         handler = Served()
-        alive: weakref.WeakSet[HttpProtocol] = weakref.WeakSet()
-        begin = HttpProtocol.connection_made
+        alive: weakref.WeakSet[Http11Connection] = weakref.WeakSet()
+        begin = Http11Connection.connection_made
 
-        def made(self: HttpProtocol, transport: asyncio.BaseTransport) -> None:
+        def made(self: Http11Connection, transport: asyncio.BaseTransport) -> None:
             alive.add(self)
             begin(self, transport)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(HttpProtocol, "connection_made", made)
+            patch.setattr(Http11Connection, "connection_made", made)
             async with listening(mcprev.Server(handler, "served", "1")) as base:
                 gc.collect()
                 gc.disable()

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcprev.transports.asgi import AsgiApp
-from mcprev.transports.http_protocol import LINGER, WAITING, Front
+from mcprev.transports.http_protocol import LINGER, WAITING, Http11Server
 from requirements import E, req
 from running import until
 from served import QUICK, Served, work
@@ -138,7 +138,7 @@ def test_bytes_and_their_answers(case: str) -> None:
 
     async def test(handler: Served, make: Make) -> None:
         app = make(**SMALL)
-        wire = Wire(Front(app))
+        wire = Wire(Http11Server(app))
         wire.send(data)
         await wire.settled()
         answers = wire.answers(verb)
@@ -166,7 +166,7 @@ def test_bytes_that_come_one_by_one_get_the_same_answers(case: str) -> None:
     long = {"headers that are too long", "a target that is too long"}
 
     async def test(handler: Served, make: Make) -> None:
-        wire = Wire(Front(make(**SMALL)))
+        wire = Wire(Http11Server(make(**SMALL)))
         for byte in data:
             wire.send(bytes([byte]))
         await wire.settled()
@@ -211,7 +211,7 @@ def test_however_bytes_are_cut_the_answers_are_the_same(
         app = make(json_response=True)
         found: list[list[tuple[int, bytes, str | None]]] = []
         for places in ((), sorted(cuts)):
-            wire = Wire(Front(app))
+            wire = Wire(Http11Server(app))
             ends = [0, *places, len(data)]
             for number, (start, end) in enumerate(pairwise(ends)):
                 if start < end:
@@ -254,7 +254,7 @@ WORDS: Final = st.sampled_from(
 def test_arbitrary_bytes_do_no_harm(pieces: list[bytes], apart: bool) -> None:
     async def test(handler: Served, make: Make) -> None:
         app = make(**SMALL, body_timeout=QUICK)
-        wire = Wire(Front(app))
+        wire = Wire(Http11Server(app))
         for piece in pieces if apart else [b"".join(pieces)]:
             wire.send(piece)
             await asyncio.sleep(0)
@@ -286,7 +286,7 @@ def test_who_waits_for_leave_to_send_a_body_gets_it_or_a_refusal(
     target: str, expect: str, length: int, statuses: list[int]
 ) -> None:
     async def test(handler: Served, make: Make) -> None:
-        wire = Wire(Front(make(**SMALL)))
+        wire = Wire(Http11Server(make(**SMALL)))
         body = said("echo")
         wire.send(
             head(
@@ -320,7 +320,7 @@ def test_who_waits_for_leave_to_send_a_body_gets_it_or_a_refusal(
 @pytest.mark.parametrize("part", [0, 5])
 def test_a_client_that_does_not_send_its_body_is_told_so(part: int) -> None:
     async def test(handler: Served, make: Make) -> None:
-        wire = Wire(Front(make(body_timeout=QUICK)))
+        wire = Wire(Http11Server(make(body_timeout=QUICK)))
         wire.send(head("POST", "/mcp", [*fields(), ("Content-Length", "100")]) + b"x" * part)
         wire.send(b"x" * part)
         await wire.settled()
@@ -338,7 +338,7 @@ def test_a_client_that_does_not_send_its_body_is_told_so(part: int) -> None:
 def test_bodies_of_all_connections_together_have_a_bound() -> None:
     async def test(handler: Served, make: Make) -> None:
         app = make(max_bodies=1000)
-        front = Front(app)
+        front = Http11Server(app)
         begun = head("POST", "/mcp", [*fields(), ("Content-Length", "2000")]) + b"x"
         wires = [Wire(front) for _ in range(3)]
         for wire in wires:
@@ -363,7 +363,7 @@ def test_bodies_of_all_connections_together_have_a_bound() -> None:
 @req("HTTP-31", at=E)
 def test_small_chunks_in_packets_of_their_own_are_no_overhead_without_end() -> None:
     async def test(handler: Served, make: Make) -> None:
-        wire = Wire(Front(make(max_headers=MAX_HEADERS)))
+        wire = Wire(Http11Server(make(max_headers=MAX_HEADERS)))
         body = said("echo", {"x": "y" * 2 * MAX_HEADERS})
         wire.send(head("POST", "/mcp", [*fields(), ("Transfer-Encoding", "chunked")]))
         for place in range(0, len(body), 2):
@@ -382,7 +382,7 @@ def test_small_chunks_in_packets_of_their_own_are_no_overhead_without_end() -> N
 @req("HTTP-31", at=E)
 def test_what_comes_before_a_head_in_one_piece_is_none_of_its_bytes() -> None:
     async def test(handler: Served, make: Make) -> None:
-        wire = Wire(Front(make(max_headers=MAX_HEADERS)))
+        wire = Wire(Http11Server(make(max_headers=MAX_HEADERS)))
         large, small = call(arguments={"x": "y" * 5 * MAX_HEADERS}), call()
         wire.send(large + small[:20])
         wire.send(small[20:])
@@ -401,7 +401,7 @@ def test_what_comes_before_a_head_in_one_piece_is_none_of_its_bytes() -> None:
 @req("HTTP-7", "HTTP-12", at=E)
 def test_answers_come_in_the_order_of_requests_whichever_is_done_first() -> None:
     async def test(handler: Served, make: Make) -> None:
-        wire = Wire(Front(make()))
+        wire = Wire(Http11Server(make()))
         wire.send(
             call("quiet", id_="slow") + call(id_="quick") + call("log", id_="stream") + call(id_="last")
         )
@@ -428,7 +428,7 @@ def test_answers_come_in_the_order_of_requests_whichever_is_done_first() -> None
 @pytest.mark.parametrize("cut", [1, 30, len(call()) - 60, len(call()) - 1])
 def test_half_a_request_behind_one_that_is_slow_is_read_to_its_end(cut: int) -> None:
     async def test(handler: Served, make: Make) -> None:
-        wire = Wire(Front(make(body_timeout=60)))
+        wire = Wire(Http11Server(make(body_timeout=60)))
         wire.send(call("quiet", id_=1) + call(id_=2)[:cut])
         await until(lambda: handler.running == 1)
         wire.send(call(id_=2)[cut:] + call(id_=3))
@@ -444,7 +444,7 @@ def test_half_a_request_behind_one_that_is_slow_is_read_to_its_end(cut: int) -> 
 @req("SEC-6", "HTTP-31", at=E)
 def test_not_too_many_requests_wait_on_a_connection() -> None:
     async def test(handler: Served, make: Make) -> None:
-        wire = Wire(Front(make()))
+        wire = Wire(Http11Server(make()))
         wire.send(call("quiet") + call() * 3 * WAITING)
         wire.send(call() * 9)
         await until(lambda: handler.running == 1)
@@ -463,14 +463,14 @@ def test_not_too_many_requests_wait_on_a_connection() -> None:
 @req("SEC-6", "HTTP-31", at=E)
 def test_any_number_of_offers_to_upgrade_is_declined_without_getting_deeper() -> None:
     async def test(handler: Served, make: Make) -> None:
-        wire = Wire(Front(make()))
+        wire = Wire(Http11Server(make()))
         offer = head("GET", "/x", {"Connection": "upgrade", "Upgrade": "x"})
         wire.send(offer * 4000 + call())
         await until(lambda: wire.eof)
         assert {answer.status for answer in wire.answers()} == {404, 503}
         wire.hang_up()
         await gone(wire)
-        wire = Wire(Front(make()))
+        wire = Wire(Http11Server(make()))
         for _ in range(40):
             wire.send(offer * 40)
             await until(lambda: not wire.http._queue and wire.http._serving is None)

@@ -19,7 +19,7 @@ import mcprev
 from asgi_bridge import Client
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.asgi import AsgiApp
-from mcprev.transports.http_protocol import Front
+from mcprev.transports.http_protocol import Http11Server
 from mcprev_types.latest import models as m
 from running import until
 from wired import Wire, head
@@ -85,7 +85,7 @@ class WiredLane(Lane):
         scope = self._scope
         pairs = [(name.decode(), value.decode()) for name, value in scope["headers"]]
         self._bytes = head("POST", scope["path"], pairs) + body
-        self.wire = Wire(Front(self._app))
+        self.wire = Wire(Http11Server(self._app))
 
     @override
     async def call(self) -> None:

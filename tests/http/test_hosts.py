@@ -12,7 +12,7 @@ import pytest
 
 import mcprev
 from asgi_bridge import STREAM, Client, initialize
-from mcprev.revisions import revision
+from mcprev.revisions import revision_named
 from mcprev.transports.asgi import AsgiApp
 from requirements import D, req
 from running import run, until
@@ -65,7 +65,7 @@ def test_each_row_of_the_table_is_so(
         client = Client(app, server=(address, 8000) if address else ("/run/mcp.sock", None))
         sent = {name: value for name, value in (("host", host), ("origin", origin)) if value is not None}
         client.session = sent
-        answer = await client.post(initialize(revision(D))).done()
+        answer = await client.post(initialize(revision_named(D))).done()
         assert answer.status == (200 if let_in else 403)
         if not let_in:
             option = "hosts" if "Host" in answer.json["error"]["message"] else "origins"

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcprev.protocol.http_verdicts import Reject
+from mcprev.protocol.http_verdicts import HttpError
 from mcprev.transports.body_budget import MAX_BODY, BodyBudget, ClientGone, read_body
 from mcprev.transports.security import (
     MAX_HEADERS,
     MAX_HOST,
-    Access,
+    OriginPolicy,
     is_loopback,
     is_session_id,
     new_session_id,
@@ -47,16 +47,16 @@ def headers(**values: str) -> Headers:
      "HTTP://LOCALHOST:3000", "http://app.localhost:8080", "http://localhost."],
 )  # fmt: skip
 def test_pages_of_this_machine_are_let_in_everywhere(origin: str, server: str | None) -> None:
-    assert Access().refusal(headers(origin=origin, host="127.0.0.1:8000"), server) is None
+    assert OriginPolicy().refusal(headers(origin=origin, host="127.0.0.1:8000"), server) is None
 
 
 @req("SEC-3", "HTTP-2", "SSE-5", everywhere=True)
 @pytest.mark.parametrize("server", [LOCAL, PUBLIC, None])
 def test_whoever_is_no_page_is_let_in(server: str | None) -> None:
-    assert Access().refusal(headers(host="localhost"), server) is None
-    assert Access().refusal(headers(), server) is None
+    assert OriginPolicy().refusal(headers(host="localhost"), server) is None
+    assert OriginPolicy().refusal(headers(), server) is None
     if server != LOCAL:
-        assert Access().refusal(headers(host="anything.example"), server) is None
+        assert OriginPolicy().refusal(headers(host="anything.example"), server) is None
 
 
 @req("SEC-3", "HTTP-2", "AMB-14", "SSE-5", everywhere=True)
@@ -68,7 +68,7 @@ def test_a_name_that_was_pointed_at_this_machine_does_not_let_its_page_in(
     server: str | None, port: str
 ) -> None:
     """DNS rebinding: the page and the request name the same host, which is a foreign one."""
-    refusal = Access().refusal(
+    refusal = OriginPolicy().refusal(
         headers(origin=f"http://evil.example.com{port}", host=f"evil.example.com{port}"), server
     )
     assert refusal is not None
@@ -95,19 +95,19 @@ def test_pages_of_the_host_that_is_asked_are_let_in_where_it_is_named_or_an_addr
     name = split_host(host)
     assert name is not None
     named = f"[{name[0]}]" if ":" in name[0] else name[0]
-    assert Access(hosts=[named]).refusal(sent, server) is None
-    assert Access(origins=[f"ftp://{named}"]).refusal(sent, server) is None
-    assert (Access().refusal(sent, server) is None) is (named != "mcp.example")
-    assert Access(hosts=["other.example"]).refusal(sent, server) is not None
-    assert (Access(origins=["ftp://other.example"]).refusal(sent, server) is None) is (named != "mcp.example")
+    assert OriginPolicy(hosts=[named]).refusal(sent, server) is None
+    assert OriginPolicy(origins=[f"ftp://{named}"]).refusal(sent, server) is None
+    assert (OriginPolicy().refusal(sent, server) is None) is (named != "mcp.example")
+    assert OriginPolicy(hosts=["other.example"]).refusal(sent, server) is not None
+    assert (OriginPolicy(origins=["ftp://other.example"]).refusal(sent, server) is None) is (named != "mcp.example")
 
 
 @req("SEC-3", "SEC-6", everywhere=True)
 def test_a_host_that_is_too_long_to_be_one_is_not_kept() -> None:
     for number in range(3):
         sent = headers(host="a" * MAX_HOST + str(number))
-        assert Access().refusal(sent, LOCAL) is not None
-        assert Access().refusal(sent, PUBLIC) is None
+        assert OriginPolicy().refusal(sent, LOCAL) is not None
+        assert OriginPolicy().refusal(sent, PUBLIC) is None
 
 
 @req("SEC-3", "HTTP-2", "AMB-14", "SSE-5", everywhere=True)
@@ -120,7 +120,7 @@ def test_a_host_that_is_too_long_to_be_one_is_not_kept() -> None:
      "http://mcp.example, http://localhost"],
 )  # fmt: skip
 def test_other_pages_are_not(origin: str, server: str | None) -> None:
-    refusal = Access().refusal(headers(origin=origin, host="mcp.example"), server)
+    refusal = OriginPolicy().refusal(headers(origin=origin, host="mcp.example"), server)
     assert refusal is not None
     assert refusal.status == 403
 
@@ -130,7 +130,7 @@ def test_two_origins_are_none() -> None:
     twice = Headers(
         [(b"origin", b"http://localhost"), (b"origin", b"http://localhost"), (b"host", b"localhost")]
     )
-    assert Access().refusal(twice, LOCAL) is not None
+    assert OriginPolicy().refusal(twice, LOCAL) is not None
 
 
 @req("SEC-3", everywhere=True)
@@ -147,7 +147,7 @@ def test_two_origins_are_none() -> None:
 )  # fmt: skip
 def test_origins_that_are_configured(allowed: str, origin: str, good: bool) -> None:
     for server in (LOCAL, PUBLIC, None):
-        refusal = Access(origins=[allowed]).refusal(headers(origin=origin, host="localhost"), server)
+        refusal = OriginPolicy(origins=[allowed]).refusal(headers(origin=origin, host="localhost"), server)
         assert (refusal is None) is good
 
 
@@ -158,7 +158,7 @@ def test_origins_that_are_configured(allowed: str, origin: str, good: bool) -> N
 )
 def test_an_origin_that_could_never_match_is_refused_at_once(entry: str) -> None:
     with pytest.raises(ValueError, match="is no origin"):
-        Access(origins=[entry])
+        OriginPolicy(origins=[entry])
 
 
 # -- Host --------------------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def test_an_origin_that_could_never_match_is_refused_at_once(entry: str) -> None
 )  # fmt: skip
 def test_hosts_at_a_loopback_address(hosts: list[str] | None, host: str | None, good: bool) -> None:
     sent = headers() if host is None else headers(host=host)
-    refusal = Access(hosts=hosts).refusal(sent, LOCAL)
+    refusal = OriginPolicy(hosts=hosts).refusal(sent, LOCAL)
     assert (refusal is None) is good
     if refusal is not None:
         assert refusal.status == 403
@@ -190,7 +190,7 @@ def test_hosts_at_a_loopback_address(hosts: list[str] | None, host: str | None, 
 @pytest.mark.parametrize("entry", ["", "http://x", "a b", "x:y", "x:", "[::1"])
 def test_a_host_that_could_never_match_is_refused_at_once(entry: str) -> None:
     with pytest.raises(ValueError, match="is no host"):
-        Access(hosts=[entry])
+        OriginPolicy(hosts=[entry])
 
 
 @req("SEC-3", everywhere=True)
@@ -213,18 +213,18 @@ def test_names_of_this_machine(name: str, loopback: bool) -> None:
 def test_any_origin_has_an_answer(origin: str, server: str | None) -> None:
     origin_of(origin)
     split_host(origin)
-    assert isinstance(Access().admits(origin, origin), bool)
+    assert isinstance(OriginPolicy().admits(origin, origin), bool)
     sent = Headers([(b"origin", origin.encode(errors="replace")), (b"host", b"x")])
-    refusal = Access().refusal(sent, server)
+    refusal = OriginPolicy().refusal(sent, server)
     assert refusal is None or refusal.status == 403
-    refusal = Access().refusal(Headers([(b"host", origin.encode(errors="replace"))]), server)
+    refusal = OriginPolicy().refusal(Headers([(b"host", origin.encode(errors="replace"))]), server)
     assert refusal is None or refusal.status == 403
 
 
 # -- sizes -------------------------------------------------------------------------------------------------------
 
 
-async def body_of(messages: list[dict[str, Any]], sent: Headers, limit: int) -> tuple[bytes | Reject, int]:
+async def body_of(messages: list[dict[str, Any]], sent: Headers, limit: int) -> tuple[bytes | HttpError, int]:
     """What is read of a body, and how many messages of the server were not asked for."""
     left: Iterator[dict[str, Any]] = iter(messages)
 
@@ -257,7 +257,7 @@ def test_a_body_has_a_limit_declared_or_not(chunks: list[bytes], declared: str |
     if good:
         assert found == b"".join(chunks)
     else:
-        assert isinstance(found, Reject)
+        assert isinstance(found, HttpError)
         assert found.status == 413
         message = json.loads(found.body)["error"]["message"]
         assert "5 bytes" in message

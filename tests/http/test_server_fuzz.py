@@ -25,13 +25,13 @@ from hypothesis import strategies as st
 import mcprev
 from api.authors import text
 from asgi_bridge import INFO, PREFIX, SCOPE, Client, Exchange
-from mcprev.revisions import Revision, revision
+from mcprev.revisions import Revision, revision_named
 from mcprev.transports.asgi import AsgiApp
 from requirements import B, C, D, E, req
 from running import run, until
 from served import Served, who
 
-ROWS: Final = [revision(name) for name in (B, C, D, E)]
+ROWS: Final = [revision_named(name) for name in (B, C, D, E)]
 STATUSES: Final = frozenset({200, 202, 204, 400, 403, 404, 405, 406, 408, 413, 415, 429, 431, 503})
 """What the server may answer: a 500 is an accident."""
 MAX_BODY: Final = 3_000
@@ -447,9 +447,9 @@ class Play:
         upkeep = hosting.upkeep
         assert [*upkeep._young, *upkeep._old, *upkeep.reading, *upkeep.late] == []
         shared = hosting.shared
-        await until(lambda: not (shared._link.inbound or shared._tasks or shared._queue))
+        await until(lambda: not (shared._connection_state.inbound or shared._tasks or shared._queue))
         assert shared._running == 0
-        assert [*shared._link.sends, *shared._link.events] == []
+        assert [*shared._connection_state.sends, *shared._connection_state.events] == []
         assert not any(inbound.open for inbound in shared.side.stateless.listeners)
         events = self.app.settings.events
         assert events is None or vars(events)["size"] == 0

@@ -12,7 +12,7 @@ import pytest
 
 from asgi_bridge import PREFIX, Client, Exchange, initialize, modern, notification, request
 from mcprev.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, RpcError
-from mcprev.revisions import Revision, revision
+from mcprev.revisions import Revision, revision_named
 from mcprev.tools import MAX_NAME
 from mcprev.transports.asgi import AsgiApp
 from mcprev.transports.events import MemoryEvents
@@ -22,8 +22,8 @@ from running import until
 from served import QUICK, Served, who, work
 
 Make = Callable[..., AsgiApp]
-LATER = [revision(name) for name in (B, C, D)]
-ALL = [*LATER, revision(E)]
+LATER = [revision_named(name) for name in (B, C, D)]
+ALL = [*LATER, revision_named(E)]
 
 
 def later(test: Any) -> Any:
@@ -72,7 +72,7 @@ def test_who_cannot_be_told_is_let_in_nowhere(
             client.send("DELETE"),
             client.send("GET", path="/sse"),
             client.send("POST", request("ping"), path="/messages", query=query),
-            modern(client, revision(E), "tools/call", {"name": "echo"}),
+            modern(client, revision_named(E), "tools/call", {"name": "echo"}),
         ):
             await exchange.done()
             assert (exchange.status, exchange.error["code"]) == (403, INVALID_REQUEST)
@@ -149,7 +149,7 @@ def test_a_list_that_runs_into_a_cancellation_of_its_own_keeps_no_call_away() ->
             raise asyncio.CancelledError
 
         vars(handler)["list_tools"] = lists
-        client = await Client(make()).open(revision(E))
+        client = await Client(make()).open(revision_named(E))
         assert (await client.call("echo").done()).text == "{}"
 
     work(test, validate=False)
@@ -211,7 +211,7 @@ def test_a_store_that_fails_costs_the_way_back_and_nothing_else(
 @req("HTTP-17", "HTTP-15", "AMB-3", at=D)
 def test_without_get_streams_nobody_is_sent_away_to_come_back() -> None:
     async def test(handler: Served, make: Make) -> None:
-        client = await Client(make(get_stream=False)).open(revision(D))
+        client = await Client(make(get_stream=False)).open(revision_named(D))
         exchange = client.call("hang_up")
         await until(lambda: len(handler.notes) == 2)
         handler.gate.set()
@@ -246,7 +246,7 @@ def test_what_no_utf_8_can_say_is_refused_like_anything_else(bad: str) -> None:
 def test_names_of_no_tool_are_not_remembered_whatever_their_length() -> None:
     async def test(handler: Served, make: Make) -> None:
         app = make()
-        client = await Client(app).open(revision(E))
+        client = await Client(app).open(revision_named(E))
         for length in (MAX_NAME, MAX_NAME + 1, 100_000):
             await client.call("x" * length).done()
         tools: Any = vars(app)["_tools"]
@@ -267,7 +267,7 @@ def test_the_members_of_an_array_come_from_who_posts_it() -> None:
             answer = Client(app).send("POST", body, mine, path="/messages", query=query)
             assert (await answer.done()).status == 202
 
-        await tell(initialize(revision(B)))
+        await tell(initialize(revision_named(B)))
         await tell(notification("notifications/initialized"))
         await tell([request("tools/call", {"name": "whose"}, 7)])
         await until(lambda: len(stream.events) == 3)
@@ -289,7 +289,7 @@ def test_a_body_that_comes_after_the_end_of_its_session_finds_none() -> None:
         stream.disconnect()
         # The stream is looked after from now on, and not after a while.
         await until(lambda: len(app.hosting.sse) == 0)
-        late.give(json.dumps(initialize(revision(A))).encode())
+        late.give(json.dumps(initialize(revision_named(A))).encode())
         assert (await late.done()).status == 404
         await stream.done()
 
@@ -390,7 +390,7 @@ def test_a_stream_that_has_too_much_to_say_from_the_beginning_is_begun_all_the_s
         assert session is not None
         for number in range(3):
             session.side.notify("notifications/message", {"level": "error", "data": str(number) * 3_000_000})
-        session.pump()
+        session.process_events()
         stream = client.send("GET")
         await stream.task
         assert (stream.status, stream.complete) == (200, True)
@@ -434,7 +434,7 @@ SENTINELS = (
 @pytest.mark.parametrize("value", SENTINELS)
 def test_a_name_that_is_written_oddly_is_no_way_around_its_check(value: str) -> None:
     async def test(handler: Served, make: Make) -> None:
-        client = await Client(make()).open(revision(E))
+        client = await Client(make()).open(revision_named(E))
         answer = await client.call("echo", headers={"mcp-name": value}).done()
         assert (answer.status, answer.error["code"]) == (400, -32020)
         good = await client.call("echo", headers={"mcp-name": "=?base64?ZWNobw==?="}).done()
@@ -484,7 +484,7 @@ def test_delete_while_much_is_running_ends_all_of_it(row: Revision) -> None:
 )
 def test_an_array_of_very_many_is_answered_completely(body: bytes) -> None:
     async def test(handler: Served, make: Make) -> None:
-        client = await Client(make(json_response=True)).open(revision(B))
+        client = await Client(make(json_response=True)).open(revision_named(B))
         answer = await client.post(body).done()
         assert answer.status == 200
         assert len(answer.answers) == body.count(b",{") + body.count(b",1") + 1

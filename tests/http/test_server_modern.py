@@ -19,7 +19,7 @@ from mcprev.errors import (
     PARSE_ERROR,
     UNSUPPORTED_PROTOCOL_VERSION,
 )
-from mcprev.revisions import revision
+from mcprev.revisions import revision_named
 from mcprev.transports.asgi import AsgiApp
 from mcprev_types.latest import models as m
 from requirements import D, E, req
@@ -27,7 +27,7 @@ from running import until
 from served import QUICK, REGION, Served, who, work
 
 Make = Callable[..., AsgiApp]
-ROW = revision(E)
+ROW = revision_named(E)
 
 
 @req("HTTPM-4", "HTTPM-9", at=E)
@@ -519,7 +519,7 @@ def test_listen_streams_carry_what_was_asked_for() -> None:
             stream.disconnect()
             await stream.done()
         shared = client.app.hosting.shared
-        await until(lambda: not shared.side.link.inbound)
+        await until(lambda: not shared.side.connection.inbound)
 
     work(test)
 
@@ -551,7 +551,7 @@ def test_a_listener_that_does_not_read_is_let_go() -> None:
         for _ in range(1000):
             client.app.server.changed("resource", "a:" + "x" * 10_000)
         shared = app.hosting.shared
-        await until(lambda: not shared.side.link.inbound)
+        await until(lambda: not shared.side.connection.inbound)
         stream.gone = True
         await stream.done()
 

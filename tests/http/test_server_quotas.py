@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from asgi_bridge import Client, initialize
-from mcprev.revisions import Revision, revision
+from mcprev.revisions import Revision, revision_named
 from mcprev.transports.asgi import AsgiApp
-from mcprev.transports.http_incoming import AsgiIncoming
+from mcprev.transports.http_incoming import AsgiRequest
 from mcprev.wire.headers import Headers
 from requirements import A, B, C, D, req
 from running import until
 from served import QUICK, Served, who, work
 
 Make = Callable[..., AsgiApp]
-LATER = [revision(name) for name in (B, C, D)]
+LATER = [revision_named(name) for name in (B, C, D)]
 later = pytest.mark.parametrize("row", LATER, ids=[row.name for row in LATER])
 ROOM = 20
 QUOTA = 5
@@ -161,6 +161,6 @@ def test_a_client_is_a_principal_or_an_address(
     async def never(*message: Any) -> Any:
         raise AssertionError(message)
 
-    incoming = AsgiIncoming({"method": "POST", "path": "/mcp", **scope}, never, never, Headers([]))
+    incoming = AsgiRequest({"method": "POST", "path": "/mcp", **scope}, never, never, Headers([]))
     incoming.principal = principal
     assert incoming.client == client

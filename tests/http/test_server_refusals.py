@@ -13,16 +13,16 @@ import pytest
 
 from asgi_bridge import SCOPE, TYPES, Client, Exchange, initialize, lifespan, request
 from mcprev.errors import INTERNAL_ERROR, INVALID_REQUEST
-from mcprev.revisions import DEFAULT, Revision, revision
+from mcprev.revisions import DEFAULT, Revision, revision_named
 from mcprev.transports.asgi import AsgiApp
 from mcprev.transports.cors import cors
-from mcprev.transports.http_options import HttpOptions, Settings
+from mcprev.transports.http_options import HttpOptions, HttpSettings
 from requirements import NAMES, B, C, D, E, req
 from running import run, until
 from served import QUICK, Served, work
 
 Make = Callable[..., AsgiApp]
-LATER = [revision(name) for name in (B, C, D, E)]
+LATER = [revision_named(name) for name in (B, C, D, E)]
 
 
 def later(test: Any) -> Any:
@@ -155,7 +155,7 @@ def test_headers_have_a_limit(row: Revision) -> None:
 @req("SEC-6", at=E)
 def test_requests_beyond_what_is_allowed_are_refused() -> None:
     async def test(handler: Served, make: Make) -> None:
-        client = await Client(make(max_requests=2)).open(revision(E))
+        client = await Client(make(max_requests=2)).open(revision_named(E))
         running = [client.call("quiet") for _ in range(2)]
         await until(lambda: handler.running == 2)
         answer = await client.call("quiet").done()
@@ -198,7 +198,7 @@ def test_the_endpoint_is_at_its_path_and_where_the_app_is_mounted(
 @req("HTTP-1", everywhere=True)
 def test_an_app_at_the_root_of_everything() -> None:
     async def test(handler: Served, make: Make) -> None:
-        client = await Client(make(path="/"), path="/").open(revision(D))
+        client = await Client(make(path="/"), path="/").open(revision_named(D))
         assert (await client.request("ping").done()).result == {}
         with pytest.raises(ValueError, match="slash"):
             make(path="mcp")
@@ -265,7 +265,7 @@ def test_an_app_belongs_to_the_loop_that_asks_it() -> None:
     app = mcprev.Server(Served(), "x", "1").asgi()
 
     async def one() -> None:
-        client = await Client(app).open(revision(D))
+        client = await Client(app).open(revision_named(D))
         assert (await client.request("ping").done()).result == {}
         assert len(app.hosting.sessions) == 1
         app.hosting.upkeep.stop()
@@ -292,7 +292,7 @@ def test_what_is_not_http_is_turned_away() -> None:
 
 
 @req("SEC-6", "ERR-8")
-@pytest.mark.parametrize("row", [revision(name) for name in (B, C, D)], ids=[B, C, D])
+@pytest.mark.parametrize("row", [revision_named(name) for name in (B, C, D)], ids=[B, C, D])
 def test_a_client_that_is_gone_when_it_is_answered_harms_nobody(row: Revision) -> None:
     async def test(handler: Served, make: Make) -> None:
         client = await Client(make()).open(row)
@@ -308,4 +308,4 @@ def test_a_client_that_is_gone_when_it_is_answered_harms_nobody(row: Revision) -
 
 @req("HTTP-1", everywhere=True)
 def test_every_option_has_a_default() -> None:
-    assert set(HttpOptions.__annotations__) == {field.name for field in dataclasses.fields(Settings)}
+    assert set(HttpOptions.__annotations__) == {field.name for field in dataclasses.fields(HttpSettings)}

@@ -22,7 +22,7 @@ from click.testing import CliRunner
 import mcprev
 from asgi_bridge import PREFIX, STREAM, TYPES, Client, initialize, notification, request
 from mcprev.cli import main
-from mcprev.revisions import Revision, revision
+from mcprev.revisions import Revision, revision_named
 from mcprev.transports import http_server
 from mcprev.transports.asgi import AsgiApp
 from requirements import B, C, D, E, req
@@ -30,7 +30,7 @@ from running import run, until
 from served import QUICK, Served, listening, work
 
 Make = Callable[..., AsgiApp]
-LATER = [revision(name) for name in (B, C, D, E)]
+LATER = [revision_named(name) for name in (B, C, D, E)]
 SERVER = Path(__file__).parent.parent / "stdio" / "echo_server.py"
 
 
@@ -93,7 +93,7 @@ def test_a_client_that_hangs_up_on_a_real_server_cancels_its_request() -> None:
             listening(mcprev.Server(handler, "served", "1"), defer=QUICK) as base,
             aiohttp.ClientSession() as http,
         ):
-            body, headers = stamped(revision(E), "wait")
+            body, headers = stamped(revision_named(E), "wait")
             with pytest.raises(TimeoutError):
                 await http.post(
                     base + "/mcp",
@@ -107,7 +107,7 @@ def test_a_client_that_hangs_up_on_a_real_server_cancels_its_request() -> None:
 
 
 @req("LIFE-16", "HTTP-8")
-@pytest.mark.parametrize("row", [revision(name) for name in (B, C, D)], ids=[B, C, D])
+@pytest.mark.parametrize("row", [revision_named(name) for name in (B, C, D)], ids=[B, C, D])
 def test_a_real_server_stops_although_streams_are_open(row: Revision) -> None:
     async def test() -> None:
         loop = asyncio.get_running_loop()
@@ -158,7 +158,7 @@ def test_it_works_mounted_in_starlette(place: str) -> None:
         for path in (f"{place}/mcp", f"{place}/"):
             if path == "/":
                 continue
-            client = await Client(app, path).open(revision(D))
+            client = await Client(app, path).open(revision_named(D))
             assert (await client.call("log").done()).answers[0]["result"]
         stream = await client.send("GET", path=f"{place}/sse").begun()
         await until(lambda: len(stream.events) == 1)
@@ -207,7 +207,7 @@ def test_the_command_serves_over_http_until_it_is_interrupted(tmp_path: Path) ->
                 while True:
                     try:
                         async with http.post(
-                            f"http://127.0.0.1:{port}/here", json=initialize(revision(D)), headers=TYPES
+                            f"http://127.0.0.1:{port}/here", json=initialize(revision_named(D)), headers=TYPES
                         ) as answer:
                             assert (await answer.json())["result"]["serverInfo"]["name"] == "mine"
                             return
@@ -289,7 +289,7 @@ def open_descriptors() -> int:
 
 
 @req("HTTP-27", "SEC-6")
-@pytest.mark.parametrize("row", [revision(name) for name in (B, C, D)], ids=[B, C, D])
+@pytest.mark.parametrize("row", [revision_named(name) for name in (B, C, D)], ids=[B, C, D])
 def test_sessions_that_are_opened_and_left_leave_nothing_behind(row: Revision) -> None:
     async def test(handler: Served, make: Make) -> None:
         now = [0.0]

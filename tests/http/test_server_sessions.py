@@ -11,7 +11,7 @@ import pytest
 
 from asgi_bridge import Client, initialize, notification, request
 from mcprev.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
-from mcprev.revisions import Revision, revision
+from mcprev.revisions import Revision, revision_named
 from mcprev.transports.asgi import AsgiApp
 from requirements import NAMES, B, C, D, E, req
 from running import until
@@ -19,7 +19,7 @@ from served import QUICK, Served, who, work
 
 Make = Callable[..., AsgiApp]
 SESSIONS = NAMES[:4]
-LATER = [revision(name) for name in (B, C, D)]
+LATER = [revision_named(name) for name in (B, C, D)]
 """Those that have sessions over one endpoint."""
 UNANSWERED: list[tuple[list[dict[str, Any]], int]] = [
     ([notification("notifications/x")], 202),
@@ -300,10 +300,10 @@ def test_a_broken_connection_cancels_nothing(row: Revision) -> None:
             exchange.disconnect()
         session = client.app.hosting.sessions.find(client.session["mcp-session-id"], None)
         assert session is not None
-        origins = [inbound.origin for inbound in session.side.link.inbound.values()]
+        origins = [inbound.origin for inbound in session.side.connection.inbound.values()]
         await until(lambda: all(getattr(origin, "ended") for origin in origins))  # noqa: B009
         assert handler.running == 3
-        assert len(session.side.link.inbound) == 3
+        assert len(session.side.connection.inbound) == 3
         handler.gate.set()
         for exchange in running:
             await exchange.done()
@@ -352,7 +352,7 @@ def test_ping_is_answered_while_handlers_run_and_before_initialized(row: Revisio
 @pytest.mark.parametrize("option", [None, True, False])
 def test_an_array_is_answered_by_an_array_or_an_event_each(option: bool | None) -> None:
     async def test(handler: Served, make: Make) -> None:
-        client = await Client(make(json_response=option)).open(revision(B))
+        client = await Client(make(json_response=option)).open(revision_named(B))
         batch = [
             request("ping", None, 1),
             notification("notifications/x"),
@@ -378,7 +378,7 @@ def test_an_array_is_answered_by_an_array_or_an_event_each(option: bool | None) 
 @req("BATCH-4", "BATCH-7", "CANC-2", at=B)
 def test_a_slow_member_delays_no_other_and_can_be_cancelled_alone() -> None:
     async def test(handler: Served, make: Make) -> None:
-        client = await Client(make(defer=QUICK)).open(revision(B))
+        client = await Client(make(defer=QUICK)).open(revision_named(B))
         batch = [
             request("tools/call", {"name": "quiet"}, 1),
             request("tools/call", {"name": "quiet"}, 2),
@@ -398,7 +398,7 @@ def test_a_slow_member_delays_no_other_and_can_be_cancelled_alone() -> None:
 @pytest.mark.parametrize(("body", "status"), UNANSWERED)
 def test_an_array_that_wants_no_answer_gets_none(body: list[Any], status: int) -> None:
     async def test(handler: Served, make: Make) -> None:
-        client = await Client(make()).open(revision(B))
+        client = await Client(make()).open(revision_named(B))
         answer = await client.post(body).done()
         assert answer.status == status
         if status == 400:
@@ -411,7 +411,7 @@ def test_an_array_that_wants_no_answer_gets_none(body: list[Any], status: int) -
 def test_no_array_opens_a_session() -> None:
     async def test(handler: Served, make: Make) -> None:
         app = make()
-        answer = await Client(app).post([initialize(revision(B))]).done()
+        answer = await Client(app).post([initialize(revision_named(B))]).done()
         assert (answer.status, answer.json["error"]["code"]) == (400, INVALID_REQUEST)
         assert len(app.hosting.sessions) == 0
 
@@ -419,7 +419,7 @@ def test_no_array_opens_a_session() -> None:
 
 
 @req("BATCH-6")
-@pytest.mark.parametrize("row", [revision(C), revision(D)], ids=[C, D])
+@pytest.mark.parametrize("row", [revision_named(C), revision_named(D)], ids=[C, D])
 def test_elsewhere_an_array_is_no_message(row: Revision) -> None:
     async def test(handler: Served, make: Make) -> None:
         client = await Client(make()).open(row)
@@ -547,7 +547,7 @@ def test_there_are_no_more_sessions_than_allowed(row: Revision) -> None:
 
 
 @req("SEC-6")
-@pytest.mark.parametrize("row", [revision(name) for name in (B, C, D)], ids=[B, C, D])
+@pytest.mark.parametrize("row", [revision_named(name) for name in (B, C, D)], ids=[B, C, D])
 def test_a_session_serves_no_more_requests_at_a_time_than_allowed(row: Revision) -> None:
     async def test(handler: Served, make: Make) -> None:
         client = await Client(make()).open(row)
@@ -610,6 +610,6 @@ def test_a_request_without_version_and_session_is_refused_unless_it_opens_one() 
     async def test(handler: Served, make: Make) -> None:
         client = Client(make())
         assert (await client.post(request("tools/list")).done()).status == 400
-        assert (await client.post(initialize(revision(D))).done()).status == 200
+        assert (await client.post(initialize(revision_named(D))).done()).status == 200
 
     work(test)

@@ -9,7 +9,7 @@ import pytest
 
 from asgi_bridge import Client, Exchange, initialize, notification, request
 from mcprev.errors import INVALID_REQUEST, PARSE_ERROR
-from mcprev.revisions import Revision, revision
+from mcprev.revisions import Revision, revision_named
 from mcprev.transports.asgi import AsgiApp
 from named import row_of, rows_since
 from requirements import NAMES, A, B, E, req
@@ -260,7 +260,7 @@ def test_the_server_asks_and_tells_of_changes_on_the_stream() -> None:
 @pytest.mark.parametrize("name", NAMES[:4])
 def test_newer_clients_that_fall_back_speak_their_revision(name: str) -> None:
     async def test(handler: Served, make: Make) -> None:
-        row = revision(name)
+        row = revision_named(name)
         pair = await (await Pair.connect(make(sse=True))).open(row)
         await pair.tell(request("tools/call", {"name": "who"}, 1))
         assert (await pair.stream.heard(2))[-1]["result"]["content"][0]["text"].startswith(f"['{name}'")

@@ -14,7 +14,7 @@ import mcprev
 from api.authors import text
 from asgi_bridge import Client, Exchange, request
 from mcprev.errors import INVALID_REQUEST
-from mcprev.revisions import Revision, revision
+from mcprev.revisions import Revision, revision_named
 from mcprev.transports.asgi import AsgiApp
 from mcprev.transports.events import MAX_EVENTS, MAX_SESSION, MemoryEvents
 from requirements import B, C, D, E, req
@@ -22,7 +22,7 @@ from running import run, until
 from served import QUICK, Served, work
 
 Make = Callable[..., AsgiApp]
-LATER = [revision(name) for name in (B, C, D)]
+LATER = [revision_named(name) for name in (B, C, D)]
 
 
 def later(test: Any) -> Any:
@@ -453,7 +453,7 @@ def test_a_stream_of_its_own_is_taken_up_with_everything_or_not_at_all(row: Revi
 @pytest.mark.parametrize("option", [None, False])
 def test_a_handler_can_have_its_client_hang_up_and_come_back(option: bool | None) -> None:
     async def test(handler: Served, make: Make) -> None:
-        client = await Client(make(json_response=option)).open(revision(D))
+        client = await Client(make(json_response=option)).open(revision_named(D))
         polled = client.call("hang_up", {"retry": 0.5})
         await until(lambda: polled.complete)
         assert [(event.id is None, event.data, event.retry) for event in polled.events] == [
@@ -471,7 +471,7 @@ def test_a_handler_can_have_its_client_hang_up_and_come_back(option: bool | None
 
 
 @req("HTTP-17")
-@pytest.mark.parametrize("row", [revision(B), revision(C)], ids=[B, C])
+@pytest.mark.parametrize("row", [revision_named(B), revision_named(C)], ids=[B, C])
 def test_clients_that_do_not_know_how_to_come_back_are_not_sent_away(row: Revision) -> None:
     async def test(handler: Served, make: Make) -> None:
         client = await Client(make()).open(row)
@@ -488,7 +488,7 @@ def test_clients_that_do_not_know_how_to_come_back_are_not_sent_away(row: Revisi
 @req("HTTP-17", at=D)
 def test_nothing_is_closed_where_answers_are_json() -> None:
     async def test(handler: Served, make: Make) -> None:
-        client = await Client(make(json_response=True)).open(revision(D))
+        client = await Client(make(json_response=True)).open(revision_named(D))
         running = client.call("hang_up")
         await until(lambda: len(handler.notes) == 2)
         handler.gate.set()
@@ -610,7 +610,7 @@ def test_a_broken_answer_ends_the_waiting_for_a_good_one(row: Revision, broken: 
 @req("SEC-6", "STDIO-9", everywhere=True)
 def test_a_handler_waits_for_a_slow_reader() -> None:
     async def test(handler: Served, make: Make) -> None:
-        for row in (*LATER, revision(E)):
+        for row in (*LATER, revision_named(E)):
             handler.notes.clear()
             client = await Client(make(events=None)).open(row)
             running = client.call("flood", **({} if row.handshake else {"logLevel": "debug"}))
@@ -661,7 +661,7 @@ def test_a_task_of_the_http_server_that_is_cancelled_leaves_nothing_behind(row: 
             await running.task
         session = client.app.hosting.sessions.find(client.session["mcp-session-id"], None)
         assert session is not None
-        assert session.side.link.inbound == {}
+        assert session.side.connection.inbound == {}
         assert (session.exchanges, handler.running) == (set(), 0)
         assert (await client.call("echo").done()).status == 200
 

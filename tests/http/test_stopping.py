@@ -22,13 +22,13 @@ import aiohttp
 import pytest
 
 from asgi_bridge import PREFIX, STREAM, TYPES, initialize, notification, request
-from mcprev.revisions import Revision, revision
+from mcprev.revisions import Revision, revision_named
 from requirements import D, E, req
 from running import run
 
 SCRIPT: Final = Path(__file__).parent / "stopping_server.py"
 INTERNAL: Final = -32603
-ROWS: Final = [revision(D), revision(E)]
+ROWS: Final = [revision_named(D), revision_named(E)]
 LOOPS: Final = [
     "asyncio",
     pytest.param(
@@ -190,9 +190,9 @@ def test_streams_that_wait_for_no_call_end_at_once(loop: str) -> None:
 
     async def test() -> None:
         async with process(loop, drain=60, sse=True) as server, aiohttp.ClientSession() as http:
-            session = await opened(http, server, revision(D))
+            session = await opened(http, server, revision_named(D))
             body, headers = said(
-                revision(E), "subscriptions/listen", {"notifications": {"toolsListChanged": True}}
+                revision_named(E), "subscriptions/listen", {"notifications": {"toolsListChanged": True}}
             )
             base = server.url.removesuffix("/mcp")
             streams = [
@@ -249,7 +249,7 @@ def test_connections_that_are_open_get_no_new_calls_in(row: Revision) -> None:
 def test_a_second_interrupt_waits_for_nothing() -> None:
     async def test() -> None:
         async with process("asyncio", drain=60) as server, aiohttp.ClientSession() as http:
-            body, headers = said(revision(E), "tools/call", {"name": "long", "arguments": {}})
+            body, headers = said(revision_named(E), "tools/call", {"name": "long", "arguments": {}})
             call = asyncio.create_task(http.post(server.url, json=body, headers=headers))
             await server.said("begun")
             server.signal(signal.SIGINT)
@@ -271,7 +271,7 @@ def test_a_handler_in_a_thread_does_not_keep_the_process() -> None:
             port = free.getsockname()[1]
         async with process(str(port), drain=0.1) as server, aiohttp.ClientSession() as http:
             server.port = port
-            body, headers = said(revision(E), "tools/call", {"name": "stuck", "arguments": {}})
+            body, headers = said(revision_named(E), "tools/call", {"name": "stuck", "arguments": {}})
             while True:
                 try:
                     call = await http.post(server.url, json=body, headers=headers)
@@ -296,7 +296,7 @@ def test_on_stdio_a_call_is_answered_before_the_process_ends(number: int, tool: 
             assert inner.stdin is not None
             assert inner.stdout is not None
             for message in (
-                initialize(revision(D)),
+                initialize(revision_named(D)),
                 notification("notifications/initialized"),
                 request("tools/call", {"name": tool, "arguments": {}}, 7),
             ):

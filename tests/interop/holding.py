@@ -199,7 +199,7 @@ class Held:
             probe_timeout=self.peer.probe,
             verdict=self._verdict,
         )
-        self._verdict = client.row.era
+        self._verdict = client.spoken.era
         return client
 
     def _say(self, text: bytes) -> None:

@@ -9,7 +9,7 @@ import pytest
 from mcprev.errors import UNSUPPORTED_PROTOCOL_VERSION, NegotiationError, RpcError, UnsupportedProtocolVersion
 from mcprev.protocol.negotiate import (
     VERSION_KEY,
-    Refusal,
+    RevisionRefused,
     allow,
     answer_initialize,
     check_version,
@@ -41,7 +41,7 @@ def test_life_3_an_initialize_gets_what_it_asks_for_or_the_latest_of_its_era(
     for requested in (*(row.version for row in DEFAULT), *UNKNOWN):
         answer = answer_initialize(requested, allowed)
         if not rows:
-            assert answer == Refusal(requested, versions(allowed))
+            assert answer == RevisionRefused(requested, versions(allowed))
         else:
             assert isinstance(answer, Revision)
             assert answer.handshake
@@ -60,13 +60,13 @@ def test_mod_4_a_stateless_request_is_served_at_its_own_version_or_not_at_all(
         if wanted is not None and not wanted.handshake:
             assert answer is wanted
         else:
-            assert answer == Refusal(requested, versions(allowed))
+            assert answer == RevisionRefused(requested, versions(allowed))
 
 
 @req("MOD-4")
 def test_mod_4_a_refusal_names_every_version_newest_first() -> None:
     refusal = check_version("1999-01-01", ALL)
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, RevisionRefused)
     wire = refusal.error.to_wire()
     names = [row.version for row in reversed(DEFAULT)]
     assert wire["code"] == UNSUPPORTED_PROTOCOL_VERSION
@@ -79,7 +79,7 @@ def test_mod_4_a_refusal_names_every_version_newest_first() -> None:
 @req("MOD-15")
 def test_mod_15_whoever_runs_the_server_reads_the_same() -> None:
     refusal = answer_initialize(D.version, (E,))
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, RevisionRefused)
     failure = refusal.failure
     assert isinstance(failure, NegotiationError)
     assert (failure.ours, failure.theirs) == ((E.version,), (D.version,))

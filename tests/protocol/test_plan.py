@@ -21,7 +21,7 @@ from mcprev.errors import (
 )
 from mcprev.protocol.negotiate import (
     VERSION_KEY,
-    Refusal,
+    RevisionRefused,
     answer_initialize,
     check_version,
     engine_for,
@@ -36,8 +36,8 @@ from mcprev.protocol.plan import (
     Discovered,
     Exited,
     Fail,
-    Garbled,
-    How,
+    InvalidReply,
+    Method,
     HttpRefused,
     Initialize,
     Initialized,
@@ -94,7 +94,7 @@ def silence(step: Any) -> Outcome:
 
 
 def noise(step: Any) -> Outcome:
-    return Garbled(step, "a result that names no versions")
+    return InvalidReply(step, "a result that names no versions")
 
 
 def exits(step: Any) -> Outcome:
@@ -152,28 +152,28 @@ FAIL = "fail"
 @pytest.mark.parametrize(
     ("allowed", "answers", "steps"),
     [
-        pytest.param(DEFAULT, [found(E, D)], [TO_E, Ready(E, How.DISCOVER)], id="NEG-1 NEG-2 modern"),
-        pytest.param(DEFAULT, [found(E)], [TO_E, Ready(E, How.DISCOVER)], id="NEG-2 modern only"),
-        pytest.param(DEFAULT, [found(FUTURE, E)], [TO_E, Ready(E, How.DISCOVER)], id="NEG-13 unknown beside"),
+        pytest.param(DEFAULT, [found(E, D)], [TO_E, Ready(E, Method.DISCOVER)], id="NEG-1 NEG-2 modern"),
+        pytest.param(DEFAULT, [found(E)], [TO_E, Ready(E, Method.DISCOVER)], id="NEG-2 modern only"),
+        pytest.param(DEFAULT, [found(FUTURE, E)], [TO_E, Ready(E, Method.DISCOVER)], id="NEG-13 unknown beside"),
         pytest.param(
-            DEFAULT, [found(D, C), told(D)], [TO_E, TO_D, Ready(D, How.INITIALIZE)], id="NEG-2 legacy listed"
+            DEFAULT, [found(D, C), told(D)], [TO_E, TO_D, Ready(D, Method.INITIALIZE)], id="NEG-2 legacy listed"
         ),
         pytest.param(
-            (A, B, E), [found(D, B), told(B)], [TO_E, TO_B, Ready(B, How.INITIALIZE)], id="NEG-2 mutual legacy"
+            (A, B, E), [found(D, B), told(B)], [TO_E, TO_B, Ready(B, Method.INITIALIZE)], id="NEG-2 mutual legacy"
         ),
         pytest.param(DEFAULT, [found(FUTURE)], [TO_E, FAIL], id="NEG-2 nothing mutual"),
         pytest.param((E,), [found(D)], [TO_E, FAIL], id="NEG-2 only legacy, not allowed"),
-        pytest.param((DRAFT,), [found(E)], [Discover(DRAFT), Ready(DRAFT, How.DISCOVER)], id="SEAM-8 draft"),
-        pytest.param((E, DRAFT), [found(E)], [TO_E, Ready(E, How.DISCOVER)], id="SEAM-8 dated before draft"),
+        pytest.param((DRAFT,), [found(E)], [Discover(DRAFT), Ready(DRAFT, Method.DISCOVER)], id="SEAM-8 draft"),
+        pytest.param((E, DRAFT), [found(E)], [TO_E, Ready(E, Method.DISCOVER)], id="SEAM-8 dated before draft"),
         pytest.param(
-            DEFAULT, [error(UNSUPPORTED, D, C), told(D)], [TO_E, TO_D, Ready(D, How.INITIALIZE)],
+            DEFAULT, [error(UNSUPPORTED, D, C), told(D)], [TO_E, TO_D, Ready(D, Method.INITIALIZE)],
             id="NEG-3 only legacy versions",
         ),
         pytest.param(DEFAULT, [error(UNSUPPORTED, FUTURE)], [TO_E, FAIL], id="NEG-3 never initialize"),
         pytest.param(DEFAULT, [error(UNSUPPORTED)], [TO_E, FAIL], id="NEG-3 names no version"),
         pytest.param(DEFAULT, [error(UNSUPPORTED, E)] * 2, [TO_E, TO_E, FAIL], id="MOD-10 names what it refused"),
         pytest.param(
-            DEFAULT, [error(UNSUPPORTED, E), found(E)], [TO_E, TO_E, Ready(E, How.DISCOVER)], id="MOD-10 thinks again"
+            DEFAULT, [error(UNSUPPORTED, E), found(E)], [TO_E, TO_E, Ready(E, Method.DISCOVER)], id="MOD-10 thinks again"
         ),
         pytest.param(
             DEFAULT, [error(UNSUPPORTED, FUTURE, D)], [TO_E, TO_D], id="NEG-3 a mutual version beside an unknown one"
@@ -186,10 +186,10 @@ FAIL = "fail"
         pytest.param(
             DEFAULT, [error(MISSING_CLIENT_CAPABILITY)], [TO_E, TO_D], id="NEG-3 -32021 is no verdict on stdio"
         ),
-        pytest.param(DEFAULT, [noise, told(C)], [TO_E, TO_D, Ready(C, How.INITIALIZE)], id="NEG-4 odd result"),
-        pytest.param(DEFAULT, [silence, told(D)], [TO_E, TO_D, Ready(D, How.INITIALIZE)], id="NEG-4 silence"),
+        pytest.param(DEFAULT, [noise, told(C)], [TO_E, TO_D, Ready(C, Method.INITIALIZE)], id="NEG-4 odd result"),
+        pytest.param(DEFAULT, [silence, told(D)], [TO_E, TO_D, Ready(D, Method.INITIALIZE)], id="NEG-4 silence"),
         pytest.param(
-            DEFAULT, [exits, spawned, told(A)], [TO_E, Respawn(TO_D), TO_D, Ready(A, How.INITIALIZE)],
+            DEFAULT, [exits, spawned, told(A)], [TO_E, Respawn(TO_D), TO_D, Ready(A, Method.INITIALIZE)],
             id="NEG-4 exit",
         ),
         pytest.param(DEFAULT, [exits, exits], [TO_E, Respawn(TO_D), FAIL], id="NEG-4 cannot be started again"),
@@ -198,17 +198,17 @@ FAIL = "fail"
         ),
         pytest.param(
             DEFAULT, [silence, exits, spawned, told(D)],
-            [TO_E, TO_D, Respawn(TO_D), TO_D, Ready(D, How.INITIALIZE)], id="NEG-4 exit after the fallback",
+            [TO_E, TO_D, Respawn(TO_D), TO_D, Ready(D, Method.INITIALIZE)], id="NEG-4 exit after the fallback",
         ),
         pytest.param((E,), [error(METHOD_NOT_FOUND)], [TO_E, FAIL], id="NEG-12 pinned: no fallback from an error"),
         pytest.param((E,), [silence], [TO_E, FAIL], id="NEG-12 pinned: no fallback from silence"),
         pytest.param((E,), [exits], [TO_E, FAIL], id="NEG-12 pinned: no respawn"),
         pytest.param(
-            DEFAULT, [silence, error(UNSUPPORTED, E), found(E)], [TO_E, TO_D, TO_E, Ready(E, How.DISCOVER)],
+            DEFAULT, [silence, error(UNSUPPORTED, E), found(E)], [TO_E, TO_D, TO_E, Ready(E, Method.DISCOVER)],
             id="NEG-5 slow modern server",
         ),
         pytest.param(
-            DEFAULT, [silence, error(UNSUPPORTED), found(E)], [TO_E, TO_D, TO_E, Ready(E, How.DISCOVER)],
+            DEFAULT, [silence, error(UNSUPPORTED), found(E)], [TO_E, TO_D, TO_E, Ready(E, Method.DISCOVER)],
             id="NEG-5 slow modern server that names no version",
         ),
         pytest.param(
@@ -219,28 +219,28 @@ FAIL = "fail"
             id="NEG-5 no circles",
         ),
         pytest.param(
-            DEFAULT, [silence, late(found(E), TO_E), told(D)], [TO_E, TO_D, TO_D, Ready(D, How.INITIALIZE)],
+            DEFAULT, [silence, late(found(E), TO_E), told(D)], [TO_E, TO_D, TO_D, Ready(D, Method.INITIALIZE)],
             id="NEG-5 late discovery is ignored",
         ),
         pytest.param(
             DEFAULT, [silence, late(found(E), TO_E), error(METHOD_NOT_FOUND), found(E)],
-            [TO_E, TO_D, TO_D, TO_E, Ready(E, How.DISCOVER)], id="NEG-5 but remembered when initialize fails",
+            [TO_E, TO_D, TO_D, TO_E, Ready(E, Method.DISCOVER)], id="NEG-5 but remembered when initialize fails",
         ),
         pytest.param(
             DEFAULT, [silence, late(found(E), TO_E), silence, found(E)],
-            [TO_E, TO_D, TO_D, TO_E, Ready(E, How.DISCOVER)], id="NEG-5 or is not answered",
+            [TO_E, TO_D, TO_D, TO_E, Ready(E, Method.DISCOVER)], id="NEG-5 or is not answered",
         ),
         pytest.param(
             DEFAULT, [silence, late(error(METHOD_NOT_FOUND), TO_E), told(D)],
-            [TO_E, TO_D, TO_D, Ready(D, How.INITIALIZE)], id="NEG-5 late error is ignored",
+            [TO_E, TO_D, TO_D, Ready(D, Method.INITIALIZE)], id="NEG-5 late error is ignored",
         ),
         pytest.param(
-            DEFAULT, [silence, late(silence, TO_E), told(D)], [TO_E, TO_D, TO_D, Ready(D, How.INITIALIZE)],
+            DEFAULT, [silence, late(silence, TO_E), told(D)], [TO_E, TO_D, TO_D, Ready(D, Method.INITIALIZE)],
             id="NEG-5 late timer is ignored",
         ),
         pytest.param(DEFAULT, [silence, silence], [TO_E, TO_D, FAIL], id="LIFE-18 nothing is ever answered"),
-        pytest.param(ABCD, [told(D)], [TO_D, Ready(D, How.INITIALIZE)], id="LIFE-2 legacy: no probe"),
-        pytest.param(ABCD, [told(B)], [TO_D, Ready(B, How.INITIALIZE)], id="LIFE-3 another version"),
+        pytest.param(ABCD, [told(D)], [TO_D, Ready(D, Method.INITIALIZE)], id="LIFE-2 legacy: no probe"),
+        pytest.param(ABCD, [told(B)], [TO_D, Ready(B, Method.INITIALIZE)], id="LIFE-3 another version"),
         pytest.param(ABCD, [told(E)], [TO_D, FAIL], id="LIFE-2 the handshake never yields a stateless revision"),
         pytest.param(ABCD, [told(FUTURE)], [TO_D, FAIL], id="LIFE-4 unknown version"),
         pytest.param((C, D), [told(B)], [TO_D, FAIL], id="LIFE-4 version that is not allowed"),
@@ -248,14 +248,14 @@ FAIL = "fail"
         pytest.param(ABCD, [exits], [TO_D, FAIL], id="NEG-4 no probe, no respawn"),
         pytest.param(ABCD, [silence], [TO_D, FAIL], id="NEG-5 no answer to initialize"),
         pytest.param(
-            (A, D), [told(B), spawned, told(A)], [TO_D, Respawn(TO_A), TO_A, Ready(A, How.INITIALIZE)],
+            (A, D), [told(B), spawned, told(A)], [TO_D, Respawn(TO_A), TO_A, Ready(A, Method.INITIALIZE)],
             id="LIFE-4 a gap in the list: ask for an older one",
         ),
         pytest.param(
             (A, D), [told(B), spawned, told(B)], [TO_D, Respawn(TO_A), TO_A, FAIL], id="LIFE-4 each version once"
         ),
         pytest.param(
-            ABCD, [error(INVALID_PARAMS, C, B), told(C)], [TO_D, TO_C, Ready(C, How.INITIALIZE)],
+            ABCD, [error(INVALID_PARAMS, C, B), told(C)], [TO_D, TO_C, Ready(C, Method.INITIALIZE)],
             id="AMB-2 error that names versions",
         ),
         pytest.param(ABCD, [error(INVALID_PARAMS, D)], [TO_D, FAIL], id="AMB-2 names what it refused"),
@@ -266,14 +266,14 @@ FAIL = "fail"
         pytest.param(ABCD, [error(UNSUPPORTED, E)], [TO_D, FAIL], id="MOD-15 legacy client, modern server"),
         pytest.param(
             DEFAULT, [error(METHOD_NOT_FOUND), error(INVALID_PARAMS, B, A), told(B)],
-            [TO_E, TO_D, TO_B, Ready(B, How.INITIALIZE)], id="AMB-2 after a fallback",
+            [TO_E, TO_D, TO_B, Ready(B, Method.INITIALIZE)], id="AMB-2 after a fallback",
         ),
-        pytest.param(DEFAULT, [found(E), wrong], [TO_E, Ready(E, How.DISCOVER), TO_E], id="NEG-7 contradicted"),
+        pytest.param(DEFAULT, [found(E), wrong], [TO_E, Ready(E, Method.DISCOVER), TO_E], id="NEG-7 contradicted"),
         pytest.param(
             DEFAULT, [found(E), wrong, noise, told(D), wrong],
-            [TO_E, Ready(E, How.DISCOVER), TO_E, TO_D, Ready(D, How.INITIALIZE), FAIL], id="NEG-7 once",
+            [TO_E, Ready(E, Method.DISCOVER), TO_E, TO_D, Ready(D, Method.INITIALIZE), FAIL], id="NEG-7 once",
         ),
-        pytest.param(ABCD, [told(D), wrong], [TO_D, Ready(D, How.INITIALIZE), FAIL], id="NEG-7 legacy only"),
+        pytest.param(ABCD, [told(D), wrong], [TO_D, Ready(D, Method.INITIALIZE), FAIL], id="NEG-7 legacy only"),
     ],
 )  # fmt: skip
 def test_plans(allowed: tuple[Revision, ...], answers: list[Answer], steps: list[Step | str]) -> None:
@@ -293,21 +293,21 @@ def test_neg_6_over_http_more_errors_are_modern(code: int) -> None:
 @pytest.mark.parametrize(
     ("allowed", "verdict", "prior", "steps", "answers"),
     [
-        pytest.param(DEFAULT, None, (E, D), [Ready(E, How.PRIOR)], [], id="NEG-12 zero round trips"),
+        pytest.param(DEFAULT, None, (E, D), [Ready(E, Method.PRIOR)], [], id="NEG-12 zero round trips"),
         pytest.param(DEFAULT, None, (D, C), [TO_D], [], id="NEG-12 prior names legacy"),
         pytest.param(ABCD, None, (E, C), [TO_C], [], id="NEG-12 prior narrowed by configuration"),
         pytest.param(DEFAULT, None, (), [TO_E], [], id="NEG-12 empty prior"),
         pytest.param((E,), None, (D,), [TO_E], [], id="NEG-12 prior without a mutual version"),
-        pytest.param(DEFAULT, None, (E,), [Ready(E, How.PRIOR), TO_E, Ready(E, How.DISCOVER)], [wrong, found(E)],
+        pytest.param(DEFAULT, None, (E,), [Ready(E, Method.PRIOR), TO_E, Ready(E, Method.DISCOVER)], [wrong, found(E)],
                      id="NEG-7 prior contradicted"),
         pytest.param(DEFAULT, Era.HANDSHAKE, None, [TO_D], [], id="NEG-7 legacy verdict: no probe"),
         pytest.param(DEFAULT, Era.STATELESS, None, [TO_E], [], id="NEG-7 modern verdict"),
         pytest.param((E,), Era.HANDSHAKE, None, [TO_E], [], id="NEG-7 verdict that is not allowed"),
-        pytest.param(DEFAULT, Era.HANDSHAKE, None, [TO_D, TO_E, Ready(E, How.DISCOVER)],
+        pytest.param(DEFAULT, Era.HANDSHAKE, None, [TO_D, TO_E, Ready(E, Method.DISCOVER)],
                      [error(UNSUPPORTED, E), found(E)], id="NEG-7 legacy verdict contradicted"),
-        pytest.param(DEFAULT, Era.HANDSHAKE, None, [TO_D, TO_E, Ready(E, How.DISCOVER)],
+        pytest.param(DEFAULT, Era.HANDSHAKE, None, [TO_D, TO_E, Ready(E, Method.DISCOVER)],
                      [error(METHOD_NOT_FOUND), found(E)], id="NEG-7 legacy verdict contradicted by any error"),
-        pytest.param(DEFAULT, Era.HANDSHAKE, None, [TO_D, TO_E, Ready(E, How.DISCOVER)],
+        pytest.param(DEFAULT, Era.HANDSHAKE, None, [TO_D, TO_E, Ready(E, Method.DISCOVER)],
                      [silence, found(E)], id="NEG-7 legacy verdict contradicted by silence"),
         pytest.param(DEFAULT, Era.HANDSHAKE, None, [TO_D, TO_E, FAIL], [silence, silence], id="NEG-7 no circles"),
     ],
@@ -326,8 +326,8 @@ def test_neg_7_and_12_what_is_known_from_before(
 
 @req("NEG-7", everywhere=True)
 def test_neg_7_a_verdict_is_what_was_found() -> None:
-    assert Ready(E, How.DISCOVER).verdict is Era.STATELESS
-    assert Ready(A, How.INITIALIZE).verdict is Era.HANDSHAKE
+    assert Ready(E, Method.DISCOVER).verdict is Era.STATELESS
+    assert Ready(A, Method.INITIALIZE).verdict is Era.HANDSHAKE
 
 
 @req("NEG-13", everywhere=True)
@@ -341,7 +341,7 @@ def test_neg_13_no_revision_is_no_plan() -> None:
 
 def ours(step: Step, rows: tuple[Revision, ...]) -> Outcome:
     """What our server answers."""
-    answer: Revision | Refusal
+    answer: Revision | RevisionRefused
     match step:
         case Discover(revision=row):
             assert engine_for({"_meta": {VERSION_KEY: row.version}}, rows) is Era.STATELESS
@@ -453,7 +453,7 @@ OUTCOMES: dict[type[Outcome], Answer] = {
     Initialized: told(D),
     Refused: error(METHOD_NOT_FOUND),
     HttpRefused: status(404),
-    Garbled: noise,
+    InvalidReply: noise,
     TimedOut: silence,
     Exited: exits,
     Spawned: spawned,
@@ -464,7 +464,7 @@ MOVES: dict[type[Step], dict[type[Outcome], type[Step]]] = {
         Discovered: Ready,
         Refused: Initialize,
         HttpRefused: Initialize,
-        Garbled: Initialize,
+        InvalidReply: Initialize,
         TimedOut: Initialize,
         Exited: Respawn,
     },
@@ -472,7 +472,7 @@ MOVES: dict[type[Step], dict[type[Outcome], type[Step]]] = {
         Initialized: Ready,
         Refused: Fail,
         HttpRefused: Respawn,
-        Garbled: Fail,
+        InvalidReply: Fail,
         TimedOut: Fail,
         Exited: Fail,
     },
@@ -605,12 +605,12 @@ def test_what_a_peer_sends_is_bounded_and_printable() -> None:
      {"supportedVersions": "2026"}, {"content": []}],
 )  # fmt: skip
 def test_neg_4_a_result_that_is_no_discovery(result: object) -> None:
-    assert isinstance(discovered(TO_E, result), Garbled)
-    assert isinstance(initialized(TO_D, result), Garbled)
+    assert isinstance(discovered(TO_E, result), InvalidReply)
+    assert isinstance(initialized(TO_D, result), InvalidReply)
 
 
 @req("NEG-2", everywhere=True)
 def test_neg_2_results_are_read() -> None:
     assert discovered(TO_E, {"supportedVersions": ["a", 1, "b"]}) == Discovered(TO_E, ("a", "b"))
     assert initialized(TO_D, {"protocolVersion": "a"}) == Initialized(TO_D, "a")
-    assert isinstance(initialized(TO_D, {"protocolVersion": 1}), Garbled)
+    assert isinstance(initialized(TO_D, {"protocolVersion": 1}), InvalidReply)

@@ -25,8 +25,8 @@ from mcprev.protocol.plan import (
     Discover,
     Exited,
     Fail,
-    Garbled,
-    How,
+    InvalidReply,
+    Method,
     HttpRefused,
     Initialize,
     Initialized,
@@ -43,7 +43,7 @@ from mcprev.protocol.plan import (
     initialized,
     start,
 )
-from mcprev.protocol.plan_http import NO_VERDICT, Known, Verdicts, is_verdict
+from mcprev.protocol.plan_http import NO_VERDICT, ProbeResult, ProbeCache, is_verdict
 from mcprev.revisions import DEFAULT, Era, HttpShape, Revision
 from mcprev.wire import jsonrpc
 from mcprev.wire.jsonrpc import ErrorResponse, Response
@@ -86,7 +86,7 @@ def outcome(step: Step, answer: Answer | Outcome) -> Outcome:
             return read(step, message.result)
     if answer.status >= 400:
         return HttpRefused(step, answer.status, answer.body)
-    return Garbled(step, "no answer in it")
+    return InvalidReply(step, "no answer in it")
 
 
 def follow(plan: Plan, *answers: Answer | Outcome) -> tuple[Plan, list[Step | str]]:
@@ -153,67 +153,67 @@ EMPTY_STREAM = Answer(200, "", stream=True)
 CRASH = Answer(500, "Internal Server Error")
 
 RECORDED: list[Any] = [
-    pytest.param([MISSING_ID, opened(A)], [TO_E, TO_D, Ready(A, How.INITIALIZE)], id="Python SDK 1.8 with sessions"),
+    pytest.param([MISSING_ID, opened(A)], [TO_E, TO_D, Ready(A, Method.INITIALIZE)], id="Python SDK 1.8 with sessions"),
     pytest.param([EMPTY_STREAM, CRASH], [TO_E, TO_D, FAIL], id="Python SDK 1.8 without sessions, which cannot"),
-    pytest.param([MISSING_ID, opened(B)], [TO_E, TO_D, Ready(B, How.INITIALIZE)], id="Python SDK 1.9 with sessions"),
+    pytest.param([MISSING_ID, opened(B)], [TO_E, TO_D, Ready(B, Method.INITIALIZE)], id="Python SDK 1.9 with sessions"),
     pytest.param(
-        [BAD_PARAMS_1_9, opened(B)], [TO_E, TO_D, Ready(B, How.INITIALIZE)], id="Python SDK 1.9 without sessions"
+        [BAD_PARAMS_1_9, opened(B)], [TO_E, TO_D, Ready(B, Method.INITIALIZE)], id="Python SDK 1.9 without sessions"
     ),
-    pytest.param([MISSING_ID, opened(C)], [TO_E, TO_D, Ready(C, How.INITIALIZE)], id="Python SDK 1.10 with sessions"),
+    pytest.param([MISSING_ID, opened(C)], [TO_E, TO_D, Ready(C, Method.INITIALIZE)], id="Python SDK 1.10 with sessions"),
     pytest.param(
-        [UNSUPPORTED_1_10, opened(C)], [TO_E, TO_D, Ready(C, How.INITIALIZE)], id="Python SDK 1.10 without sessions"
+        [UNSUPPORTED_1_10, opened(C)], [TO_E, TO_D, Ready(C, Method.INITIALIZE)], id="Python SDK 1.10 without sessions"
     ),
-    pytest.param([MISSING_ID, opened(D)], [TO_E, TO_D, Ready(D, How.INITIALIZE)], id="Python SDK 1.23 with sessions"),
+    pytest.param([MISSING_ID, opened(D)], [TO_E, TO_D, Ready(D, Method.INITIALIZE)], id="Python SDK 1.23 with sessions"),
     pytest.param(
-        [UNSUPPORTED_1_23, opened(D)], [TO_E, TO_D, Ready(D, How.INITIALIZE)], id="Python SDK 1.23 without sessions"
+        [UNSUPPORTED_1_23, opened(D)], [TO_E, TO_D, Ready(D, Method.INITIALIZE)], id="Python SDK 1.23 without sessions"
     ),
     pytest.param(
         [NOT_ALLOWED, NOT_ALLOWED, ENDPOINT_EVENT, opened(A)],
-        [TO_E, TO_D, OLD, TO_D, Ready(A, How.INITIALIZE)], id="Python SDK 1.8 HTTP+SSE",
+        [TO_E, TO_D, OLD, TO_D, Ready(A, Method.INITIALIZE)], id="Python SDK 1.8 HTTP+SSE",
     ),
     pytest.param(
         [NOT_ALLOWED, NOT_ALLOWED, ENDPOINT_EVENT, opened(D)],
-        [TO_E, TO_D, OLD, TO_D, Ready(D, How.INITIALIZE)], id="Python SDK 1.23 HTTP+SSE",
+        [TO_E, TO_D, OLD, TO_D, Ready(D, Method.INITIALIZE)], id="Python SDK 1.23 HTTP+SSE",
     ),
-    pytest.param([speaks(E)], [TO_E, Ready(E, How.DISCOVER)], id="Python SDK 2.3, which serves both eras"),
+    pytest.param([speaks(E)], [TO_E, Ready(E, Method.DISCOVER)], id="Python SDK 2.3, which serves both eras"),
     pytest.param(
         [error(400, -32000, "Bad Request: Server not initialized", None), opened(C)],
-        [TO_E, TO_D, Ready(C, How.INITIALIZE)], id="TypeScript SDK 1 with sessions",
+        [TO_E, TO_D, Ready(C, Method.INITIALIZE)], id="TypeScript SDK 1 with sessions",
     ),
     pytest.param(
         [error(400, -32000, "Bad Request: No valid session ID provided", None), opened(B)],
-        [TO_E, TO_D, Ready(B, How.INITIALIZE)], id="an Express app around the TypeScript SDK 1",
+        [TO_E, TO_D, Ready(B, Method.INITIALIZE)], id="an Express app around the TypeScript SDK 1",
     ),
     pytest.param(
         [error(200, METHOD_NOT_FOUND, "Method not found", 1), opened(D)],
-        [TO_E, TO_D, Ready(D, How.INITIALIZE)], id="TypeScript SDK 1 without sessions",
+        [TO_E, TO_D, Ready(D, Method.INITIALIZE)], id="TypeScript SDK 1 without sessions",
     ),
     pytest.param(
         [CANNOT_POST, CANNOT_POST, ENDPOINT_EVENT, opened(A)],
-        [TO_E, TO_D, OLD, TO_D, Ready(A, How.INITIALIZE)], id="an Express app with HTTP+SSE",
+        [TO_E, TO_D, OLD, TO_D, Ready(A, Method.INITIALIZE)], id="an Express app with HTTP+SSE",
     ),
     pytest.param(
         [Answer(422, "Unexpected message, expect initialize request"), opened(C)],
-        [TO_E, TO_D, Ready(C, How.INITIALIZE)], id="Rust SDK",
+        [TO_E, TO_D, Ready(C, Method.INITIALIZE)], id="Rust SDK",
     ),
     pytest.param(
-        [Answer(400, "Bad Request"), opened(C)], [TO_E, TO_D, Ready(C, How.INITIALIZE)], id="NEG-6 400 without JSON"
+        [Answer(400, "Bad Request"), opened(C)], [TO_E, TO_D, Ready(C, Method.INITIALIZE)], id="NEG-6 400 without JSON"
     ),
-    pytest.param([Answer(400), opened(C)], [TO_E, TO_D, Ready(C, How.INITIALIZE)], id="NEG-6 400 without a body"),
+    pytest.param([Answer(400), opened(C)], [TO_E, TO_D, Ready(C, Method.INITIALIZE)], id="NEG-6 400 without a body"),
     pytest.param(
-        [Answer(400, '{"detail":"x"}'), opened(C)], [TO_E, TO_D, Ready(C, How.INITIALIZE)], id="NEG-6 400, other JSON"
+        [Answer(400, '{"detail":"x"}'), opened(C)], [TO_E, TO_D, Ready(C, Method.INITIALIZE)], id="NEG-6 400, other JSON"
     ),
     pytest.param(
-        [error(404, METHOD_NOT_FOUND), opened(D)], [TO_E, TO_D, Ready(D, How.INITIALIZE)], id="NEG-6 404, unknown method"
+        [error(404, METHOD_NOT_FOUND), opened(D)], [TO_E, TO_D, Ready(D, Method.INITIALIZE)], id="NEG-6 404, unknown method"
     ),
     pytest.param([NOT_FOUND, NOT_FOUND, CANNOT_GET], [TO_E, TO_D, OLD, FAIL], id="NEG-6 nothing at this URL"),
     pytest.param(
         [MISSING_ID, error(400, -32602, "Unsupported protocol version", 2, supported=[B.version, A.version]), opened(B)],
-        [TO_E, TO_D, Initialize(B), Ready(B, How.INITIALIZE)], id="AMB-2 a server that refuses versions, by HTTP 400",
+        [TO_E, TO_D, Initialize(B), Ready(B, Method.INITIALIZE)], id="AMB-2 a server that refuses versions, by HTTP 400",
     ),
     pytest.param(
         [TimedOut(TO_E, 10), error(400, UNSUPPORTED_PROTOCOL_VERSION, supported=[E.version]), speaks(E)],
-        [TO_E, TO_D, TO_E, Ready(E, How.DISCOVER)], id="NEG-5 a slow modern server",
+        [TO_E, TO_D, TO_E, Ready(E, Method.DISCOVER)], id="NEG-5 a slow modern server",
     ),
 ]  # fmt: skip
 
@@ -244,7 +244,7 @@ def test_an_error_that_only_modern_servers_know_keeps_to_them(code: int, status:
 def test_any_4xx_leads_to_initialize_and_from_there_to_the_old_transport(status: int, body: str) -> None:
     answer = Answer(status, body)
     assert follow(start(DEFAULT, HTTP), answer, answer, ENDPOINT_EVENT, opened(A))[1] == [
-        TO_E, TO_D, OLD, TO_D, Ready(A, How.INITIALIZE),
+        TO_E, TO_D, OLD, TO_D, Ready(A, Method.INITIALIZE),
     ]  # fmt: skip
     assert follow(start(ABCD, HTTP), answer, ENDPOINT_EVENT)[1] == [TO_D, OLD, TO_D]
     assert follow(start((A,), HTTP), answer, ENDPOINT_EVENT)[1] == [
@@ -282,7 +282,7 @@ def test_401_and_403_are_among_them() -> None:
 @pytest.mark.parametrize("status", [500, 501, 505])
 def test_a_server_that_breaks_is_initialized_but_has_no_old_transport(status: int) -> None:
     assert follow(start(DEFAULT, HTTP), Answer(status), Answer(status))[1] == [TO_E, TO_D, FAIL]
-    assert follow(start(DEFAULT, HTTP), Answer(status), opened(D))[1][-1] == Ready(D, How.INITIALIZE)
+    assert follow(start(DEFAULT, HTTP), Answer(status), opened(D))[1][-1] == Ready(D, Method.INITIALIZE)
 
 
 @req("NEG-6", "NEG-13", everywhere=True)
@@ -335,7 +335,7 @@ def test_a_gap_in_the_list_is_filled_over_the_same_transport() -> None:
     allowed = (A, D)
     plan, steps = follow(start(allowed, HTTP), NOT_ALLOWED, ENDPOINT_EVENT, opened(B))
     assert steps == [TO_D, OLD, TO_D, Respawn(Initialize(A), HttpShape.SSE)]
-    assert follow(plan, ENDPOINT_EVENT, opened(A))[1][1:] == [Initialize(A), Ready(A, How.INITIALIZE)]
+    assert follow(plan, ENDPOINT_EVENT, opened(A))[1][1:] == [Initialize(A), Ready(A, Method.INITIALIZE)]
     assert follow(start(allowed, HTTP), opened(B))[1] == [TO_D, Respawn(Initialize(A))]
 
 
@@ -359,13 +359,13 @@ OLD_PLAN = found(NOT_ALLOWED, NOT_ALLOWED, ENDPOINT_EVENT, opened(A)) if ROW_A i
 @pytest.mark.parametrize(
     ("plan", "known"),
     [
-        (MODERN_PLAN, Known(Era.STATELESS, None)),
-        (SESSION_PLAN, Known(Era.HANDSHAKE, None)),
-        (OLD_PLAN, Known(Era.HANDSHAKE, HttpShape.SSE)),
+        (MODERN_PLAN, ProbeResult(Era.STATELESS, None)),
+        (SESSION_PLAN, ProbeResult(Era.HANDSHAKE, None)),
+        (OLD_PLAN, ProbeResult(Era.HANDSHAKE, HttpShape.SSE)),
     ],
 )
-def test_a_verdict_is_kept_for_an_endpoint(plan: Plan, known: Known) -> None:
-    verdicts = Verdicts()
+def test_a_verdict_is_kept_for_an_endpoint(plan: Plan, known: ProbeResult) -> None:
+    verdicts = ProbeCache()
     assert verdicts.get(URL) is None
     verdicts.keep(URL, plan)
     for same in (URL, "https://MCP.example:443/one", "https://mcp.example/one?key=1#x"):
@@ -384,7 +384,7 @@ def test_a_verdict_is_kept_for_an_endpoint(plan: Plan, known: Known) -> None:
 
 @req("NEG-7", everywhere=True)
 def test_a_failure_is_no_verdict() -> None:
-    verdicts = Verdicts()
+    verdicts = ProbeCache()
     verdicts.keep(URL, SESSION_PLAN)
     verdicts.keep(URL, follow(start(DEFAULT, HTTP), Answer(401))[0])
     assert verdicts.get(URL) is None
@@ -392,7 +392,7 @@ def test_a_failure_is_no_verdict() -> None:
 
 @req("NEG-7", "SEC-6", everywhere=True)
 def test_no_more_than_so_many_are_kept() -> None:
-    verdicts = Verdicts(limit=3)
+    verdicts = ProbeCache(limit=3)
     for number in range(5):
         verdicts.keep(f"https://x/{number}", SESSION_PLAN)
     verdicts.keep("https://x/2", MODERN_PLAN)
@@ -410,7 +410,7 @@ def test_what_is_known_saves_asking() -> None:
     plan = known_old()
     assert (plan.step, plan.shape) == (TO_D, HttpShape.SSE)
     assert "sse" in plan.evidence[0]
-    assert follow(plan, opened(A))[1] == [TO_D, Ready(A, How.INITIALIZE)]
+    assert follow(plan, opened(A))[1] == [TO_D, Ready(A, Method.INITIALIZE)]
 
 
 @req("NEG-7", everywhere=True)
@@ -427,25 +427,25 @@ def test_what_is_known_but_not_allowed_is_disregarded() -> None:
     ("plan", "answers", "steps"),
     [
         pytest.param(known_old(), [NOT_FOUND, Spawned(), speaks(E)],
-                     [TO_D, Respawn(TO_E), TO_E, Ready(E, How.DISCOVER)], id="old transport gone, modern now"),
+                     [TO_D, Respawn(TO_E), TO_E, Ready(E, Method.DISCOVER)], id="old transport gone, modern now"),
         pytest.param(known_old(), [NOT_FOUND, Spawned(), MISSING_ID, opened(D)],
-                     [TO_D, Respawn(TO_E), TO_E, TO_D, Ready(D, How.INITIALIZE)], id="old transport gone, sessions now"),
+                     [TO_D, Respawn(TO_E), TO_E, TO_D, Ready(D, Method.INITIALIZE)], id="old transport gone, sessions now"),
         pytest.param(known_old(), [NOT_FOUND, Spawned(), NOT_FOUND, NOT_FOUND, NOT_FOUND],
                      [TO_D, Respawn(TO_E), TO_E, TO_D, OLD, FAIL], id="everything gone"),
         pytest.param(known_old(ABCD), [NOT_FOUND, Spawned(), opened(C)],
-                     [TO_D, Respawn(TO_D), TO_D, Ready(C, How.INITIALIZE)], id="sessions only"),
+                     [TO_D, Respawn(TO_D), TO_D, Ready(C, Method.INITIALIZE)], id="sessions only"),
         pytest.param(known_old(ABCD), [NOT_FOUND, Spawned(), NOT_FOUND, NOT_FOUND],
                      [TO_D, Respawn(TO_D), TO_D, OLD, FAIL], id="sessions only, everything gone"),
         pytest.param(known_old(ABCD), [error(404, -32000)], [TO_D, FAIL], id="an error of the old transport is its last word"),
         pytest.param(known_old(), [Answer(401)], [TO_D, FAIL], id="a login is no contradiction"),
         pytest.param(known_old(), [error(200, UNSUPPORTED_PROTOCOL_VERSION, supported=[E.version]), Spawned(), speaks(E)],
-                     [TO_D, Respawn(TO_E), TO_E, Ready(E, How.DISCOVER)], id="an error that names a modern version"),
+                     [TO_D, Respawn(TO_E), TO_E, Ready(E, Method.DISCOVER)], id="an error that names a modern version"),
         pytest.param(start(DEFAULT, HTTP, verdict=Era.HANDSHAKE), [NOT_FOUND, NOT_FOUND, Spawned(), speaks(E)],
-                     [TO_D, OLD, Respawn(TO_E), TO_E, Ready(E, How.DISCOVER)], id="sessions gone, modern now"),
+                     [TO_D, OLD, Respawn(TO_E), TO_E, Ready(E, Method.DISCOVER)], id="sessions gone, modern now"),
         pytest.param(start(DEFAULT, HTTP, verdict=Era.HANDSHAKE), [NOT_FOUND, NOT_FOUND, Spawned(), NOT_FOUND, NOT_FOUND],
                      [TO_D, OLD, Respawn(TO_E), TO_E, TO_D, FAIL], id="sessions gone, and asked for once more"),
         pytest.param(start(BCDE, HTTP, verdict=Era.HANDSHAKE), [NOT_FOUND, speaks(E)],
-                     [TO_D, TO_E, Ready(E, How.DISCOVER)], id="sessions gone, no old transport allowed"),
+                     [TO_D, TO_E, Ready(E, Method.DISCOVER)], id="sessions gone, no old transport allowed"),
     ],
 )  # fmt: skip
 def test_a_verdict_that_is_contradicted(

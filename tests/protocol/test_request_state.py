@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcprev.errors import INVALID_PARAMS, InvalidParams
-from mcprev.protocol.request_state import KEY_BYTES, RequestStates, params_digest
+from mcprev.protocol.request_state import KEY_BYTES, RequestStateSealer, params_digest
 from requirements import req
 from support import same
 
@@ -34,7 +34,7 @@ def request(**changed: Any) -> dict[str, Any]:
     return {**REQUEST, **changed}
 
 
-def refused(states: RequestStates, token: object, **changed: Any) -> None:
+def refused(states: RequestStateSealer, token: object, **changed: Any) -> None:
     """Assert that a token is refused, in the words of every other refusal."""
     with pytest.raises(InvalidParams) as caught:
         states.open(token, **request(**changed))
@@ -47,7 +47,7 @@ def refused(states: RequestStates, token: object, **changed: Any) -> None:
 @req("MRTR-4")
 @given(json_values, json_values, st.none() | st.text())
 def test_mrtr_4_what_is_sealed_is_opened_exactly(payload: Any, argument: Any, principal: str | None) -> None:
-    states = RequestStates([KEY])
+    states = RequestStateSealer([KEY])
     bound = request(params={"name": "a", "arguments": argument}, principal=principal)
     token = states.seal(payload, **bound)
     assert set(token) <= URL_SAFE
@@ -56,7 +56,7 @@ def test_mrtr_4_what_is_sealed_is_opened_exactly(payload: Any, argument: Any, pr
 
 @req("MRTR-4")
 def test_mrtr_4_no_bit_can_be_changed() -> None:
-    states = RequestStates([KEY])
+    states = RequestStateSealer([KEY])
     token = states.seal({"step": 2, "answers": ["yes"]}, **REQUEST)
     raw = token.encode()
     for position in range(len(raw)):
@@ -69,7 +69,7 @@ def test_mrtr_4_no_bit_can_be_changed() -> None:
 @req("MRTR-4")
 @pytest.mark.parametrize("length", range(0, 200, 7))
 def test_mrtr_4_nothing_can_be_cut_off_or_added(length: int) -> None:
-    states = RequestStates([KEY])
+    states = RequestStateSealer([KEY])
     token = states.seal({"step": 2}, **REQUEST)
     if length < len(token):
         refused(states, token[:length])
@@ -84,7 +84,7 @@ def test_mrtr_4_nothing_can_be_cut_off_or_added(length: int) -> None:
 @req("MRTR-4")
 @given(st.none() | st.integers() | st.binary() | st.text() | st.text("AZaz09-_", max_size=80) | json_values)
 def test_mrtr_4_anything_else_is_refused(token: object) -> None:
-    refused(RequestStates([KEY]), token)
+    refused(RequestStateSealer([KEY]), token)
 
 
 @req("MRTR-4", "SEC-5")
@@ -109,13 +109,13 @@ def test_mrtr_4_anything_else_is_refused(token: object) -> None:
     ],
 )
 def test_mrtr_4_a_state_is_good_for_its_request_only(changed: dict[str, Any]) -> None:
-    states = RequestStates([KEY])
+    states = RequestStateSealer([KEY])
     refused(states, states.seal("x", **REQUEST), **changed)
 
 
 @req("MRTR-4", "MRTR-5")
 def test_mrtr_5_what_a_retry_adds_does_not_count() -> None:
-    states = RequestStates([KEY])
+    states = RequestStateSealer([KEY])
     token = states.seal("x", **REQUEST)
     retry = {
         "arguments": {"n": 1, "to": "prod"}, "name": "deploy", "requestState": token,
@@ -133,7 +133,7 @@ def test_mrtr_4_params_beyond_a_double_are_still_bound() -> None:
 
 @req("MRTR-4")
 def test_mrtr_4_time_is_passed_in() -> None:
-    states = RequestStates([KEY], lifetime=10)
+    states = RequestStateSealer([KEY], lifetime=10)
     token = states.seal("x", **REQUEST)
     for later in (-1000, 0, 5, 9.99):
         assert states.open(token, **request(now=NOW + later)) == "x"
@@ -143,7 +143,7 @@ def test_mrtr_4_time_is_passed_in() -> None:
 
 @req("MRTR-4")
 def test_mrtr_4_the_moment_of_expiry_is_too_late() -> None:
-    states = RequestStates([KEY], lifetime=10)
+    states = RequestStateSealer([KEY], lifetime=10)
     token = states.seal("x", **request(now=100.0))
     assert states.open(token, **request(now=109.999)) == "x"
     refused(states, token, now=110.0)
@@ -151,39 +151,39 @@ def test_mrtr_4_the_moment_of_expiry_is_too_late() -> None:
 
 @req("MRTR-4")
 def test_mrtr_4_keys_are_rotated() -> None:
-    before, both, after = RequestStates([OLD]), RequestStates([KEY, OLD]), RequestStates([KEY])
+    before, both, after = RequestStateSealer([OLD]), RequestStateSealer([KEY, OLD]), RequestStateSealer([KEY])
     old, new = before.seal("old", **REQUEST), both.seal("new", **REQUEST)
     assert both.open(old, **REQUEST) == "old"
     assert both.open(new, **REQUEST) == after.open(new, **REQUEST) == "new"
     refused(before, new)
     refused(after, old)
-    refused(RequestStates([OTHER]), new)
+    refused(RequestStateSealer([OTHER]), new)
 
 
 @req("MRTR-4")
 def test_mrtr_4_a_state_is_for_its_audience() -> None:
-    staging, production = (RequestStates([KEY], audience=name) for name in ("staging", "production"))
+    staging, production = (RequestStateSealer([KEY], audience=name) for name in ("staging", "production"))
     token = staging.seal("x", **REQUEST)
     assert staging.open(token, **REQUEST) == "x"
     refused(production, token)
-    refused(RequestStates([KEY]), token)
+    refused(RequestStateSealer([KEY]), token)
 
 
 @req("MRTR-4")
 def test_mrtr_4_the_token_tells_nothing_but_its_payload() -> None:
     bound = request(principal="ann-the-principal")
-    long, short = (RequestStates([KEY], audience=name).seal("x", **bound) for name in ("a" * 500, ""))
+    long, short = (RequestStateSealer([KEY], audience=name).seal("x", **bound) for name in ("a" * 500, ""))
     assert len(long) == len(short) < 120
 
 
 @req("MRTR-4")
 def test_mrtr_4_size_is_bounded_both_ways() -> None:
-    states = RequestStates([KEY], limit=200)
+    states = RequestStateSealer([KEY], limit=200)
     assert states.open(states.seal("x" * 50, **REQUEST), **REQUEST) == "x" * 50
     with pytest.raises(ValueError, match="over the limit of 200"):
         states.seal("x" * 200, **REQUEST)
-    refused(states, RequestStates([KEY]).seal("x" * 200, **REQUEST))
-    refused(RequestStates([KEY]), "A" * 10_000_000)
+    refused(states, RequestStateSealer([KEY]).seal("x" * 200, **REQUEST))
+    refused(RequestStateSealer([KEY]), "A" * 10_000_000)
 
 
 @req("MRTR-4")
@@ -192,16 +192,16 @@ def test_mrtr_4_size_is_bounded_both_ways() -> None:
 )
 def test_mrtr_4_a_payload_is_json(payload: Any) -> None:
     with pytest.raises(ValueError, match="JSON"):
-        RequestStates([KEY]).seal(payload, **REQUEST)
+        RequestStateSealer([KEY]).seal(payload, **REQUEST)
 
 
 @req("MRTR-4")
 def test_mrtr_4_weak_keys_and_no_lifetime_are_refused_at_once() -> None:
     with pytest.raises(ValueError, match="at least 32 bytes"):
-        RequestStates([KEY, b"short"])
+        RequestStateSealer([KEY, b"short"])
     for lifetime in (0, -1, float("nan")):
         with pytest.raises(ValueError, match="positive"):
-            RequestStates([KEY], lifetime=lifetime)
+            RequestStateSealer([KEY], lifetime=lifetime)
 
 
 @req("MRTR-4")
@@ -226,12 +226,12 @@ print(token)
         tokens.add(run.stdout.strip())
     assert len(tokens) == 2
     for token in tokens:
-        refused(RequestStates([KEY]), token, params=None, principal=None, now=0)
+        refused(RequestStateSealer([KEY]), token, params=None, principal=None, now=0)
 
 
 @req("MRTR-4")
 def test_mrtr_4_keys_are_not_shown() -> None:
-    assert "kkkk" not in repr(RequestStates([KEY]))
+    assert "kkkk" not in repr(RequestStateSealer([KEY]))
 
 
 @req("MRTR-4")
@@ -242,7 +242,7 @@ def test_mrtr_4_every_key_is_compared_in_constant_time(monkeypatch: pytest.Monke
         compared.append(left)
         return left == right
 
-    states = RequestStates([KEY, OLD, OTHER])
+    states = RequestStateSealer([KEY, OLD, OTHER])
     token = states.seal("x", **REQUEST)
     monkeypatch.setattr("hmac.compare_digest", compare)
     assert states.open(token, **REQUEST) == "x"

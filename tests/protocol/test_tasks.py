@@ -15,7 +15,7 @@ from mcprev.errors import InvalidParams
 from mcprev.protocol import tasks
 from mcprev.protocol.tasks import FINAL, Status, Task
 from mcprev.revisions import ALL, Revision
-from mcprev.revisions import Tasks as Place
+from mcprev.revisions import TaskSupport as Place
 from requirements import D, E, req
 
 CORE: Final = next(row for row in ALL if row.tasks is Place.CORE)
@@ -30,11 +30,11 @@ def new(**members: Any) -> Task:
 
 
 STEPS: Final[dict[str, Callable[[Task], Task]]] = {
-    "ask": lambda task: tasks.ask(task, f"k{len(task.used)}", {"method": "roots/list"}, 101.0),
-    "answer": lambda task: tasks.answered(task, list(task.asked)[:1], 101.0),
-    "say": lambda task: tasks.say(task, "half way", 101.0),
+    "ask": lambda task: tasks.require_input(task, f"k{len(task.used)}", {"method": "roots/list"}, 101.0),
+    "answer": lambda task: tasks.input_received(task, list(task.asked)[:1], 101.0),
+    "say": lambda task: tasks.set_status(task, "half way", 101.0),
     "complete": lambda task: tasks.complete(task, OK, 101.0),
-    "fail": lambda task: tasks.fail(task, BROKEN, 101.0),
+    "fail": lambda task: tasks.fail_task(task, BROKEN, 101.0),
     "cancel": lambda task: tasks.cancel(task, 101.0),
 }
 LEGAL: Final = {
@@ -72,15 +72,15 @@ def test_names_cannot_be_guessed() -> None:
 
 @req("TASKX-3", everywhere=True)
 def test_a_key_is_asked_under_once() -> None:
-    task = tasks.answered(tasks.ask(new(), "k", {}, 101.0), ["k", "other"], 102.0)
+    task = tasks.input_received(tasks.require_input(new(), "k", {}, 101.0), ["k", "other"], 102.0)
     assert (task.status, task.asked) == (Status.WORKING, {})
     with pytest.raises(ValueError, match="'k' was used before"):
-        tasks.ask(task, "k", {}, 103.0)
+        tasks.require_input(task, "k", {}, 103.0)
 
 
 @req("TASK-2", at=D)
 def test_in_the_core_a_task_is_a_member() -> None:
-    task = tasks.say(new(), "at it", 101.5)
+    task = tasks.set_status(new(), "at it", 101.5)
     told = tasks.created(task, CORE)
     assert told == {"task": tasks.members(task, CORE)}
     assert set(told["task"]) == {
@@ -106,12 +106,12 @@ def test_as_an_extension_a_task_is_the_result() -> None:
         pytest.param(
             tasks.complete(new(), {**OK, "isError": True}, 1.0), CORE, "failed", id=f"{D}-tool-error"
         ),
-        pytest.param(tasks.fail(new(), BROKEN, 1.0), CORE, "failed", id=f"{D}-error"),
+        pytest.param(tasks.fail_task(new(), BROKEN, 1.0), CORE, "failed", id=f"{D}-error"),
         pytest.param(tasks.complete(new(), OK, 1.0), EXTENSION, "completed", id=E),
         pytest.param(
             tasks.complete(new(), {**OK, "isError": True}, 1.0), EXTENSION, "completed", id=f"{E}-tool-error"
         ),
-        pytest.param(tasks.fail(new(), BROKEN, 1.0), EXTENSION, "failed", id=f"{E}-error"),
+        pytest.param(tasks.fail_task(new(), BROKEN, 1.0), EXTENSION, "failed", id=f"{E}-error"),
     ],
 )
 @req("TASK-8", "TASKX-2", "TASKX-6")
@@ -121,9 +121,9 @@ def test_what_a_failed_tool_makes_of_its_task(task: Task, row: Revision, status:
 
 @req("TASKX-2")
 def test_everything_comes_with_get() -> None:
-    asked = tasks.ask(new(), "k", {"method": "roots/list"}, 1.0)
+    asked = tasks.require_input(new(), "k", {"method": "roots/list"}, 1.0)
     assert tasks.outcome(asked, EXTENSION, None)["inputRequests"] == {"k": {"method": "roots/list"}}
-    failed = tasks.outcome(tasks.fail(asked, BROKEN, 1.0), EXTENSION, None)
+    failed = tasks.outcome(tasks.fail_task(asked, BROKEN, 1.0), EXTENSION, None)
     assert (failed["error"], "result" in failed, "inputRequests" in failed) == (BROKEN, False, False)
     done = tasks.outcome(tasks.complete(asked, OK, 1.0), EXTENSION, OK)
     assert (done["result"], "error" in done) == (OK, False)

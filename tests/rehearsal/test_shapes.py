@@ -15,7 +15,7 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from corpus import Corpus
-from mcprev.convert import Kind, converter
+from mcprev.convert import PayloadKind, converter
 from mcprev.errors import ConversionError
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from mcprev_codegen import ir
@@ -25,15 +25,15 @@ Json = Any
 DRAWN: Final = 12
 """Random examples of each payload, beside the smallest and the fullest."""
 OTHERS: Final = [row for row in DEFAULT if row is not LATEST]
-CAPABILITIES: Final[Mapping[Kind, str]] = {
-    Kind.CLIENT_CAPABILITIES: "ClientCapabilities",
-    Kind.SERVER_CAPABILITIES: "ServerCapabilities",
-    Kind.IMPLEMENTATION: "Implementation",
+CAPABILITIES: Final[Mapping[PayloadKind, str]] = {
+    PayloadKind.CLIENT_CAPABILITIES: "ClientCapabilities",
+    PayloadKind.SERVER_CAPABILITIES: "ServerCapabilities",
+    PayloadKind.IMPLEMENTATION: "Implementation",
 }
 COMPLETE: Final = "complete"
 
 
-def payloads(here: Revision, there: Revision) -> Iterator[tuple[str, Kind, str, tuple[str, ...]]]:
+def payloads(here: Revision, there: Revision) -> Iterator[tuple[str, PayloadKind, str, tuple[str, ...]]]:
     """Method, kind, the type at one revision and the types that may stand for it at another."""
     for kind, name in CAPABILITIES.items():
         yield "", kind, name, (name,)
@@ -42,9 +42,9 @@ def payloads(here: Revision, there: Revision) -> Iterator[tuple[str, Kind, str, 
         if other is None:
             continue
         if spec.params and other.params:
-            yield method, Kind.PARAMS, spec.params, (other.params,)
+            yield method, PayloadKind.PARAMS, spec.params, (other.params,)
         if spec.result and other.result:
-            yield method, Kind.RESULT, spec.result, (other.result, *other.alternate_results)
+            yield method, PayloadKind.RESULT, spec.result, (other.result, *other.alternate_results)
 
 
 @cache

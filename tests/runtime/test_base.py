@@ -20,7 +20,7 @@ from driver.fake_desk import RawPeer
 from engine.fakes import initialize, modern, notification, request, result
 from mcprev.errors import RemoteProtocolError
 from mcprev.revisions import Revision
-from mcprev.transports.memory import join
+from mcprev.transports.memory import connect_pair
 from requirements import req
 from running import run, until
 
@@ -36,7 +36,7 @@ def server() -> mcprev.Server:
 async def raw(row: Revision, made: mcprev.Server | None = None) -> AsyncGenerator[RawPeer]:
     """A server and the bytes that come from it, once it serves requests."""
     connection, peer = (made or server()).connection(), RawPeer()
-    join(connection, peer)
+    connect_pair(connection, peer)
     try:
         if row.handshake:
             peer.send(initialize(row), notification("notifications/initialized"))
@@ -460,7 +460,7 @@ def test_an_array_is_a_message_only_where_there_are_batches(row: Revision) -> No
             else:
                 assert (answer["error"]["code"], answer.get("id")) == (-32600, None)
         connection, peer = server().connection(), RawPeer()
-        join(connection, peer)
+        connect_pair(connection, peer)
         (early,) = await answers(peer, [request("ping")])
         assert early["error"]["code"] == -32600
         await connection.aclose()

@@ -143,9 +143,9 @@ def test_a_missing_resource(row: Revision) -> None:
 
 @req("ERR-3", at=D)
 def test_a_url_to_visit_is_an_error_with_ids() -> None:
-    from mcprev.revisions import revision
+    from mcprev.revisions import revision_named
 
-    row = revision(D)
+    row = revision_named(D)
 
     async def main() -> None:
         said = await answer_to(UrlElicitationRequired("go", data={"elicitations": [WITH_ID], "more": 1}), row)

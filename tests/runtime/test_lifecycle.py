@@ -13,7 +13,7 @@ from api.authors import URLS, Everything, Helpful, sample
 from api.wire import CLIENT_CAPABILITIES, INFO, HandClient, HandServer, served, serving
 from mcprev.errors import LocalProtocolError, NegotiationError, RequestTimeout
 from mcprev.revisions import DEFAULT, Revision
-from mcprev.transports.memory import join
+from mcprev.transports.memory import connect_pair
 from mcprev_types.latest import models as m
 from requirements import B, C, D, req
 from running import run, until
@@ -113,7 +113,7 @@ def test_a_server_answers_with_what_it_speaks(row: Revision, asked: str) -> None
     async def main() -> None:
         made = server(row.name, DEFAULT[-1].name)
         connection, hand = made.connection(), HandClient(row)
-        join(hand, connection)
+        connect_pair(hand, connection)
         version = row.version if asked == "own" else asked
         said: dict[str, Any] = {"protocolVersion": version, "capabilities": {}, "clientInfo": INFO}
         assert (await hand.ask("initialize", said)).result["protocolVersion"] == row.version
@@ -145,7 +145,7 @@ def test_a_server_is_silent_until_it_is_confirmed(row: Revision) -> None:
     async def main() -> None:
         made = server()
         connection, hand = made.connection(), HandClient(row)
-        join(hand, connection)
+        connect_pair(hand, connection)
         said: dict[str, Any] = {
             "protocolVersion": row.version,
             "capabilities": {"sampling": {}, "roots": {}},
@@ -171,7 +171,7 @@ def test_a_question_waits_for_the_confirmation(row: Revision) -> None:
 
     async def main() -> None:
         connection, hand = server(handler=Sampling()).connection(), HandClient(row)
-        join(hand, connection)
+        connect_pair(hand, connection)
         hand.replies["sampling/createMessage"] = {"role": "assistant", "model": "m", "content": TEXT}
         said: dict[str, Any] = {
             "protocolVersion": row.version,
@@ -200,7 +200,7 @@ def test_a_question_waits_for_the_confirmation(row: Revision) -> None:
 def test_before_the_session_only_ping_is_answered(row: Revision) -> None:
     async def main() -> None:
         connection, hand = server(row.name).connection(), HandClient(row)
-        join(hand, connection)
+        connect_pair(hand, connection)
         assert (await hand.ask("ping")).result == {}
         early = (await hand.ask("tools/list")).error
         assert early["code"] == -32600
@@ -383,7 +383,7 @@ def test_unknown_capabilities_are_kept(row: Revision) -> None:
         async with serving(row, capabilities=odd) as (client, _):
             found = client.capabilities.to_wire()
             assert {name: found[name] for name in ("tools", "vendor", "experimental")} == odd
-            assert client.connection.side.peer.peer_capabilities == odd  # type: ignore[attr-defined]
+            assert client.connection.protocol.peer.peer_capabilities == odd  # type: ignore[attr-defined]
         async with served(server(handler=Curious()), row, capabilities=theirs) as hand:
             answer = await hand.ask("tools/call", {"name": "raw"})
             assert answer.result["content"][0]["text"] == "True"

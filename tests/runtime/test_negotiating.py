@@ -16,9 +16,9 @@ from api.wire import CLIENT_CAPABILITIES, INFO, VERSION, Error, HandServer, Json
 from driver.fake_desk import RawPeer
 from engine.fakes import initialize, modern, notification, request
 from mcprev.errors import NegotiationError
-from mcprev.protocol.plan import How, Ready
+from mcprev.protocol.plan import Method, Ready
 from mcprev.revisions import DEFAULT, LATEST, Era, Revision
-from mcprev.transports.memory import join
+from mcprev.transports.memory import connect_pair
 from mcprev_types.latest import models as m
 from requirements import E, req
 from running import run, until
@@ -254,7 +254,7 @@ def test_both_eras_are_served_on_one_pipe(row: Revision) -> None:
     async def main() -> None:
         made = mcprev.Server(Asking(), "s", "1")
         connection, peer = made.connection(), RawPeer()
-        join(connection, peer)
+        connect_pair(connection, peer)
 
         async def ask(*messages: Message) -> Message:
             seen = len(peer.messages)
@@ -322,8 +322,8 @@ def test_a_discovery_from_before_saves_asking(row: Revision) -> None:
             assert isinstance(client.plan.step, Ready)
             await client.call_tool("x")
             first = hand.got[0]["method"]
-            assert (first, client.plan.step.how) == (
-                ("initialize", How.INITIALIZE) if row.handshake else ("tools/call", How.PRIOR)
+            assert (first, client.plan.step.method) == (
+                ("initialize", Method.INITIALIZE) if row.handshake else ("tools/call", Method.PRIOR)
             )
 
     run(main())

@@ -10,7 +10,7 @@ import pytest
 
 from mcprev import revisions
 from mcprev.errors import RevisionError
-from mcprev.revisions import ALL, Revision, Tasks
+from mcprev.revisions import ALL, Revision, TaskSupport
 from mcprev_types import index
 from mcprev_types.index import LATEST, REVISIONS
 from requirements import req
@@ -75,7 +75,7 @@ def test_the_log_level_comes_with_each_request_where_there_is_no_method_for_it(r
 @req("SEAM-6")
 @each_row
 def test_tasks_are_core_where_their_methods_are(row: Revision) -> None:
-    assert (row.tasks is Tasks.CORE) == ("tasks/get" in row.methods)
+    assert (row.tasks is TaskSupport.CORE) == ("tasks/get" in row.methods)
 
 
 @req("SEAM-6")

@@ -16,7 +16,7 @@ from corpus import Corpus
 from mcprev.cli import main
 from mcprev.protocol.negotiate import VERSION_KEY
 from mcprev.revisions import DEFAULT, Revision
-from mcprev.transcript import Checker, Violation
+from mcprev.transcript import TranscriptValidator, Violation
 from mcprev.wire.jsonrpc import MAX_LINE
 from mcprev_types import Direction, Kind, Transport
 from support import load
@@ -66,7 +66,7 @@ def result(row: Revision, members: dict[str, Any]) -> dict[str, Any]:
     return members if row.handshake else {"resultType": "complete", **members}
 
 
-def check(checker: Checker, *lines: Any) -> list[Violation]:
+def check(checker: TranscriptValidator, *lines: Any) -> list[Violation]:
     found: list[Violation] = []
     for number, line in enumerate(lines, 1):
         data = line if isinstance(line, bytes) else json.dumps(line).encode()
@@ -92,9 +92,9 @@ def test_what_is_valid_passes_in_both_forms(row: Revision, method: str) -> None:
                 params["_meta"][VERSION_KEY] = row.version
             call: dict[str, Any] = {"method": method, "params": params}
             if spec.kind is Kind.NOTIFICATION:
-                assert check(Checker(row), message(**call), went(direction, **call)) == []
+                assert check(TranscriptValidator(row), message(**call), went(direction, **call)) == []
                 continue
-            found = check(Checker(row), went(direction, id=1, **call))
+            found = check(TranscriptValidator(row), went(direction, id=1, **call))
             if spec.transport is Transport.EMBEDDED:
                 assert places(found) == [(1, method, "$.method")]
                 continue
@@ -104,7 +104,7 @@ def test_what_is_valid_passes_in_both_forms(row: Revision, method: str) -> None:
                 for value in samples(row, name):
                     if method == "initialize":
                         value["protocolVersion"] = row.version
-                    checker = Checker(row)
+                    checker = TranscriptValidator(row)
                     lines = [went(direction, id=1, **call), went(back, id=1, result=value)]
                     assert (
                         check(checker, *lines, message(id="1", **call), message(id="1", result=value)) == []
@@ -116,20 +116,20 @@ def test_what_is_valid_passes_in_both_forms(row: Revision, method: str) -> None:
 def test_what_is_wrong_with_a_method_is_found(row: Revision, method: str) -> None:
     spec = row.methods[method]
     members: dict[str, Any] = {"id": 1} if spec.kind is Kind.REQUEST else {}
-    found = check(Checker(row), message(method=method, params={"_meta": 5}, **members))
+    found = check(TranscriptValidator(row), message(method=method, params={"_meta": 5}, **members))
     if spec.transport is Transport.JSONRPC:
         assert (1, method, "$.params._meta") in places(found)
     if spec.params and not spec.params_optional:
-        found = check(Checker(row), message(method=method, **members))
+        found = check(TranscriptValidator(row), message(method=method, **members))
         assert (1, method, "$.params") in places(found)
     for direction in set(Direction) - spec.directions:
-        found = check(Checker(row), went(direction, method=method, **members))
+        found = check(TranscriptValidator(row), went(direction, method=method, **members))
         assert (1, method, "$.method") in places(found)
     other: dict[str, Any] = {} if members else {"id": 1}
-    assert (1, method, "$.id") in places(check(Checker(row), message(method=method, **other)))
+    assert (1, method, "$.id") in places(check(TranscriptValidator(row), message(method=method, **other)))
     if spec.result is not None and spec.transport is Transport.JSONRPC:
         lines = [message(id=1, method=method), message(id=1, result=5)]
-        assert (2, method, "$.result") in places(check(Checker(row), *lines))
+        assert (2, method, "$.result") in places(check(TranscriptValidator(row), *lines))
 
 
 # -- single faults ---------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ CALL_RESULTS: Final[tuple[tuple[Any, str], ...]] = (
 def test_paths_lead_through_unions(row: Revision, value: Any, path: str) -> None:
     given: Any = result(row, cast("Any", value)) if isinstance(value, dict) else value
     found = check(
-        Checker(row),
+        TranscriptValidator(row),
         went(UP, id=7, method="tools/call", params=stated(row, {"name": "x"})),
         went(DOWN, id=7, result=given),
     )
@@ -183,7 +183,7 @@ FAULTS: Final[tuple[tuple[Any, str, str], ...]] = (
 @each_row
 @pytest.mark.parametrize(("line", "path", "text"), FAULTS, ids=range(len(FAULTS)))
 def test_faults(row: Revision, line: Any, path: str, text: str) -> None:
-    found = check(Checker(row), b"", line)
+    found = check(TranscriptValidator(row), b"", line)
     assert [(v.line, v.path) for v in found] == [(2, path)]
     assert text in found[0].message
 
@@ -191,7 +191,7 @@ def test_faults(row: Revision, line: Any, path: str, text: str) -> None:
 @pytest.mark.parametrize("direction", ["up", 5, [], {}], ids=str)
 def test_direction_that_is_none(direction: Any) -> None:
     inner = message(id=None, error={"code": 1, "message": "x"})
-    found = check(Checker(DEFAULT[0]), {"direction": direction, "message": inner})
+    found = check(TranscriptValidator(DEFAULT[0]), {"direction": direction, "message": inner})
     assert [v.path for v in found] == ["$"]
     assert "direction is neither" in found[0].message
 
@@ -199,7 +199,7 @@ def test_direction_that_is_none(direction: Any) -> None:
 @each_row
 def test_method_of_another_revision_is_named(row: Revision) -> None:
     strange = "initialize" if not row.handshake else "server/discover"
-    found = check(Checker(row), message(id=1, method=strange))
+    found = check(TranscriptValidator(row), message(id=1, method=strange))
     assert [v.path for v in found] == ["$.method"]
     assert all((r.name in found[0].message) == (r is row or strange in r.methods) for r in DEFAULT)
 
@@ -215,12 +215,12 @@ def test_ids(row: Revision) -> None:
         message(id=1, result=lists),
         message(id=1, **call),
     ]
-    assert places(check(Checker(row), *lines)) == again
-    assert places(check(Checker(row), *lines[:2], lines[0])) == [(3, PING_LIKE, "$.id")]
+    assert places(check(TranscriptValidator(row), *lines)) == again
+    assert places(check(TranscriptValidator(row), *lines[:2], lines[0])) == [(3, PING_LIKE, "$.id")]
     twice = [lines[0], lines[2], lines[2]]
-    assert places(check(Checker(row), *twice)) == [(3, None, "$.id")]
+    assert places(check(TranscriptValidator(row), *twice)) == [(3, None, "$.id")]
     refused = message(id=1, error={"code": -32601, "message": "x"})
-    assert check(Checker(row), lines[0], refused) == []
+    assert check(TranscriptValidator(row), lines[0], refused) == []
 
 
 @each_session
@@ -233,17 +233,17 @@ def test_both_sides_may_use_the_same_id(row: Revision, known: bool) -> None:
         went(UP, id=1, result={"roots": []}),
         went(DOWN, id=1, result={"tools": []}),
     ]
-    assert check(Checker(row), *(lines if known else [line["message"] for line in lines])) == []
+    assert check(TranscriptValidator(row), *(lines if known else [line["message"] for line in lines])) == []
     lines[2] = went(UP, id=1, result={"tools": []})
     if known:
-        assert places(check(Checker(row), *lines)) == [(3, "roots/list", "$.result.roots")]
+        assert places(check(TranscriptValidator(row), *lines)) == [(3, "roots/list", "$.result.roots")]
 
 
 @each_row
 def test_batches_where_there_are_any(row: Revision) -> None:
     """BATCH-6."""
     bad = message(method="notifications/progress", params={"progressToken": 1})
-    found = check(Checker(row), [message(id=1, method="tools/list", params=stated(row)), bad])
+    found = check(TranscriptValidator(row), [message(id=1, method="tools/list", params=stated(row)), bad])
     wanted = (1, "notifications/progress", "$.params.progress") if row.accepts_batch else (1, None, "$")
     assert places(found) == [wanted]
 
@@ -265,7 +265,7 @@ def opening(asked: str, answered: str) -> list[Any]:
 @each_session
 @pytest.mark.parametrize("asked", [*(row.version for row in DEFAULT), "1999-01-01"])
 def test_auto_takes_the_revision_that_is_answered(row: Revision, asked: str) -> None:
-    checker = Checker()
+    checker = TranscriptValidator()
     found = check(checker, *opening(asked, row.version), message(id=2, method="tools/list"))
     assert found == []
     assert row.name in checker.revisions
@@ -279,7 +279,7 @@ def test_auto_takes_the_revision_that_is_answered(row: Revision, asked: str) -> 
 def test_auto_after_a_probe_that_was_refused(row: Revision, modern: Revision) -> None:
     probe = message(id=0, method="server/discover", params=stated(modern))
     refused = message(id=0, error={"code": -32601, "message": "x"})
-    checker = Checker()
+    checker = TranscriptValidator()
     found = check(checker, probe, refused, *opening(row.version, row.version))
     assert found == []
     assert checker.revisions == (row.name, modern.name)
@@ -288,28 +288,28 @@ def test_auto_after_a_probe_that_was_refused(row: Revision, modern: Revision) ->
 @each_modern
 def test_auto_takes_the_version_that_is_stated(row: Revision) -> None:
     """MOD-3."""
-    checker = Checker()
+    checker = TranscriptValidator()
     good = message(id=1, method="tools/list", params=stated(row))
     note = message(method="notifications/progress", params={"progressToken": 1})
     assert places(check(checker, good, note)) == [(2, "notifications/progress", "$.params.progress")]
     assert checker.revisions == (row.name,)
     good["params"]["_meta"][VERSION_KEY] = "1999-01-01"
-    found = check(Checker(), good)
+    found = check(TranscriptValidator(), good)
     assert [v.path for v in found] == [f'$.params._meta["{VERSION_KEY}"]']
 
 
 def test_auto_without_a_revision_says_so_once() -> None:
     lines = [message(id=1, method="tools/list"), message(id=2, method="x"), message(id=1, result={})]
-    found = check(Checker(), *lines)
+    found = check(TranscriptValidator(), *lines)
     assert places(found) == [(1, "tools/list", "$")]
 
 
 def test_versions_that_do_not_fit() -> None:
     first, second = SESSIONS[:2]
-    found = check(Checker(second), *opening(first.version, first.version))
+    found = check(TranscriptValidator(second), *opening(first.version, first.version))
     assert places(found) == [(2, "initialize", "$.result.protocolVersion")]
     for answered in ("1999-01-01", MODERN[0].version):
-        found = check(Checker(), *opening(first.version, answered))
+        found = check(TranscriptValidator(), *opening(first.version, answered))
         assert places(found) == [(2, "initialize", "$.result.protocolVersion")]
 
 
@@ -340,7 +340,7 @@ MESSAGES: Final = st.fixed_dictionaries(
 @given(st.lists(st.binary() | JSON | MESSAGES), st.sampled_from([None, *DEFAULT]))
 def test_nothing_raises(lines: list[Any], row: Revision | None) -> None:
     """BASE-10."""
-    check(Checker(row), *lines)
+    check(TranscriptValidator(row), *lines)
 
 
 def test_deep_values_take_no_time() -> None:
@@ -348,7 +348,7 @@ def test_deep_values_take_no_time() -> None:
     for _ in range(60):
         deep = {"a": deep}
     text = json.dumps(message(id=1, method="tools/call", params={"name": 5, "arguments": {"a": deep}}))
-    assert "$.params.name" in [v.path for v in Checker(DEFAULT[0]).feed(1, text.encode())]
+    assert "$.params.name" in [v.path for v in TranscriptValidator(DEFAULT[0]).feed(1, text.encode())]
 
 
 # -- the command -----------------------------------------------------------------------------------------

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import mcprev
-from mcprev.driver import BURST, Desk
+from mcprev.driver import BURST, RequestHandler
 from mcprev.errors import ConversionError
-from mcprev.protocol.sides import ClientSide
+from mcprev.protocol.sides import ClientProtocol
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.lines import LineConnection
 from requirements import D, E, req
@@ -84,7 +84,7 @@ class Target:
     def __init__(self, row: Revision) -> None:
         self._row = row
 
-    async def open(self, side: ClientSide, desk: Desk, /) -> LineConnection:
+    async def open(self, side: ClientProtocol, desk: RequestHandler, /) -> LineConnection:
         connection = LineConnection(side, desk, logging.getLogger("mcprev.client"), linger=0)
         self.pipe = Pipe(connection, self._row)
         connection.connection_made(self.pipe)

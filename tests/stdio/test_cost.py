@@ -16,8 +16,8 @@ import pytest
 
 import mcprev
 from mcprev.revisions import DEFAULT, Revision
-from mcprev.transports.memory import join
-from mcprev.transports.pipes import connect
+from mcprev.transports.memory import connect_pair
+from mcprev.transports.pipes import connect_pipes
 from mcprev_types.latest import models as m
 from requirements import E, req
 from running import until
@@ -50,7 +50,7 @@ def test_calls_of_a_call(row: Revision) -> None:
     async def main() -> float:
         server, peer = mcprev.Server(Echo(), "s", "1"), Client()
         connection = server.connection()
-        join(connection, peer)
+        connect_pair(connection, peer)
         meta: dict[str, Any] = {}
         if row.handshake:
             opening = {
@@ -214,7 +214,7 @@ def test_little_room_is_made_for_each_read(monkeypatch: pytest.MonkeyPatch) -> N
     async def main() -> None:
         (incoming, to_server), (from_server, outgoing) = os.pipe(), os.pipe()
         connection = mcprev.Server(Echo(), "s", "1").connection()
-        await connect(connection, incoming, outgoing)
+        await connect_pipes(connection, incoming, outgoing)
         os.write(to_server, b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n' * 3)
         await until(lambda: bool(select.select([from_server], [], [], 0)[0]))
         os.close(to_server)

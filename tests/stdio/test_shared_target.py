@@ -9,7 +9,7 @@ import pytest
 import mcprev
 from api.authors import Everything
 from mcprev.errors import ConnectionLost, ProcessExited
-from mcprev.reopening import Restarts
+from mcprev.reopening import ReconnectPolicy
 from mcprev.revisions import DEFAULT, Revision
 from requirements import req
 from running import run, until
@@ -56,7 +56,7 @@ def test_each_client_has_a_process_and_ends_no_other(row: Revision) -> None:
 def test_a_process_that_dies_is_started_again_for_its_own_client() -> None:
     async def main() -> None:
         target = echo()
-        again = Restarts(backoff=0)
+        again = ReconnectPolicy(backoff=0)
         async with mcprev.connect(target) as one, mcprev.connect(target, restart=again) as other:
             first, second = await pid(one), await pid(other)
             with pytest.raises(ConnectionLost):

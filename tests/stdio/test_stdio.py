@@ -181,7 +181,7 @@ def test_old_server_is_found_out_neg_4() -> None:
         async with mcprev.connect(dumb("plain")) as client:
             step = client.plan.step
             assert isinstance(step, plan.Ready)
-            assert (step.revision, step.how) == (OLD, plan.How.INITIALIZE)
+            assert (step.revision, step.method) == (OLD, plan.Method.INITIALIZE)
 
     run(main())
 
@@ -295,7 +295,7 @@ def test_server_that_died_is_started_again_stdio_7(row: Revision) -> None:
 @req("STDIO-7", everywhere=True)
 def test_server_that_keeps_dying_is_left_alone_stdio_7() -> None:
     async def main() -> None:
-        restart = mcprev.Restarts(limit=2, backoff=0.001)
+        restart = mcprev.ReconnectPolicy(limit=2, backoff=0.001)
         async with mcprev.connect(dumb("die-at-call"), restart=restart) as client:
             for _ in range(3):
                 with pytest.raises(ProcessExited):

@@ -17,8 +17,8 @@ import pytest
 
 import mcprev
 from engine.fakes import initialize, modern, notification, request
-from mcprev.driver import Connection, Desk
-from mcprev.protocol.sides import ClientSide
+from mcprev.driver import Connection, RequestHandler
+from mcprev.protocol.sides import ClientProtocol
 from mcprev.revisions import Revision
 from mcprev.transports.lines import LineConnection
 from mcprev_types.latest import models as m
@@ -162,7 +162,7 @@ class Socket:
         self._where = where
         self._connection: LineConnection | None = None
 
-    async def open(self, side: ClientSide, desk: Desk, /) -> Connection:
+    async def open(self, side: ClientProtocol, desk: RequestHandler, /) -> Connection:
         loop, made = asyncio.get_running_loop(), LineConnection(
             side, desk, logging.getLogger("mcprev.test"), linger=0
         )

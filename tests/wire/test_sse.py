@@ -18,7 +18,7 @@ from mcprev.wire.sse import (
     MAX_RETRY,
     Decoder,
     Event,
-    encode,
+    encode_event,
     encode_endpoint,
     encode_message,
     encode_priming,
@@ -103,7 +103,7 @@ def test_nothing_between_cr_and_lf_is_nothing() -> None:
 @req("HTTP-7", "HTTP-14", everywhere=True)
 @given(st.lists(events, max_size=5), st.lists(st.integers(0, 200), max_size=8))
 def test_what_is_written_is_read_again(sent: list[Event], places: list[int]) -> None:
-    data = KEEP_ALIVE.join([b"", *map(encode, sent), b""])
+    data = KEEP_ALIVE.join([b"", *map(encode_event, sent), b""])
     assert decode(cut(data, places)) == sent
 
 
@@ -279,7 +279,7 @@ def test_many_lines_of_data_and_small_chunks_cost_no_more_than_their_length() ->
 )  # fmt: skip
 def test_what_has_no_form_on_the_wire_is_refused(event: Event) -> None:
     with pytest.raises(LocalProtocolError):
-        encode(event)
+        encode_event(event)
 
 
 @req("SSE-2", everywhere=True)

@@ -13,7 +13,7 @@ from mcprev_codegen.errors import EXIT_CODE, CodegenError
 
 if TYPE_CHECKING:
     from mcprev_codegen.diff import Report, Selection
-    from mcprev_codegen.diff.render_text import Paper
+    from mcprev_codegen.diff.render_text import TextStyle
 
 _FORMATS: Final = ("table", "markdown", "json", "html")
 _LEVELS: Final = ("wire", "nominal", "source")
@@ -104,13 +104,13 @@ def command(
         sys.exit(_MET)
 
 
-def _paper(output: Path | None) -> Paper:
+def _paper(output: Path | None) -> TextStyle:
     """Colour and the window's width on a terminal; plain lines of a fixed width elsewhere."""
-    from mcprev_codegen.diff.render_text import Paper
+    from mcprev_codegen.diff.render_text import TextStyle
 
     if output is None and sys.stdout.isatty():
-        return Paper(shutil.get_terminal_size().columns, colour=True)
-    return Paper(_PIPED_WIDTH)
+        return TextStyle(shutil.get_terminal_size().columns, colour=True)
+    return TextStyle(_PIPED_WIDTH)
 
 
 def _deliver(text: str, output: Path | None) -> None:
@@ -145,7 +145,7 @@ def _compared(old_name: str, new_name: str, selection: Selection) -> Report:
         raise _UsageError(str(error)) from None
 
 
-def _rendered(report: Report, form: str, paper: Paper) -> str:
+def _rendered(report: Report, form: str, paper: TextStyle) -> str:
     if form == "json":
         from mcprev_codegen.diff.render_json import dumped, report_json
 
@@ -163,7 +163,7 @@ def _rendered(report: Report, form: str, paper: Paper) -> str:
     return report_text(report, paper)
 
 
-def _history(name: str, form: str, paper: Paper) -> str:
+def _history(name: str, form: str, paper: TextStyle) -> str:
     from mcprev_codegen.diff import history
     from mcprev_codegen.diff.render_json import dumped, history_json
     from mcprev_codegen.diff.render_markdown import history_markdown
@@ -181,7 +181,7 @@ def _history(name: str, form: str, paper: Paper) -> str:
     return history_markdown(told) if form == "markdown" else history_text(told, paper)
 
 
-def _rules(form: str, paper: Paper) -> str:
+def _rules(form: str, paper: TextStyle) -> str:
     from mcprev_codegen.diff import table
     from mcprev_codegen.diff.render_json import dumped, rules_json
     from mcprev_codegen.diff.render_markdown import rules_markdown

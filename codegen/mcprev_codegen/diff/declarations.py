@@ -11,7 +11,7 @@ from mcprev_codegen.diff.context import Context, Scope
 from mcprev_codegen.diff.members import compare_index, compare_objects, compare_pair, life, origin
 from mcprev_codegen.diff.model import Change, Place
 from mcprev_codegen.diff.shapes import relation
-from mcprev_codegen.diff.values import Spot, compare_values
+from mcprev_codegen.diff.values import ComparisonSite, compare_values
 from mcprev_codegen.diff.view import View
 from mcprev_codegen.printer import print_type
 
@@ -157,7 +157,7 @@ def _aliases(context: Context, before: str, after: str) -> Iterator[Change]:
         scope = context.scope(before, after)
         if after in DIRECTION_TABLES:
             scope = replace(scope, override="direction")
-        spot = Spot(context, scope, old.span, new.span, compare_objects)
+        spot = ComparisonSite(context, scope, old.span, new.span, compare_objects)
         yield from compare_values(spot, old.type, new.type)
 
 

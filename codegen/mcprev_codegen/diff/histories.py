@@ -23,7 +23,7 @@ PRESENT: Final = "present"
 
 
 @dataclass(frozen=True, slots=True)
-class Episode:
+class HistoryEntry:
     """What one revision did to the type or method."""
 
     revision: str
@@ -41,7 +41,7 @@ class History:
     name: str
     kind: str
     """`type` or `method`."""
-    episodes: tuple[Episode, ...]
+    episodes: tuple[HistoryEntry, ...]
 
 
 def history(folder: Path, name: str) -> History:
@@ -57,15 +57,15 @@ def history(folder: Path, name: str) -> History:
 
 def _method_episodes(
     name: str, revisions: Sequence[Revision], reports: Sequence[Report]
-) -> Iterator[Episode]:
-    yield Episode(
+) -> Iterator[HistoryEntry]:
+    yield HistoryEntry(
         revisions[0].name, PRESENT if name in revisions[0].methods else ABSENT, _held(name, revisions[0])
     )
     for (old, new), report in zip(pairwise(revisions), reports, strict=True):
         before, after = _parts(view(old), name), _parts(view(new), name)
         changes = [c for c in report.changes if c.method == name or _part_of(c, before, after)]
         kept = tuple(c for c in changes if c.level is not Level.DOC)
-        yield Episode(
+        yield HistoryEntry(
             new.name, _state(name in old.methods, name in new.methods, kept), _held(name, new), kept
         )
 
@@ -83,14 +83,14 @@ def _parts(side: View, name: str) -> frozenset[str]:
     return frozenset(side.path(n) for n in names if n in side.schema.types)
 
 
-def _type_episodes(name: str, revisions: Sequence[Revision], reports: Sequence[Report]) -> Iterator[Episode]:
+def _type_episodes(name: str, revisions: Sequence[Revision], reports: Sequence[Report]) -> Iterator[HistoryEntry]:
     names = _names(name, revisions, reports)
-    yield Episode(revisions[0].name, PRESENT if names[0] else ABSENT, names[0])
+    yield HistoryEntry(revisions[0].name, PRESENT if names[0] else ABSENT, names[0])
     for index, report in enumerate(reports):
         before, after = names[index], names[index + 1]
         known = frozenset([before] if before else []), frozenset([after] if after else [])
         kept = tuple(c for c in report.changes if _part_of(c, *known) and c.level is not Level.DOC)
-        yield Episode(
+        yield HistoryEntry(
             revisions[index + 1].name, _state(before is not None, after is not None, kept), after, kept
         )
 

@@ -15,7 +15,7 @@ from mcprev_codegen import ir
 from mcprev_codegen.diff.context import Context, Scope
 from mcprev_codegen.diff.model import Change, Place
 from mcprev_codegen.diff.shapes import LIMITS, tightened
-from mcprev_codegen.diff.values import Spot, compare_values
+from mcprev_codegen.diff.values import ComparisonSite, compare_values
 from mcprev_codegen.diff.view import ENVELOPE, View
 from mcprev_codegen.resolve import FlatField, FlatType
 
@@ -182,7 +182,7 @@ def _has_default(side: View, member: FlatField) -> bool:
 def _changed(spot: _Member, old: FlatField, new: FlatField) -> Iterator[Change]:
     context = spot.context
     yield from _need(spot, old, new)
-    where = Spot(context, spot.scope, old.field.span, new.field.span, compare_objects)
+    where = ComparisonSite(context, spot.scope, old.field.span, new.field.span, compare_objects)
     yield from compare_values(where, context.old.effective(old.field), context.new.effective(new.field))
     yield from _limits(spot, old.field, new.field)
     yield from _moves(spot, old, new)
@@ -273,7 +273,7 @@ def compare_index(context: Context, scope: Scope, before: FlatType, after: FlatT
     old, new = before.index, after.index
     if (old is None) == (new is None):
         if old is not None and new is not None:
-            spot = Spot(context, scope.at("*"), None, None, compare_objects)
+            spot = ComparisonSite(context, scope.at("*"), None, None, compare_objects)
             yield from compare_values(spot, old.value, new.value)
         return
     value = (old or new or ir.IndexSig("", ir.Prim("unknown"))).value

@@ -21,7 +21,7 @@ NARROW: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Paper:
+class TextStyle:
     """How wide the lines may be, and whether colour is welcome."""
 
     width: int = 100
@@ -43,12 +43,12 @@ class Paper:
         )
 
 
-def report_text(report: Report, paper: Paper) -> str:
+def report_text(report: Report, paper: TextStyle) -> str:
     """The whole report."""
     return "\n".join(_report(report, paper)) + "\n"
 
 
-def _report(report: Report, paper: Paper) -> Iterator[str]:
+def _report(report: Report, paper: TextStyle) -> Iterator[str]:
     summary = ", ".join(
         paper.paint(f"{number} {verdict}", _COLOURS[verdict], bold=bool(number))
         for verdict, number in report.counts().items()
@@ -66,11 +66,11 @@ def _report(report: Report, paper: Paper) -> Iterator[str]:
             yield from _change(change, paper)
 
 
-def _dim(paper: Paper, text: str) -> Iterator[str]:
+def _dim(paper: TextStyle, text: str) -> Iterator[str]:
     yield from (paper.paint(line, dim=True) for line in paper.wrapped(text, ""))
 
 
-def _change(change: Change, paper: Paper) -> Iterator[str]:
+def _change(change: Change, paper: TextStyle) -> Iterator[str]:
     verdicts = paper.verdict(change.old_to_new.verdict) + paper.verdict(change.new_to_old.verdict)
     hang = " " * (len(_INDENT) + 2 * _VERDICT)
     origin = "; ".join(filter(None, [f"sent by {wording.senders(change)}", wording.lines(change)]))
@@ -85,12 +85,12 @@ def _change(change: Change, paper: Paper) -> Iterator[str]:
         yield from (paper.paint(line, dim=True) for line in paper.wrapped(text, hang + _INDENT))
 
 
-def history_text(history: History, paper: Paper) -> str:
+def history_text(history: History, paper: TextStyle) -> str:
     """The life of a type or method, one revision after the other."""
     return "\n".join(_history(history, paper)) + "\n"
 
 
-def _history(history: History, paper: Paper) -> Iterator[str]:
+def _history(history: History, paper: TextStyle) -> Iterator[str]:
     yield paper.paint(f"{history.kind} {history.name}", bold=True)
     for episode in history.episodes:
         called = f" (as {episode.name})" if episode.name and episode.name != history.name else ""
@@ -99,7 +99,7 @@ def _history(history: History, paper: Paper) -> Iterator[str]:
             yield from _change(change, paper)
 
 
-def rules_text(table: RuleTable, paper: Paper) -> str:
+def rules_text(table: RuleTable, paper: TextStyle) -> str:
     """Every rule with its levels and verdicts."""
     lines: list[str] = []
     for rule in table.rules.values():

@@ -26,7 +26,7 @@ _CEILINGS: Final = ("maximum", "max_items")
 
 
 @dataclass(frozen=True)
-class Shapes:
+class Subtyping:
     """Compares types of two schemas by the values they accept."""
 
     sender: View
@@ -143,8 +143,8 @@ LIMITS: Final = (*_FLOORS, *_CEILINGS)
 
 def relation(old: View, new: View, before: ir.TypeExpr, after: ir.TypeExpr) -> Effect:
     """What happens to the set of accepted values from one type to another."""
-    forth = Shapes(old, new).accepts(before, after)
-    back = Shapes(new, old).accepts(after, before)
+    forth = Subtyping(old, new).accepts(before, after)
+    back = Subtyping(new, old).accepts(after, before)
     if forth:
         return Effect.EQUAL if back else Effect.WIDER
     return Effect.NARROWER if back else Effect.OTHER

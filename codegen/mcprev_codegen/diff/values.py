@@ -12,7 +12,7 @@ from typing import Final
 from mcprev_codegen import ir
 from mcprev_codegen.diff.context import Context, Scope
 from mcprev_codegen.diff.model import Change, Effect, Place
-from mcprev_codegen.diff.shapes import Shapes, relation
+from mcprev_codegen.diff.shapes import Subtyping, relation
 from mcprev_codegen.diff.view import View
 from mcprev_codegen.resolve import FlatType
 
@@ -29,7 +29,7 @@ Descend = Callable[[Context, FlatType, FlatType, Scope], Iterator[Change]]
 
 
 @dataclass(frozen=True)
-class Spot:
+class ComparisonSite:
     """Where two types are compared."""
 
     context: Context
@@ -52,7 +52,7 @@ class Spot:
         return self.context.change(rule, case, old, new, self.scope)
 
 
-def compare_values(spot: Spot, before: ir.TypeExpr, after: ir.TypeExpr) -> Iterator[Change]:
+def compare_values(spot: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> Iterator[Change]:
     """Every change between two types at one place."""
     context = spot.context
     yield from _naming(spot, before, after)
@@ -74,7 +74,7 @@ def _union(members: Sequence[ir.TypeExpr]) -> ir.TypeExpr:
 
 
 def _compare(
-    spot: Spot, before: ir.TypeExpr, after: ir.TypeExpr, old: list[ir.TypeExpr], new: list[ir.TypeExpr]
+    spot: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr, old: list[ir.TypeExpr], new: list[ir.TypeExpr]
 ) -> Iterator[Change]:
     context = spot.context
     if context.same(before, after):
@@ -90,7 +90,7 @@ def _compare(
 # -- names ---------------------------------------------------------------------------------------------------
 
 
-def _naming(spot: Spot, before: ir.TypeExpr, after: ir.TypeExpr) -> Iterator[Change]:
+def _naming(spot: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> Iterator[Change]:
     """An inline object that got a name, or lost it, and is the same type to the pairing."""
     context = spot.context
     old, new = _item(before), _item(after)
@@ -111,7 +111,7 @@ def _item(type_: ir.TypeExpr) -> ir.TypeExpr:
 # -- one type for another --------------------------------------------------------------------------------------
 
 
-def _one_to_one(spot: Spot, before: ir.TypeExpr, after: ir.TypeExpr) -> Iterator[Change]:
+def _one_to_one(spot: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> Iterator[Change]:
     context = spot.context
     old, new = context.old.schema.follow(before), context.new.schema.follow(after)
     if isinstance(old, ir.Array) and isinstance(new, ir.Array):
@@ -137,7 +137,7 @@ def _one_to_one(spot: Spot, before: ir.TypeExpr, after: ir.TypeExpr) -> Iterator
 
 
 def _items(
-    spot: Spot, before: ir.TypeExpr, after: ir.TypeExpr, old: ir.Array, new: ir.Array
+    spot: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr, old: ir.Array, new: ir.Array
 ) -> Iterator[Change]:
     found = list(compare_values(spot, old.item, new.item))
     yield from found
@@ -189,7 +189,7 @@ def _is_free(context: Context, type_: ir.TypeExpr, *, of_old: bool) -> bool:
 
 
 def _renaming(
-    spot: Spot, before: ir.TypeExpr, after: ir.TypeExpr, old: ir.TypeExpr, new: ir.TypeExpr, *, told: bool
+    spot: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr, old: ir.TypeExpr, new: ir.TypeExpr, *, told: bool
 ) -> Iterator[Change]:
     """How an object is written now, unless nothing but its members, which have been told, makes a difference."""
 
@@ -205,7 +205,7 @@ def _renaming(
         yield spot.change("type-equivalent", spot.old(before), spot.new(after))
 
 
-def _whole(spot: Spot, before: ir.TypeExpr, after: ir.TypeExpr) -> Change:
+def _whole(spot: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> Change:
     effect = relation(spot.context.old, spot.context.new, before, after)
     return spot.change(_BY_EFFECT[effect], spot.old(before), spot.new(after))
 
@@ -220,7 +220,7 @@ def _literal_sets(context: Context, before: ir.TypeExpr, after: ir.TypeExpr) -> 
     return closed or (old.is_open_enum(before) and new.is_open_enum(after))
 
 
-def _literals(spot: Spot, before: ir.TypeExpr, after: ir.TypeExpr) -> Iterator[Change]:
+def _literals(spot: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> Iterator[Change]:
     opened = spot.context.old.schema.is_open_enum(before)
     old, new = _known(spot.context.old, before), _known(spot.context.new, after)
     prefix = "open-literal" if opened else "literal"
@@ -246,7 +246,7 @@ def _known(side: View, type_: ir.TypeExpr) -> list[ir.Literal]:
 
 
 def _alternatives(
-    spot: Spot, before: ir.TypeExpr, after: ir.TypeExpr, old: list[ir.TypeExpr], new: list[ir.TypeExpr]
+    spot: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr, old: list[ir.TypeExpr], new: list[ir.TypeExpr]
 ) -> Iterator[Change]:
     context = spot.context
     gone = [m for m in old if not any(context.same(m, n) for n in new)]
@@ -262,10 +262,10 @@ def _alternatives(
         yield _whole(spot, before, after)
     else:
         for member in gone:
-            covered = Shapes(context.old, context.new).accepts(member, after)
+            covered = Subtyping(context.old, context.new).accepts(member, after)
             yield spot.change("union-member-removed", spot.old(member), None, "covered" if covered else "any")
         for member in come:
-            covered = Shapes(context.new, context.old).accepts(member, before)
+            covered = Subtyping(context.new, context.old).accepts(member, before)
             yield spot.change("union-member-added", None, spot.new(member), "covered" if covered else "any")
 
 
@@ -286,7 +286,7 @@ def _scalar(side: View, type_: ir.TypeExpr) -> bool:
 
 
 def _reordered(
-    spot: Spot, before: ir.TypeExpr, after: ir.TypeExpr, new: list[ir.TypeExpr]
+    spot: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr, new: list[ir.TypeExpr]
 ) -> Iterator[Change]:
     """The same alternatives: written otherwise, or in an order that a reader of overlapping ones may notice."""
     context = spot.context

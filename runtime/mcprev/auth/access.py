@@ -50,14 +50,14 @@ class Access:
             raise ValueError("a token expires at a number of seconds since 1970")
         put = object.__setattr__
         put(self, "subject", subject)
-        put(self, "audience", texts((audience,) if isinstance(audience, str) else audience))
-        put(self, "scopes", frozenset(texts(scopes.split() if isinstance(scopes, str) else scopes)))
+        put(self, "audience", as_texts((audience,) if isinstance(audience, str) else audience))
+        put(self, "scopes", frozenset(as_texts(scopes.split() if isinstance(scopes, str) else scopes)))
         put(self, "client_id", client_id)
         put(self, "expires", expires)
         put(self, "claims", dict(claims or {}))
 
 
-def texts(found: Iterable[str]) -> tuple[str, ...]:
+def as_texts(found: Iterable[str]) -> tuple[str, ...]:
     """The same, of which every member is a text. Raises `TypeError`."""
     texts = tuple(found)
     if not all(isinstance(cast("object", text), str) for text in texts):

@@ -32,10 +32,10 @@ from inspect import iscoroutinefunction
 from typing import Final, TypeAlias, cast
 from urllib.parse import parse_qsl, unquote
 
-from mcprev.auth.access import Access, of_type, texts
+from mcprev.auth.access import Access, of_type, as_texts
 from mcprev.auth.resources import WELL_KNOWN, canonical, check_issuer, in_lower_case, split
 from mcprev.errors import InternalError, InvalidRequest, Json
-from mcprev.protocol.http_verdicts import Reject
+from mcprev.protocol.http_verdicts import HttpError
 from mcprev.seam import is_cancelled
 from mcprev.transports.cors import Receive, Scope, Send
 from mcprev.transports.http_incoming import JSON_TYPE
@@ -158,18 +158,18 @@ class Bearer:
         """The answer to a request for the metadata: status, headers and body."""
         if verb == "GET":
             return 200, _FIELDS, self._document
-        reject = Reject(405, InvalidRequest("Invalid Request: metadata is read with GET"))
+        reject = HttpError(405, InvalidRequest("Invalid Request: metadata is read with GET"))
         return reject.status, (JSON_TYPE, (b"allow", b"GET")), reject.body
 
     # -- who is let in -------------------------------------------------------------------------------------
 
-    async def admit(self, headers: Headers, query: bytes) -> Access | Reject:
+    async def admit(self, headers: Headers, query: bytes) -> Access | HttpError:
         """What the token of a request says; or the refusal of a request that is not let in (AUTH-1)."""
         token = self._token(headers, query)
-        if isinstance(token, Reject):
+        if isinstance(token, HttpError):
             return token
         access = await self._verified(token)
-        if isinstance(access, Reject):
+        if isinstance(access, HttpError):
             return access
         if access.expires is not None and access.expires <= self.clock():
             return self._invalid("the token has expired")
@@ -177,7 +177,7 @@ class Bearer:
             return self._invalid("the token is not for this server")
         return self._short_of(access, self._always) or access
 
-    def covers(self, access: Access, message: Message | Batch) -> Reject | None:
+    def covers(self, access: Access, message: Message | Batch) -> HttpError | None:
         """The refusal of a message for which a token is not good enough, all of them where it is an array (AUTH-16)."""
         if self._needs is None:
             return None
@@ -187,7 +187,7 @@ class Bearer:
                 try:
                     found = self._needs(member.method, member.params or {})
                     if found is not None:
-                        needed |= set(texts(found.split() if isinstance(found, str) else found))
+                        needed |= set(as_texts(found.split() if isinstance(found, str) else found))
                 except Exception:
                     _logger.exception("what %.100r needs cannot be told, so it is refused", member.method)
                     return _unsure(message)
@@ -196,7 +196,7 @@ class Bearer:
             return None
         return self._short_of(access, self._always | needed, message)
 
-    def _token(self, headers: Headers, query: bytes) -> str | Reject:
+    def _token(self, headers: Headers, query: bytes) -> str | HttpError:
         """The token of a request, which is in one header and nowhere else."""
         said = parse_qsl(query.decode("latin-1"), keep_blank_values=True) if query else ()
         if any(name == "access_token" for name, _ in said):
@@ -212,7 +212,7 @@ class Bearer:
         token: str = found[2] or ""
         return token if _TOKEN.fullmatch(token) else self._malformed("the bearer token is malformed")
 
-    async def _verified(self, token: str) -> Access | Reject:
+    async def _verified(self, token: str) -> Access | HttpError:
         try:
             async with asyncio.timeout(self._timeout):
                 found: object = await self._verify(token)
@@ -232,7 +232,7 @@ class Bearer:
 
     def _short_of(
         self, access: Access, needed: frozenset[str], message: Message | Batch | None = None
-    ) -> Reject | None:
+    ) -> HttpError | None:
         """The refusal of a token whose scopes are not enough."""
         try:
             enough = not needed or of_type(self._suffices(access.scopes, needed), bool)
@@ -246,10 +246,10 @@ class Bearer:
             403, "the token has too few scopes", "insufficient_scope", (*self._scopes, *more), message
         )
 
-    def _malformed(self, why: str) -> Reject:
+    def _malformed(self, why: str) -> HttpError:
         return self._refusal(400, why, "invalid_request")
 
-    def _invalid(self, why: str) -> Reject:
+    def _invalid(self, why: str) -> HttpError:
         return self._refusal(401, why, "invalid_token", self._scopes)
 
     def _refusal(
@@ -259,14 +259,14 @@ class Bearer:
         error: str | None = None,
         scopes: Iterable[str] = (),
         message: Message | Batch | None = None,
-    ) -> Reject:
+    ) -> HttpError:
         """A refusal with its challenge (RFC 6750, section 3); who showed no token has made no error."""
         named = " ".join(scope for scope in scopes if _SCOPE.fullmatch(scope))
         said = {"error": error, "error_description": why} if error else {}
         said |= {"scope": named} if named else {}
         said["resource_metadata"] = self.metadata_url
         challenge = ", ".join(f'{name}="{value}"' for name, value in said.items())
-        return Reject(
+        return HttpError(
             status,
             InvalidRequest(f"{_WORDS[status]}: {why}"),
             message.id if isinstance(message, Request) else None,
@@ -293,13 +293,13 @@ class MetadataApp:
 _WORDS: Final[Mapping[int, str]] = {400: "Invalid Request", 401: "Unauthorized", 403: "Forbidden"}
 
 
-def _unsure(message: Message | Batch | None) -> Reject:
+def _unsure(message: Message | Batch | None) -> HttpError:
     error = InternalError("it cannot be told now whether the request may be served")
-    return Reject(503, error, message.id if isinstance(message, Request) else None)
+    return HttpError(503, error, message.id if isinstance(message, Request) else None)
 
 
 def _check_scopes(scopes: object) -> tuple[str, ...]:
-    found = texts(cast("Iterable[str]", scopes)) if not isinstance(scopes, str) else (scopes,)
+    found = as_texts(cast("Iterable[str]", scopes)) if not isinstance(scopes, str) else (scopes,)
     for scope in found:
         if not _SCOPE.fullmatch(scope) or scope == OFFLINE:
             raise ValueError(f"{scope!r} is no scope of a resource")

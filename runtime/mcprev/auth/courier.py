@@ -17,7 +17,7 @@ from typing import Any, Final, Self, TypeVar
 from urllib.parse import urlsplit
 
 import mcprev
-from mcprev.auth.steps import Answer, Ask, Flow, Reply
+from mcprev.auth.steps import Answer, HttpFetch, Flow, HttpReply
 from mcprev.errors import MissingExtra, RemoteProtocolError
 from mcprev.transports.urls import REDIRECTS, check_fetch, fetch_redirected, is_public
 
@@ -42,7 +42,7 @@ def public_socket(found: tuple[Any, ...]) -> socket.socket:
     return socket.socket(family, kind, protocol)
 
 
-class Courier:
+class FlowRunner:
     """Sends the requests of one authorization, for as long as it is entered."""
 
     def __init__(
@@ -99,7 +99,7 @@ class Courier:
             step = next(flow)
             while True:
                 answer: Answer
-                if isinstance(step, Ask):
+                if isinstance(step, HttpFetch):
                     answer = await self._send(step)
                 else:
                     assert self.visit is not None
@@ -111,18 +111,18 @@ class Courier:
         finally:
             flow.close()
 
-    async def _send(self, ask: Ask) -> Reply:
+    async def _send(self, ask: HttpFetch) -> HttpReply:
         try:
             async with asyncio.timeout(self._seconds):
                 return await self._follow(ask)
         except TimeoutError:
-            return Reply(0, why=f"no answer in {self._seconds:g} s")
+            return HttpReply(0, why=f"no answer in {self._seconds:g} s")
         except RemoteProtocolError as error:
-            return Reply(0, why=str(error))
+            return HttpReply(0, why=str(error))
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return Reply(0, why=f"{type(error).__name__}: {str(error).partition('?')[0][:200]}")
+            return HttpReply(0, why=f"{type(error).__name__}: {str(error).partition('?')[0][:200]}")
 
-    async def _follow(self, ask: Ask) -> Reply:
+    async def _follow(self, ask: HttpFetch) -> HttpReply:
         url, count = ask.url, 0
         while True:
             named = (urlsplit(url).hostname or "") == self._host
@@ -136,7 +136,7 @@ class Courier:
                 allow_redirects=False,
             ) as response:
                 if response.status not in REDIRECTS:
-                    return Reply(
+                    return HttpReply(
                         response.status, await _read(response), nonce=response.headers.get("DPoP-Nonce")
                     )
                 if ask.body is not None:

@@ -286,7 +286,7 @@ def default_server(at: str, issuer: str) -> ServerMetadata:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ProtectedServer:
     """Where authorization for a server is to be had, and in the way of which revision."""
 
     row: Revision
@@ -320,26 +320,26 @@ def check_proofs(server: ServerMetadata) -> None:
     )
 
 
-def first_scopes(place: Place, challenge: Challenge, wanted: Sequence[str] | None) -> tuple[str, ...] | None:
+def first_scopes(place: ProtectedServer, challenge: Challenge, wanted: Sequence[str] | None) -> tuple[str, ...] | None:
     """The scopes to ask for at first; None leaves them to the authorization server (AUTH-17)."""
     if wanted is not None:
-        return join(wanted, challenge.scopes)
+        return join_scopes(wanted, challenge.scopes)
     return place.scopes if challenge.scopes is None else challenge.scopes
 
 
 def more_scopes(profile: AuthProfile, challenge: Challenge, before: Sequence[str] | None) -> tuple[str, ...]:
     """The scopes to ask for when those of before do not suffice (AUTH-17)."""
-    return join(before if profile.joins_scopes else (), challenge.scopes)
+    return join_scopes(before if profile.joins_scopes else (), challenge.scopes)
 
 
-def with_offline(place: Place, scopes: Sequence[str] | None) -> tuple[str, ...] | None:
+def with_offline(place: ProtectedServer, scopes: Sequence[str] | None) -> tuple[str, ...] | None:
     """The same, with the scope that a refresh token may take, where there is one (AUTH-18)."""
     if scopes is None or not place.profile.offline_access or OFFLINE not in (place.server.scopes or ()):
         return None if scopes is None else tuple(scopes)
-    return join(scopes, (OFFLINE,))
+    return join_scopes(scopes, (OFFLINE,))
 
 
-def join(first: Sequence[str] | None, second: Sequence[str] | None) -> tuple[str, ...]:
+def join_scopes(first: Sequence[str] | None, second: Sequence[str] | None) -> tuple[str, ...]:
     """Scopes of both, in their order."""
     return tuple(dict.fromkeys([*(first or ()), *(second or ())]))
 

@@ -21,16 +21,16 @@ from mcprev.auth.discovery import (
     POST,
     S256,
     Challenge,
-    Place,
+    ProtectedServer,
     ResourceMetadata,
     read_object,
     shown,
     text,
 )
 from mcprev.auth.resources import canonical, split
-from mcprev.auth.steps import NO_MEANS, Ask, Flow, Means, Visit, ask, said_by
+from mcprev.auth.steps import NO_MEANS, HttpFetch, Flow, ClientKeys, OpenBrowser, fetch, said_by
 from mcprev.auth.store import Registration
-from mcprev.auth.tokens import Granted, redeem, seconds
+from mcprev.auth.tokens import TokenResponse, redeem, seconds
 from mcprev.errors import (
     AuthError,
     AuthorizationDenied,
@@ -58,7 +58,7 @@ class _Search:
         """Whether every answer so far was that there is nothing there; not so where a server is out of order."""
 
     def look(self, url: str) -> Flow[dict[str, Json] | None]:
-        reply = yield from ask(Ask(url, self._headers))
+        reply = yield from fetch(HttpFetch(url, self._headers))
         found = read_object(reply.body) if reply.status == 200 else None
         if found is None:
             outcome = "no JSON object" if reply.status == 200 else reply.outcome
@@ -77,7 +77,7 @@ def discover(
     *,
     issuer: str | None = None,
     resource: str | None = None,
-) -> Flow[Place]:
+) -> Flow[ProtectedServer]:
     """Find out who authorizes clients of the server at a URL.
 
     `rows` are the revisions that it may speak, the one to go by first; where there is nothing to be found in its way,
@@ -111,7 +111,7 @@ def _find_resource(
     return None
 
 
-def _find_server(search: _Search, row: Revision, found: ResourceMetadata, wanted: str | None) -> Flow[Place]:
+def _find_server(search: _Search, row: Revision, found: ResourceMetadata, wanted: str | None) -> Flow[ProtectedServer]:
     """The first of the authorization servers that says where its endpoints are."""
     profile = row.auth
     assert profile is not None
@@ -133,7 +133,7 @@ def _find_server(search: _Search, row: Revision, found: ResourceMetadata, wanted
                 continue
             server = discovery.read_server(document, name)
             if server is not None:
-                return Place(row, found.resource, server, found.scopes)
+                return ProtectedServer(row, found.resource, server, found.scopes)
             search.unusable(at, "names no token endpoint")
     raise DiscoveryFailed(
         f"the authorization server {shown(', '.join(servers))} does not say where its endpoints are; tried were",
@@ -141,7 +141,7 @@ def _find_server(search: _Search, row: Revision, found: ResourceMetadata, wanted
     )
 
 
-def _at_origin(search: _Search, row: Revision, url: str, wanted: str | None) -> Flow[Place]:
+def _at_origin(search: _Search, row: Revision, url: str, wanted: str | None) -> Flow[ProtectedServer]:
     """The server is its own authorization server, and may have the usual endpoints (AUTH-3).
 
     Nobody has named the issuer, and it is looked for at one URL with or without a slash at its end: it may have either.
@@ -159,17 +159,17 @@ def _at_origin(search: _Search, row: Revision, url: str, wanted: str | None) -> 
             slash = text(document, "issuer") == f"{at}/" if wanted is None else wanted.endswith("/")
             server = discovery.read_server(document, f"{at}/" if slash else at)
             if server is not None:
-                return Place(row, resource, server)
+                return ProtectedServer(row, resource, server)
             search.unusable(place, "names no token endpoint")
     if not search.absent:
         raise DiscoveryFailed(f"{shown(url)} wants authorization; tried were", tried=search.tried)
-    return Place(row, resource, discovery.default_server(at, wanted or at))
+    return ProtectedServer(row, resource, discovery.default_server(at, wanted or at))
 
 
 # -- registration ------------------------------------------------------------------------------------------
 
 
-def register(place: Place, name: str, redirect_uri: str, scopes: Sequence[str] | None) -> Flow[Registration]:
+def register(place: ProtectedServer, name: str, redirect_uri: str, scopes: Sequence[str] | None) -> Flow[Registration]:
     """Make this client known (AUTH-12, AUTH-13). Raises `RegistrationRejected`."""
     server = place.server
     if server.registration_endpoint is None:
@@ -187,9 +187,9 @@ def register(place: Place, name: str, redirect_uri: str, scopes: Sequence[str] |
     if place.profile.application_type:
         wanted["application_type"] = discovery.application_type(redirect_uri)
     if scopes is not None:
-        wanted["scope"] = " ".join(discovery.join(scopes, place.scopes))
+        wanted["scope"] = " ".join(discovery.join_scopes(scopes, place.scopes))
     headers = (("Accept", "application/json"), ("Content-Type", "application/json"))
-    reply = yield from ask(Ask(server.registration_endpoint, headers, json.dumps(wanted).encode()))
+    reply = yield from fetch(HttpFetch(server.registration_endpoint, headers, json.dumps(wanted).encode()))
     found = read_object(reply.body) or {}
     client_id = text(found, "client_id")
     if reply.status not in (200, 201) or client_id is None:
@@ -222,14 +222,14 @@ def _secret() -> str:
 
 
 def authorize(
-    place: Place,
+    place: ProtectedServer,
     client: Registration,
     scopes: Sequence[str] | None,
     redirect_uri: str,
     *,
     secret: Callable[[], str] = _secret,
-    means: Means = NO_MEANS,
-) -> Flow[Granted]:
+    means: ClientKeys = NO_MEANS,
+) -> Flow[TokenResponse]:
     """Have the user say yes, and redeem the code that comes back (AUTH-8, AUTH-9, AUTH-11, AUTH-15).
 
     Raises `AuthorizationDenied`, `IssuerMismatch`, `TokenRejected`, or `AuthError` for an answer to something else.
@@ -237,7 +237,7 @@ def authorize(
     discovery.check_proofs(place.server)
     state, verifier = secret(), secret()
     page = _page(place, client, scopes, redirect_uri, state, verifier)
-    back = yield Visit(page)
+    back = yield OpenBrowser(page)
     assert isinstance(back, str)
     form = {
         "grant_type": "authorization_code",
@@ -249,7 +249,7 @@ def authorize(
 
 
 def _page(
-    place: Place,
+    place: ProtectedServer,
     client: Registration,
     scopes: Sequence[str] | None,
     redirect_uri: str,
@@ -279,7 +279,7 @@ def _page(
     return urlunsplit(parts._replace(query=joined))
 
 
-def read_redirect(back: str, state: str, place: Place) -> str:
+def read_redirect(back: str, state: str, place: ProtectedServer) -> str:
     """The code in the URL that the user was sent back to. Whose answer it is comes before what it says."""
     pairs = parse_qsl(urlsplit(back).query, keep_blank_values=True)
     said = dict(pairs)
@@ -301,7 +301,7 @@ def read_redirect(back: str, state: str, place: Place) -> str:
     return code
 
 
-def _check_issuer(said: str | None, place: Place) -> None:
+def _check_issuer(said: str | None, place: ProtectedServer) -> None:
     """Raise `IssuerMismatch` for an answer that is another authorization server's, or may be (AUTH-15)."""
     server = place.server
     if said is None and server.names_itself:

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from mcprev.auth import flow
-from mcprev.auth.discovery import Challenge, Place, first_scopes, join, more_scopes, shown
+from mcprev.auth.discovery import Challenge, ProtectedServer, first_scopes, join_scopes, more_scopes, shown
 from mcprev.auth.grants import Authorization, check_server
 from mcprev.auth.resources import canonical
-from mcprev.auth.steps import Prover
+from mcprev.auth.steps import DpopSigner
 from mcprev.auth.store import Registration, TokenKey, Tokens
-from mcprev.auth.tokens import PROOF, Granted, refresh
+from mcprev.auth.tokens import PROOF, TokenResponse, refresh
 from mcprev.errors import AuthError, DiscoveryFailed, InsufficientScope, McpError, TokenRejected
 from mcprev.revisions import Revision
 from mcprev.transports.security import is_loopback
@@ -35,7 +35,7 @@ from mcprev.wire.headers import Pairs
 if TYPE_CHECKING:
     import aiohttp
 
-    from mcprev.auth.courier import Courier
+    from mcprev.auth.courier import FlowRunner
 
 AUTHORIZATION: Final = "Authorization"
 EARLY: Final = 30.0
@@ -62,14 +62,14 @@ class Source(IntEnum):
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class ActiveToken:
     """The token that is used."""
 
     tokens: Tokens
     source: Source
-    place: Place
+    place: ProtectedServer
     client: Registration
-    prover: Prover | None = None
+    prover: DpopSigner | None = None
     """What proves who uses it, where it is bound to a key."""
     refresh_at: float | None = None
     """When it is to be replaced before it is used again, in seconds since 1970; None where that cannot be."""
@@ -90,22 +90,22 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class AuthChallenge:
     """A request that was refused."""
 
     rows: Sequence[Revision]
     """The revisions that the server may speak, the one to go by first."""
     challenge: Challenge
-    used: Held | None
+    used: ActiveToken | None
     """What it was sent with."""
     more: bool
     """Whether the token is good, but not good enough."""
-    shy: bool = False
+    no_login: bool = False
     """Whether it is not worth a flow of its own, and none goes on for it alone."""
 
 
 @dataclass(slots=True)
-class Tries:
+class RetryBudget:
     """What one request has led to."""
 
     refused: int = 0
@@ -115,11 +115,11 @@ class Tries:
 
 @dataclass(slots=True)
 class _Running:
-    task: asyncio.Task[Held]
+    task: asyncio.Task[ActiveToken]
     waiting: int = field(default=0)
 
 
-class Gate:
+class Authorizer:
     """The way into one server."""
 
     def __init__(self, url: str, auth: Authorization) -> None:
@@ -128,13 +128,13 @@ class Gate:
         self._auth = auth
         self.session: aiohttp.ClientSession | None = None
         """The last one that a target was made with: its connector is used as long as it is open."""
-        self._held: Held | None = None
+        self._held: ActiveToken | None = None
         self._running: _Running | None = None
 
     # -- for every request ---------------------------------------------------------------------------------
 
     @property
-    def held(self) -> Held | None:
+    def held(self) -> ActiveToken | None:
         """What the next request is to be sent with."""
         return self._held
 
@@ -150,16 +150,16 @@ class Gate:
         assert held is not None
         await self._share(lambda: self._refresh_early(held))
 
-    async def renew(self, refusal: Refusal, tries: Tries) -> None:
+    async def renew(self, refusal: AuthChallenge, tries: RetryBudget) -> None:
         """Get another token than the one that was refused. Raises `AuthError`."""
         used = refusal.used
         if self._held is not used:
             return  # somebody else's request was refused before
         if self._running is None:
             self._check(refusal, tries)
-        await self._share(lambda: self._guarded(refusal), shy=refusal.shy)
+        await self._share(lambda: self._guarded(refusal), shy=refusal.no_login)
 
-    def _check(self, refusal: Refusal, tries: Tries) -> None:
+    def _check(self, refusal: AuthChallenge, tries: RetryBudget) -> None:
         """Count what a request has led to. Raises `AuthError` where it may not lead any further."""
         used, challenge = refusal.used, refusal.challenge
         if refusal.more:
@@ -189,7 +189,7 @@ class Gate:
 
     # -- one flow for all ----------------------------------------------------------------------------------
 
-    async def _share(self, work: Callable[[], Coroutine[Any, Any, Held]], *, shy: bool = False) -> None:
+    async def _share(self, work: Callable[[], Coroutine[Any, Any, ActiveToken]], *, shy: bool = False) -> None:
         """Wait for the flow that runs, or for a new one; when nobody waits any more it ends."""
         running = self._running
         if shy:
@@ -213,13 +213,13 @@ class Gate:
             raise AuthError("authorization was given up")
         task.result()
 
-    def _done(self, task: asyncio.Task[Held]) -> None:
+    def _done(self, task: asyncio.Task[ActiveToken]) -> None:
         if self._running is not None and self._running.task is task:
             self._running = None
         if not task.cancelled():
             task.exception()
 
-    async def _guarded(self, refusal: Refusal) -> Held:
+    async def _guarded(self, refusal: AuthChallenge) -> ActiveToken:
         try:
             return await self._run(refusal)
         except McpError:
@@ -228,7 +228,7 @@ class Gate:
             # Of a store, or of what gives an assertion; its text may be anything.
             raise AuthError(f"authorization failed, with {type(error).__name__}") from error
 
-    async def _run(self, refusal: Refusal) -> Held:
+    async def _run(self, refusal: AuthChallenge) -> ActiveToken:
         """Find out who lets clients in, and be let in by them."""
         async with self._courier() as courier:
             rows, challenge, auth = refusal.rows, refusal.challenge, self._auth
@@ -243,7 +243,7 @@ class Gate:
                 ) from None
             logger.debug("clients of %s are let in by %s", shown(self._url), shown(place.server.issuer))
             client = await auth.client(place)
-            found: Held | None = None
+            found: ActiveToken | None = None
             if client is not None and not refusal.more:
                 found, client = await self._without_user(courier, place, client, refusal.used)
             if found is None:
@@ -252,14 +252,14 @@ class Gate:
         self._held = found
         return found
 
-    def _courier(self) -> Courier:
-        from mcprev.auth.courier import Courier
+    def _courier(self) -> FlowRunner:
+        from mcprev.auth.courier import FlowRunner
 
         private = self._auth.private or is_loopback(urlsplit(self._url).hostname or "")
         session = None if self.session is None or self.session.closed else self.session
-        return Courier(self._url, session, private=private, seconds=self._auth.timeout)
+        return FlowRunner(self._url, session, private=private, seconds=self._auth.timeout)
 
-    def _scopes(self, place: Place, refusal: Refusal) -> tuple[str, ...] | None:
+    def _scopes(self, place: ProtectedServer, refusal: AuthChallenge) -> tuple[str, ...] | None:
         """What to ask for (AUTH-17). Raises `InsufficientScope` for more than any server needs."""
         before = None if refusal.used is None else refusal.used.tokens.scopes
         if refusal.more:
@@ -267,7 +267,7 @@ class Gate:
         else:
             found = first_scopes(place, refusal.challenge, self._auth.scopes)
             if found is not None and place.profile.joins_scopes:
-                found = join(found, before)
+                found = join_scopes(found, before)
         if len(found or ()) > MAX_SCOPES:
             raise InsufficientScope(
                 f"{shown(self._url)} wants a token of more than {MAX_SCOPES} scopes; none is asked for",
@@ -277,8 +277,8 @@ class Gate:
         return found
 
     async def _without_user(
-        self, courier: Courier, place: Place, client: Registration, used: Held | None
-    ) -> tuple[Held | None, Registration | None]:
+        self, courier: FlowRunner, place: ProtectedServer, client: Registration, used: ActiveToken | None
+    ) -> tuple[ActiveToken | None, Registration | None]:
         """A token that was kept, or another for its refresh token; and the client, if it is still known."""
         store, key = self._auth.store, TokenKey(place.server.issuer, place.resource, client.client_id)
         if self._auth.means.prover is None:
@@ -290,13 +290,13 @@ class Gate:
         refused = used is not None and used.tokens.access_token == kept.access_token
         expired = kept.expires_at is not None and kept.expires_at <= time.time()
         if not refused and not expired:
-            return self._hold(Held(kept, Source.STORED, place, client), EARLY), client
+            return self._hold(ActiveToken(kept, Source.STORED, place, client), EARLY), client
         if kept.refresh_token is None or (
             refused and used is not None and used.source is Source.REFRESHED and not used.proved
         ):
             return None, client
         try:
-            return await self._refresh(courier, Held(kept, Source.STORED, place, client)), client
+            return await self._refresh(courier, ActiveToken(kept, Source.STORED, place, client)), client
         except TokenRejected as error:
             if not error.error:
                 raise
@@ -307,7 +307,7 @@ class Gate:
             await store.keep_registration(place.server.issuer, None)
             return None, await self._auth.client(place)
 
-    async def _refresh_early(self, held: Held) -> Held:
+    async def _refresh_early(self, held: ActiveToken) -> ActiveToken:
         if self._held is not held:
             return held
         async with self._courier() as courier:
@@ -319,7 +319,7 @@ class Gate:
         self._held = held
         return held
 
-    async def _refresh(self, courier: Courier, held: Held) -> Held:
+    async def _refresh(self, courier: FlowRunner, held: ActiveToken) -> ActiveToken:
         token = held.tokens.refresh_token
         assert token is not None
         asked = refresh(held.place, held.client, token, means=self._auth.means)
@@ -327,8 +327,8 @@ class Gate:
         return await self._keep(held.place, held.client, granted, held.tokens.scopes, Source.REFRESHED, token)
 
     async def _obtain(
-        self, courier: Courier, place: Place, client: Registration | None, scopes: tuple[str, ...] | None
-    ) -> Held:
+        self, courier: FlowRunner, place: ProtectedServer, client: Registration | None, scopes: tuple[str, ...] | None
+    ) -> ActiveToken:
         try:
             client, granted, asked = await self._auth.obtain(courier, place, client, scopes)
         except TokenRejected as error:
@@ -339,13 +339,13 @@ class Gate:
 
     async def _keep(
         self,
-        place: Place,
+        place: ProtectedServer,
         client: Registration,
-        granted: Granted,
+        granted: TokenResponse,
         scopes: Sequence[str] | None,
         source: Source,
         refresh_token: str | None,
-    ) -> Held:
+    ) -> ActiveToken:
         ends = None if granted.expires_in is None else time.time() + granted.expires_in
         tokens = Tokens(
             granted.access_token,
@@ -354,24 +354,24 @@ class Gate:
             None if scopes is None else tuple(scopes),
         )
         prover = self._auth.means.prover
-        held = Held(tokens, source, place, client, prover)
+        held = ActiveToken(tokens, source, place, client, prover)
         if prover is None:
             await self._auth.store.keep_tokens(held.key, tokens)
         return self._hold(held, min(EARLY, (granted.expires_in or 0) / 4))
 
     @staticmethod
-    def _hold(held: Held, early: float) -> Held:
+    def _hold(held: ActiveToken, early: float) -> ActiveToken:
         """Say when it is to be refreshed, so many seconds before its end."""
         if held.tokens.expires_at is not None and held.tokens.refresh_token is not None:
             held.refresh_at = held.tokens.expires_at - early
         return held
 
 
-def gate_to(url: str, auth: Authorization, session: aiohttp.ClientSession | None) -> Gate:
+def authorizer_for(url: str, auth: Authorization, session: aiohttp.ClientSession | None) -> Authorizer:
     """The way into the server at a URL. Raises `ValueError` for one that no token may be sent to."""
     key = canonical(url) or url
     gate = auth.gates.get(key)
     if gate is None:
-        gate = auth.gates[key] = Gate(url, auth)
+        gate = auth.gates[key] = Authorizer(url, auth)
     gate.session = session
     return gate

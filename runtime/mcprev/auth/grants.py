@@ -17,17 +17,17 @@ from urllib.parse import urlsplit
 from typing_extensions import override
 
 from mcprev.auth import flow, tokens
-from mcprev.auth.discovery import NONE, Place, check_page, secret_method, shown, with_offline
-from mcprev.auth.loopback import Loopback, Visit
+from mcprev.auth.discovery import NONE, ProtectedServer, check_page, secret_method, shown, with_offline
+from mcprev.auth.loopback import Loopback, BrowserOpener
 from mcprev.auth.resources import canonical, check_issuer
-from mcprev.auth.steps import Means, Prover
+from mcprev.auth.steps import ClientKeys, DpopSigner
 from mcprev.auth.store import MemoryTokens, Registration, TokenStore
-from mcprev.auth.tokens import PRIVATE_KEY, Granted
+from mcprev.auth.tokens import PRIVATE_KEY, TokenResponse
 from mcprev.errors import AuthError, DiscoveryFailed, IssuerMismatch, LocalProtocolError
 
 if TYPE_CHECKING:
-    from mcprev.auth.courier import Courier
-    from mcprev.auth.gate import Gate
+    from mcprev.auth.courier import FlowRunner
+    from mcprev.auth.gate import Authorizer
 
 REQUEST: Final = 15.0
 """Seconds for each request to an authorization server."""
@@ -70,27 +70,27 @@ class Authorization:
         self.store: TokenStore = MemoryTokens() if store is None else store
         self.private = private
         self.timeout = timeout
-        prover: Prover | None = None
+        prover: DpopSigner | None = None
         if dpop:
             from mcprev.auth.proofs import KeyProver
 
             prover = KeyProver()
-        self.means = Means(prover=prover)
+        self.means = ClientKeys(prover=prover)
         """The keys that this client has."""
-        self.gates: dict[str, Gate] = {}
+        self.gates: dict[str, Authorizer] = {}
         """The ways into servers that were made with this, so that all who ask at one share it."""
 
-    async def client(self, place: Place) -> Registration | None:
+    async def client(self, place: ProtectedServer) -> Registration | None:
         """Who this client is there; None where it is not known yet. Raises `AuthError`."""
         raise NotImplementedError
 
     async def obtain(
-        self, courier: Courier, place: Place, client: Registration | None, scopes: tuple[str, ...] | None
-    ) -> tuple[Registration, Granted, tuple[str, ...] | None]:
+        self, courier: FlowRunner, place: ProtectedServer, client: Registration | None, scopes: tuple[str, ...] | None
+    ) -> tuple[Registration, TokenResponse, tuple[str, ...] | None]:
         """Get a token: for whom, the token, and what was asked for. Raises `AuthError`."""
         raise NotImplementedError
 
-    def bind(self, place: Place) -> None:
+    def bind(self, place: ProtectedServer) -> None:
         """Credentials are for one authorization server; a name without a secret for the first that is met (AUTH-14)."""
         if self.issuer is None:
             self.issuer = place.server.issuer
@@ -180,7 +180,7 @@ class OAuth(Authorization):
         self._turn: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
 
     @override
-    async def client(self, place: Place) -> Registration | None:
+    async def client(self, place: ProtectedServer) -> Registration | None:
         if self._id is not None:
             self.bind(place)
             method = NONE if self._secret is None else secret_method(place.server.methods)
@@ -194,8 +194,8 @@ class OAuth(Authorization):
 
     @override
     async def obtain(
-        self, courier: Courier, place: Place, client: Registration | None, scopes: tuple[str, ...] | None
-    ) -> tuple[Registration, Granted, tuple[str, ...] | None]:
+        self, courier: FlowRunner, place: ProtectedServer, client: Registration | None, scopes: tuple[str, ...] | None
+    ) -> tuple[Registration, TokenResponse, tuple[str, ...] | None]:
         wanted = with_offline(place, scopes)
         # One login at a time: whoever logs in to two servers at once does not know which is which.
         async with self._lock(), self._ready() as (redirect_uri, visit):
@@ -213,8 +213,8 @@ class OAuth(Authorization):
         return self._turn[1]
 
     @asynccontextmanager
-    async def _ready(self) -> AsyncGenerator[tuple[str, Visit], None]:
-        way: AbstractAsyncContextManager[tuple[str, Visit]] = (
+    async def _ready(self) -> AsyncGenerator[tuple[str, BrowserOpener], None]:
+        way: AbstractAsyncContextManager[tuple[str, BrowserOpener]] = (
             self._loopback.ready() if self._open is None else self._called()
         )
         async with way as (redirect_uri, visit):
@@ -231,7 +231,7 @@ class OAuth(Authorization):
             yield redirect_uri, bounded
 
     @asynccontextmanager
-    async def _called(self) -> AsyncGenerator[tuple[str, Visit], None]:
+    async def _called(self) -> AsyncGenerator[tuple[str, BrowserOpener], None]:
         """The user's own way to have somebody log in."""
         assert self._redirect_uri is not None
         call = self._open
@@ -294,7 +294,7 @@ class ClientCredentials(Authorization):
             self.means = replace(self.means, signer=signer(client_id, private_key, algorithm))
 
     @override
-    async def client(self, place: Place) -> Registration | None:
+    async def client(self, place: ProtectedServer) -> Registration | None:
         self.bind(place)
         if self.means.signer is not None:
             return Registration(self._id, method=PRIVATE_KEY)
@@ -302,8 +302,8 @@ class ClientCredentials(Authorization):
 
     @override
     async def obtain(
-        self, courier: Courier, place: Place, client: Registration | None, scopes: tuple[str, ...] | None
-    ) -> tuple[Registration, Granted, tuple[str, ...] | None]:
+        self, courier: FlowRunner, place: ProtectedServer, client: Registration | None, scopes: tuple[str, ...] | None
+    ) -> tuple[Registration, TokenResponse, tuple[str, ...] | None]:
         assert client is not None
         asked = tokens.client_credentials(place, client, scopes, means=self.means)
         return client, await courier.run(asked), scopes
@@ -343,14 +343,14 @@ class WorkloadIdentity(Authorization):
         self._assertion = assertion
 
     @override
-    async def client(self, place: Place) -> Registration | None:
+    async def client(self, place: ProtectedServer) -> Registration | None:
         self.bind(place)
         return Registration(self._id)
 
     @override
     async def obtain(
-        self, courier: Courier, place: Place, client: Registration | None, scopes: tuple[str, ...] | None
-    ) -> tuple[Registration, Granted, tuple[str, ...] | None]:
+        self, courier: FlowRunner, place: ProtectedServer, client: Registration | None, scopes: tuple[str, ...] | None
+    ) -> tuple[Registration, TokenResponse, tuple[str, ...] | None]:
         assert client is not None
         assertion = self._assertion if isinstance(self._assertion, str) else await self._assertion()
         return client, await courier.run(tokens.assert_identity(place, client, assertion, scopes)), scopes
@@ -394,14 +394,14 @@ class EnterpriseManaged(Authorization):
         self._id_token = id_token
 
     @override
-    async def client(self, place: Place) -> Registration | None:
+    async def client(self, place: ProtectedServer) -> Registration | None:
         self.bind(place)
         return Registration(self._id, self._secret, secret_method(place.server.methods))
 
     @override
     async def obtain(
-        self, courier: Courier, place: Place, client: Registration | None, scopes: tuple[str, ...] | None
-    ) -> tuple[Registration, Granted, tuple[str, ...] | None]:
+        self, courier: FlowRunner, place: ProtectedServer, client: Registration | None, scopes: tuple[str, ...] | None
+    ) -> tuple[Registration, TokenResponse, tuple[str, ...] | None]:
         assert client is not None
         id_token = self._id_token if isinstance(self._id_token, str) else await self._id_token()
         asked = tokens.exchange(place, self._provider, Registration(self._provider_id), id_token, scopes)

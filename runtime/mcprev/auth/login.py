@@ -12,13 +12,13 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from mcprev.auth.discovery import Challenge, challenge_of, parse_challenges
-from mcprev.auth.gate import Gate, Held, Refusal, Tries
+from mcprev.auth.gate import Authorizer, ActiveToken, AuthChallenge, RetryBudget
 from mcprev.auth.tokens import USE_NONCE
-from mcprev.protocol.sides import ClientSide
+from mcprev.protocol.sides import ClientProtocol
 from mcprev.revisions import Revision
 
 if TYPE_CHECKING:
-    from mcprev.transports.http_answers import Answer
+    from mcprev.transports.http_answers import HttpResponse
 
 NONCES: Final = 2
 """How many times one request may be sent again for another nonce."""
@@ -32,7 +32,7 @@ class Login:
     """What the requests of one connection need of a gate."""
 
     def __init__(
-        self, gate: Gate, side: ClientSide, hold: Callable[[], AbstractContextManager[None]]
+        self, gate: Authorizer, side: ClientProtocol, hold: Callable[[], AbstractContextManager[None]]
     ) -> None:
         """`hold` keeps the clocks of the connection from running while somebody logs in."""
         self._gate = gate
@@ -41,23 +41,23 @@ class Login:
         self.waiting: set[asyncio.Task[Any] | None] = set()
         """Whoever waits for somebody to log in; their requests have been taken in by nobody."""
 
-    async def token(self) -> Held | None:
+    async def token(self) -> ActiveToken | None:
         """What to send with the next request."""
         if self._gate.expiring:
             with self._wait():
                 await self._gate.refresh()
         return self._gate.held
 
-    def tries(self) -> Tries:
+    def tries(self) -> RetryBudget:
         """What a request that is new has led to."""
-        return Tries()
+        return RetryBudget()
 
     @property
-    def held(self) -> Held | None:
+    def held(self) -> ActiveToken | None:
         """The same, as it is: for what is not worth a wait."""
         return self._gate.held
 
-    async def passed(self, response: Answer, used: Held | None, tries: Tries, *, shy: bool) -> bool:
+    async def passed(self, response: HttpResponse, used: ActiveToken | None, tries: RetryBudget, *, shy: bool) -> bool:
         """Whether an answer is one; otherwise the request can be sent again. Raises `AuthError`."""
         status = response.status
         if used is not None and status != _UNAUTHORIZED:
@@ -79,7 +79,7 @@ class Login:
             return True
         response.release()
         with self._wait():
-            await self._gate.renew(Refusal(rows, challenge or Challenge(), used, more, shy), tries)
+            await self._gate.renew(AuthChallenge(rows, challenge or Challenge(), used, more, shy), tries)
         return False
 
     @contextmanager

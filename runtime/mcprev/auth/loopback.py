@@ -26,7 +26,7 @@ MAX_REQUEST: Final = 32 * 1024
 """Bytes of its first line."""
 _PAGE: Final = "<!doctype html><meta charset=utf-8><title>{0}</title><p>{0}"
 
-Visit: TypeAlias = Callable[[str], Awaitable[str]]
+BrowserOpener: TypeAlias = Callable[[str], Awaitable[str]]
 
 
 def open_browser(url: str) -> bool:
@@ -62,7 +62,7 @@ class Loopback:
         self._open = open
 
     @asynccontextmanager
-    async def ready(self) -> AsyncGenerator[tuple[str, Visit], None]:
+    async def ready(self) -> AsyncGenerator[tuple[str, BrowserOpener], None]:
         """Listen: the URL that users are to be sent back to, and what sends them out. Raises `AuthError`."""
         listener = _Listener(self._path)
         server = await self._listen(listener)

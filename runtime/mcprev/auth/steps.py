@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class HttpFetch:
     """A request to send."""
 
     url: str
@@ -27,14 +27,14 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class OpenBrowser:
     """A page for the user's browser; the answer is the URL that it was sent back to."""
 
     url: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HttpReply:
     """The answer to a request."""
 
     status: int
@@ -51,12 +51,12 @@ class Reply:
         return self.why if not self.status else f"HTTP {self.status}"
 
 
-Step: TypeAlias = Ask | Visit
-Answer: TypeAlias = Reply | str
+Step: TypeAlias = HttpFetch | OpenBrowser
+Answer: TypeAlias = HttpReply | str
 Flow: TypeAlias = Generator[Step, Answer, T]
 
 
-class Prover(Protocol):
+class DpopSigner(Protocol):
     """Proves that a token is used by whom it was given to."""
 
     def prove(self, verb: str, url: str, token: str | None = None) -> str:
@@ -73,24 +73,24 @@ Signer: TypeAlias = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class ClientKeys:
     """The keys that a client has, and what it does with them."""
 
     signer: Signer | None = None
-    prover: Prover | None = None
+    prover: DpopSigner | None = None
 
 
-NO_MEANS: Final = Means()
+NO_MEANS: Final = ClientKeys()
 
 
-def ask(request: Ask) -> Flow[Reply]:
+def fetch(request: HttpFetch) -> Flow[HttpReply]:
     """Send a request and have its answer."""
     reply = yield request
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, HttpReply)
     return reply
 
 
-def said_by(reply: Reply, found: Mapping[str, Json]) -> str:
+def said_by(reply: HttpReply, found: Mapping[str, Json]) -> str:
     """What an endpoint said when it refused."""
     error, words = text(found, "error"), text(found, "error_description")
     said = ": ".join(shown(part) for part in (error, words) if part is not None)

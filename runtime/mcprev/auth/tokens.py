@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote, urlencode
 
-from mcprev.auth.discovery import BASIC, POST, Place, read_object, shown, text
-from mcprev.auth.steps import NO_MEANS, Ask, Flow, Means, Prover, ask, said_by
+from mcprev.auth.discovery import BASIC, POST, ProtectedServer, read_object, shown, text
+from mcprev.auth.steps import NO_MEANS, HttpFetch, Flow, ClientKeys, DpopSigner, fetch, said_by
 from mcprev.auth.store import Registration
 from mcprev.errors import Json, TokenRejected
 
@@ -28,7 +28,7 @@ _LONG: Final = 1e12
 
 
 @dataclass(frozen=True, slots=True)
-class Granted:
+class TokenResponse:
     """What a token endpoint gave."""
 
     access_token: str = field(repr=False)
@@ -37,7 +37,7 @@ class Granted:
     """In seconds."""
 
 
-def refresh(place: Place, client: Registration, token: str, *, means: Means = NO_MEANS) -> Flow[Granted]:
+def refresh(place: ProtectedServer, client: Registration, token: str, *, means: ClientKeys = NO_MEANS) -> Flow[TokenResponse]:
     """Get another token with a refresh token (AUTH-18).
 
     Raises `TokenRejected`; without a code in it, the refresh token may still be good.
@@ -47,28 +47,28 @@ def refresh(place: Place, client: Registration, token: str, *, means: Means = NO
 
 
 def client_credentials(
-    place: Place, client: Registration, scopes: Sequence[str] | None, *, means: Means = NO_MEANS
-) -> Flow[Granted]:
+    place: ProtectedServer, client: Registration, scopes: Sequence[str] | None, *, means: ClientKeys = NO_MEANS
+) -> Flow[TokenResponse]:
     """Get a token in this client's own name."""
     form = {"grant_type": "client_credentials", **_scope(scopes)}
     return (yield from redeem(place, client, form, means=means))
 
 
 def assert_identity(
-    place: Place,
+    place: ProtectedServer,
     client: Registration,
     assertion: str,
     scopes: Sequence[str] | None,
     *,
-    means: Means = NO_MEANS,
-) -> Flow[Granted]:
+    means: ClientKeys = NO_MEANS,
+) -> Flow[TokenResponse]:
     """Get a token for a JWT of somebody whom the authorization server trusts (RFC 7523)."""
     form = {"grant_type": JWT_BEARER, "assertion": assertion, **_scope(scopes)}
     return (yield from redeem(place, client, form, means=means))
 
 
 def exchange(
-    place: Place, endpoint: str, client: Registration, id_token: str, scopes: Sequence[str] | None
+    place: ProtectedServer, endpoint: str, client: Registration, id_token: str, scopes: Sequence[str] | None
 ) -> Flow[str]:
     """Have an identity provider vouch for its user at the authorization server: the JWT that says so (RFC 8693)."""
     form = {
@@ -92,7 +92,7 @@ def _scope(scopes: Sequence[str] | None) -> dict[str, str]:
     return {} if scopes is None else {"scope": " ".join(scopes)}
 
 
-def redeem(place: Place, client: Registration, form: Mapping[str, str], *, means: Means) -> Flow[Granted]:
+def redeem(place: ProtectedServer, client: Registration, form: Mapping[str, str], *, means: ClientKeys) -> Flow[TokenResponse]:
     """Ask the token endpoint (AUTH-9). Raises `TokenRejected`, with the code of the error if it said why."""
     server, wanted = place.server, {**form, "resource": place.resource}
     sent = _authenticated(client, wanted, server.issuer, means)
@@ -102,11 +102,11 @@ def redeem(place: Place, client: Registration, form: Mapping[str, str], *, means
     kind: object = found.get("token_type", "Bearer")
     if not isinstance(kind, str) or kind.lower() != expected.lower():
         raise TokenRejected(f"{who} gave a token of a kind that cannot be used: {shown(str(kind))}")
-    return Granted(_usable(found, who), text(found, "refresh_token"), seconds(found.get("expires_in")))
+    return TokenResponse(_usable(found, who), text(found, "refresh_token"), seconds(found.get("expires_in")))
 
 
 def _authenticated(
-    client: Registration, form: dict[str, str], audience: str, means: Means
+    client: Registration, form: dict[str, str], audience: str, means: ClientKeys
 ) -> tuple[dict[str, str], str | None]:
     """The form with what proves who this client is, and the `Authorization` that does."""
     if client.method == BASIC:
@@ -122,19 +122,19 @@ def _authenticated(
 
 
 def _post(
-    url: str, sent: tuple[dict[str, str], str | None], who: str, prover: Prover | None = None
+    url: str, sent: tuple[dict[str, str], str | None], who: str, prover: DpopSigner | None = None
 ) -> Flow[dict[str, Json]]:
     form, authorization = sent
     headers = [("Accept", "application/json"), ("Content-Type", FORM)]
     if authorization is not None:
         headers.append(("Authorization", authorization))
     body = urlencode(form).encode()
-    reply = yield from ask(Ask(url, _proved(headers, url, prover), body))
+    reply = yield from fetch(HttpFetch(url, _proved(headers, url, prover), body))
     found = read_object(reply.body) or {}
     if prover is not None and reply.nonce is not None:
         prover.learn(url, reply.nonce)
         if found.get("error") == USE_NONCE:
-            reply = yield from ask(Ask(url, _proved(headers, url, prover), body))
+            reply = yield from fetch(HttpFetch(url, _proved(headers, url, prover), body))
             found = read_object(reply.body) or {}
     if reply.status != 200 or "error" in found:
         known = 400 <= reply.status < 500 and reply.status not in (408, 425, 429)
@@ -143,7 +143,7 @@ def _post(
     return found
 
 
-def _proved(headers: list[tuple[str, str]], url: str, prover: Prover | None) -> tuple[tuple[str, str], ...]:
+def _proved(headers: list[tuple[str, str]], url: str, prover: DpopSigner | None) -> tuple[tuple[str, str], ...]:
     proof = [] if prover is None else [(PROOF, prover.prove("POST", url))]
     return (*headers, *proof)
 

@@ -110,10 +110,10 @@ def command(
 
 
 def _check_names(names: tuple[str, ...]) -> list[str] | None:
-    from mcprev.revisions import LATEST, revision
+    from mcprev.revisions import LATEST, revision_named
 
     try:
-        return [LATEST.name if name == "latest" else revision(name).name for name in names] or None
+        return [LATEST.name if name == "latest" else revision_named(name).name for name in names] or None
     except ValueError as error:
         raise click.BadParameter(clean(str(error)), param_hint="--revision") from None
 
@@ -200,7 +200,7 @@ def _describe(client: Client) -> dict[str, Any]:
     return {
         "format": 1,
         "revision": client.revision,
-        "reached_by": step.how.value,
+        "reached_by": step.method.value,
         "evidence": list(client.plan.evidence),
         "server": None if info is None else info.to_wire(),
         "instructions": client.instructions,

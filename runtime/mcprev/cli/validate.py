@@ -19,7 +19,7 @@ from mcprev.cli.table import clean, echo_table
 
 if TYPE_CHECKING:
     from mcprev.revisions import Revision
-    from mcprev.transcript import Checker, Violation
+    from mcprev.transcript import TranscriptValidator, Violation
 
 UNREADABLE: Final = 3
 """The exit code for a file that cannot be read."""
@@ -41,9 +41,9 @@ def command(*, file: str, name: str, as_json: bool) -> None:
     A line may also be {"direction": "client_to_server" or "server_to_client", "message": {...}}. Exits with 0 when
     nothing is wrong, with 1 when something is, and with 3 when the file cannot be read.
     """
-    from mcprev.transcript import Checker
+    from mcprev.transcript import TranscriptValidator
 
-    checker = Checker(_row(name))
+    checker = TranscriptValidator(_row(name))
     try:
         found = _check(file, checker)
     except (OSError, ValueError) as error:
@@ -58,17 +58,17 @@ def command(*, file: str, name: str, as_json: bool) -> None:
 
 
 def _row(name: str) -> Revision | None:
-    from mcprev.revisions import LATEST, revision
+    from mcprev.revisions import LATEST, revision_named
 
     if name == "auto":
         return None
     try:
-        return LATEST if name == "latest" else revision(name)
+        return LATEST if name == "latest" else revision_named(name)
     except ValueError as error:
         raise click.BadParameter(clean(str(error)), param_hint="--revision") from None
 
 
-def _check(file: str, checker: Checker) -> list[Violation]:
+def _check(file: str, checker: TranscriptValidator) -> list[Violation]:
     """Feed the file. Raises `OSError`, or `ValueError` for a path that can be none."""
     found: list[Violation] = []
     with nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb") as stream:
@@ -88,7 +88,7 @@ def _lines(stream: BinaryIO) -> Iterator[bytes]:
             line = stream.readline(limit)
 
 
-def _print_json(checker: Checker, found: list[Violation]) -> None:
+def _print_json(checker: TranscriptValidator, found: list[Violation]) -> None:
     rows = [{"line": v.line, "method": v.method, "path": v.path, "message": v.message} for v in found]
     document = {
         "format": 1,
@@ -101,7 +101,7 @@ def _print_json(checker: Checker, found: list[Violation]) -> None:
     click.echo(json.dumps(document, indent=2))
 
 
-def _print_table(checker: Checker, found: list[Violation]) -> None:
+def _print_table(checker: TranscriptValidator, found: list[Violation]) -> None:
     if found:
         rows = [(str(v.line), clean(v.method or ""), clean(v.path), clean(v.message)) for v in found]
         echo_table(("LINE", "METHOD", "PATH", "VIOLATION"), rows)

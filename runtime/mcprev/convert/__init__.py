@@ -5,7 +5,7 @@ parts of bridging the two eras that need no connection. `rules` says what the st
 """
 
 from mcprev.convert.inputs import (
-    Answer,
+    UnmetInput,
     ServerRequest,
     argument_failure,
     input_required_from,
@@ -14,8 +14,8 @@ from mcprev.convert.inputs import (
     unmet_input,
     url_error,
 )
-from mcprev.convert.ladder import Converter, Kind, convert, converter, make_context
-from mcprev.convert.rules import Context, OnDowngrade, Reason
+from mcprev.convert.ladder import Converter, PayloadKind, convert, converter, make_context
+from mcprev.convert.rules import ConversionContext, OnDowngrade, Reason
 from mcprev.convert.sessions import (
     discover_to_initialize,
     initialize_params,
@@ -27,10 +27,10 @@ from mcprev.convert.sessions import (
 )
 
 __all__ = [
-    "Answer",
-    "Context",
+    "UnmetInput",
+    "ConversionContext",
     "Converter",
-    "Kind",
+    "PayloadKind",
     "OnDowngrade",
     "Reason",
     "ServerRequest",

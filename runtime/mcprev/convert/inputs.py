@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, cast
 
-from mcprev.convert.ladder import Kind, converter, failure, make_context
-from mcprev.convert.rules import Inexpressible, Json, JsonObject, OnDowngrade, without
+from mcprev.convert.ladder import PayloadKind, converter, failure, make_context
+from mcprev.convert.rules import NotRepresentable, Json, JsonObject, OnDowngrade, without
 from mcprev.errors import INVALID_PARAMS, URL_ELICITATION_REQUIRED
-from mcprev.revisions import LATEST, revision
+from mcprev.revisions import LATEST, revision_named
 
 _TOOL_CALL: Final = "tools/call"
 _ELICIT: Final = "elicitation/create"
@@ -30,10 +30,10 @@ class ServerRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class UnmetInput:
     """What answers a request: a result or an error object, as `kind` says."""
 
-    kind: Kind
+    kind: PayloadKind
     payload: JsonObject
 
 
@@ -53,7 +53,7 @@ def requests_for(
     for key, request in asked.items():
         try:
             found[key] = _request(request, to, on_downgrade, mint)
-        except Inexpressible as error:
+        except NotRepresentable as error:
             raise failure(error.inside("inputRequests", key), to) from None
     return found
 
@@ -68,7 +68,7 @@ def request_for(
     """One such request: elicitation, sampling or roots. Raises `ConversionError` when it cannot be asked."""
     try:
         return _request(request, to, on_downgrade, mint)
-    except Inexpressible as error:
+    except NotRepresentable as error:
         raise failure(error, to) from None
 
 
@@ -76,19 +76,19 @@ def _request(
     request: Mapping[str, Json], to: str, on_downgrade: OnDowngrade | None, mint: Callable[[], str] | None
 ) -> ServerRequest:
     method = str(request.get("method"))
-    if method not in revision(to).methods:
-        raise Inexpressible(
+    if method not in revision_named(to).methods:
+        raise NotRepresentable(
             f"the peer cannot be sent '{method}': do without, or say so in a result", "method"
         )
     context = make_context(to, on_downgrade=on_downgrade, meta=None, mint=mint)
-    way = converter(method, Kind.PARAMS, from_=LATEST, to=to)
+    way = converter(method, PayloadKind.PARAMS, from_=LATEST, to=to)
     try:
         return ServerRequest(method, way.run(request.get("params"), context, validate=True))
-    except Inexpressible as error:
+    except NotRepresentable as error:
         raise error.inside("params") from None
 
 
-def unmet_input(method: str, request: Mapping[str, Json]) -> Answer:
+def unmet_input(method: str, request: Mapping[str, Json]) -> UnmetInput:
     """What answers `method` when the client cannot be asked an embedded request: a failed tool, else an error.
 
     It says what was asked, with the URL where there is one, so that a user can see to it (CONV-17).
@@ -100,15 +100,15 @@ def unmet_input(method: str, request: Mapping[str, Json]) -> Answer:
     return _failed(method, text, as_result=True)
 
 
-def argument_failure(message: str, *, at: str) -> Answer:
+def argument_failure(message: str, *, at: str) -> UnmetInput:
     """What answers a tool call whose arguments are not valid, at a revision (CONV-35, TOOL-2)."""
-    return _failed(_TOOL_CALL, message, as_result=revision(at).tool_argument_errors_are_results)
+    return _failed(_TOOL_CALL, message, as_result=revision_named(at).tool_argument_errors_are_results)
 
 
-def _failed(method: str, text: str, *, as_result: bool) -> Answer:
+def _failed(method: str, text: str, *, as_result: bool) -> UnmetInput:
     if method == _TOOL_CALL and as_result:
-        return Answer(Kind.RESULT, {"content": [{"type": "text", "text": text}], "isError": True})
-    return Answer(Kind.ERROR, {"code": INVALID_PARAMS, "message": text})
+        return UnmetInput(PayloadKind.RESULT, {"content": [{"type": "text", "text": text}], "isError": True})
+    return UnmetInput(PayloadKind.ERROR, {"code": INVALID_PARAMS, "message": text})
 
 
 def url_error(result: Mapping[str, Json], *, to: str, mint: Callable[[], str] | None = None) -> JsonObject:
@@ -119,7 +119,7 @@ def url_error(result: Mapping[str, Json], *, to: str, mint: Callable[[], str] | 
     requests = requests_for(result, to=to, mint=mint)
     for key, request in requests.items():
         if (request.params or {}).get("mode") != "url":
-            error = Inexpressible("an error can send the client to URLs only", "inputRequests", key)
+            error = NotRepresentable("an error can send the client to URLs only", "inputRequests", key)
             raise failure(error, to)
     asked = [request.params for request in requests.values()]
     message = "The user has to visit a URL first"

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from mcprev.convert.meta_keys import PROTOCOL_VERSION
 from mcprev.convert.rules import (
     OBJECT,
-    Context,
+    ConversionContext,
     ErrorRule,
-    Inexpressible,
+    NotRepresentable,
     Json,
     OnDowngrade,
     as_list,
@@ -34,13 +34,13 @@ from mcprev.convert.rules import (
 from mcprev.convert.steps import decided
 from mcprev.convert.walk import Compiled, Convert, Step
 from mcprev.errors import ConversionError, RevisionError
-from mcprev.revisions import ALL, Revision, load, revision
+from mcprev.revisions import ALL, Revision, load, revision_named
 
 if TYPE_CHECKING:
     from mcprev_types import MethodSpec, Model, TypeDelta
 
 
-class Kind(StrEnum):
+class PayloadKind(StrEnum):
     """What a payload is."""
 
     PARAMS = "params"
@@ -52,10 +52,10 @@ class Kind(StrEnum):
     IMPLEMENTATION = "implementation"
 
 
-_TYPES: Final[Mapping[Kind, str]] = {
-    Kind.CLIENT_CAPABILITIES: "ClientCapabilities",
-    Kind.SERVER_CAPABILITIES: "ServerCapabilities",
-    Kind.IMPLEMENTATION: "Implementation",
+_TYPES: Final[Mapping[PayloadKind, str]] = {
+    PayloadKind.CLIENT_CAPABILITIES: "ClientCapabilities",
+    PayloadKind.SERVER_CAPABILITIES: "ServerCapabilities",
+    PayloadKind.IMPLEMENTATION: "Implementation",
 }
 """Kinds that are no part of a method but stand in several; they are converted for any method."""
 _ERROR_TYPES: Final = ("Error", "JSONRPCErrorError")
@@ -68,7 +68,7 @@ class Converter:
     """The way of one kind of payload from one revision to another."""
 
     method: str
-    kind: Kind
+    kind: PayloadKind
     source: Revision
     target: Revision
     steps: tuple[Convert, ...]
@@ -77,25 +77,25 @@ class Converter:
     """An object with none of these members passes all of them as it is; None when that depends on more."""
     check: Callable[[Json], object]
     """Raises `pydantic.ValidationError` for what the target does not take."""
-    context: Context
+    context: ConversionContext
     takes_nothing: bool
     """Whether the message may come without a payload at the target."""
 
-    def __call__(self, payload: Json, context: Context | None = None, *, validate: bool = True) -> Json:
+    def __call__(self, payload: Json, context: ConversionContext | None = None, *, validate: bool = True) -> Json:
         """The payload at the target: the same object when nothing in it changes. Raises `ConversionError`."""
         try:
             return self.run(payload, context or self.context, validate=validate)
-        except Inexpressible as error:
+        except NotRepresentable as error:
             raise failure(error, self.target.name) from None
 
-    def run(self, payload: Json, context: Context, *, validate: bool) -> Json:
+    def run(self, payload: Json, context: ConversionContext, *, validate: bool) -> Json:
         """The same for a payload that is part of something else. Raises `Inexpressible`."""
         value: Json = payload
-        if value is None and self.kind is Kind.PARAMS:
+        if value is None and self.kind is PayloadKind.PARAMS:
             if self.takes_nothing:
                 return None
             if not self.steps:
-                raise Inexpressible(f"'{self.method}' needs params")
+                raise NotRepresentable(f"'{self.method}' needs params")
             value = {}
         for step in self.steps:
             value = step(value, context)
@@ -112,7 +112,7 @@ class Converter:
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False)[0]
             place = _within(value, first["loc"])
-            raise Inexpressible(f"the payload is not valid: {first['msg']}", *place) from None
+            raise NotRepresentable(f"the payload is not valid: {first['msg']}", *place) from None
 
 
 def convert(
@@ -155,29 +155,29 @@ def make_context(
     on_downgrade: OnDowngrade | None = None,
     meta: Mapping[str, Json] | None = None,
     mint: Callable[[], str] | None = None,
-) -> Context:
+) -> ConversionContext:
     """What a `Converter` is told about one conversion, or about all of a connection."""
-    plain = Context(to)
-    return Context(to, on_downgrade, meta or plain.stamp, mint or plain.mint)
+    plain = ConversionContext(to)
+    return ConversionContext(to, on_downgrade, meta or plain.stamp, mint or plain.mint)
 
 
 @cache
 def _converter(method: str, kind_name: str, source_name: str, target_name: str) -> Converter:
-    source, target = revision(source_name), revision(target_name)
+    source, target = revision_named(source_name), revision_named(target_name)
     try:
-        kind = Kind(kind_name)
+        kind = PayloadKind(kind_name)
     except ValueError:
-        raise ValueError(f"unknown kind '{kind_name}'; known are {', '.join(Kind)}") from None
+        raise ValueError(f"unknown kind '{kind_name}'; known are {', '.join(PayloadKind)}") from None
     way = _way(source, target)
     if kind not in _TYPES:
         specs = [_spec(row, method, target) for row in way]
-        if kind is not Kind.PARAMS and specs[0].result is None:
+        if kind is not PayloadKind.PARAMS and specs[0].result is None:
             raise ConversionError(f"'{method}' is not answered", path="$", revision=target.name)
     steps = [step for here, there in pairwise(way) if (step := _step(here, there, method, kind))]
-    if method == _SESSION and kind in {Kind.PARAMS, Kind.RESULT} and source.version != target.version:
+    if method == _SESSION and kind in {PayloadKind.PARAMS, PayloadKind.RESULT} and source.version != target.version:
         steps.append(_renamed(source.version, target.version))
     elif (
-        kind is Kind.PARAMS
+        kind is PayloadKind.PARAMS
         and not source.handshake
         and not target.handshake
         and source.version != target.version
@@ -191,8 +191,8 @@ def _converter(method: str, kind_name: str, source_name: str, target_name: str) 
         tuple(step.convert for step in steps),
         _touched(steps),
         _checker(target, method, kind),
-        Context(target.name),
-        kind is Kind.PARAMS and _spec(target, method, target).params_optional,
+        ConversionContext(target.name),
+        kind is PayloadKind.PARAMS and _spec(target, method, target).params_optional,
     )
 
 
@@ -212,14 +212,14 @@ def _spec(row: Revision, method: str, target: Revision) -> MethodSpec:
     return spec
 
 
-def _step(here: Revision, there: Revision, method: str, kind: Kind) -> Compiled | None:
+def _step(here: Revision, there: Revision, method: str, kind: PayloadKind) -> Compiled | None:
     step = neighbours(here, there)
-    if kind is Kind.ERROR:
+    if kind is PayloadKind.ERROR:
         return _error(step.rules.errors, method) if step.rules.errors else None
     if kind in _TYPES:
         return step.compiled(_TYPES[kind])
     spec = here.methods[method]
-    root = step.rules.roots.get((method, kind.value), spec.params if kind is Kind.PARAMS else spec.result)
+    root = step.rules.roots.get((method, kind.value), spec.params if kind is PayloadKind.PARAMS else spec.result)
     return step.compiled(root) if root is not None else None
 
 
@@ -234,7 +234,7 @@ def _touched(steps: list[Compiled]) -> frozenset[str] | None:
 
 
 def _error(rule: ErrorRule, method: str) -> Compiled:
-    def convert_error(value: Json, context: Context) -> Json:
+    def convert_error(value: Json, context: ConversionContext) -> Json:
         return rule(value, method, context) if isinstance(value, OBJECT) else value
 
     return Compiled(convert_error, None)
@@ -265,7 +265,7 @@ def neighbours(here: Revision, there: Revision) -> Step:
 def _renamed(old: str, new: str) -> Compiled:
     """The messages of the handshake name the revision they are written in."""
 
-    def convert_version(value: Json, _: Context) -> Json:
+    def convert_version(value: Json, _: ConversionContext) -> Json:
         given = as_object(value)
         return {**given, "protocolVersion": new} if given.get("protocolVersion") == old else value
 
@@ -275,7 +275,7 @@ def _renamed(old: str, new: str) -> Compiled:
 def _restamped(old: str, new: str) -> Compiled:
     """Requests that describe themselves name the revision they are written in (META-9)."""
 
-    def convert_version(value: Json, _: Context) -> Json:
+    def convert_version(value: Json, _: ConversionContext) -> Json:
         meta = as_object(as_object(value).get("_meta"))
         return (
             {**value, "_meta": {**meta, PROTOCOL_VERSION: new}}
@@ -289,17 +289,17 @@ def _restamped(old: str, new: str) -> Compiled:
 # -- judging ---------------------------------------------------------------------------------------------
 
 
-def _checker(row: Revision, method: str, kind: Kind) -> Callable[[Json], object]:
+def _checker(row: Revision, method: str, kind: PayloadKind) -> Callable[[Json], object]:
     """What judges a payload at a revision; its models are imported on first use."""
     alternates: tuple[str, ...] = ()
-    if kind is Kind.ERROR:
+    if kind is PayloadKind.ERROR:
         names: tuple[str | None, ...] = _ERROR_TYPES
     elif kind in _TYPES:
         names = (_TYPES[kind],)
     else:
         spec = row.methods[method]
-        names = (spec.params if kind is Kind.PARAMS else spec.result,)
-        alternates = spec.alternate_results if kind is Kind.RESULT else ()
+        names = (spec.params if kind is PayloadKind.PARAMS else spec.result,)
+        alternates = spec.alternate_results if kind is PayloadKind.RESULT else ()
 
     def check(value: Json) -> object:
         judge = _judge(row, names)
@@ -344,7 +344,7 @@ def _within(value: Json, location: tuple[str | int, ...]) -> tuple[str | int, ..
     return tuple(path)
 
 
-def failure(error: Inexpressible, target: str) -> ConversionError:
+def failure(error: NotRepresentable, target: str) -> ConversionError:
     """What the caller of a conversion is told."""
     return ConversionError(error.message, path=json_path(error.path), revision=target)
 

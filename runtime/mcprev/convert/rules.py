@@ -51,7 +51,7 @@ class Reason(StrEnum):
     """The peer's revision has no form field for several choices (CONV-22)."""
 
 
-class Inexpressible(Exception):
+class NotRepresentable(Exception):
     """A value has no form at the other revision; the path grows while the exception travels outwards."""
 
     def __init__(self, message: str, *path: str | int) -> None:
@@ -59,7 +59,7 @@ class Inexpressible(Exception):
         self.message = message
         self.path: Path = path
 
-    def inside(self, *steps: str | int) -> Inexpressible:
+    def inside(self, *steps: str | int) -> NotRepresentable:
         """Say where the value stands."""
         self.path = (*steps, *self.path)
         return self
@@ -70,7 +70,7 @@ def _new_id() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class ConversionContext:
     """What one conversion is told by its caller."""
 
     revision: str
@@ -168,7 +168,7 @@ def members_of(block: JsonObject, *members: str) -> None:
     """Raise `Inexpressible` for a block that lacks what its own type needs: nothing is made of what is not valid."""
     for member in members:
         if not isinstance(block.get(member), str):
-            raise Inexpressible(f"the payload is not valid: '{member}' is missing or no text", member)
+            raise NotRepresentable(f"the payload is not valid: '{member}' is missing or no text", member)
 
 
 def tag_of(block: Json) -> str | None:
@@ -178,12 +178,12 @@ def tag_of(block: Json) -> str | None:
 
 
 def replacement(
-    value: JsonObject, reason: Reason, context: Context, allowed: frozenset[str]
+    value: JsonObject, reason: Reason, context: ConversionContext, allowed: frozenset[str]
 ) -> JsonObject | None:
     """What the author gives for a content block, with a type that the other revision has; None for the default."""
     found = context.downgrade(value, reason)
     if found is not None and tag_of(found) not in allowed:
-        raise Inexpressible(
+        raise NotRepresentable(
             f"on_downgrade gave content of type {tag_of(found)!r}; possible are {', '.join(sorted(allowed))}"
         )
     return found

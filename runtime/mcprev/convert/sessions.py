@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
-from mcprev.convert.ladder import Kind, convert
+from mcprev.convert.ladder import PayloadKind, convert
 from mcprev.convert.meta_keys import (
     CLIENT_CAPABILITIES,
     CLIENT_INFO,
@@ -21,7 +21,7 @@ from mcprev.convert.meta_keys import (
 )
 from mcprev.convert.rules import Json, JsonObject, without
 from mcprev.errors import ConversionError
-from mcprev.revisions import LATEST, revision
+from mcprev.revisions import LATEST, revision_named
 
 _DISCOVERY: Final = ("supportedVersions", "resultType", "ttlMs", "cacheScope")
 _LIST_CHANGES: Final[Mapping[str, str]] = {
@@ -48,12 +48,12 @@ def discover_to_initialize(
             "the server has not named itself: give server_info", path="$._meta", revision=to
         )
     out = without(given, *_DISCOVERY, "_meta")
-    out["protocolVersion"] = revision(to).version
-    out["capabilities"] = _to(given.get("capabilities", {}), Kind.SERVER_CAPABILITIES, to)
-    out["serverInfo"] = _to(who, Kind.IMPLEMENTATION, to)
+    out["protocolVersion"] = revision_named(to).version
+    out["capabilities"] = _to(given.get("capabilities", {}), PayloadKind.SERVER_CAPABILITIES, to)
+    out["serverInfo"] = _to(who, PayloadKind.IMPLEMENTATION, to)
     if rest := without(named, SERVER_INFO):
         out["_meta"] = rest
-    checked: JsonObject = convert(out, "initialize", Kind.RESULT, from_=to, to=to)
+    checked: JsonObject = convert(out, "initialize", PayloadKind.RESULT, from_=to, to=to)
     return checked
 
 
@@ -69,13 +69,13 @@ def initialize_to_discover(
     meta = cast("JsonObject", result.get("_meta") or {})
     out |= {
         "supportedVersions": versions,
-        "capabilities": _from(result.get("capabilities", {}), Kind.SERVER_CAPABILITIES, from_),
+        "capabilities": _from(result.get("capabilities", {}), PayloadKind.SERVER_CAPABILITIES, from_),
         "resultType": "complete",
         "ttlMs": 0,
         "cacheScope": "private",
-        "_meta": {**meta, SERVER_INFO: _from(result.get("serverInfo"), Kind.IMPLEMENTATION, from_)},
+        "_meta": {**meta, SERVER_INFO: _from(result.get("serverInfo"), PayloadKind.IMPLEMENTATION, from_)},
     }
-    checked: JsonObject = convert(out, "server/discover", Kind.RESULT, from_=LATEST, to=LATEST)
+    checked: JsonObject = convert(out, "server/discover", PayloadKind.RESULT, from_=LATEST, to=LATEST)
     return checked
 
 
@@ -86,8 +86,8 @@ def request_meta(params: Mapping[str, Json], *, from_: str, log_level: str | Non
     """
     meta: JsonObject = {
         PROTOCOL_VERSION: LATEST.version,
-        CLIENT_INFO: _from(params.get("clientInfo"), Kind.IMPLEMENTATION, from_),
-        CLIENT_CAPABILITIES: _from(params.get("capabilities", {}), Kind.CLIENT_CAPABILITIES, from_),
+        CLIENT_INFO: _from(params.get("clientInfo"), PayloadKind.IMPLEMENTATION, from_),
+        CLIENT_CAPABILITIES: _from(params.get("capabilities", {}), PayloadKind.CLIENT_CAPABILITIES, from_),
     }
     return meta if log_level is None else {**meta, LOG_LEVEL: log_level}
 
@@ -105,11 +105,11 @@ def initialize_params(
             "the client has not named itself: give client_info", path="$._meta", revision=to
         )
     params: JsonObject = {
-        "protocolVersion": revision(to).version,
-        "capabilities": _to(meta.get(CLIENT_CAPABILITIES, {}), Kind.CLIENT_CAPABILITIES, to),
-        "clientInfo": _to(who, Kind.IMPLEMENTATION, to),
+        "protocolVersion": revision_named(to).version,
+        "capabilities": _to(meta.get(CLIENT_CAPABILITIES, {}), PayloadKind.CLIENT_CAPABILITIES, to),
+        "clientInfo": _to(who, PayloadKind.IMPLEMENTATION, to),
     }
-    checked: JsonObject = convert(params, "initialize", Kind.PARAMS, from_=to, to=to)
+    checked: JsonObject = convert(params, "initialize", PayloadKind.PARAMS, from_=to, to=to)
     return checked
 
 
@@ -139,9 +139,9 @@ def _filter(listen: Mapping[str, Json]) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", listen.get("notifications") or {})
 
 
-def _to(value: Json, kind: Kind, to: str) -> Json:
+def _to(value: Json, kind: PayloadKind, to: str) -> Json:
     return convert(value, "", kind, from_=LATEST, to=to, validate=False)
 
 
-def _from(value: Json, kind: Kind, from_: str) -> Json:
+def _from(value: Json, kind: PayloadKind, from_: str) -> Json:
     return convert(value, "", kind, from_=from_, to=LATEST)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from mcprev.convert.rules import Context, Inexpressible, Json, JsonObject, as_list, as_object, tag_of
+from mcprev.convert.rules import ConversionContext, NotRepresentable, Json, JsonObject, as_list, as_object, tag_of
 
 
 def structured_as_text(result: JsonObject) -> JsonObject:
@@ -29,17 +29,17 @@ def _says(block: Json, structured: Json) -> bool:
         return False
 
 
-def no_task(result: JsonObject, _: Context) -> JsonObject:
+def no_task(result: JsonObject, _: ConversionContext) -> JsonObject:
     """Refuse a task in the place of a result: it is a handle of the session that made it (TASKX-6)."""
     if isinstance(result.get("task"), dict) and not result.keys() & {"content", "action"}:
-        raise Inexpressible("a task is no result elsewhere: wait for what it yields and convert that")
+        raise NotRepresentable("a task is no result elsewhere: wait for what it yields and convert that")
     return result
 
 
-def no_request_id(params: JsonObject, _: Context) -> JsonObject:
+def no_request_id(params: JsonObject, _: ConversionContext) -> JsonObject:
     """Refuse a cancellation of nothing, which one revision allows because tasks have no request (CANC-4, CANC-5)."""
     if "requestId" not in params:
-        raise Inexpressible("a cancellation has to name its request; a task is ended by tasks/cancel")
+        raise NotRepresentable("a cancellation has to name its request; a task is ended by tasks/cancel")
     return params
 
 

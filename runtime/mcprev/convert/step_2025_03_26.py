@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import quote
 
-from mcprev.convert.rules import Context, Inexpressible, JsonObject, Reason, Rules, members_of, replacement
+from mcprev.convert.rules import ConversionContext, NotRepresentable, JsonObject, Reason, Rules, members_of, replacement
 from mcprev_types import Child
 
 _TOOL_CONTENT: Final = frozenset({"text", "image", "resource"})
 _SAMPLING_CONTENT: Final = frozenset({"text", "image"})
 
 
-def _audio_to_resource(block: JsonObject, context: Context) -> JsonObject:
+def _audio_to_resource(block: JsonObject, context: ConversionContext) -> JsonObject:
     """Audio as an embedded resource, which is named by a URI that holds the data: nothing else identifies it."""
     members_of(block, "data", "mimeType")
     found = replacement(block, Reason.AUDIO, context, _TOOL_CONTENT)
@@ -28,10 +28,10 @@ def _audio_to_resource(block: JsonObject, context: Context) -> JsonObject:
     return {"type": "resource", "resource": {"uri": uri, "mimeType": mime, "blob": data}, **rest}
 
 
-def _sampled_audio(block: JsonObject, context: Context) -> JsonObject:
+def _sampled_audio(block: JsonObject, context: ConversionContext) -> JsonObject:
     found = replacement(block, Reason.AUDIO, context, _SAMPLING_CONTENT)
     if found is None:
-        raise Inexpressible(
+        raise NotRepresentable(
             "sampling with audio is not possible: send text or an image, or give on_downgrade a transcript"
         )
     return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from mcprev.convert.rules import (
-    Context,
+    ConversionContext,
     JsonObject,
     Reason,
     Rules,
@@ -24,7 +24,7 @@ from mcprev_types import Child
 _CONTENT: Final = frozenset({"text", "image", "audio", "resource"})
 
 
-def _link_to_text(block: JsonObject, context: Context) -> JsonObject:
+def _link_to_text(block: JsonObject, context: ConversionContext) -> JsonObject:
     members_of(block, "uri", "name")
     found = replacement(block, Reason.RESOURCE_LINK, context, _CONTENT)
     if found is not None:
@@ -38,12 +38,12 @@ def _link_to_text(block: JsonObject, context: Context) -> JsonObject:
     return text
 
 
-def _without_structure(result: JsonObject, _: Context) -> JsonObject:
+def _without_structure(result: JsonObject, _: ConversionContext) -> JsonObject:
     # Null is the same as absent at this revision.
     return structured_as_text(result) if result.get("structuredContent") is not None else result
 
 
-def _title_to_annotations(tool: JsonObject, _: Context) -> JsonObject:
+def _title_to_annotations(tool: JsonObject, _: ConversionContext) -> JsonObject:
     """The one title that a tool could have before it had one of its own."""
     title, annotations = tool.get("title"), tool.get("annotations", {})
     if not isinstance(title, str) or not isinstance(annotations, dict):

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from mcprev.convert.rules import (
-    Context,
-    Inexpressible,
+    ConversionContext,
+    NotRepresentable,
     Json,
     JsonObject,
     Reason,
@@ -31,11 +31,11 @@ _MODES: Final = {"sampling": ("context", "tools"), "elicitation": ("form", "url"
 # -- sampling --------------------------------------------------------------------------------------------
 
 
-def _sampling_request(params: JsonObject, _: Context) -> JsonObject:
+def _sampling_request(params: JsonObject, _: ConversionContext) -> JsonObject:
     if params.get("tools"):
-        raise Inexpressible(_NO_SAMPLING_TOOLS, "tools")
+        raise NotRepresentable(_NO_SAMPLING_TOOLS, "tools")
     if as_object(params.get("toolChoice")).get("mode") == "required":
-        raise Inexpressible(_NO_SAMPLING_TOOLS, "toolChoice")
+        raise NotRepresentable(_NO_SAMPLING_TOOLS, "toolChoice")
     messages = as_list(params.get("messages")) or []
     split = [
         part for i, item in enumerate(messages) for part in _split(item, i)
@@ -50,43 +50,43 @@ def _split(message: Json, index: int) -> list[Json]:
     for at, block in enumerate(blocks or [content]):
         if tag_of(block) in _TOOL_BLOCKS:
             steps = ("messages", index, "content") if blocks is None else ("messages", index, "content", at)
-            raise Inexpressible(_NO_SAMPLING_TOOLS, *steps)
+            raise NotRepresentable(_NO_SAMPLING_TOOLS, *steps)
     return [message] if blocks is None else [{**message, "content": block} for block in blocks]
 
 
-def _sampling_result(result: JsonObject, context: Context) -> JsonObject:
+def _sampling_result(result: JsonObject, context: ConversionContext) -> JsonObject:
     no_task(result, context)
     blocks = as_list(result.get("content"))
     if blocks is not None:
         if len(blocks) > 1:
-            raise Inexpressible("the peer takes one block of content: answer with one", "content")
+            raise NotRepresentable("the peer takes one block of content: answer with one", "content")
         result = {**result, "content": blocks[0] if blocks else {"type": "text", "text": ""}}
     if tag_of(result.get("content")) in _TOOL_BLOCKS:
-        raise Inexpressible("the peer has no sampling with tools: answer with text", "content")
+        raise NotRepresentable("the peer has no sampling with tools: answer with text", "content")
     return result
 
 
 # -- elicitation -----------------------------------------------------------------------------------------
 
 
-def _no_url(_params: JsonObject, _: Context) -> JsonObject:
-    raise Inexpressible("the peer cannot be sent to a URL: say it in a result or an error", "mode")
+def _no_url(_params: JsonObject, _: ConversionContext) -> JsonObject:
+    raise NotRepresentable("the peer cannot be sent to a URL: say it in a result or an error", "mode")
 
 
-def _form(schema: JsonObject, context: Context) -> JsonObject:
+def _form(schema: JsonObject, context: ConversionContext) -> JsonObject:
     properties = as_object(schema.get("properties"))
     fields = {name: _field(name, item, context) for name, item in properties.items()}
     return schema if fields == properties else {**schema, "properties": fields}
 
 
-def _field(name: str, field: Json, context: Context) -> Json:
+def _field(name: str, field: Json, context: ConversionContext) -> Json:
     schema = as_object(field)
     if schema is not field:
         return field
     if schema.get("type") == "array":
         found = context.downgrade(schema, Reason.MULTI_SELECT)
         if found is None or found.get("type") == "array":
-            raise Inexpressible(
+            raise NotRepresentable(
                 "the peer has no field for several choices: ask for one, or for text (on_downgrade)",
                 *("properties", name),
             )
@@ -105,7 +105,7 @@ def _field(name: str, field: Json, context: Context) -> Json:
 # -- capabilities, errors --------------------------------------------------------------------------------
 
 
-def _modes_down(capabilities: JsonObject, context: Context) -> JsonObject:
+def _modes_down(capabilities: JsonObject, context: ConversionContext) -> JsonObject:
     """Elicitation without a mode means forms, so a client that has only URLs has none (ELIC-1)."""
     elicitation = as_object(capabilities.get("elicitation"))
     if "url" in elicitation and "form" not in elicitation:
@@ -113,7 +113,7 @@ def _modes_down(capabilities: JsonObject, context: Context) -> JsonObject:
     return _modes_up(capabilities, context)
 
 
-def _modes_up(capabilities: JsonObject, _: Context) -> JsonObject:
+def _modes_up(capabilities: JsonObject, _: ConversionContext) -> JsonObject:
     """The two capabilities without modes: the older revision does not give them a meaning."""
     for name, modes in _MODES.items():
         value = as_object(capabilities.get(name))
@@ -122,7 +122,7 @@ def _modes_up(capabilities: JsonObject, _: Context) -> JsonObject:
     return capabilities
 
 
-def _url_error(error: JsonObject, _method: str, _: Context) -> JsonObject:
+def _url_error(error: JsonObject, _method: str, _: ConversionContext) -> JsonObject:
     """The peer does not know the code, so that the text has to say where to go (CONV-17, ERR-3)."""
     if error.get("code") != URL_ELICITATION_REQUIRED:
         return error

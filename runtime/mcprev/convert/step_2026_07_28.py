@@ -13,8 +13,8 @@ from typing import Final
 from mcprev.convert.meta_keys import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcprev.convert.rules import (
     OBJECT,
-    Context,
-    Inexpressible,
+    ConversionContext,
+    NotRepresentable,
     JsonObject,
     Reason,
     Rules,
@@ -32,7 +32,7 @@ from mcprev.errors import (
     UNSUPPORTED_PROTOCOL_VERSION,
     URL_ELICITATION_REQUIRED,
 )
-from mcprev.revisions import revision
+from mcprev.revisions import revision_named
 from mcprev_types import Child, TypeDelta
 from mcprev_types.v2026_07_28.constants import MAX_ITEMS, META_KEYS
 
@@ -48,47 +48,47 @@ _NEW_CODES: Final[Mapping[int, int]] = {
 # -- results ---------------------------------------------------------------------------------------------
 
 
-def _complete(result: JsonObject, context: Context) -> JsonObject:
+def _complete(result: JsonObject, context: ConversionContext) -> JsonObject:
     """Only a complete result is one elsewhere; the author may give one in the place of a question (CONV-17)."""
     kind = result.get("resultType", "complete")
     if kind == "input_required":
         found = context.downgrade(result, Reason.INPUT_REQUIRED)
         if found is not None and found.get("resultType", "complete") == "complete":
             return found
-        raise Inexpressible(
+        raise NotRepresentable(
             "the peer is asked for input by requests of its own: send those of requests_for, then call again",
             "resultType",
         )
     if kind != "complete":
-        raise Inexpressible(f"a result of type {kind!r} is none elsewhere: complete it first", "resultType")
+        raise NotRepresentable(f"a result of type {kind!r} is none elsewhere: complete it first", "resultType")
     return result
 
 
-def _tool_result_down(result: JsonObject, context: Context) -> JsonObject:
+def _tool_result_down(result: JsonObject, context: ConversionContext) -> JsonObject:
     if result.get("resultType", "complete") != "complete":
         result = _complete(result, context)
     return _objects_only(result, context) if "structuredContent" in result else result
 
 
-def _objects_only(result: JsonObject, _: Context) -> JsonObject:
+def _objects_only(result: JsonObject, _: ConversionContext) -> JsonObject:
     """Structured content that is no object becomes text (CONV-4); the same for results that a model is told."""
     if "structuredContent" not in result or isinstance(result["structuredContent"], dict):
         return result
     return structured_as_text(result)
 
 
-def _tool_result_up(result: JsonObject, context: Context) -> JsonObject:
+def _tool_result_up(result: JsonObject, context: ConversionContext) -> JsonObject:
     """Null is a value here and was the same as absent before."""
     if "task" in result:
         result = no_task(result, context)
     return without(result, "structuredContent") if result.get("structuredContent", 0) is None else result
 
 
-def _block_up(block: JsonObject, _: Context) -> JsonObject:
+def _block_up(block: JsonObject, _: ConversionContext) -> JsonObject:
     return without(block, "structuredContent") if block.get("structuredContent", 0) is None else block
 
 
-def _completion(result: JsonObject, _: Context) -> JsonObject:
+def _completion(result: JsonObject, _: ConversionContext) -> JsonObject:
     """Older schemas do not say that there may be no more values than the bound."""
     values = as_list(result.get("values")) or []
     if len(values) <= _MOST_VALUES:
@@ -99,13 +99,13 @@ def _completion(result: JsonObject, _: Context) -> JsonObject:
 # -- tools -----------------------------------------------------------------------------------------------
 
 
-def _tool(tool: JsonObject, _: Context) -> JsonObject:
+def _tool(tool: JsonObject, _: ConversionContext) -> JsonObject:
     output = tool.get("outputSchema")
     wrong = isinstance(output, dict) and as_object(output).get("type") != "object"
     return without(tool, "outputSchema") if wrong else tool
 
 
-def _schema(schema: JsonObject, _: Context) -> JsonObject:
+def _schema(schema: JsonObject, _: ConversionContext) -> JsonObject:
     """Boolean subschemas as the objects that say the same."""
     known = as_object(schema.get("properties"))
     if not any(item is True or item is False for item in known.values()):
@@ -118,7 +118,7 @@ def _schema(schema: JsonObject, _: Context) -> JsonObject:
 # -- requests --------------------------------------------------------------------------------------------
 
 
-def _stamp(params: JsonObject, context: Context) -> JsonObject:
+def _stamp(params: JsonObject, context: ConversionContext) -> JsonObject:
     """Who asks, and how, as the caller of `convert` knows it: never what the peer put there (MOD-1, META-9)."""
     given = params.get("_meta")
     if given is None:
@@ -127,18 +127,18 @@ def _stamp(params: JsonObject, context: Context) -> JsonObject:
         return params
     meta: JsonObject = {
         **given,
-        PROTOCOL_VERSION: revision(context.revision).version,
+        PROTOCOL_VERSION: revision_named(context.revision).version,
         CLIENT_CAPABILITIES: {},
         **context.stamp,
     }
     return {**params, "_meta": meta}
 
 
-def _elicitation_id(params: JsonObject, context: Context) -> JsonObject:
+def _elicitation_id(params: JsonObject, context: ConversionContext) -> JsonObject:
     return params if "elicitationId" in params else {**params, "elicitationId": context.mint()}
 
 
-def _roots(capabilities: JsonObject, _: Context) -> JsonObject:
+def _roots(capabilities: JsonObject, _: ConversionContext) -> JsonObject:
     """Changes of roots are announced in the handshake era only."""
     roots = as_object(capabilities.get("roots"))
     if "listChanged" not in roots:
@@ -149,7 +149,7 @@ def _roots(capabilities: JsonObject, _: Context) -> JsonObject:
 # -- errors ----------------------------------------------------------------------------------------------
 
 
-def _error_down(error: JsonObject, method: str, _: Context) -> JsonObject:
+def _error_down(error: JsonObject, method: str, _: ConversionContext) -> JsonObject:
     code = error.get("code")
     if method == "resources/read" and code == INVALID_PARAMS and "uri" in as_object(error.get("data")):
         return {**error, "code": RESOURCE_NOT_FOUND}
@@ -158,10 +158,10 @@ def _error_down(error: JsonObject, method: str, _: Context) -> JsonObject:
     return error
 
 
-def _error_up(error: JsonObject, _method: str, _: Context) -> JsonObject:
+def _error_up(error: JsonObject, _method: str, _: ConversionContext) -> JsonObject:
     code = error.get("code")
     if code == URL_ELICITATION_REQUIRED:
-        raise Inexpressible("the client is asked in a result: give it that of input_required_from", "code")
+        raise NotRepresentable("the client is asked in a result: give it that of input_required_from", "code")
     return {**error, "code": INVALID_PARAMS} if code == RESOURCE_NOT_FOUND else error
 
 

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from mcprev.convert.rules import LIST, OBJECT, Context, Inexpressible, Json, JsonObject, Reason, Rule, Rules
+from mcprev.convert.rules import LIST, OBJECT, ConversionContext, NotRepresentable, Json, JsonObject, Reason, Rule, Rules
 
 if TYPE_CHECKING:
     from mcprev_types import Child, TypeDelta
 
-Convert: TypeAlias = Callable[[Json, Context], Json]
+Convert: TypeAlias = Callable[[Json, ConversionContext], Json]
 
 _ABSENT: Final = object()
 _LIST: Final = "[]"
@@ -115,7 +115,7 @@ def _through(containers: tuple[str, ...], tag: str, table: Mapping[str, Compiled
 
 
 def _sequence(rules: list[Rule]) -> Convert:
-    def convert(value: Json, context: Context) -> Json:
+    def convert(value: Json, context: ConversionContext) -> Json:
         if not isinstance(value, OBJECT):
             return value
         for rule in rules:
@@ -126,7 +126,7 @@ def _sequence(rules: list[Rule]) -> Convert:
 
 
 def _choice(choose: Callable[[JsonObject], str], compiled: Callable[[str], Compiled | None]) -> Convert:
-    def convert(value: Json, context: Context) -> Json:
+    def convert(value: Json, context: ConversionContext) -> Json:
         if not isinstance(value, OBJECT):
             return value
         found = compiled(choose(value))
@@ -138,7 +138,7 @@ def _choice(choose: Callable[[JsonObject], str], compiled: Callable[[str], Compi
 def _object(
     drop: frozenset[str], fill: JsonObject, children: tuple[tuple[str, Convert], ...], strip: frozenset[str]
 ) -> Convert:
-    def convert(value: Json, context: Context) -> Json:
+    def convert(value: Json, context: ConversionContext) -> Json:
         if not isinstance(value, OBJECT):
             return value
         out: JsonObject = value
@@ -158,7 +158,7 @@ def _object(
                 continue
             try:
                 new = child(item, context)
-            except Inexpressible as error:
+            except NotRepresentable as error:
                 raise error.inside(member) from None
             if new is not item:
                 if out is value:
@@ -181,7 +181,7 @@ def _without_keys(value: JsonObject, meta: JsonObject, keys: frozenset[str]) -> 
 def _each_item(tag: str, table: Mapping[str, Compiled]) -> Convert:
     always = table.get("") if not tag else None
 
-    def convert(value: Json, context: Context) -> Json:
+    def convert(value: Json, context: ConversionContext) -> Json:
         if not isinstance(value, LIST):
             return value
         out: list[Json] = value
@@ -197,7 +197,7 @@ def _each_item(tag: str, table: Mapping[str, Compiled]) -> Convert:
                 continue
             try:
                 new = run(item, context)
-            except Inexpressible as error:
+            except NotRepresentable as error:
                 raise error.inside(index) from None
             if new is not item:
                 if out is value:
@@ -209,14 +209,14 @@ def _each_item(tag: str, table: Mapping[str, Compiled]) -> Convert:
 
 
 def _each_value(convert_item: Convert) -> Convert:
-    def convert(value: Json, context: Context) -> Json:
+    def convert(value: Json, context: ConversionContext) -> Json:
         if not isinstance(value, OBJECT):
             return value
         out: JsonObject = value
         for key, item in value.items():
             try:
                 new = convert_item(item, context)
-            except Inexpressible as error:
+            except NotRepresentable as error:
                 raise error.inside(key) from None
             if new is not item:
                 if out is value:
@@ -228,7 +228,7 @@ def _each_value(convert_item: Convert) -> Convert:
 
 
 def _by_tag(tag: str, table: Mapping[str, Compiled]) -> Convert:
-    def convert(value: Json, context: Context) -> Json:
+    def convert(value: Json, context: ConversionContext) -> Json:
         name = value.get(tag) if isinstance(value, OBJECT) else None
         found = table.get(name) if isinstance(name, str) else None
         return found.convert(value, context) if found else value
@@ -239,10 +239,10 @@ def _by_tag(tag: str, table: Mapping[str, Compiled]) -> Convert:
 def _refusal(tag: str, lost: frozenset[str]) -> Rule:
     """Refuses a member of a union that the other revision lacks, unless the author has another in its place."""
 
-    def refuse(value: JsonObject, context: Context) -> JsonObject:
+    def refuse(value: JsonObject, context: ConversionContext) -> JsonObject:
         found = context.downgrade(value, Reason.CONTENT)
         if found is None or found.get(tag) in lost:
-            raise Inexpressible(
+            raise NotRepresentable(
                 f"the peer's revision has no '{value[tag]}' here: give on_downgrade another form", tag
             )
         return found
@@ -251,7 +251,7 @@ def _refusal(tag: str, lost: frozenset[str]) -> Rule:
 
 
 def _substitute(substitute: Rule, tag: str, plain: Mapping[str, Compiled]) -> Convert:
-    def convert(value: Json, context: Context) -> Json:
+    def convert(value: Json, context: ConversionContext) -> Json:
         new = substitute(value, context)
         then = plain.get(new[tag])
         return then.convert(new, context) if then else new

@@ -46,7 +46,7 @@ class Call:
         return "total" if now >= self.limit else "idle"
 
 
-class Calls:
+class PendingCalls:
     """The open calls of one side of a connection, by id."""
 
     __slots__ = ("_next", "earliest", "waiting")

@@ -16,9 +16,9 @@ from typing_extensions import override
 
 from mcprev.errors import InvalidParams, InvalidRequest, Json, LocalProtocolError
 from mcprev.protocol.correlate import Call
-from mcprev.protocol.link import Bundle, Channel, Inbound, Kind, Link, Local, Opened
-from mcprev.protocol.negotiate import Refusal, answer_initialize
-from mcprev.protocol.peer import CANCELLED, PROGRESS, Peer, declares, unknown_method
+from mcprev.protocol.link import BatchResponse, Channel, IncomingRequest, RequestKind, ConnectionState, LocalInfo, SessionOpened
+from mcprev.protocol.negotiate import RevisionRefused, answer_initialize
+from mcprev.protocol.peer import CANCELLED, PROGRESS, Engine, declares, unknown_method
 from mcprev.protocol.subscriptions import CHANGES, Changed, resource_error
 from mcprev.revisions import Revision
 from mcprev.wire import jsonrpc
@@ -45,7 +45,7 @@ class State(Enum):
     CLOSED = auto()
 
 
-class Said(Enum):
+class NotificationKind(Enum):
     """The kinds of notifications."""
 
     __hash__ = object.__hash__
@@ -56,21 +56,21 @@ class Said(Enum):
     OTHER = auto()
 
 
-_SAID: Final = {
-    INITIALIZED: Said.INITIALIZED,
-    CANCELLED: Said.CANCELLED,
-    PROGRESS: Said.PROGRESS,
+_NOTIFICATION_KINDS: Final = {
+    INITIALIZED: NotificationKind.INITIALIZED,
+    CANCELLED: NotificationKind.CANCELLED,
+    PROGRESS: NotificationKind.PROGRESS,
 }
 
 
-class Handshake(Peer):
+class Handshake(Engine):
     """What both roles have in common: a state, the revision that was agreed on, and `ping`."""
 
-    def __init__(self, link: Link, local: Local) -> None:
+    def __init__(self, link: ConnectionState, local: LocalInfo) -> None:
         super().__init__(link, local)
         self.state = State.NEW
         self._row: Revision | None = None
-        self._kinds: Mapping[str, Kind] | None = None
+        self._kinds: Mapping[str, RequestKind] | None = None
         self._held: dict[int, tuple[Channel, bytes]] = {}
 
     @property
@@ -85,14 +85,14 @@ class Handshake(Peer):
             raise LocalProtocolError("the session is not open: no revision has been agreed on")
         return self._row
 
-    def kind(self, method: str) -> Kind:
+    def kind(self, method: str) -> RequestKind:
         """What a request is here: of the session's revision, or of any that may still be agreed on (LIFE-8)."""
         kinds = self._kinds
         if kinds is None:
             if method in _OPENERS:
                 return _OPENERS[method]
             kinds = self._kinds = {m: k for row in self.rows for m, k in self.local.kinds(row).items()}
-        return kinds.get(method) or _OPENERS.get(method, Kind.UNKNOWN)
+        return kinds.get(method) or _OPENERS.get(method, RequestKind.UNKNOWN)
 
     @property
     def agreed(self) -> bool:
@@ -101,13 +101,13 @@ class Handshake(Peer):
 
     def _agree(self, row: Revision, capabilities: object, state: State) -> None:
         self._row = row
-        self.link.accepts_batch = row.accepts_batch
+        self.connection.accepts_batch = row.accepts_batch
         self._kinds = self.local.kinds(row)
         self.peer_capabilities = (
             cast("dict[str, Json]", capabilities) if isinstance(capabilities, dict) else {}
         )
         self.state = state
-        self.link.events.append(Opened(row))
+        self.connection.events.append(SessionOpened(row))
 
     def close(self) -> None:
         """Nothing that comes from now on has an effect."""
@@ -115,38 +115,38 @@ class Handshake(Peer):
 
     # -- in ------------------------------------------------------------------------------------------------
 
-    def request(self, message: Request, batch: Bundle | None = None) -> None:
+    def request(self, message: Request, batch: BatchResponse | None = None) -> None:
         """Take a request."""
         raise NotImplementedError
 
-    def pong(self, message: Request, batch: Bundle | None) -> None:
+    def pong(self, message: Request, batch: BatchResponse | None) -> None:
         """Answered here and now, whatever else goes on (PING-1)."""
-        self.link.reply(message, batch, jsonrpc.encode_result(message.id, {}))
+        self.connection.reply(message, batch, jsonrpc.encode_result(message.id, {}))
 
-    def serve(self, message: Request, batch: Bundle | None) -> None:
+    def serve(self, message: Request, batch: BatchResponse | None) -> None:
         """For the handler."""
         inbound = self.take(self._row or self.row, message, batch, self.peer_capabilities or {})
         if inbound is not None:
-            self.link.events.append(inbound)
+            self.connection.events.append(inbound)
 
-    def unknown(self, message: Request, batch: Bundle | None) -> None:
+    def unknown(self, message: Request, batch: BatchResponse | None) -> None:
         """No such method here (BASE-9)."""
-        self.link.refuse(message, unknown_method(message.method), batch)
+        self.connection.refuse(message, unknown_method(message.method), batch)
 
-    def drop(self, message: Request, batch: Bundle | None) -> None:
+    def drop(self, message: Request, batch: BatchResponse | None) -> None:
         """Nothing is answered after the end."""
         del batch
-        self.link.note(f"a request after the end: {message.method}")
+        self.connection.diagnose(f"a request after the end: {message.method}")
 
     def ignore(self, message: Notification, now: float) -> None:
         """It has no effect in this state."""
         del now
-        self.link.note(f"a notification out of place: {message.method}")
+        self.connection.diagnose(f"a notification out of place: {message.method}")
 
     def on_cancelled(self, message: Notification, now: float) -> None:
         """The peer gives up a request (CANC-2)."""
         del now
-        self.abort(message.params)
+        self.cancel_incoming(message.params)
 
     def on_progressed(self, message: Notification, now: float) -> None:
         """The peer reports on a request of ours."""
@@ -155,7 +155,7 @@ class Handshake(Peer):
     def heard(self, message: Notification, now: float) -> None:
         """For the handler."""
         del now
-        self.known(self.row, message)
+        self.pass_on(self.row, message)
 
     # -- out -----------------------------------------------------------------------------------------------
 
@@ -182,7 +182,7 @@ class Handshake(Peer):
             method, params, now, idle=idle, total=total, progress=progress, channel=channel
         )
         if self.state is State.OPENING and method != "ping":
-            self._held[call.id] = self.link.sends.pop()  # until the client has confirmed (LIFE-7)
+            self._held[call.id] = self.connection.sends.pop()  # until the client has confirmed (LIFE-7)
         return call
 
     @override
@@ -197,27 +197,27 @@ _MAY_CALL: Final = frozenset({State.OPENING, State.READY})
 class HandshakeServer(Handshake):
     """A session as its server sees it."""
 
-    def __init__(self, link: Link, local: Local) -> None:
+    def __init__(self, link: ConnectionState, local: LocalInfo) -> None:
         super().__init__(link, local)
         self.level = DEFAULT_LEVEL
         self.subscribed: set[str] = set()
         """The URIs whose changes the client wants to hear of."""
         self.client_info: dict[str, Json] = {}
-        self.told: object = None
+        self.peer_context: object = None
         """Whatever the handler's side keeps for the session."""
 
     @override
-    def request(self, message: Request, batch: Bundle | None = None) -> None:
+    def request(self, message: Request, batch: BatchResponse | None = None) -> None:
         """Take a request: look up what its kind means in this state."""
         _SERVER[self.state][self.kind(message.method)](self, message, batch)
 
     def notification(self, message: Notification, now: float) -> None:
         """Take a notification: look up what its kind means in this state."""
-        _SERVER_HEARS[self.state][_SAID.get(message.method, Said.OTHER)](self, message, now)
+        _SERVER_HEARS[self.state][_NOTIFICATION_KINDS.get(message.method, NotificationKind.OTHER)](self, message, now)
 
     def batch(self, messages: tuple[jsonrpc.Message, ...], now: float) -> None:
         """Take the members of an array, each by itself; their answers go out together (BATCH-1, BATCH-7)."""
-        bundle = Bundle()
+        bundle = BatchResponse()
         for message in messages:
             if isinstance(message, Request):
                 self.request(message, bundle)
@@ -225,79 +225,79 @@ class HandshakeServer(Handshake):
                 self.notification(message, now)
             elif isinstance(message, jsonrpc.Malformed):
                 answer = message.answer
-                if not self.link.broken(message) and answer is not None:
+                if not self.connection.broken(message) and answer is not None:
                     # JSON-RPC wants the null here, and so does every revision that has batches (BATCH-5).
                     bundle.answers.append(jsonrpc.encode_error(answer.id, answer.error, null_id=True))
             else:
                 self.answered(message)
-        self.link.settle(bundle)
+        self.connection.settle(bundle)
 
-    def on_open(self, message: Request, batch: Bundle | None) -> None:
+    def on_open(self, message: Request, batch: BatchResponse | None) -> None:
         """Agree on the revision that was asked for, or offer the latest of ours (LIFE-3, AMB-2)."""
         params = message.params or {}
         asked = params.get("protocolVersion")
         if batch is not None:
-            self.link.refuse(message, InvalidRequest("initialize cannot be part of a batch"), batch)
+            self.connection.refuse(message, InvalidRequest("initialize cannot be part of a batch"), batch)
             return
         if not isinstance(asked, str):
-            self.link.refuse(message, InvalidParams("Invalid params: protocolVersion is missing"), None)
+            self.connection.refuse(message, InvalidParams("Invalid params: protocolVersion is missing"), None)
             return
         row = answer_initialize(asked, self.rows)
-        if isinstance(row, Refusal):
-            self.link.refuse(message, row.error, None)
+        if isinstance(row, RevisionRefused):
+            self.connection.refuse(message, row.error, None)
             return
         info = params.get("clientInfo")
         self.client_info = cast("dict[str, Json]", info) if isinstance(info, dict) else {}
         self._agree(row, params.get("capabilities"), State.OPENING)
-        self.link.reply(message, None, jsonrpc.encode_result(message.id, self.local.hello(row)))
+        self.connection.reply(message, None, jsonrpc.encode_result(message.id, self.local.introduction(row)))
 
     def assume(self, row: Revision) -> None:
         """Serve what was never opened, as if it had been: a client that is not known, at a revision (AMB-15)."""
         self._agree(row, None, State.READY)
 
-    def again(self, message: Request, batch: Bundle | None) -> None:
+    def again(self, message: Request, batch: BatchResponse | None) -> None:
         """A session is opened once (LIFE-15)."""
-        self.link.refuse(message, InvalidRequest("the session is initialized already"), batch)
+        self.connection.refuse(message, InvalidRequest("the session is initialized already"), batch)
 
-    def too_early(self, message: Request, batch: Bundle | None) -> None:
+    def too_early(self, message: Request, batch: BatchResponse | None) -> None:
         """Requests come after `initialize` (LIFE-8)."""
-        self.link.refuse(message, InvalidRequest(f"initialize first, before '{message.method}'"), batch)
+        self.connection.refuse(message, InvalidRequest(f"initialize first, before '{message.method}'"), batch)
 
-    def set_level(self, message: Request, batch: Bundle | None) -> None:
+    def set_level(self, message: Request, batch: BatchResponse | None) -> None:
         """From now on the session logs from this level up (LOG-2)."""
         level = (message.params or {}).get("level")
         if not (isinstance(level, str) and level in SEVERITY):
-            self.link.refuse(message, InvalidParams(f"Invalid params: no log level: {level!r:.40}"), batch)
+            self.connection.refuse(message, InvalidParams(f"Invalid params: no log level: {level!r:.40}"), batch)
             return
         self.level = level
         self.pong(message, batch)
 
-    def subscribe(self, message: Request, batch: Bundle | None) -> None:
+    def subscribe(self, message: Request, batch: BatchResponse | None) -> None:
         """Changes of this resource are told from now on (SUB-1)."""
         self._watch(message, batch, self.subscribed.add)
 
-    def unsubscribe(self, message: Request, batch: Bundle | None) -> None:
+    def unsubscribe(self, message: Request, batch: BatchResponse | None) -> None:
         """Changes of this resource are told no longer."""
         self._watch(message, batch, self.subscribed.discard)
 
-    def _watch(self, message: Request, batch: Bundle | None, change: Callable[[str], None]) -> None:
+    def _watch(self, message: Request, batch: BatchResponse | None, change: Callable[[str], None]) -> None:
         uri: Json = (message.params or {}).get("uri")
         error = resource_error(uri, self.subscribed)
         if error is None:
             change(uri)
             self.pong(message, batch)
         else:
-            self.link.refuse(message, error, batch)
+            self.connection.refuse(message, error, batch)
 
     def confirmed(self, message: Notification, now: float) -> None:
         """The client has seen the answer to `initialize`."""
         del message, now
         self.state = State.READY
-        self.link.sends.extend(self._held.values())
+        self.connection.sends.extend(self._held.values())
         self._held.clear()
 
     @override
-    def allows_log(self, inbound: Inbound | None, level: str) -> bool:
+    def allows_log(self, inbound: IncomingRequest | None, level: str) -> bool:
         """The level is one for the session, and a session begins with `initialize` (LOG-2)."""
         del inbound
         return self.state in _MAY_CALL and SEVERITY[level] >= SEVERITY[self.level]
@@ -319,61 +319,61 @@ class HandshakeClient(Handshake):
     """A session as its client sees it. What to make of the answer to `initialize` is for `negotiate` to say."""
 
     @override
-    def request(self, message: Request, batch: Bundle | None = None) -> None:
+    def request(self, message: Request, batch: BatchResponse | None = None) -> None:
         """Take a request: look up what its kind means in this state."""
         _CLIENT[self.state][self.kind(message.method)](self, message, batch)
 
     def notification(self, message: Notification, now: float) -> None:
         """Take a notification: look up what its kind means in this state."""
-        _CLIENT_HEARS[self.state][_SAID.get(message.method, Said.OTHER)](self, message, now)
+        _CLIENT_HEARS[self.state][_NOTIFICATION_KINDS.get(message.method, NotificationKind.OTHER)](self, message, now)
 
     def batch(self, messages: tuple[jsonrpc.Message, ...], now: float) -> None:
         """Take the members of an array, each by itself (BATCH-1)."""
-        bundle = Bundle()
+        bundle = BatchResponse()
         for message in messages:
             if isinstance(message, Request):
                 self.request(message, bundle)
             elif isinstance(message, Notification):
                 self.notification(message, now)
             elif isinstance(message, jsonrpc.Malformed):
-                self.link.broken(message)
+                self.connection.broken(message)
             else:
                 self.answered(message)
-        self.link.settle(bundle)
+        self.connection.settle(bundle)
 
     def initialize(self, row: Revision, now: float, *, timeout: float | None) -> Call:
         """Ask for a session at a revision; also a second time, when the first answer says to (AMB-2)."""
         if self.state not in _MAY_ASK:
             raise LocalProtocolError(f"initialize cannot be sent: the session is {self.state.name.lower()}")
         self.state = State.OPENING
-        return self.send_request("initialize", self.local.hello(row), now, idle=timeout, total=timeout)
+        return self.send_request("initialize", self.local.introduction(row), now, idle=timeout, total=timeout)
 
     def opened(self, row: Revision, capabilities: object) -> None:
         """The answer is good: confirm it (LIFE-5)."""
         self._agree(row, capabilities, State.READY)
         self.send_notification(INITIALIZED, None)
 
-    def too_early(self, message: Request, batch: Bundle | None) -> None:
+    def too_early(self, message: Request, batch: BatchResponse | None) -> None:
         """Requests come after `initialize` (LIFE-8)."""
-        self.link.refuse(message, InvalidRequest("the session is not open yet"), batch)
+        self.connection.refuse(message, InvalidRequest("the session is not open yet"), batch)
 
     def heard_early(self, message: Notification, now: float) -> None:
         """Log messages may come before the session is open; there is nobody yet to hear them (LIFE-7)."""
         self.ignore(message, now)
 
     @override
-    def allows_log(self, inbound: Inbound | None, level: str) -> bool:
+    def allows_log(self, inbound: IncomingRequest | None, level: str) -> bool:
         """Clients do not send log messages."""
         del inbound, level
         return False
 
 
 _MAY_ASK: Final = frozenset({State.NEW, State.OPENING})
-_OPENERS: Final = {"initialize": Kind.INITIALIZE, "ping": Kind.PING}
+_OPENERS: Final = {"initialize": RequestKind.INITIALIZE, "ping": RequestKind.PING}
 
 
-_Act: TypeAlias = Callable[[HandshakeServer, Request, Bundle | None], None]
-_ClientAct: TypeAlias = Callable[[HandshakeClient, Request, Bundle | None], None]
+_Act: TypeAlias = Callable[[HandshakeServer, Request, BatchResponse | None], None]
+_ClientAct: TypeAlias = Callable[[HandshakeClient, Request, BatchResponse | None], None]
 _Hear: TypeAlias = Callable[[HandshakeServer, Notification, float], None]
 _ClientHear: TypeAlias = Callable[[HandshakeClient, Notification, float], None]
 _S: Final = HandshakeServer
@@ -381,70 +381,70 @@ _C: Final = HandshakeClient
 
 # A server in the state OPENING has answered `initialize`; requests are served from then on, whether or not
 # `initialized` has come, because clients in the wild do not wait for it to be seen (LIFE-8).
-_SERVED: Final[Mapping[Kind, _Act]] = {
-    Kind.INITIALIZE: _S.again,
-    Kind.PING: _S.pong,
-    Kind.SERVED: _S.serve,
-    Kind.SET_LEVEL: _S.set_level,
-    Kind.SUBSCRIBE: _S.subscribe,
-    Kind.UNSUBSCRIBE: _S.unsubscribe,
-    Kind.UNKNOWN: _S.unknown,
+_SERVED: Final[Mapping[RequestKind, _Act]] = {
+    RequestKind.INITIALIZE: _S.again,
+    RequestKind.PING: _S.pong,
+    RequestKind.SERVED: _S.serve,
+    RequestKind.SET_LEVEL: _S.set_level,
+    RequestKind.SUBSCRIBE: _S.subscribe,
+    RequestKind.UNSUBSCRIBE: _S.unsubscribe,
+    RequestKind.UNKNOWN: _S.unknown,
 }
-_SERVER: Final[Mapping[State, Mapping[Kind, _Act]]] = {
+_SERVER: Final[Mapping[State, Mapping[RequestKind, _Act]]] = {
     State.NEW: {
-        Kind.INITIALIZE: _S.on_open,
-        Kind.PING: _S.pong,
-        Kind.SERVED: _S.too_early,
-        Kind.SET_LEVEL: _S.too_early,
-        Kind.SUBSCRIBE: _S.too_early,
-        Kind.UNSUBSCRIBE: _S.too_early,
-        Kind.UNKNOWN: _S.unknown,
+        RequestKind.INITIALIZE: _S.on_open,
+        RequestKind.PING: _S.pong,
+        RequestKind.SERVED: _S.too_early,
+        RequestKind.SET_LEVEL: _S.too_early,
+        RequestKind.SUBSCRIBE: _S.too_early,
+        RequestKind.UNSUBSCRIBE: _S.too_early,
+        RequestKind.UNKNOWN: _S.unknown,
     },
     State.OPENING: _SERVED,
     State.READY: _SERVED,
     State.CLOSED: dict.fromkeys(_SERVED, _S.drop),
 }
-_SERVER_HEARS: Final[Mapping[State, Mapping[Said, _Hear]]] = {
-    State.NEW: dict.fromkeys(Said, _S.ignore),
+_SERVER_HEARS: Final[Mapping[State, Mapping[NotificationKind, _Hear]]] = {
+    State.NEW: dict.fromkeys(NotificationKind, _S.ignore),
     State.OPENING: {
-        Said.INITIALIZED: _S.confirmed,
-        Said.CANCELLED: _S.on_cancelled,
-        Said.PROGRESS: _S.on_progressed,
-        Said.OTHER: _S.heard,
+        NotificationKind.INITIALIZED: _S.confirmed,
+        NotificationKind.CANCELLED: _S.on_cancelled,
+        NotificationKind.PROGRESS: _S.on_progressed,
+        NotificationKind.OTHER: _S.heard,
     },
     State.READY: {
-        Said.INITIALIZED: _S.ignore,
-        Said.CANCELLED: _S.on_cancelled,
-        Said.PROGRESS: _S.on_progressed,
-        Said.OTHER: _S.heard,
+        NotificationKind.INITIALIZED: _S.ignore,
+        NotificationKind.CANCELLED: _S.on_cancelled,
+        NotificationKind.PROGRESS: _S.on_progressed,
+        NotificationKind.OTHER: _S.heard,
     },
-    State.CLOSED: dict.fromkeys(Said, _S.ignore),
+    State.CLOSED: dict.fromkeys(NotificationKind, _S.ignore),
 }
-_WAITING: Final[Mapping[Kind, _ClientAct]] = {
-    Kind.INITIALIZE: _C.unknown,
-    Kind.PING: _C.pong,
-    Kind.SERVED: _C.too_early,
-    Kind.UNKNOWN: _C.unknown,
+_WAITING: Final[Mapping[RequestKind, _ClientAct]] = {
+    RequestKind.INITIALIZE: _C.unknown,
+    RequestKind.PING: _C.pong,
+    RequestKind.SERVED: _C.too_early,
+    RequestKind.UNKNOWN: _C.unknown,
 }
-_CLIENT: Final[Mapping[State, Mapping[Kind, _ClientAct]]] = {
+_CLIENT: Final[Mapping[State, Mapping[RequestKind, _ClientAct]]] = {
     State.NEW: _WAITING,
     State.OPENING: _WAITING,
     State.READY: {
-        Kind.INITIALIZE: _C.unknown,
-        Kind.PING: _C.pong,
-        Kind.SERVED: _C.serve,
-        Kind.UNKNOWN: _C.unknown,
+        RequestKind.INITIALIZE: _C.unknown,
+        RequestKind.PING: _C.pong,
+        RequestKind.SERVED: _C.serve,
+        RequestKind.UNKNOWN: _C.unknown,
     },
     State.CLOSED: dict.fromkeys(_WAITING, _C.drop),
 }
-_CLIENT_HEARS: Final[Mapping[State, Mapping[Said, _ClientHear]]] = {
-    State.NEW: dict.fromkeys(Said, _C.ignore),
-    State.OPENING: dict.fromkeys(Said, _C.heard_early),
+_CLIENT_HEARS: Final[Mapping[State, Mapping[NotificationKind, _ClientHear]]] = {
+    State.NEW: dict.fromkeys(NotificationKind, _C.ignore),
+    State.OPENING: dict.fromkeys(NotificationKind, _C.heard_early),
     State.READY: {
-        Said.INITIALIZED: _C.ignore,
-        Said.CANCELLED: _C.on_cancelled,
-        Said.PROGRESS: _C.on_progressed,
-        Said.OTHER: _C.heard,
+        NotificationKind.INITIALIZED: _C.ignore,
+        NotificationKind.CANCELLED: _C.on_cancelled,
+        NotificationKind.PROGRESS: _C.on_progressed,
+        NotificationKind.OTHER: _C.heard,
     },
-    State.CLOSED: dict.fromkeys(Said, _C.ignore),
+    State.CLOSED: dict.fromkeys(NotificationKind, _C.ignore),
 }

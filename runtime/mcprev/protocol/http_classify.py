@@ -24,18 +24,18 @@ from typing import Final
 
 from mcprev.errors import InvalidRequest, Json, RpcError
 from mcprev.protocol.http_verdicts import (
-    Delete,
+    DeleteSession,
     Good,
-    LegacyOpen,
-    LegacySession,
-    LegacySessionless,
-    Modern,
-    Reject,
-    Stream,
-    Verdict,
+    InitializeRequest,
+    SessionRequest,
+    SessionlessRequest,
+    StatelessRequest,
+    HttpError,
+    OpenStream,
+    RequestClass,
 )
 from mcprev.protocol.negotiate import VERSION_KEY, of_era, versions
-from mcprev.protocol.stateless import misshapen
+from mcprev.protocol.stateless import meta_error
 from mcprev.revisions import Era, HttpShape, Revision, by_version
 from mcprev.wire import headers as names
 from mcprev.wire.headers import Headers, mismatch, name_param
@@ -137,7 +137,7 @@ def classify(
     headers: Headers,
     message: Message | Batch | None = None,
     live: Revision | None = None,
-) -> Verdict:
+) -> RequestClass:
     """Say what a request is.
 
     `message` is the body of a POST, read with `jsonrpc.parse(body, batch=True)`. `live` is the revision of the session
@@ -158,10 +158,10 @@ def classify(
     wrong = _wrong_version(endpoint, headers, live, None)
     if wrong is not None:
         return wrong
-    return Delete(live) if verb == "DELETE" else Stream(live, headers.text(names.LAST_EVENT_ID_KEY))
+    return DeleteSession(live) if verb == "DELETE" else OpenStream(live, headers.text(names.LAST_EVENT_ID_KEY))
 
 
-def _post(endpoint: Endpoint, headers: Headers, message: Message | Batch, live: Revision | None) -> Verdict:
+def _post(endpoint: Endpoint, headers: Headers, message: Message | Batch, live: Revision | None) -> RequestClass:
     if headers.found.get(CONTENT_TYPE_KEY) != _JSON and not is_json(headers.get(CONTENT_TYPE_KEY)):
         return _refuse(endpoint, headers, live, 415, "the body has to be application/json", message)
     if isinstance(message, Malformed):
@@ -183,20 +183,20 @@ def _post(endpoint: Endpoint, headers: Headers, message: Message | Batch, live: 
 
 def _modern(
     endpoint: Endpoint, headers: Headers, message: Good | Batch, meta: dict[str, Json] | None
-) -> Verdict:
+) -> RequestClass:
     """A message of the stateless era: its headers are checked once its `_meta` is in shape (AMB-6)."""
     if not isinstance(message, (Request, Notification)):
         what = "batches are" if isinstance(message, Batch) else "a response is"
-        return Reject(400, InvalidRequest(f"Invalid Request: {what} not part of this revision"))
+        return HttpError(400, InvalidRequest(f"Invalid Request: {what} not part of this revision"))
     formats = headers.found.get(ACCEPT_KEY)
     accept = BOTH if formats is None else accepted(formats)
     if not accept.json and not accept.sse:
         return _refuse(endpoint, headers, None, 406, "the client accepts no format of an answer", message)
     if meta is not None and isinstance(message, Request):
         wrong = _mismatch(endpoint, headers, message, meta)
-        if wrong is not None and misshapen(meta) is None:
-            return Reject(400, wrong, message.id)
-    return Modern(message, accept)
+        if wrong is not None and meta_error(meta) is None:
+            return HttpError(400, wrong, message.id)
+    return StatelessRequest(message, accept)
 
 
 def _mismatch(
@@ -212,23 +212,23 @@ def _mismatch(
 
 def _legacy(
     endpoint: Endpoint, headers: Headers, message: Good | Batch, live: Revision | None, accept: Accept
-) -> Verdict:
+) -> RequestClass:
     """A message of the handshake era: what it is depends on the session that it names, or does not."""
     if live is None and isinstance(message, Request) and message.method == INITIALIZE:
-        return LegacyOpen(message) if endpoint.sessions else LegacySessionless(message, None)
+        return InitializeRequest(message) if endpoint.sessions else SessionlessRequest(message, None)
     if live is not None:
         wrong = _wrong_version(endpoint, headers, live, message)
         if wrong is not None:
             return wrong
         if isinstance(message, Batch) and not live.accepts_batch:
             return _no_batch(live)
-        return LegacySession(message, live, accept)
+        return SessionRequest(message, live, accept)
     if not endpoint.sessionless or session_id(headers) is not None:
         return _no_session(endpoint, headers, message)
     return _sessionless(endpoint, headers, message)
 
 
-def _sessionless(endpoint: Endpoint, headers: Headers, message: Good | Batch) -> Verdict:
+def _sessionless(endpoint: Endpoint, headers: Headers, message: Good | Batch) -> RequestClass:
     """The revision is the header's, or the one that had none (HTTP-26)."""
     version = headers.text(names.VERSION_KEY)
     row = endpoint.assumed if version is None else endpoint.row(version)
@@ -236,9 +236,9 @@ def _sessionless(endpoint: Endpoint, headers: Headers, message: Good | Batch) ->
         said = "without MCP-Protocol-Version" if version is None else "at this MCP-Protocol-Version"
         return _refuse(endpoint, headers, None, 400, f"nothing is served {said}", message, version)
     if isinstance(message, Batch):
-        return LegacySessionless(message, row) if row.accepts_batch else _no_batch(row)
+        return SessionlessRequest(message, row) if row.accepts_batch else _no_batch(row)
     if isinstance(message, Request | Notification):
-        return LegacySessionless(message, row)
+        return SessionlessRequest(message, row)
     return _refuse(
         endpoint, headers, row, 400, "there is no session in which this could be an answer", message
     )
@@ -255,7 +255,7 @@ def _refuse(
     why: str,
     message: Message | Batch | None = None,
     version: str | None = None,
-) -> Reject:
+) -> HttpError:
     """A refusal with the id of what is refused; with a version, also with those that would do."""
     data = (
         None if version is None else {"supported": list(versions(endpoint.rows)), "requested": version[:100]}
@@ -265,7 +265,7 @@ def _refuse(
     if isinstance(message, Malformed) and message.answer is not None:
         read = message.id
     error = InvalidRequest(f"Invalid Request: {why}", data=data)
-    return Reject(status, error, read, null_id=_null_id(endpoint, headers, live))
+    return HttpError(status, error, read, null_id=_null_id(endpoint, headers, live))
 
 
 def _null_id(endpoint: Endpoint, headers: Headers, live: Revision | None) -> bool:
@@ -274,23 +274,23 @@ def _null_id(endpoint: Endpoint, headers: Headers, live: Revision | None) -> boo
     return row.null_id_in_errors
 
 
-def _malformed(endpoint: Endpoint, headers: Headers, live: Revision | None, message: Malformed) -> Reject:
+def _malformed(endpoint: Endpoint, headers: Headers, live: Revision | None, message: Malformed) -> HttpError:
     read = None if message.shape is Shape.RESPONSE else message.id
     error = RpcError(message.message, code=message.code)
-    return Reject(400, error, read, null_id=_null_id(endpoint, headers, live))
+    return HttpError(400, error, read, null_id=_null_id(endpoint, headers, live))
 
 
-def _not_allowed(endpoint: Endpoint) -> Reject:
+def _not_allowed(endpoint: Endpoint) -> HttpError:
     error = InvalidRequest("Invalid Request: this HTTP method is not served here")
-    return Reject(405, error, headers=((b"allow", endpoint.allow),))
+    return HttpError(405, error, headers=((b"allow", endpoint.allow),))
 
 
-def _no_batch(row: Revision) -> Reject:
+def _no_batch(row: Revision) -> HttpError:
     error = InvalidRequest("Invalid Request: batches are not part of this revision")
-    return Reject(400, error, null_id=row.null_id_in_errors)
+    return HttpError(400, error, null_id=row.null_id_in_errors)
 
 
-def _no_session(endpoint: Endpoint, headers: Headers, message: Message | Batch | None) -> Reject:
+def _no_session(endpoint: Endpoint, headers: Headers, message: Message | Batch | None) -> HttpError:
     """A session that is gone is not found, one that is not named is missing (HTTP-21, HTTP-22)."""
     if names.SESSION_ID_KEY in headers.repeated:
         return _refuse(endpoint, headers, None, 400, "Mcp-Session-Id is there more than once", message)
@@ -304,7 +304,7 @@ def _no_session(endpoint: Endpoint, headers: Headers, message: Message | Batch |
 
 def _wrong_version(
     endpoint: Endpoint, headers: Headers, live: Revision, message: Message | Batch | None
-) -> Reject | None:
+) -> HttpError | None:
     """A session has one revision, and its requests name no other (NEG-10, AMB-5); `initialize` may (NEG-11)."""
     version = headers.text(names.VERSION_KEY)
     if version is None or version == live.version:

@@ -40,7 +40,7 @@ Good: TypeAlias = Request | Notification | Response | ErrorResponse
 
 
 @record
-class Modern:
+class StatelessRequest:
     """For the stateless engine, whatever its `_meta` is like: the engine says what is missing there (MOD-3).
 
     The headers of a request fit its body. A notification is answered 202 (HTTPM-3).
@@ -52,14 +52,14 @@ class Modern:
 
 
 @dataclass(frozen=True, slots=True)
-class LegacyOpen:
+class InitializeRequest:
     """`initialize`, which opens a session."""
 
     message: Request
 
 
 @record
-class LegacySession:
+class SessionRequest:
     """For a session that lives. What wants no answer (`wants_answer`) gets 202 (HTTP-6, BATCH-4)."""
 
     message: Good | Batch
@@ -69,7 +69,7 @@ class LegacySession:
 
 
 @dataclass(frozen=True, slots=True)
-class LegacySessionless:
+class SessionlessRequest:
     """To be served as if its session had been opened before, at this revision; None for `initialize` itself."""
 
     message: Request | Notification | Batch
@@ -77,7 +77,7 @@ class LegacySessionless:
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class OpenStream:
     """A session's client opens its standalone stream, or takes up any of its streams again (HTTP-10, HTTP-15)."""
 
     row: Revision
@@ -85,14 +85,14 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class DeleteSession:
     """A session's client ends it (HTTP-24)."""
 
     row: Revision
 
 
 @dataclass(frozen=True, slots=True)
-class Reject:
+class HttpError:
     """An answer without anybody's being asked: a status and a JSON-RPC error."""
 
     status: int
@@ -110,7 +110,7 @@ class Reject:
         return encode_error(self.id, self.error.to_wire(), null_id=self.null_id)
 
 
-Verdict: TypeAlias = Modern | LegacyOpen | LegacySession | LegacySessionless | Stream | Delete | Reject
+RequestClass: TypeAlias = StatelessRequest | InitializeRequest | SessionRequest | SessionlessRequest | OpenStream | DeleteSession | HttpError
 
 
 def wants_answer(message: Good | Batch) -> bool:

@@ -13,16 +13,16 @@ from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from mcprev.errors import ConnectionLost, Json, McpError, RemoteProtocolError, RpcError
-from mcprev.protocol.correlate import Call, Calls
+from mcprev.protocol.correlate import Call, PendingCalls
 from mcprev.revisions import Revision
 from mcprev.wire import jsonrpc
 from mcprev.wire.jsonrpc import Request, RequestId, record
 
 if TYPE_CHECKING:
-    from mcprev.protocol.peer import Peer
+    from mcprev.protocol.peer import Engine
 
 
-class Kind(Enum):
+class RequestKind(Enum):
     """What an engine does with a request."""
 
     __hash__ = object.__hash__  # looked up for each message; that of Enum runs in Python
@@ -39,7 +39,7 @@ class Kind(Enum):
     LISTEN = auto()
 
 
-class Local(Protocol):
+class LocalInfo(Protocol):
     """What this side says of itself, a pure function of the revision."""
 
     @property
@@ -47,7 +47,7 @@ class Local(Protocol):
         """The revisions that configuration allows, oldest first."""
         ...
 
-    def kinds(self, row: Revision) -> Mapping[str, Kind]:
+    def kinds(self, row: Revision) -> Mapping[str, RequestKind]:
         """The requests it serves at a revision; any other is unknown there (SEAM-2)."""
         ...
 
@@ -59,7 +59,7 @@ class Local(Protocol):
         """Its capabilities in the words of a revision (SEAM-3)."""
         ...
 
-    def hello(self, row: Revision) -> dict[str, Json]:
+    def introduction(self, row: Revision) -> dict[str, Json]:
         """How it introduces itself: params or result of `initialize`, result of `server/discover`, or the
         members of a request's `_meta`.
         """
@@ -70,28 +70,28 @@ class Local(Protocol):
         ...
 
 
-class Sloppiness(StrEnum):
+class ToleratedViolation(StrEnum):
     """What a peer gets wrong and is understood all the same (design §10.2)."""
 
     NOISE = "lines that are no messages"
     IDS = "ids of another type than they were sent with"
 
 
-class Inbound:
+class IncomingRequest:
     """A request of the peer's that is being served; as an event: serve it. It is also the channel of whatever
     belongs to it (progress, log messages, its answer).
     """
 
     __slots__ = (
-        "answer", "batch", "capabilities", "client_info", "code", "handle", "id", "key", "level", "listen",
-        "method", "open", "origin", "params", "peer", "progress", "row", "tells", "token",
+        "response", "batch", "capabilities", "client_info", "code", "handle", "id", "key", "level", "listen",
+        "method", "open", "origin", "params", "engine", "progress", "revision", "reports_progress", "token",
     )  # fmt: skip
 
     def __init__(
-        self, peer: Peer, row: Revision, request: Request, batch: Bundle | None, capabilities: dict[str, Json]
+        self, peer: Engine, row: Revision, request: Request, batch: BatchResponse | None, capabilities: dict[str, Json]
     ) -> None:
-        self.peer = peer
-        self.row = row
+        self.engine = peer
+        self.revision = row
         self.id = request.id
         self.method = request.method
         self.params = request.params
@@ -108,7 +108,7 @@ class Inbound:
         self.listen: dict[str, Json] | None = None
         """The notifications that a listen stream carries; None for every other request."""
         self.open = True
-        self.tells = False
+        self.reports_progress = False
         """Whether progress is reported after the answer: of a task that it was answered with (PROG-4)."""
         self.progress = float("-inf")
         self.token: RequestId | None = None
@@ -117,7 +117,7 @@ class Inbound:
             self.token = _token(meta.get("progressToken"))
         self.handle: object = None
         """Whatever the driver has running for it."""
-        self.answer: bytes | None = None
+        self.response: bytes | None = None
         """The message that answers it, by which a transport knows it among the others that are sent on its behalf."""
         self.code: int | None = None
         """The code of the error that it is answered with; None while it is not, and for a result."""
@@ -134,7 +134,7 @@ def _token(value: object) -> RequestId | None:
     return value if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 
 
-class Bundle:
+class BatchResponse:
     """The answers to an array of messages, which go out together (BATCH-2)."""
 
     __slots__ = ("answers", "waiting")
@@ -144,14 +144,14 @@ class Bundle:
         self.waiting = 1
 
 
-Channel: TypeAlias = Inbound | Request | Call | Bundle | None
+Channel: TypeAlias = IncomingRequest | Request | Call | BatchResponse | None
 """What a message belongs to: the request that it answers or serves (a `Request` where it was not taken in), the
 call that it is, the batch that it answers; None for one that stands alone. A pipe has one stream for all of them;
 a transport with several sends each message on one, and refuses one it has no stream for instead of losing it."""
 
 
 @record
-class Notified:
+class NotificationReceived:
     """The peer sent a notification."""
 
     row: Revision
@@ -162,7 +162,7 @@ class Notified:
 
 
 @record
-class Streamed:
+class StreamNotification:
     """A notification came on the stream that a call of ours opened."""
 
     call: Call
@@ -172,15 +172,15 @@ class Streamed:
 
 
 @record
-class Aborted:
+class RequestCancelled:
     """A request will not be answered: the peer cancelled it, or is gone."""
 
-    inbound: Inbound
+    request: IncomingRequest
     reason: str
 
 
 @record
-class Answered:
+class CallCompleted:
     """A call of ours has its result."""
 
     call: Call
@@ -188,7 +188,7 @@ class Answered:
 
 
 @record
-class Failed:
+class CallFailed:
     """A call of ours will have no result."""
 
     call: Call
@@ -196,7 +196,7 @@ class Failed:
 
 
 @record
-class TimedOut:
+class CallTimedOut:
     """A call of ours reached one of its bounds and was given up."""
 
     call: Call
@@ -205,14 +205,14 @@ class TimedOut:
 
 
 @record
-class Dropped:
+class CallCancelled:
     """A call of ours was given up; told only where a call has a stream of its own, to be closed now."""
 
     call: Call
 
 
 @record
-class Progressed:
+class ProgressReceived:
     """The peer reports on a call of ours."""
 
     call: Call
@@ -220,40 +220,40 @@ class Progressed:
 
 
 @record
-class Opened:
+class SessionOpened:
     """A session is open at a revision."""
 
     row: Revision
 
 
 @record
-class Noted:
+class Diagnostic:
     """The peer sent something that has no effect, for the log."""
 
-    what: str
+    text: str
     warn: bool = False
     """Whether whoever runs this side should see it: the first time that a connection has such a thing."""
 
 
 Event: TypeAlias = (
-    Inbound
-    | Notified
-    | Streamed
-    | Aborted
-    | Answered
-    | Failed
-    | TimedOut
-    | Dropped
-    | Progressed
-    | Opened
-    | Noted
+    IncomingRequest
+    | NotificationReceived
+    | StreamNotification
+    | RequestCancelled
+    | CallCompleted
+    | CallFailed
+    | CallTimedOut
+    | CallCancelled
+    | ProgressReceived
+    | SessionOpened
+    | Diagnostic
 )
 
 
 _NUMBERS: Final = count(1)
 
 
-class Link:
+class ConnectionState:
     """What the engines of one connection share."""
 
     __slots__ = (
@@ -264,7 +264,7 @@ class Link:
         "number",
         "sends",
         "shared",
-        "sloppy",
+        "violations",
         "streams",
     )
 
@@ -277,34 +277,34 @@ class Link:
         """Whether each request has a stream of its own, whose end gives it up (HTTPM-6)."""
         self.accepts_batch = False
         """Whether an array is a message now (BATCH-6, AMB-16)."""
-        self.calls = Calls()
-        self.inbound: dict[object, Inbound] = {}
+        self.calls = PendingCalls()
+        self.inbound: dict[object, IncomingRequest] = {}
         self.events: list[Event] = []
         self.sends: list[tuple[Channel, bytes]] = []
-        self.sloppy: dict[Sloppiness, int] = {}
+        self.violations: dict[ToleratedViolation, int] = {}
         """How many times the peer got something wrong that is put up with."""
 
-    def put_up_with(self, what: Sloppiness, example: str) -> None:
+    def tolerate(self, what: ToleratedViolation, example: str) -> None:
         """Count it, and warn of it the first time."""
-        times = self.sloppy[what] = self.sloppy.get(what, 0) + 1
-        self.events.append(Noted(f"the peer sends {what}: {example}", warn=times == 1))
+        times = self.violations[what] = self.violations.get(what, 0) + 1
+        self.events.append(Diagnostic(f"the peer sends {what}: {example}", warn=times == 1))
 
-    def note(self, what: str) -> None:
+    def diagnose(self, what: str) -> None:
         """Tell the log."""
-        self.events.append(Noted(what))
+        self.events.append(Diagnostic(what))
 
-    def refuse(self, request: Request, error: RpcError, batch: Bundle | None) -> None:
+    def refuse(self, request: Request, error: RpcError, batch: BatchResponse | None) -> None:
         """Answer a request that is not taken in."""
         self.reply(request, batch, jsonrpc.encode_error(request.id, error.to_wire(), null_id=False))
 
-    def reply(self, channel: Channel, batch: Bundle | None, message: bytes) -> None:
+    def reply(self, channel: Channel, batch: BatchResponse | None, message: bytes) -> None:
         """Send an answer, or keep it until its batch is complete."""
         if batch is None:
             self.sends.append((channel, message))
         else:
             batch.answers.append(message)
 
-    def settle(self, batch: Bundle) -> None:
+    def settle(self, batch: BatchResponse) -> None:
         """One more member of a batch is done; after the last one the answers go out."""
         batch.waiting -= 1
         if not batch.waiting and batch.answers:
@@ -316,13 +316,13 @@ class Link:
         call = self.calls.close(message.id) if meant else None
         if call is None:
             return False
-        self.events.append(Failed(call, RemoteProtocolError(message.message, raw=message.excerpt)))
+        self.events.append(CallFailed(call, RemoteProtocolError(message.message, raw=message.excerpt)))
         return True
 
     def lost(self, error: ConnectionLost) -> None:
         """The connection is gone: every call fails, every request is dropped."""
-        self.events.extend(Failed(call, error) for call in self.calls.drain())
+        self.events.extend(CallFailed(call, error) for call in self.calls.drain())
         while self.inbound:
             inbound = self.inbound.popitem()[1]
             inbound.open = False
-            self.events.append(Aborted(inbound, "the connection ended"))
+            self.events.append(RequestCancelled(inbound, "the connection ended"))

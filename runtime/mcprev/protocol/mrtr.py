@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from mcprev.errors import InvalidParams, Json, LocalProtocolError, MissingClientCapability
 from mcprev.protocol import asking
-from mcprev.protocol.request_state import RequestStates
+from mcprev.protocol.request_state import RequestStateSealer
 from mcprev.protocol.stateless import INPUT_REQUIRED, lacking, missing_capability
 from mcprev.revisions import Revision
 
@@ -25,7 +25,7 @@ _ANSWERS: Final = "answers"
 _AUTHOR: Final = "state"
 
 
-class NeedInput(BaseException):
+class InputRequired(BaseException):
     """A handler cannot go on before this is answered."""
 
     def __init__(self, key: str, request: dict[str, Json]) -> None:
@@ -36,7 +36,7 @@ class NeedInput(BaseException):
 
 def needs_of(error: BaseException) -> dict[str, dict[str, Json]] | None:
     """What a handler asked for when it was ended by asking, several things at once included; None if by anything else."""
-    if isinstance(error, NeedInput):
+    if isinstance(error, InputRequired):
         return {error.key: error.request}
     if not isinstance(error, BaseExceptionGroup):
         return None
@@ -99,7 +99,7 @@ def _needed(request: Mapping[str, Json], capabilities: Mapping[str, Json]) -> di
             raise ValueError(f"'{other}' cannot be asked of a client")
 
 
-class Answers:
+class InputResponses:
     """What is known when a handler is run: the answers so far, and the author's own state."""
 
     __slots__ = ("given", "state")
@@ -113,11 +113,11 @@ class Answers:
         cls,
         method: str,
         params: Mapping[str, Json],
-        states: RequestStates,
+        states: RequestStateSealer,
         now: float,
         *,
         principal: str | None,
-    ) -> Answers:
+    ) -> InputResponses:
         """Read what a retry brings.
 
         Raises `InvalidParams` for a state that was not made here, or for another principal (MRTR-4, SEC-5).
@@ -140,7 +140,7 @@ class Answers:
         result: dict[str, Json],
         method: str,
         params: Mapping[str, Json],
-        states: RequestStates,
+        states: RequestStateSealer,
         now: float,
         *,
         principal: str | None,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mcprev.errors import Json, NegotiationError, UnsupportedProtocolVersion
-from mcprev.revisions import Era, Revision, by_version, revision, select
+from mcprev.revisions import Era, Revision, by_version, revision_named, select
 
 VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 """The member of `_meta` that makes a request one of the stateless era (NEG-8)."""
@@ -45,7 +45,7 @@ def allow(names: Sequence[str] | None, mode: str = "auto") -> tuple[Revision, ..
     if mode == "legacy":
         kept = of_era(rows, Era.HANDSHAKE)
     else:
-        pinned = revision(mode)
+        pinned = revision_named(mode)
         kept = (pinned,) if names is None or pinned in rows else ()
     if not kept:
         raise ValueError(f"mode '{mode}' leaves none of the revisions {', '.join(row.name for row in rows)}")
@@ -56,7 +56,7 @@ def allow(names: Sequence[str] | None, mode: str = "auto") -> tuple[Revision, ..
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RevisionRefused:
     """A version that a server does not serve, and those it does, legacy ones included."""
 
     requested: str
@@ -91,20 +91,20 @@ def engine_for(params: Mapping[str, Json] | None, allowed: Sequence[Revision]) -
     return allowed[0].era  # the oldest: of the handshake era if any is
 
 
-def answer_initialize(requested: str, allowed: Sequence[Revision]) -> Revision | Refusal:
+def answer_initialize(requested: str, allowed: Sequence[Revision]) -> Revision | RevisionRefused:
     """The revision that an `initialize` is answered with: the one asked for, else the latest of its era (LIFE-3).
 
     An unsupported version is never an error (AMB-2), unless no revision of the era is allowed at all (MOD-15).
     """
     rows = of_era(allowed, Era.HANDSHAKE)
     if not rows:
-        return Refusal(requested, versions(allowed))
+        return RevisionRefused(requested, versions(allowed))
     return mutual((requested,), rows) or rows[-1]
 
 
-def check_version(requested: str, allowed: Sequence[Revision]) -> Revision | Refusal:
+def check_version(requested: str, allowed: Sequence[Revision]) -> Revision | RevisionRefused:
     """The revision of a stateless request, by the version in its `_meta` (MOD-4)."""
     for row in allowed:  # every request comes through here; a dated revision stands before its draft
         if row.version == requested and row.era is Era.STATELESS:
             return row
-    return Refusal(requested, versions(allowed))
+    return RevisionRefused(requested, versions(allowed))

@@ -19,19 +19,19 @@ from mcprev.errors import (
 )
 from mcprev.protocol.correlate import Call
 from mcprev.protocol.link import (
-    Aborted,
-    Answered,
-    Bundle,
+    RequestCancelled,
+    CallCompleted,
+    BatchResponse,
     Channel,
-    Dropped,
-    Failed,
-    Inbound,
-    Link,
-    Local,
-    Notified,
-    Progressed,
-    Sloppiness,
-    TimedOut,
+    CallCancelled,
+    CallFailed,
+    IncomingRequest,
+    ConnectionState,
+    LocalInfo,
+    NotificationReceived,
+    ProgressReceived,
+    ToleratedViolation,
+    CallTimedOut,
 )
 from mcprev.revisions import Revision
 from mcprev.wire import jsonrpc
@@ -43,11 +43,11 @@ _NEVER_CANCELLED: Final = frozenset({"initialize", "server/discover"})
 """A session is not open while the first is out, and the second asks a server that may know neither of them."""
 
 
-class Peer:
+class Engine:
     """The part of an engine that both eras and both roles have."""
 
-    def __init__(self, link: Link, local: Local) -> None:
-        self.link = link
+    def __init__(self, link: ConnectionState, local: LocalInfo) -> None:
+        self.connection = link
         self.local = local
         self.peer_capabilities: dict[str, Json] | None = None
         """What the other side declared for the whole connection; None before it has."""
@@ -55,11 +55,11 @@ class Peer:
     # -- requests of the peer's ----------------------------------------------------------------------------
 
     def take(
-        self, row: Revision, request: Request, batch: Bundle | None, capabilities: dict[str, Json]
-    ) -> Inbound | None:
+        self, row: Revision, request: Request, batch: BatchResponse | None, capabilities: dict[str, Json]
+    ) -> IncomingRequest | None:
         """Take a request in; None when one of that id is being served, which is refused."""
-        link = self.link
-        inbound = Inbound(self, row, request, batch, capabilities)
+        link = self.connection
+        inbound = IncomingRequest(self, row, request, batch, capabilities)
         if link.shared:
             inbound.key = request.origin
         if inbound.key in link.inbound:
@@ -70,30 +70,30 @@ class Peer:
             batch.waiting += 1
         return inbound
 
-    def finish(self, inbound: Inbound, result: dict[str, Json]) -> None:
+    def finish(self, inbound: IncomingRequest, result: dict[str, Json]) -> None:
         """Answer a request; one that is no longer open is not answered (CANC-2)."""
         if not inbound.open:
             return
-        message = inbound.answer = jsonrpc.encode_result(inbound.id, result)
+        message = inbound.response = jsonrpc.encode_result(inbound.id, result)
         if inbound.batch is None:
             inbound.open = False
-            link = self.link
+            link = self.connection
             del link.inbound[inbound.key]
             link.sends.append((inbound, message))
         else:
             self._close(inbound, message)
 
-    def fail(self, inbound: Inbound, error: RpcError | dict[str, Json]) -> None:
+    def fail(self, inbound: IncomingRequest, error: RpcError | dict[str, Json]) -> None:
         """Answer a request with an error, which is in the words of its revision."""
         if inbound.open:
             wire = error.to_wire() if isinstance(error, RpcError) else error
             inbound.code = wire["code"]
-            inbound.answer = jsonrpc.encode_error(inbound.id, wire, null_id=False)
-            self._close(inbound, inbound.answer)
+            inbound.response = jsonrpc.encode_error(inbound.id, wire, null_id=False)
+            self._close(inbound, inbound.response)
 
-    def _close(self, inbound: Inbound, message: bytes) -> None:
+    def _close(self, inbound: IncomingRequest, message: bytes) -> None:
         inbound.open = False
-        link = self.link
+        link = self.connection
         del link.inbound[inbound.key]
         if inbound.batch is None:
             link.sends.append((inbound, message))
@@ -101,30 +101,30 @@ class Peer:
             link.reply(inbound, inbound.batch, message)
             link.settle(inbound.batch)
 
-    def abort(self, params: Mapping[str, Json] | None) -> None:
+    def cancel_incoming(self, params: Mapping[str, Json] | None) -> None:
         """The peer cancels one of its requests; what is unknown, finished or malformed has no effect (CANC-3)."""
         id_ = (params or {}).get("requestId")
-        known = isinstance(id_, str | int | float) and not isinstance(id_, bool) and not self.link.shared
-        inbound = self.link.inbound.get(id_) if known else None
+        known = isinstance(id_, str | int | float) and not isinstance(id_, bool) and not self.connection.shared
+        inbound = self.connection.inbound.get(id_) if known else None
         if inbound is None:
-            self.link.note(f"cancelled a request that is not in progress: {id_!r}")
+            self.connection.diagnose(f"cancelled a request that is not in progress: {id_!r}")
             return
         reason = (params or {}).get("reason")
-        self.abandon(inbound, reason if isinstance(reason, str) else "no reason given")
+        self.cancel_request(inbound, reason if isinstance(reason, str) else "no reason given")
 
-    def abandon(self, inbound: Inbound, reason: str) -> None:
+    def cancel_request(self, inbound: IncomingRequest, reason: str) -> None:
         """A request is not to be answered any more (CANC-2, HTTPM-6); one that is no longer open is left alone."""
         if not inbound.open:
             return
-        del self.link.inbound[inbound.key]
+        del self.connection.inbound[inbound.key]
         inbound.open = False
         if inbound.batch is not None:
-            self.link.settle(inbound.batch)
-        self.link.events.append(Aborted(inbound, reason))
+            self.connection.settle(inbound.batch)
+        self.connection.events.append(RequestCancelled(inbound, reason))
 
-    def progress(self, inbound: Inbound, params: dict[str, Json]) -> bool:
+    def progress(self, inbound: IncomingRequest, params: dict[str, Json]) -> bool:
         """Report on a request; only while it is open, if it asked, and if it got further (PROG-2)."""
-        if not (inbound.open or inbound.tells) or inbound.token is None:
+        if not (inbound.open or inbound.reports_progress) or inbound.token is None:
             return False
         if not params["progress"] > inbound.progress:
             return False
@@ -133,7 +133,7 @@ class Peer:
         self.send_notification(PROGRESS, {"progressToken": inbound.token, **params}, channel)
         return True
 
-    def allows_log(self, inbound: Inbound | None, level: str) -> bool:
+    def allows_log(self, inbound: IncomingRequest | None, level: str) -> bool:
         """Whether a log message of a level is to be sent (LOG-2, LOG-3)."""
         raise NotImplementedError
 
@@ -151,72 +151,72 @@ class Peer:
         channel: Channel = None,
     ) -> Call:
         """Send a request without asking whether it may be sent."""
-        call = self.link.calls.open(method, now, idle, total)
+        call = self.connection.calls.open(method, now, idle, total)
         if progress:
             params = dict(params or {})
             params["_meta"] = {**(params.get("_meta") or {}), "progressToken": call.id}
         call.params, call.channel = params, channel
-        self.link.sends.append((channel or call, jsonrpc.encode_request(call.id, method, params)))
+        self.connection.sends.append((channel or call, jsonrpc.encode_request(call.id, method, params)))
         return call
 
     def send_notification(self, method: str, params: dict[str, Json] | None, channel: Channel = None) -> None:
         """Send a notification without asking whether it may be sent."""
-        self.link.sends.append((channel, jsonrpc.encode_notification(method, params)))
+        self.connection.sends.append((channel, jsonrpc.encode_notification(method, params)))
 
     def cancel(self, call: Call, reason: str) -> None:
         """Give up a call and tell the peer (CANC-7); one that is answered already is left alone."""
-        if call in self.link.calls:
-            self.link.calls.close(call.id)
+        if call in self.connection.calls:
+            self.connection.calls.close(call.id)
             self._drop(call, reason)
 
     def _drop(self, call: Call, reason: str) -> None:
-        if self.link.streams:
-            self.link.events.append(Dropped(call))
+        if self.connection.streams:
+            self.connection.events.append(CallCancelled(call))
         self.announce_cancel(call, reason)
 
     def announce_cancel(self, call: Call, reason: str) -> None:
         """Tell the peer that a call was given up; not while it is open how to speak (LIFE-17, CANC-7)."""
         if call.method not in _NEVER_CANCELLED:
-            channel = call.channel if isinstance(call.channel, Inbound) and call.channel.open else None
+            channel = call.channel if isinstance(call.channel, IncomingRequest) and call.channel.open else None
             self.send_notification(CANCELLED, {"requestId": call.id, "reason": reason}, channel)
 
     def tick(self, now: float) -> None:
         """Give up what has waited too long (LIFE-18, TIME-1)."""
-        for call in self.link.calls.due(now):
+        for call in self.connection.calls.due(now):
             kind = call.timed_out(now)
             self._drop(call, f"timeout ({kind})")
-            self.link.events.append(TimedOut(call, kind, now - call.sent_at))
+            self.connection.events.append(CallTimedOut(call, kind, now - call.sent_at))
 
     def answered(self, message: Response | ErrorResponse) -> None:
         """An answer came; a late one, or one to nothing we asked, has no effect (CANC-3)."""
-        call = self.link.calls.close(message.id)
+        call = self.connection.calls.close(message.id)
         if call is None:
-            self.link.note(f"an answer to no open request: {message.id!r}")
+            self.connection.diagnose(f"an answer to no open request: {message.id!r}")
             return
         if message.id.__class__ is not int:
-            self.link.put_up_with(Sloppiness.IDS, f"{message.id!r} for {call.id}")
+            self.connection.tolerate(ToleratedViolation.IDS, f"{message.id!r} for {call.id}")
         if isinstance(message, ErrorResponse):
-            self.link.events.append(Failed(call, RpcError.from_wire(message.error)))
+            self.connection.events.append(CallFailed(call, RpcError.from_wire(message.error)))
         elif message.result.__class__ is dict:
             self.accept(call, message.result)
         else:
             error = RemoteProtocolError("the result is no object", raw=message.result)
-            self.link.events.append(Failed(call, error))
+            self.connection.events.append(CallFailed(call, error))
 
     def accept(self, call: Call, result: dict[str, Json]) -> None:
         """A call has its result."""
-        self.link.events.append(Answered(call, result))
+        self.connection.events.append(CallCompleted(call, result))
 
     def progressed(self, params: Mapping[str, Json] | None, now: float) -> None:
         """The peer reports on a call of ours; a report on none has no effect."""
         token = (params or {}).get("progressToken")
-        call = self.link.calls.progressed(token, now) if isinstance(token, str | int | float) else None
+        call = self.connection.calls.progressed(token, now) if isinstance(token, str | int | float) else None
         if call is None:
-            self.link.note(f"progress of no open request: {token!r}")
+            self.connection.diagnose(f"progress of no open request: {token!r}")
         else:
             if token.__class__ is not int:
-                self.link.put_up_with(Sloppiness.IDS, f"{token!r} for {call.id}")
-            self.link.events.append(Progressed(call, dict(params or {})))
+                self.connection.tolerate(ToleratedViolation.IDS, f"{token!r} for {call.id}")
+            self.connection.events.append(ProgressReceived(call, dict(params or {})))
 
     # -- rules ---------------------------------------------------------------------------------------------
 
@@ -234,14 +234,14 @@ class Peer:
                 f"'{method}' needs the capability '{needs}', which the peer has not declared"
             )
 
-    def known(self, row: Revision, notification: Notification) -> None:
+    def pass_on(self, row: Revision, notification: Notification) -> None:
         """Pass on a notification that the handler wants to hear of; any other has no effect (BASE-9)."""
         if notification.method in self.local.notifications(row):
-            self.link.events.append(
-                Notified(row, notification.method, notification.params, notification.origin)
+            self.connection.events.append(
+                NotificationReceived(row, notification.method, notification.params, notification.origin)
             )
         else:
-            self.link.note(f"a notification nobody listens for: {notification.method}")
+            self.connection.diagnose(f"a notification nobody listens for: {notification.method}")
 
 
 def declares(capabilities: Mapping[str, Json], path: str) -> bool:

@@ -24,20 +24,20 @@ from typing import Any, Final
 from mcprev.protocol import plan_http as http
 from mcprev.protocol import plan_rules as rules
 from mcprev.protocol.negotiate import mutual
-from mcprev.protocol.plan_rules import ask, opener
+from mcprev.protocol.plan_rules import open_with, opener
 from mcprev.protocol.plan_steps import (
     HTTP,
     MAX_TEXT,
     MAX_VERSIONS,
     STDIO,
-    Ask,
+    Opening,
     Contradicted,
     Discover,
     Discovered,
     Exited,
     Fail,
-    Garbled,
-    How,
+    InvalidReply,
+    Method,
     HttpRefused,
     Initialize,
     Initialized,
@@ -50,7 +50,7 @@ from mcprev.protocol.plan_steps import (
     Spawned,
     Step,
     TimedOut,
-    describe,
+    describe_step,
     discovered,
     initialized,
     listed,
@@ -62,14 +62,14 @@ __all__ = [
     "MAX_TEXT",
     "MAX_VERSIONS",
     "STDIO",
-    "Ask",
+    "Opening",
     "Contradicted",
     "Discover",
     "Discovered",
     "Exited",
     "Fail",
-    "Garbled",
-    "How",
+    "InvalidReply",
+    "Method",
     "HttpRefused",
     "Initialize",
     "Initialized",
@@ -110,20 +110,20 @@ def start(
     if prior is not None and found is not None:
         plan = replace(plan, theirs=tuple(prior), evidence=(f"known from before: {listed(prior)}",))
         return (
-            ask(plan, Initialize(found)) if found.handshake else replace(plan, step=Ready(found, How.PRIOR))
+            open_with(plan, Initialize(found)) if found.handshake else replace(plan, step=Ready(found, Method.PRIOR))
         )
     if verdict is Era.HANDSHAKE and plan.legacy:
         old = shape is HttpShape.SSE and any(row.http is shape for row in allowed)
         said = "known from before: a server of the handshake era" + (f", over {shape}" if old else "")
         plan = replace(plan, evidence=(said,), shape=shape if old else None)
-        return ask(plan, Initialize(plan.legacy[-1]))
-    return ask(plan, opener(allowed))
+        return open_with(plan, Initialize(plan.legacy[-1]))
+    return open_with(plan, opener(allowed))
 
 
 def advance(plan: Plan, outcome: Outcome) -> Plan:
     """The plan after an outcome, with the next step in `step`. An outcome that comes too late changes no step."""
     rule = _RULES.get((type(plan.step), type(outcome)))
-    said = describe(outcome)
+    said = describe_step(outcome)
     if rule is None or (isinstance(outcome, _ANSWERS) and outcome.step != plan.step):
         late = isinstance(outcome, Discovered) and isinstance(plan.step, Initialize)
         evidence = (*plan.evidence, f"{said} (too late)")
@@ -135,13 +135,13 @@ _RULES: Final[Mapping[tuple[type[Step], type[Outcome]], Callable[[Plan, Any], Pl
     (Discover, Discovered): rules.found_out,
     (Discover, Refused): http.probe_met_error,
     (Discover, HttpRefused): http.probe_met_status,
-    (Discover, Garbled): rules.fall_back,
+    (Discover, InvalidReply): rules.fall_back,
     (Discover, TimedOut): rules.fall_back,
     (Discover, Exited): rules.exited,
     (Initialize, Initialized): rules.agreed,
     (Initialize, Refused): http.initialize_met_error,
     (Initialize, HttpRefused): http.initialize_met_status,
-    (Initialize, Garbled): rules.initialize_unanswered,
+    (Initialize, InvalidReply): rules.initialize_unanswered,
     (Initialize, TimedOut): rules.initialize_unanswered,
     (Initialize, Exited): rules.exited,
     (Respawn, Spawned): rules.spawned,
@@ -149,4 +149,4 @@ _RULES: Final[Mapping[tuple[type[Step], type[Outcome]], Callable[[Plan, Any], Pl
     (Respawn, Exited): rules.not_spawned,
     (Ready, Contradicted): rules.contradicted,
 }
-_ANSWERS: Final = (Discovered, Initialized, Refused, HttpRefused, Garbled, TimedOut)
+_ANSWERS: Final = (Discovered, Initialized, Refused, HttpRefused, InvalidReply, TimedOut)

@@ -122,7 +122,7 @@ def _undecided(plan: Plan, outcome: Outcome, status: int | None) -> Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ProbeResult:
     """What an endpoint was found to be: what `plan.start` takes as `verdict` and `shape`."""
 
     era: Era
@@ -130,14 +130,14 @@ class Known:
     """The shape of HTTP, where it is not the one that is tried first."""
 
 
-class Verdicts:
+class ProbeCache:
     """What the endpoints of one process, or of whoever holds this, were found to be (NEG-7)."""
 
     def __init__(self, limit: int = MAX_KNOWN) -> None:
-        self._known: dict[tuple[str, str, int | None, str], Known] = {}
+        self._known: dict[tuple[str, str, int | None, str], ProbeResult] = {}
         self._limit = limit
 
-    def get(self, url: str) -> Known | None:
+    def get(self, url: str) -> ProbeResult | None:
         """What is known of an endpoint."""
         return self._known.get(_endpoint(url))
 
@@ -146,7 +146,7 @@ class Verdicts:
         key = _endpoint(url)
         self._known.pop(key, None)
         if isinstance(plan.step, Ready):
-            self._known[key] = Known(plan.step.verdict, plan.shape)
+            self._known[key] = ProbeResult(plan.step.verdict, plan.shape)
             if len(self._known) > self._limit:
                 del self._known[next(iter(self._known))]
 

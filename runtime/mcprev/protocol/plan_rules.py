@@ -9,13 +9,13 @@ from typing import Final
 from mcprev.errors import UNSUPPORTED_PROTOCOL_VERSION, NegotiationError
 from mcprev.protocol.negotiate import mutual, of_era, versions
 from mcprev.protocol.plan_steps import (
-    Ask,
+    Opening,
     Contradicted,
     Discover,
     Discovered,
     Exited,
     Fail,
-    How,
+    Method,
     Initialize,
     Initialized,
     Outcome,
@@ -38,8 +38,8 @@ def found_out(plan: Plan, outcome: Discovered) -> Plan:
     if found is None:
         return fail(plan, outcome, "no common revision")
     if found.handshake:
-        return ask_once(plan, outcome, Initialize(found))
-    return replace(plan, step=Ready(found, How.DISCOVER))
+        return open_once(plan, outcome, Initialize(found))
+    return replace(plan, step=Ready(found, Method.DISCOVER))
 
 
 def probe_refused(plan: Plan, outcome: Refused) -> Plan:
@@ -50,10 +50,10 @@ def probe_refused(plan: Plan, outcome: Refused) -> Plan:
         return fall_back(plan, outcome)
     found = mutual(supported, [row for row in plan.allowed if step_for(row) not in plan.asked])
     if found is not None:
-        return ask(plan, step_for(found))
+        return open_with(plan, step_for(found))
     if not plan.probed_again and outcome.step.revision.version in supported:
         # It names the very version it was asked at: it gets the chance to mean what it says (MOD-10).
-        return ask(replace(plan, probed_again=True), outcome.step)
+        return open_with(replace(plan, probed_again=True), outcome.step)
     about_versions = supported or outcome.error.code == UNSUPPORTED_PROTOCOL_VERSION
     return fail(plan, outcome, "no common revision" if about_versions else "the server refused to be asked")
 
@@ -62,7 +62,7 @@ def fall_back(plan: Plan, outcome: Outcome) -> Plan:
     """Whatever a probe met that is no modern answer, the server may be of the handshake era (NEG-4)."""
     if not plan.legacy:
         return fail(plan, outcome, "the server speaks none of the revisions allowed")
-    return ask_once(plan, outcome, Initialize(plan.legacy[-1]))
+    return open_once(plan, outcome, Initialize(plan.legacy[-1]))
 
 
 def agreed(plan: Plan, outcome: Initialized) -> Plan:
@@ -70,7 +70,7 @@ def agreed(plan: Plan, outcome: Initialized) -> Plan:
     plan = heard(plan, (outcome.version,))
     found = mutual((outcome.version,), plan.legacy)
     if found is not None:
-        return replace(plan, step=Ready(found, How.INITIALIZE))
+        return replace(plan, step=Ready(found, Method.INITIALIZE))
     answered = by_version(outcome.version, of_era(ALL, Era.HANDSHAKE))
     older = [
         row for row in plan.legacy
@@ -87,7 +87,7 @@ def initialize_refused(plan: Plan, outcome: Refused) -> Plan:
     plan = heard(plan, supported)
     found = mutual(supported, [row for row in plan.allowed if Initialize(row) not in plan.asked])
     if found is not None and found.handshake:
-        return ask(plan, Initialize(found))
+        return open_with(plan, Initialize(found))
     if found is not None or (not supported and outcome.error.code in plan.probe.modern_errors):
         return probe_again(plan, outcome, found)
     return initialize_unanswered(plan, outcome)
@@ -107,7 +107,7 @@ def probe_again(plan: Plan, outcome: Outcome, at: Revision | None, otherwise: st
         return fail(plan, outcome, otherwise)
     step = first if at is None else Discover(at)
     plan = replace(plan, probed_again=True, late_discovery=False)
-    return replace(plan, step=Respawn(step)) if plan.shape is HttpShape.SSE else ask(plan, step)
+    return replace(plan, step=Respawn(step)) if plan.shape is HttpShape.SSE else open_with(plan, step)
 
 
 def exited(plan: Plan, outcome: Exited) -> Plan:
@@ -124,7 +124,7 @@ def exited(plan: Plan, outcome: Exited) -> Plan:
 def spawned(plan: Plan, outcome: Spawned) -> Plan:  # noqa: ARG001 - a rule
     """The new connection begins with the step it was opened for."""
     assert isinstance(plan.step, Respawn)
-    return ask(replace(plan, shape=plan.step.shape), plan.step.then)
+    return open_with(replace(plan, shape=plan.step.shape), plan.step.then)
 
 
 def not_spawned(plan: Plan, outcome: Exited) -> Plan:
@@ -143,28 +143,28 @@ def contradicted(plan: Plan, outcome: Contradicted) -> Plan:
 # -- moves -------------------------------------------------------------------------------------------------
 
 
-def opener(allowed: tuple[Revision, ...]) -> Ask:
+def opener(allowed: tuple[Revision, ...]) -> Opening:
     """The first thing said to a server of which nothing is known (NEG-1, LIFE-2)."""
     modern = of_era(allowed, Era.STATELESS)
     newest = mutual(versions(modern), modern)
     return Initialize(allowed[-1]) if newest is None else Discover(newest)
 
 
-def step_for(row: Revision) -> Ask:
+def step_for(row: Revision) -> Opening:
     """The step that leads to a revision."""
     return Initialize(row) if row.handshake else Discover(row)
 
 
-def ask(plan: Plan, step: Ask) -> Plan:
+def open_with(plan: Plan, step: Opening) -> Plan:
     """The plan with this step, which is sent now."""
     return replace(plan, step=step, asked=(*plan.asked, step))
 
 
-def ask_once(plan: Plan, outcome: Outcome, step: Ask) -> Plan:
+def open_once(plan: Plan, outcome: Outcome, step: Opening) -> Plan:
     """The same, for a step that was not sent before."""
     if step in plan.asked:
         return fail(plan, outcome, "nothing is left to ask the server")
-    return ask(plan, step)
+    return open_with(plan, step)
 
 
 def heard(plan: Plan, names: Sequence[str]) -> Plan:

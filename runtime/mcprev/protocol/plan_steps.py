@@ -45,13 +45,13 @@ class Initialize:
 class Respawn:
     """End this connection and its process and open another, then say `Spawned`."""
 
-    then: Ask
+    then: Opening
     """The step that is the first on the new connection."""
     shape: HttpShape | None = None
     """Over HTTP, how to open it: with a GET for the old transport, else with nothing (NEG-6)."""
 
 
-class How(StrEnum):
+class Method(StrEnum):
     """By what a revision was agreed on."""
 
     DISCOVER = "server/discover"
@@ -64,7 +64,7 @@ class Ready:
     """Speak this revision. After `initialize`, `notifications/initialized` is still to be sent."""
 
     revision: Revision
-    how: How
+    method: Method
 
     @property
     def verdict(self) -> Era:
@@ -80,7 +80,7 @@ class Fail:
     last: Outcome
 
 
-Ask: TypeAlias = Discover | Initialize
+Opening: TypeAlias = Discover | Initialize
 Step: TypeAlias = Discover | Initialize | Respawn | Ready | Fail
 
 
@@ -88,7 +88,7 @@ Step: TypeAlias = Discover | Initialize | Respawn | Ready | Fail
 class Discovered:
     """`server/discover` was answered with these versions."""
 
-    step: Ask
+    step: Opening
     supported: tuple[str, ...]
 
 
@@ -96,7 +96,7 @@ class Discovered:
 class Initialized:
     """`initialize` was answered with this version."""
 
-    step: Ask
+    step: Opening
     version: str
 
 
@@ -104,7 +104,7 @@ class Initialized:
 class Refused:
     """A step was answered with an error."""
 
-    step: Ask
+    step: Opening
     error: RpcError
     status: int | None = None
     """The HTTP status that it came with."""
@@ -114,17 +114,17 @@ class Refused:
 class HttpRefused:
     """An HTTP server answered with an error status, and no JSON-RPC error in the body (NEG-6)."""
 
-    step: Ask | Respawn
+    step: Opening | Respawn
     status: int
     why: str = ""
     """The beginning of what it said."""
 
 
 @dataclass(frozen=True, slots=True)
-class Garbled:
+class InvalidReply:
     """A step was answered with something that is no result of its method."""
 
-    step: Ask
+    step: Opening
     why: str
 
 
@@ -132,7 +132,7 @@ class Garbled:
 class TimedOut:
     """A step was not answered before its deadline."""
 
-    step: Ask
+    step: Opening
     seconds: float
 
 
@@ -156,22 +156,22 @@ class Contradicted:
 
 
 Outcome: TypeAlias = (
-    Discovered | Initialized | Refused | HttpRefused | Garbled | TimedOut | Exited | Spawned | Contradicted
+    Discovered | Initialized | Refused | HttpRefused | InvalidReply | TimedOut | Exited | Spawned | Contradicted
 )
 
 
-def discovered(step: Ask, result: Json) -> Discovered | Garbled:
+def discovered(step: Opening, result: Json) -> Discovered | InvalidReply:
     """Read the result of `server/discover`. Servers of the other era have answered it with anything (NEG-4)."""
     names = strings(result, "supportedVersions")
-    return Discovered(step, names) if names else Garbled(step, "a result that names no versions")
+    return Discovered(step, names) if names else InvalidReply(step, "a result that names no versions")
 
 
-def initialized(step: Ask, result: Json) -> Initialized | Garbled:
+def initialized(step: Opening, result: Json) -> Initialized | InvalidReply:
     """Read the result of `initialize`."""
     version = cast("dict[str, object]", result).get("protocolVersion") if isinstance(result, dict) else None
     if isinstance(version, str):
         return Initialized(step, short(version))
-    return Garbled(step, "a result that names no version")
+    return InvalidReply(step, "a result that names no version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ class Plan:
     """Every version the server has named."""
     evidence: tuple[str, ...] = ()
     """What happened so far, a line for each outcome."""
-    asked: tuple[Ask, ...] = ()
+    asked: tuple[Opening, ...] = ()
     """The steps that were sent, none of them twice but for one more probe."""
     respawned: bool = False
     """Whether an exit has had its one respawn (NEG-4)."""
@@ -242,7 +242,7 @@ def short(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text[:MAX_TEXT])
 
 
-def describe(outcome: Outcome) -> str:
+def describe_step(outcome: Outcome) -> str:
     """A line of evidence."""
     match outcome:
         case HttpRefused(status=status, why=why):
@@ -255,7 +255,7 @@ def describe(outcome: Outcome) -> str:
             what = f"error {error.code} ({short(error.message)})"
             if outcome.status is not None:
                 what += f", HTTP {outcome.status}"
-        case Garbled(why=why):
+        case InvalidReply(why=why):
             what = why
         case TimedOut(seconds=seconds):
             what = f"no answer in {seconds:g} s"
@@ -268,5 +268,5 @@ def describe(outcome: Outcome) -> str:
         return (
             f"opening the connection anew: {what}" if step.shape is None else f"GET for {step.shape}: {what}"
         )
-    method = How.DISCOVER if isinstance(step, Discover) else How.INITIALIZE
+    method = Method.DISCOVER if isinstance(step, Discover) else Method.INITIALIZE
     return f"{method} at {step.revision.name}: {what}"

@@ -41,7 +41,7 @@ _COMPARED: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 _log: Final = logging.getLogger("mcprev.server")
 
 
-class RequestStates:
+class RequestStateSealer:
     """Seals states with the first key of a ring and opens what any of its keys has sealed.
 
     To change keys, put the new one in front and take the old one out once its last state has expired. Without

@@ -15,8 +15,8 @@ from typing_extensions import override
 from mcprev.errors import ConnectionLost, Json, LocalProtocolError
 from mcprev.protocol.correlate import Call
 from mcprev.protocol.handshake import Handshake, HandshakeClient, HandshakeServer
-from mcprev.protocol.link import Channel, Event, Link, Local, Sloppiness
-from mcprev.protocol.peer import Peer
+from mcprev.protocol.link import Channel, Event, ConnectionState, LocalInfo, ToleratedViolation
+from mcprev.protocol.peer import Engine
 from mcprev.protocol.stateless import StatelessClient, StatelessServer, is_modern
 from mcprev.protocol.subscriptions import Changed
 from mcprev.revisions import Revision
@@ -24,14 +24,14 @@ from mcprev.wire import jsonrpc
 from mcprev.wire.jsonrpc import ErrorResponse, Malformed, Message, Notification, Request, Response, Shape
 
 
-class Side:
+class EndpointProtocol:
     """What both roles have in common."""
 
-    def __init__(self, local: Local, session: Handshake, peer: Peer) -> None:
+    def __init__(self, local: LocalInfo, session: Handshake, peer: Engine) -> None:
         self.local = local
-        self.link = session.link
+        self.connection = session.connection
         self._session = session
-        self._peer = peer
+        self._engine = peer
         """Whichever engine is used for what both do alike."""
 
     def receive(self, message: Message | jsonrpc.Batch, now: float) -> None:
@@ -41,51 +41,51 @@ class Side:
     @property
     def waiting(self) -> bool:
         """Whether a call of this side is open."""
-        return len(self.link.calls) > 0
+        return len(self.connection.calls) > 0
 
     @property
     def deadline(self) -> float | None:
         """The time of the next `tick`, if there is anything to wait for."""
-        return self.link.calls.deadline
+        return self.connection.calls.deadline
 
     def tick(self, now: float) -> None:
         """Give up what has waited too long."""
-        self._peer.tick(now)
+        self._engine.tick(now)
 
     def notify(self, method: str, params: dict[str, Json] | None) -> None:
         """Send a notification that belongs to no request."""
-        self._peer.send_notification(method, params)
+        self._engine.send_notification(method, params)
 
     def cancel(self, call: Call, reason: str) -> None:
         """Give up a call and tell the peer (CANC-7)."""
-        self._peer.cancel(call, reason)
+        self._engine.cancel(call, reason)
 
     def end(self) -> None:
         """Say goodbye, before the connection is closed; most have nothing to say (LIFE-16)."""
 
     def events(self) -> list[Event]:
         """Take what has happened since the last time."""
-        events = self.link.events
-        self.link.events = []
+        events = self.connection.events
+        self.connection.events = []
         return events
 
     def sends(self) -> list[tuple[Channel, bytes]]:
         """Take what is to be sent since the last time."""
-        sends = self.link.sends
-        self.link.sends = []
+        sends = self.connection.sends
+        self.connection.sends = []
         return sends
 
     def lost(self, error: ConnectionLost) -> None:
         """The connection is gone: every call fails, every request is dropped."""
         self._session.close()
-        self.link.lost(error)
+        self.connection.lost(error)
 
     def _malformed(self, message: Malformed, *, null_id: bool) -> None:
         """Answer what is no message; a broken answer to a call of ours fails that call."""
         answer = message.answer
-        if not self.link.broken(message) and answer is not None:
-            self.link.sends.append((None, jsonrpc.encode_error(answer.id, answer.error, null_id=null_id)))
-        self.link.put_up_with(Sloppiness.NOISE, _noise(message))
+        if not self.connection.broken(message) and answer is not None:
+            self.connection.sends.append((None, jsonrpc.encode_error(answer.id, answer.error, null_id=null_id)))
+        self.connection.tolerate(ToleratedViolation.NOISE, _noise(message))
 
 
 def _noise(message: Malformed) -> str:
@@ -94,11 +94,11 @@ def _noise(message: Malformed) -> str:
     return message.message if begins_like_json else f"{message.message}: {message.excerpt!r}"
 
 
-class ServerSide(Side):
+class ServerProtocol(EndpointProtocol):
     """The server's side of a connection."""
 
-    def __init__(self, local: Local) -> None:
-        link = Link()
+    def __init__(self, local: LocalInfo) -> None:
+        link = ConnectionState()
         self.session = HandshakeServer(link, local)
         self.stateless = StatelessServer(link, local)
         super().__init__(local, self.session, self.session)
@@ -151,11 +151,11 @@ class ServerSide(Side):
 _NOISE: Final = (Shape.NOT_JSON, Shape.UNKNOWN, Shape.ID_ONLY)
 
 
-class ClientSide(Side):
+class ClientProtocol(EndpointProtocol):
     """The client's side of a connection."""
 
-    def __init__(self, local: Local, result_types: frozenset[str] = frozenset()) -> None:
-        link = Link()
+    def __init__(self, local: LocalInfo, result_types: frozenset[str] = frozenset()) -> None:
+        link = ConnectionState()
         self.session = HandshakeClient(link, local)
         self.stateless = StatelessClient(link, local, result_types)
         super().__init__(local, self.session, self.session)
@@ -172,7 +172,7 @@ class ClientSide(Side):
         return self.session.row if self._modern is None else self._modern
 
     @property
-    def peer(self) -> HandshakeClient | StatelessClient:
+    def engine(self) -> HandshakeClient | StatelessClient:
         """The engine that speaks the revision."""
         return self.session if self._modern is None else self.stateless
 
@@ -205,7 +205,7 @@ class ClientSide(Side):
 
     def check(self, method: str) -> None:
         """Raise `LocalProtocolError` for a request that the revision or the server does not have."""
-        peer = self.peer
+        peer = self.engine
         peer.check_sendable(self.row, method, peer.peer_capabilities)
 
     def settle(self, row: Revision) -> None:
@@ -213,7 +213,7 @@ class ClientSide(Side):
         if self.session.agreed:
             raise LocalProtocolError("a handshake session is open")
         self._modern = row
-        self._peer = self.stateless
+        self._engine = self.stateless
 
     @override
     def receive(self, message: Message | jsonrpc.Batch, now: float) -> None:
@@ -221,19 +221,19 @@ class ClientSide(Side):
         session, row = self.session, self._modern
         match message:
             case Response() | ErrorResponse():
-                self._peer.answered(message)
+                self._engine.answered(message)
             case Notification():
                 if row is None:
                     session.notification(message, now)
                 else:
                     self.stateless.notification(row, message, now)
             case Request():
-                self.peer.request(message)
+                self.engine.request(message)
             case Malformed():
                 # What is no JSON is noise on a pipe: it is logged and skipped, not answered (STDIO-3).
                 if message.shape in _NOISE or row is not None:
-                    self.link.broken(message)
-                    self.link.put_up_with(Sloppiness.NOISE, _noise(message))
+                    self.connection.broken(message)
+                    self.connection.tolerate(ToleratedViolation.NOISE, _noise(message))
                 else:
                     self._malformed(message, null_id=session.agreed and session.row.null_id_in_errors)
             case jsonrpc.Batch():

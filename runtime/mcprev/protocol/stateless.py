@@ -24,9 +24,9 @@ from mcprev.errors import (
 )
 from mcprev.protocol.correlate import Call
 from mcprev.protocol.handshake import SEVERITY
-from mcprev.protocol.link import Answered, Failed, Inbound, Kind, Link, Local, Notified, Streamed
-from mcprev.protocol.negotiate import VERSION_KEY, Refusal, check_version, versions
-from mcprev.protocol.peer import CANCELLED, PROGRESS, Peer, declares, unknown_method
+from mcprev.protocol.link import CallCompleted, CallFailed, IncomingRequest, RequestKind, ConnectionState, LocalInfo, NotificationReceived, StreamNotification
+from mcprev.protocol.negotiate import VERSION_KEY, RevisionRefused, check_version, versions
+from mcprev.protocol.peer import CANCELLED, PROGRESS, Engine, declares, unknown_method
 from mcprev.protocol.subscriptions import (
     ACKNOWLEDGED,
     CHANGES,
@@ -65,16 +65,16 @@ def is_modern(message: Request) -> bool:
     return isinstance(meta, dict) and VERSION in meta
 
 
-class StatelessServer(Peer):
+class StatelessServer(Engine):
     """Requests as a server sees them."""
 
-    def __init__(self, link: Link, local: Local) -> None:
+    def __init__(self, link: ConnectionState, local: LocalInfo) -> None:
         super().__init__(link, local)
         self._rows = tuple(row for row in local.rows if not row.handshake)
         self._by_version = {row.version: row for row in reversed(self._rows)}
-        self._served: dict[tuple[str, str], tuple[Revision, Kind]] = {}
+        self._served: dict[tuple[str, str], tuple[Revision, RequestKind]] = {}
         self._stamps: dict[tuple[str, str], tuple[bool, dict[str, Json]]] = {}
-        self.listeners: list[Inbound] = []
+        self.listeners: list[IncomingRequest] = []
         """The listen streams that are open, and some that have ended since they were counted last."""
         self._count_at = MAX_ENDED
 
@@ -84,7 +84,7 @@ class StatelessServer(Peer):
         """Take a request: the first step of the ladder that has something to say answers it (AMB-6)."""
         meta: Json = None if message.params is None else message.params.get("_meta")
         served = None
-        if meta.__class__ is dict and is_usual(meta):
+        if meta.__class__ is dict and is_valid_meta(meta):
             served = self._served.get((meta[VERSION], message.method))
         if served is None:
             served = self._judge(message, meta)
@@ -96,17 +96,17 @@ class StatelessServer(Peer):
             return
         inbound.client_info = meta.get(CLIENT_INFO)
         inbound.level = meta.get(LOG_LEVEL)
-        if kind is Kind.SERVED:
-            self.link.events.append(inbound)
+        if kind is RequestKind.SERVED:
+            self.connection.events.append(inbound)
         else:
             _OWN[kind](self, inbound)
 
-    def _judge(self, message: Request, meta: Json) -> tuple[Revision, Kind] | None:
+    def _judge(self, message: Request, meta: Json) -> tuple[Revision, RequestKind] | None:
         """The revision of a request and what it is there; None for one that is refused."""
         for check in _CHECKS:
             error = check(self, message, meta)
             if error is not None:
-                self.link.refuse(message, error, None)
+                self.connection.refuse(message, error, None)
                 return None
         row = self._by_version[meta[VERSION]]
         served = row, self.local.kinds(row)[message.method]
@@ -117,13 +117,13 @@ class StatelessServer(Peer):
     def notification(self, message: Notification) -> None:
         """Take a notification; a client has only one to send."""
         if message.method == CANCELLED:
-            self.abort(message.params)
+            self.cancel_incoming(message.params)
         else:
-            self.link.note(f"a notification out of place: {message.method}")
+            self.connection.diagnose(f"a notification out of place: {message.method}")
 
     def check_shape(self, message: Request, meta: dict[str, Json]) -> RpcError | None:
         """The request describes itself (MOD-3)."""
-        wrong = misshapen(meta)
+        wrong = meta_error(meta)
         if wrong is None:
             return None
         if message.method == "initialize":
@@ -139,7 +139,7 @@ class StatelessServer(Peer):
         """Its revision is spoken here (MOD-4)."""
         del message
         found = check_version(meta[VERSION], self.local.rows)
-        return found.error if isinstance(found, Refusal) else None
+        return found.error if isinstance(found, RevisionRefused) else None
 
     def check_capability(self, message: Request, meta: dict[str, Json]) -> RpcError | None:
         """The client can do what the method needs (MOD-6)."""
@@ -152,21 +152,21 @@ class StatelessServer(Peer):
             return None
         return unknown_method(message.method)
 
-    def discover(self, inbound: Inbound) -> None:
+    def discover(self, inbound: IncomingRequest) -> None:
         """Say who this is (MOD-9)."""
-        self.finish(inbound, dict(self.local.hello(inbound.row)))
+        self.finish(inbound, dict(self.local.introduction(inbound.revision)))
 
-    def listen(self, inbound: Inbound) -> None:
+    def listen(self, inbound: IncomingRequest) -> None:
         """Open a stream, at once unless it is for tasks too: which there are has to be found out first (SUB-9)."""
         asked = (inbound.params or {}).get("notifications")
         if not isinstance(asked, dict):
             self.fail(inbound, InvalidParams("Invalid params: notifications is missing"))
-        elif names_tasks(cast("dict[str, Json]", asked)) and HAS_TASKS in self.local.kinds(inbound.row):
-            self.link.events.append(inbound)
+        elif names_tasks(cast("dict[str, Json]", asked)) and HAS_TASKS in self.local.kinds(inbound.revision):
+            self.connection.events.append(inbound)
         else:
             self.open_stream(inbound, {})
 
-    def open_stream(self, inbound: Inbound, more: Mapping[str, Json]) -> None:
+    def open_stream(self, inbound: IncomingRequest, more: Mapping[str, Json]) -> None:
         """Open a stream: what it will carry is said first, and said on it (SUB-2).
 
         `more` is what it carries beside the changes that this server can tell of.
@@ -180,40 +180,40 @@ class StatelessServer(Peer):
             self.fail(inbound, InternalError("too many listen streams are open"))
             return
         asked = (inbound.params or {})["notifications"]
-        capabilities = self.local.capabilities(inbound.row)
+        capabilities = self.local.capabilities(inbound.revision)
         capable = [kind for kind, change in CHANGES.items() if declares(capabilities, change.capability)]
         inbound.listen = {**honoured(asked, capable), **more}
         self.listeners.append(inbound)
         self.stream(inbound, ACKNOWLEDGED, {"notifications": inbound.listen})
 
-    def stream(self, inbound: Inbound, method: str, params: dict[str, Json]) -> None:
+    def stream(self, inbound: IncomingRequest, method: str, params: dict[str, Json]) -> None:
         """Send on a listen stream, by which everything is marked (META-7)."""
         self.send_notification(method, {**params, "_meta": {SUBSCRIPTION_ID: inbound.id}}, inbound)
 
     # -- out -----------------------------------------------------------------------------------------------
 
     @override
-    def finish(self, inbound: Inbound, result: dict[str, Json]) -> None:
+    def finish(self, inbound: IncomingRequest, result: dict[str, Json]) -> None:
         """Answer a request, stamped with what every result says (BASE-13, MOD-7), or has to say (CACHE-1)."""
         kind = result.setdefault("resultType", COMPLETE)
-        stamp = self._stamps.get((inbound.row.name, inbound.method))
-        cacheable, said = stamp or self._find_stamp(inbound.row, inbound.method)
+        stamp = self._stamps.get((inbound.revision.name, inbound.method))
+        cacheable, said = stamp or self._find_stamp(inbound.revision, inbound.method)
         if cacheable and kind == COMPLETE:
             result.setdefault("ttlMs", 0)
             result.setdefault("cacheScope", "private")
         meta = result.get("_meta")
         result["_meta"] = {**said, **meta} if meta else said
-        Peer.finish(self, inbound, result)
+        Engine.finish(self, inbound, result)
 
     def _find_stamp(self, row: Revision, method: str) -> tuple[bool, dict[str, Json]]:
         """Whether the results of a method can be kept, and what stands in the `_meta` of each."""
         spec = row.methods.get(method)
-        said = {SERVER_INFO: self.local.hello(row)["_meta"][SERVER_INFO]}
+        said = {SERVER_INFO: self.local.introduction(row)["_meta"][SERVER_INFO]}
         found = self._stamps[row.name, method] = spec is not None and spec.cacheable, said
         return found
 
     @override
-    def allows_log(self, inbound: Inbound | None, level: str) -> bool:
+    def allows_log(self, inbound: IncomingRequest | None, level: str) -> bool:
         """Only what belongs to a request that asked for it, at its level or above (LOG-3)."""
         if inbound is None or not inbound.open or inbound.level is None:
             return False
@@ -232,7 +232,7 @@ class StatelessServer(Peer):
             self.end_stream(inbound)
         self.listeners = []
 
-    def end_stream(self, inbound: Inbound) -> None:
+    def end_stream(self, inbound: IncomingRequest) -> None:
         """End one of them."""
         self.finish(inbound, {"_meta": {SUBSCRIPTION_ID: inbound.id}})
 
@@ -244,13 +244,13 @@ _CHECKS: Final[tuple[Callable[[StatelessServer, Request, dict[str, Json]], RpcEr
     StatelessServer.check_method,
 )
 """The steps before the params, which the handler's side validates last."""
-_OWN: Final[Mapping[Kind, Callable[[StatelessServer, Inbound], None]]] = {
-    Kind.DISCOVER: StatelessServer.discover,
-    Kind.LISTEN: StatelessServer.listen,
+_OWN: Final[Mapping[RequestKind, Callable[[StatelessServer, IncomingRequest], None]]] = {
+    RequestKind.DISCOVER: StatelessServer.discover,
+    RequestKind.LISTEN: StatelessServer.listen,
 }
 
 
-def is_usual(meta: dict[str, Json]) -> bool:
+def is_valid_meta(meta: dict[str, Json]) -> bool:
     """Whether a `_meta` is in shape for certain, as most are; `misshapen` says what is wrong with another."""
     info = meta.get(CLIENT_INFO)
     return (
@@ -268,7 +268,7 @@ def is_usual(meta: dict[str, Json]) -> bool:
     )
 
 
-def misshapen(meta: object) -> str | None:
+def meta_error(meta: object) -> str | None:
     """What is wrong with a request's `_meta`, if something is (MOD-3)."""
     if not isinstance(meta, dict):
         return "_meta is missing"
@@ -312,10 +312,10 @@ def missing_capability(needed: Mapping[str, Json]) -> MissingClientCapability:
     )
 
 
-class StatelessClient(Peer):
+class StatelessClient(Engine):
     """Requests as a client sees them."""
 
-    def __init__(self, link: Link, local: Local, result_types: frozenset[str] = frozenset()) -> None:
+    def __init__(self, link: ConnectionState, local: LocalInfo, result_types: frozenset[str] = frozenset()) -> None:
         super().__init__(link, local)
         self._result_types = result_types | {COMPLETE, INPUT_REQUIRED}
         self._hellos: dict[Revision, dict[str, Json]] = {}
@@ -347,7 +347,7 @@ class StatelessClient(Peer):
             self.check_sendable(row, method, self.peer_capabilities)
         hello = self._hellos.get(row)
         if hello is None:
-            hello = self._hellos[row] = self.local.hello(row)
+            hello = self._hellos[row] = self.local.introduction(row)
         said = None if params is None else params.get("_meta")
         if params is None or said is not hello:
             # What the caller set itself goes, except for what describes the connection (META-9).
@@ -357,12 +357,12 @@ class StatelessClient(Peer):
     @override
     def announce_cancel(self, call: Call, reason: str) -> None:
         """Where a call has a stream of its own, the end of that stream says it (CANC-5, HTTPM-6)."""
-        if not self.link.streams:
+        if not self.connection.streams:
             super().announce_cancel(call, reason)
 
     def request(self, message: Request) -> None:
         """A server has nothing to ask here, and is not answered (BASE-11, BASE-12)."""
-        self.link.note(f"a request of a server that may send none: {message.method}")
+        self.connection.diagnose(f"a request of a server that may send none: {message.method}")
 
     def notification(self, row: Revision, message: Notification, now: float) -> None:
         """Take a notification, of a listen stream or of the connection."""
@@ -374,40 +374,40 @@ class StatelessClient(Peer):
         else:
             stream = self._stream_of(params)
             if stream is not None:
-                self.link.events.append(Streamed(stream, row, message.method, params))
+                self.connection.events.append(StreamNotification(stream, row, message.method, params))
             if message.method in self.local.notifications(row):
-                self.link.events.append(Notified(row, message.method, message.params))
+                self.connection.events.append(NotificationReceived(row, message.method, message.params))
 
     def _stream_of(self, params: Mapping[str, Json]) -> Call | None:
         """The open listen call that a notification belongs to (SUB-5)."""
         meta = params.get("_meta")
         id_ = cast("dict[str, Json]", meta).get(SUBSCRIPTION_ID) if isinstance(meta, dict) else None
-        call = self.link.calls.find(id_) if isinstance(id_, str | int | float) else None
+        call = self.connection.calls.find(id_) if isinstance(id_, str | int | float) else None
         return call if call is not None and call.method == LISTEN else None
 
     def _ended(self, params: Mapping[str, Json]) -> None:
         """The server tears down a listen stream without a result (AMB-1)."""
         id_ = params.get("requestId")
-        call = self.link.calls.find(id_) if isinstance(id_, str | int | float) else None
+        call = self.connection.calls.find(id_) if isinstance(id_, str | int | float) else None
         if call is None or call.method != LISTEN:
-            self.link.note(f"the server cancelled what is no listen stream: {id_!r}")
+            self.connection.diagnose(f"the server cancelled what is no listen stream: {id_!r}")
             return
-        self.link.calls.close(call.id)
+        self.connection.calls.close(call.id)
         error = ConnectionLost("the server ended the stream", in_flight=True, retry_safe=True)
-        self.link.events.append(Failed(call, error))
+        self.connection.events.append(CallFailed(call, error))
 
     @override
     def accept(self, call: Call, result: dict[str, Json]) -> None:
         """A result of a type nobody knows is none (BASE-14, BASE-15)."""
         kind = result.get("resultType", COMPLETE)
         if isinstance(kind, str) and kind in self._result_types:
-            self.link.events.append(Answered(call, result))
+            self.connection.events.append(CallCompleted(call, result))
         else:
             error = RemoteProtocolError(f"a result of unknown type {kind!r:.60}", raw=result)
-            self.link.events.append(Failed(call, error))
+            self.connection.events.append(CallFailed(call, error))
 
     @override
-    def allows_log(self, inbound: Inbound | None, level: str) -> bool:
+    def allows_log(self, inbound: IncomingRequest | None, level: str) -> bool:
         """Clients do not send log messages."""
         del inbound, level
         return False

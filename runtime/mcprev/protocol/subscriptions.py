@@ -45,7 +45,7 @@ class Changed(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangeNotification:
     """How one kind of change is told."""
 
     method: str
@@ -55,15 +55,15 @@ class Change:
     """The capability that promises it."""
 
 
-CHANGES: Final[Mapping[Changed, Change]] = {
-    Changed.TOOLS: Change("notifications/tools/list_changed", "toolsListChanged", "tools.listChanged"),
-    Changed.PROMPTS: Change(
+CHANGES: Final[Mapping[Changed, ChangeNotification]] = {
+    Changed.TOOLS: ChangeNotification("notifications/tools/list_changed", "toolsListChanged", "tools.listChanged"),
+    Changed.PROMPTS: ChangeNotification(
         "notifications/prompts/list_changed", "promptsListChanged", "prompts.listChanged"
     ),
-    Changed.RESOURCES: Change(
+    Changed.RESOURCES: ChangeNotification(
         "notifications/resources/list_changed", "resourcesListChanged", "resources.listChanged"
     ),
-    Changed.RESOURCE: Change(
+    Changed.RESOURCE: ChangeNotification(
         "notifications/resources/updated", "resourceSubscriptions", "resources.subscribe"
     ),
 }

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from mcprev.errors import InvalidParams, Json, MissingClientCapability
-from mcprev.revisions import Revision, Tasks
+from mcprev.revisions import Revision, TaskSupport
 
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
 """The extension's name, under which a capability declares it (TASKX-1)."""
@@ -31,10 +31,10 @@ LIST: Final = "tasks/list"
 STATUS: Final = "notifications/tasks/status"
 NEWS: Final = "notifications/tasks"
 """What a listen stream tells of a task, where tasks are an extension: the members of `tasks/get` (SUB-9)."""
-METHODS: Final[Mapping[Tasks, frozenset[str]]] = {
-    Tasks.NONE: frozenset(),
-    Tasks.CORE: frozenset({GET, RESULT, CANCEL, LIST}),
-    Tasks.EXTENSION: frozenset({GET, UPDATE, CANCEL}),
+METHODS: Final[Mapping[TaskSupport, frozenset[str]]] = {
+    TaskSupport.NONE: frozenset(),
+    TaskSupport.CORE: frozenset({GET, RESULT, CANCEL, LIST}),
+    TaskSupport.EXTENSION: frozenset({GET, UPDATE, CANCEL}),
 }
 """The requests about tasks that a server answers."""
 NEEDS: Final[Mapping[str, Json]] = {"extensions": {EXTENSION: {}}}
@@ -116,7 +116,7 @@ def begin(now: float, *, ttl: int | None, poll: int | None, owner: str | None, s
     return Task(secrets.token_urlsafe(24), now, now, ttl, poll, owner, session)
 
 
-def ask(task: Task, key: str, request: Mapping[str, Json], now: float) -> Task:
+def require_input(task: Task, key: str, request: Mapping[str, Json], now: float) -> Task:
     """It cannot go on before this is answered. Raises `ValueError` for a key that was used before (TASKX-3)."""
     if key in task.used:
         raise ValueError(f"a task asks under each key once: '{key}' was used before")
@@ -126,7 +126,7 @@ def ask(task: Task, key: str, request: Mapping[str, Json], now: float) -> Task:
     return replace(task, status=Status.INPUT_REQUIRED, asked=asked, used=task.used | {key}, updated=now)
 
 
-def answered(task: Task, keys: Iterable[str], now: float) -> Task:
+def input_received(task: Task, keys: Iterable[str], now: float) -> Task:
     """These are answered; with nothing left to ask it works on."""
     done = set(keys)
     left = {key: request for key, request in task.asked.items() if key not in done}
@@ -134,7 +134,7 @@ def answered(task: Task, keys: Iterable[str], now: float) -> Task:
     return replace(task, asked=left, status=status, updated=now)
 
 
-def say(task: Task, message: str, now: float) -> Task:
+def set_status(task: Task, message: str, now: float) -> Task:
     """What it is at, for people."""
     return task if task.ended else replace(task, message=message, updated=now)
 
@@ -146,7 +146,7 @@ def complete(task: Task, result: dict[str, Json], now: float) -> Task:
     return replace(task, status=Status.COMPLETED, result=result, asked={}, updated=now)
 
 
-def fail(task: Task, error: dict[str, Json], now: float) -> Task:
+def fail_task(task: Task, error: dict[str, Json], now: float) -> Task:
     """It came to an error."""
     if task.ended:
         return task
@@ -166,7 +166,7 @@ def cancel(task: Task, now: float) -> Task:
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
+class _TaskVocabulary:
     """The names that a vocabulary has for the same things."""
 
     ttl: str
@@ -175,9 +175,9 @@ class _Words:
     """What a task is whose tool said that it failed (TASK-8, TASKX-2)."""
 
 
-_WORDS: Final[Mapping[Tasks, _Words]] = {
-    Tasks.CORE: _Words("ttl", "pollInterval", Status.FAILED),
-    Tasks.EXTENSION: _Words("ttlMs", "pollIntervalMs", Status.COMPLETED),
+_WORDS: Final[Mapping[TaskSupport, _TaskVocabulary]] = {
+    TaskSupport.CORE: _TaskVocabulary("ttl", "pollInterval", Status.FAILED),
+    TaskSupport.EXTENSION: _TaskVocabulary("ttlMs", "pollIntervalMs", Status.COMPLETED),
 }
 
 
@@ -204,13 +204,13 @@ def members(task: Task, row: Revision) -> dict[str, Json]:
 def created(task: Task, row: Revision) -> dict[str, Json]:
     """The result that answers a request with a task."""
     told = members(task, row)
-    return {"task": told} if row.tasks is Tasks.CORE else {"resultType": TASK, **told}
+    return {"task": told} if row.tasks is TaskSupport.CORE else {"resultType": TASK, **told}
 
 
 def outcome(task: Task, row: Revision, result: dict[str, Json] | None) -> dict[str, Json]:
     """The result of `tasks/get`, and what listen streams tell; `result` is the task's own in the words of the revision, where it has one."""
     told = members(task, row)
-    if row.tasks is Tasks.CORE:
+    if row.tasks is TaskSupport.CORE:
         return told
     if task.asked:
         told["inputRequests"] = dict(task.asked)
@@ -223,7 +223,7 @@ def outcome(task: Task, row: Revision, result: dict[str, Json] | None) -> dict[s
 
 def is_task(result: Mapping[str, Json], row: Revision) -> bool:
     """Whether a result is a task instead of what was asked for."""
-    if row.tasks is Tasks.CORE:
+    if row.tasks is TaskSupport.CORE:
         return isinstance(result.get("task"), dict)
     return result.get("resultType") == TASK
 
@@ -246,7 +246,7 @@ def unknown(task_id: object) -> InvalidParams:
     return InvalidParams(f"Unknown task: {task_id!r:.80}")
 
 
-def undeclared() -> MissingClientCapability:
+def tasks_undeclared() -> MissingClientCapability:
     """The answer to a client that has not declared the extension (TASKX-5)."""
     return MissingClientCapability(
         f"this needs the client extension {EXTENSION}", data={"requiredCapabilities": dict(NEEDS)}

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 from mcprev.driver import LINGER
 from mcprev.errors import HEADER_MISMATCH, InvalidRequest
 from mcprev.protocol.http_classify import Endpoint, classify, session_id
-from mcprev.protocol.http_verdicts import Reject, Verdict
+from mcprev.protocol.http_verdicts import HttpError, RequestClass
 from mcprev.transports.body_budget import BodyBudget, BodyShare, ClientGone
 from mcprev.transports.cors import Receive, Scope, Send
-from mcprev.transports.hosting import Hosting, stopped
-from mcprev.transports.http_incoming import AsgiIncoming, Incoming
-from mcprev.transports.http_options import Principal, Settings, checked_principal
-from mcprev.transports.security import Access, too_many_headers
-from mcprev.transports.tool_headers import ToolHeaders
+from mcprev.transports.hosting import HttpDispatcher, stopped
+from mcprev.transports.http_incoming import AsgiRequest, HttpRequest
+from mcprev.transports.http_options import Principal, HttpSettings, checked_principal
+from mcprev.transports.security import OriginPolicy, too_many_headers
+from mcprev.transports.tool_headers import ListedParamHeaders
 from mcprev.wire.headers import SESSION_ID_KEY, Headers
 from mcprev.wire.jsonrpc import Batch, Malformed, Message, parse
 
@@ -37,15 +37,15 @@ logger: Final = logging.getLogger("mcprev.transport.http")
 class AsgiApp:
     """A server over HTTP, to be run by any ASGI server or mounted in another app; see `Server.asgi`."""
 
-    def __init__(self, server: Server, settings: Settings) -> None:
+    def __init__(self, server: Server, settings: HttpSettings) -> None:
         self.server = server
         self.settings = settings
-        self._access = Access(settings.origins, settings.hosts)
+        self._access = OriginPolicy(settings.origins, settings.hosts)
         self.budget = BodyBudget(settings.max_bodies)
         """The memory that the bodies of requests take."""
         self._auth = settings.auth
         self._documents = frozenset[str]() if settings.auth is None else settings.auth.paths
-        self._tools = ToolHeaders(server)
+        self._tools = ListedParamHeaders(server)
         self._endpoint = Endpoint(
             server.identity.rows,
             sessions=settings.sessions,
@@ -54,7 +54,7 @@ class AsgiApp:
             json_only=settings.json_response is True,
             param_headers=self._tools.of,
         )
-        self._hosting: Hosting | None = None
+        self._hosting: HttpDispatcher | None = None
         self._closed = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -62,7 +62,7 @@ class AsgiApp:
         kind = scope["type"]
         if kind == "http":
             pairs = scope["headers"]
-            incoming = AsgiIncoming(scope, receive, send, Headers(pairs))
+            incoming = AsgiRequest(scope, receive, send, Headers(pairs))
             too_many = too_many_headers(pairs, self.settings.max_headers)
             if too_many is None:
                 await self.serve(incoming)
@@ -100,16 +100,16 @@ class AsgiApp:
             self._hosting.fail_requests()
 
     @property
-    def hosting(self) -> Hosting:
+    def hosting(self) -> HttpDispatcher:
         """What is held in the running event loop; what another one held, or what the server has ended, is gone."""
         found = self._hosting
         if found is None or found.loop is not asyncio.get_running_loop() or found.shared.error is not None:
-            found = self._hosting = Hosting(self.server, self.settings)
+            found = self._hosting = HttpDispatcher(self.server, self.settings)
         return found
 
     # -- a request -----------------------------------------------------------------------------------------
 
-    async def serve(self, incoming: Incoming) -> None:
+    async def serve(self, incoming: HttpRequest) -> None:
         """Serve one request, of whichever HTTP server, whose headers are within bounds."""
         try:
             reject = self._let_in(incoming)
@@ -128,12 +128,12 @@ class AsgiApp:
             if incoming.share is not None:
                 incoming.share.release()
 
-    def _let_in(self, incoming: Incoming) -> Reject | None:
+    def _let_in(self, incoming: HttpRequest) -> HttpError | None:
         """See where a request is to go and whether it may; or give its refusal."""
         here, headers = self.settings.path, incoming.headers
         place = here if incoming.path == here else self._place(incoming)
         if place is None:
-            return Reject(404, InvalidRequest("Invalid Request: there is nothing at this path"))
+            return HttpError(404, InvalidRequest("Invalid Request: there is nothing at this path"))
         if self._closed:
             return stopped()
         reject = self._access.refusal(headers, incoming.address)
@@ -141,32 +141,32 @@ class AsgiApp:
             return reject
         if self.settings.principal is not None:
             found = self._who(self.settings.principal, incoming.scope)
-            if isinstance(found, Reject):
+            if isinstance(found, HttpError):
                 return found
             incoming.principal = found
         if place is not here:
             incoming.place = place
         return None
 
-    def _who(self, find: Principal, scope: Mapping[str, Any]) -> str | Reject | None:
+    def _who(self, find: Principal, scope: Mapping[str, Any]) -> str | HttpError | None:
         """Who sends a request. Where that cannot be told nobody is let in, for None would be anybody (HTTP-28)."""
         try:
             return checked_principal(find(scope))
         except Exception:
             logger.exception("who sends a request cannot be told, so it is refused")
-            return Reject(403, InvalidRequest("Forbidden: it cannot be told who sends the request"))
+            return HttpError(403, InvalidRequest("Forbidden: it cannot be told who sends the request"))
 
-    async def _authorize(self, auth: Bearer, incoming: Incoming) -> Reject | None:
+    async def _authorize(self, auth: Bearer, incoming: HttpRequest) -> HttpError | None:
         """See what the token of a request says, or give its refusal; what tells of tokens needs none (AUTH-1)."""
         if incoming.place in self._documents:
             return None
         found = await auth.admit(incoming.headers, incoming.scope.get("query_string", b""))
-        if isinstance(found, Reject):
+        if isinstance(found, HttpError):
             return found
         incoming.access, incoming.principal = found, found.subject
         return stopped() if self._closed else None
 
-    def _place(self, incoming: Incoming) -> str | None:
+    def _place(self, incoming: HttpRequest) -> str | None:
         """Which of the app's paths a request is for. At its root, a mounted app has its endpoint."""
         path, root, here = incoming.path, incoming.root, self.settings.path
         if root and path.startswith(root):
@@ -178,7 +178,7 @@ class AsgiApp:
             return here
         return path if path in self.settings.sse_paths or path in self._documents else None
 
-    async def _at_endpoint(self, incoming: Incoming) -> Reject | None:
+    async def _at_endpoint(self, incoming: HttpRequest) -> HttpError | None:
         """Serve a request to the one endpoint of the newer transports."""
         verb, headers, principal = incoming.verb, incoming.headers, incoming.principal
         hosting = self._hosting
@@ -193,7 +193,7 @@ class AsgiApp:
             body = incoming.body()
             if body is None:
                 read = await self._read(hosting, incoming)
-                if isinstance(read, Reject):
+                if isinstance(read, HttpError):
                     return read
                 body = read
             incoming.share = BodyShare(self.budget, body)
@@ -212,15 +212,15 @@ class AsgiApp:
         verdict = await self._judge(hosting, incoming, message, live)
         if hosting is not self._hosting or hosting.shared.error is not None:
             return stopped()  # while the body was read
-        if isinstance(verdict, Reject):
+        if isinstance(verdict, HttpError):
             if session is not None and isinstance(message, Malformed):
                 session.hear(message)  # a broken answer ends the waiting for a good one
             return verdict
         return await hosting.carry_out(verdict, session, incoming)
 
     async def _judge(
-        self, hosting: Hosting, incoming: Incoming, message: Message | Batch | None, live: Revision | None
-    ) -> Verdict:
+        self, hosting: HttpDispatcher, incoming: HttpRequest, message: Message | Batch | None, live: Revision | None
+    ) -> RequestClass:
         """Find out what a request is, for which the tool may have to be known that it calls."""
         verb, headers, principal = incoming.verb, incoming.headers, incoming.principal
         tools = self._tools
@@ -228,14 +228,14 @@ class AsgiApp:
             await tools.learn(message, principal, hosting.shared, incoming.access)
         verdict = classify(self._endpoint, verb, headers, message, live)
         if (
-            isinstance(verdict, Reject)
+            isinstance(verdict, HttpError)
             and verdict.error.code == HEADER_MISMATCH
             and await tools.learn_again(message, principal, hosting.shared, incoming.access)
         ):
             verdict = classify(self._endpoint, verb, headers, message, live)
         return verdict
 
-    async def _elsewhere(self, incoming: Incoming) -> Reject | None:
+    async def _elsewhere(self, incoming: HttpRequest) -> HttpError | None:
         """Serve a request to one of the two endpoints of the oldest transport, or for the metadata."""
         if self._auth is not None and incoming.place in self._documents:
             answer = self._auth.document(incoming.verb)
@@ -246,16 +246,16 @@ class AsgiApp:
         if incoming.place == self.settings.sse_paths[0]:
             return await hosting.open_sse(incoming)
         found = hosting.sse.find(incoming)
-        if isinstance(found, Reject):
+        if isinstance(found, HttpError):
             return found
         body = await self._read(hosting, incoming)
-        if isinstance(body, Reject):
+        if isinstance(body, HttpError):
             return body
         incoming.share = BodyShare(self.budget, body)
         refused = self.budget.refusal(incoming.share)
         return refused or await hosting.take_sse(found, body, incoming)
 
-    async def _read(self, hosting: Hosting, incoming: Incoming) -> bytes | Reject:
+    async def _read(self, hosting: HttpDispatcher, incoming: HttpRequest) -> bytes | HttpError:
         upkeep = hosting.upkeep
         task = incoming.task = asyncio.current_task(hosting.loop)
         assert task is not None
@@ -267,6 +267,6 @@ class AsgiApp:
                 raise
             upkeep.late.discard(task)
             task.uncancel()
-            return Reject(408, InvalidRequest("Invalid Request: the body took too long"))
+            return HttpError(408, InvalidRequest("Invalid Request: the body took too long"))
         finally:
             del upkeep.reading[task]

@@ -15,12 +15,12 @@ from typing import cast
 
 from typing_extensions import override
 
-from mcprev.driver import LINGER, MAX_HANDLERS, Connection, Desk
+from mcprev.driver import LINGER, MAX_HANDLERS, Connection, RequestHandler
 from mcprev.errors import ConnectionLost, InternalError
 from mcprev.protocol.http_verdicts import status_of
-from mcprev.protocol.link import Aborted, Channel, Event, Inbound, Notified
-from mcprev.protocol.sides import ServerSide
-from mcprev.transports.exchange import Exchange
+from mcprev.protocol.link import RequestCancelled, Channel, Event, IncomingRequest, NotificationReceived
+from mcprev.protocol.sides import ServerProtocol
+from mcprev.transports.exchange import ResponseStream
 from mcprev.wire.jsonrpc import Batch, Malformed, Message, Notification, Request, encode_error
 
 
@@ -32,10 +32,10 @@ def from_here(message: Request | Notification, origin: object) -> None:
 class AsgiConnection(Connection):
     """What one session and all requests without one have in common."""
 
-    side: ServerSide
+    side: ServerProtocol
 
     def __init__(
-        self, side: ServerSide, desk: Desk, logger: logging.Logger, *, max_handlers: int = MAX_HANDLERS
+        self, side: ServerProtocol, desk: RequestHandler, logger: logging.Logger, *, max_handlers: int = MAX_HANDLERS
     ) -> None:
         super().__init__(side, desk, logger, max_handlers=max_handlers)
         self._sendable = True
@@ -43,33 +43,33 @@ class AsgiConnection(Connection):
 
     # -- in ------------------------------------------------------------------------------------------------
 
-    async def serve(self, request: Request, exchange: Exchange) -> None:
+    async def serve(self, request: Request, exchange: ResponseStream) -> None:
         """Take a request, serve it in this very task, and answer it."""
         object.__setattr__(request, "origin", exchange)  # a message is frozen for everyone but who made it
         self.receive(request)
-        inbound = exchange.inbound
+        inbound = exchange.request
         if inbound is None:
             await exchange.finish()
             return
         task = inbound.handle = exchange.task or asyncio.current_task()
         self._running += 1
         try:
-            await self._desk.serve(inbound, self)
+            await self._request_handler.handle_request(inbound, self)
         except asyncio.CancelledError:
             if not exchange.cancelled:
                 inbound.handle = None
-                inbound.peer.abandon(inbound, "the HTTP server gave the request up")
+                inbound.engine.cancel_request(inbound, "the HTTP server gave the request up")
                 raise
         finally:
             self._running -= 1
-            self.pump()
-            exchange.inbound = None  # the two would keep each other
+            self.process_events()
+            exchange.request = None  # the two would keep each other
         if exchange.cancelled and task is not None:
             await _calm(task)
         if not exchange.settle():
             await exchange.finish()
 
-    async def serve_batch(self, batch: Batch, exchange: Exchange) -> None:
+    async def serve_batch(self, batch: Batch, exchange: ResponseStream) -> None:
         """Take the members of an array, each by itself: one that is slow delays no other (BATCH-4, BATCH-7)."""
         exchange.batch, exchange.inline = True, False
         broken = [member for member in batch.messages if isinstance(member, Malformed) and member.answer]
@@ -88,7 +88,7 @@ class AsgiConnection(Connection):
     def receive(self, message: Message) -> None:
         """Take a message in."""
         self.side.receive(message, self._loop.time())
-        self.pump()
+        self.process_events()
 
     def hear(self, message: Message | Batch, origin: object = None) -> None:
         """Take in what wants no answer, and nothing else. `origin` is where it came in."""
@@ -97,13 +97,13 @@ class AsgiConnection(Connection):
                 from_here(member, origin)
             if not isinstance(member, Malformed) or member.answer is None:
                 self.receive(member)
-            elif self._link.broken(member):
-                self.pump()
+            elif self._connection_state.broken(member):
+                self.process_events()
 
     @override
-    def pump(self) -> None:
+    def process_events(self) -> None:
         # What is sent is only put where it is to be written from, so there is nothing to be won by waiting.
-        link = self._link
+        link = self._connection_state
         while link.events:
             events: list[Event] = link.events
             link.events = []
@@ -113,30 +113,30 @@ class AsgiConnection(Connection):
             self._flush()
 
     @override
-    def _admit(self, event: Inbound | Notified) -> None:
-        exchange = event.origin if isinstance(event, Inbound) else None
-        if not isinstance(exchange, Exchange) or not exchange.inline or not isinstance(event, Inbound):
+    def _admit(self, event: IncomingRequest | NotificationReceived) -> None:
+        exchange = event.origin if isinstance(event, IncomingRequest) else None
+        if not isinstance(exchange, ResponseStream) or not exchange.inline or not isinstance(event, IncomingRequest):
             super()._admit(event)
         elif self._running < self._max_handlers:
-            exchange.inbound = event
+            exchange.request = event
         else:
-            event.peer.fail(event, InternalError("too many requests in progress"))
+            event.engine.fail(event, InternalError("too many requests in progress"))
 
     # -- out -----------------------------------------------------------------------------------------------
 
     @override
     def _send(self, sends: list[tuple[Channel, bytes]]) -> None:
         for channel, message in sends:
-            if isinstance(channel, Inbound):
+            if isinstance(channel, IncomingRequest):
                 exchange = channel.origin
-                if not isinstance(exchange, Exchange):
+                if not isinstance(exchange, ResponseStream):
                     self._stray(message)
-                elif message is channel.answer:
+                elif message is channel.response:
                     # A result always has the same status.
                     exchange.answer(message, 200 if channel.code is None else self._status(channel.code))
-                elif not exchange.put(message):
+                elif not exchange.send(message):
                     self._stray(message, related=True)
-            elif isinstance(channel, Request) and isinstance(channel.origin, Exchange):
+            elif isinstance(channel, Request) and isinstance(channel.origin, ResponseStream):
                 channel.origin.answer(message, self._status_unserved(message))
             else:
                 self._stray(message)
@@ -158,14 +158,14 @@ class AsgiConnection(Connection):
 
     @override
     async def drain(self, channel: Channel = None) -> None:
-        exchange = channel.origin if isinstance(channel, Inbound) else None
-        if isinstance(exchange, Exchange):
+        exchange = channel.origin if isinstance(channel, IncomingRequest) else None
+        if isinstance(exchange, ResponseStream):
             await exchange.drain()
 
     @override
-    async def hang_up(self, inbound: Inbound, retry: float | None) -> bool:
+    async def hang_up(self, inbound: IncomingRequest, retry: float | None) -> bool:
         exchange = inbound.origin
-        if not isinstance(exchange, Exchange) or not inbound.open or not self._can_return():
+        if not isinstance(exchange, ResponseStream) or not inbound.open or not self._can_return():
             return False
         return await exchange.hang_up(None if retry is None else round(retry * 1000))
 
@@ -175,23 +175,23 @@ class AsgiConnection(Connection):
 
     # -- requests that end otherwise -----------------------------------------------------------------------
 
-    def opened(self, exchange: Exchange) -> bytes:
+    def opened(self, exchange: ResponseStream) -> bytes:
         """An answer becomes a stream; what is to come first on it."""
         del exchange
         return b""
 
-    def left(self, exchange: Exchange) -> None:
+    def left(self, exchange: ResponseStream) -> None:
         """The client of an exchange is gone."""
 
     @override
-    def _on_aborted(self, event: Aborted) -> None:
-        super()._on_aborted(event)
-        cast("Exchange", event.inbound.origin).dropped(event.inbound.id)
+    def _on_cancelled(self, event: RequestCancelled) -> None:
+        super()._on_cancelled(event)
+        cast("Exchange", event.request.origin).cancelled_request(event.request.id)
 
     @override
-    def _cancel_handler(self, inbound: Inbound) -> None:
+    def _cancel_handler(self, inbound: IncomingRequest) -> None:
         exchange = cast("Exchange", inbound.origin)
-        if exchange.inbound is not inbound:
+        if exchange.request is not inbound:
             super()._cancel_handler(inbound)
             return
         task: object = inbound.handle
@@ -203,7 +203,7 @@ class AsgiConnection(Connection):
     async def aclose(self, error: ConnectionLost | None = None, *, linger: float = LINGER) -> None:
         """Let the requests in progress finish within `linger` seconds, then end the connection; may be called again."""
         self.side.end()
-        self.pump()
+        self.process_events()
         await self.finish_requests(linger)
         self.ended(error or ConnectionLost("the server stops", in_flight=True, retry_safe=False))
         await asyncio.shield(self.closed)
@@ -220,10 +220,10 @@ class StatelessConnection(AsgiConnection):
     """The one connection of all requests that describe themselves: each client's answer is on its own exchange."""
 
     def __init__(
-        self, side: ServerSide, desk: Desk, logger: logging.Logger, *, max_handlers: int = MAX_HANDLERS
+        self, side: ServerProtocol, desk: RequestHandler, logger: logging.Logger, *, max_handlers: int = MAX_HANDLERS
     ) -> None:
         super().__init__(side, desk, logger, max_handlers=max_handlers)
-        self._link.shared = True
+        self._connection_state.shared = True
 
     @override
     def receive(self, message: Message) -> None:
@@ -232,14 +232,14 @@ class StatelessConnection(AsgiConnection):
             stateless.request(message)
         elif isinstance(message, Notification):
             stateless.notification(message)
-        self.pump()
+        self.process_events()
 
-    def end_listening(self, exchange: Exchange) -> None:
+    def end_listening(self, exchange: ResponseStream) -> None:
         """End the listen stream of an exchange in good order, if it has one (SUB-4)."""
-        inbound = self._link.inbound.get(exchange)
+        inbound = self._connection_state.inbound.get(exchange)
         if inbound is not None:
             self.side.stateless.end_stream(inbound)
-            self.pump()
+            self.process_events()
 
     @override
     def _status(self, code: int) -> int:
@@ -251,9 +251,9 @@ class StatelessConnection(AsgiConnection):
         return 200 if error is None else status_of(error["code"], pre_dispatch=True)
 
     @override
-    def left(self, exchange: Exchange) -> None:
+    def left(self, exchange: ResponseStream) -> None:
         # The end of the stream is how its request is cancelled (HTTPM-6).
-        inbound = self._link.inbound.get(exchange)
+        inbound = self._connection_state.inbound.get(exchange)
         if inbound is not None:
-            inbound.peer.abandon(inbound, "the client closed the connection")
-            self._loop.call_soon(self.pump)
+            inbound.engine.cancel_request(inbound, "the client closed the connection")
+            self._loop.call_soon(self.process_events)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from mcprev.errors import InternalError, InvalidRequest, TransportError
-from mcprev.protocol.http_verdicts import RETRY_LATER, Reject
+from mcprev.protocol.http_verdicts import RETRY_LATER, HttpError
 from mcprev.wire.bounds import parsed_weight
 from mcprev.wire.headers import Headers
 from mcprev.wire.jsonrpc import RequestId
@@ -51,7 +51,7 @@ class BodyBudget:
         """Hold less."""
         self.held -= size
 
-    def refusal(self, share: BodyShare) -> Reject | None:
+    def refusal(self, share: BodyShare) -> HttpError | None:
         """The refusal of a body with which more is held than may be; whoever made its share releases it."""
         if self.held <= self.limit:
             return None
@@ -82,7 +82,7 @@ class BodyShare:
             self._budget.held -= self.weight
 
 
-async def read_body(receive: Receive, headers: Headers, limit: int, budget: BodyBudget) -> bytes | Reject:
+async def read_body(receive: Receive, headers: Headers, limit: int, budget: BodyBudget) -> bytes | HttpError:
     """Read the body of a request; the refusal where it is over the limit, declared or not (HTTP-31).
 
     Raises `ClientGone` when the client hangs up. How long a slow client may take is the server's business.
@@ -126,29 +126,29 @@ def _chunk(message: Mapping[str, Any]) -> bytes:
     return chunk
 
 
-def too_large(limit: int) -> Reject:
+def too_large(limit: int) -> HttpError:
     """The refusal of a body that is over the limit."""
     why = f"a body of more than {limit} bytes; the server's option max_body allows larger ones"
-    return Reject(413, InvalidRequest(f"Invalid Request: {why}"))
+    return HttpError(413, InvalidRequest(f"Invalid Request: {why}"))
 
 
-def too_much() -> Reject:
+def too_much() -> HttpError:
     """The refusal of a body for which there is no room now."""
-    return Reject(503, InternalError("the server holds too many large requests"), headers=RETRY_LATER)
+    return HttpError(503, InternalError("the server holds too many large requests"), headers=RETRY_LATER)
 
 
-def opening_refusal(share: BodyShare | None, request_id: RequestId) -> Reject | None:
+def opening_refusal(share: BodyShare | None, request_id: RequestId) -> HttpError | None:
     """The refusal of an `initialize` that is too large: what its client says of itself lasts as long as the session."""
     if share is None or share.weight <= MAX_OPENING:
         return None
     why = f"parsed, initialize takes more than {MAX_OPENING} bytes of memory: say less about the client"
-    return Reject(413, InvalidRequest(f"Invalid Request: {why}"), request_id)
+    return HttpError(413, InvalidRequest(f"Invalid Request: {why}"), request_id)
 
 
-def _too_heavy(weight: int, limit: int) -> Reject:
+def _too_heavy(weight: int, limit: int) -> HttpError:
     """The refusal of a body for which there is never room."""
     why = (
         f"parsed, the body takes about {weight} bytes of memory, more than all bodies together may take ({limit}); "
         "the server's option max_bodies allows more"
     )
-    return Reject(413, InvalidRequest(f"Invalid Request: {why}"))
+    return HttpError(413, InvalidRequest(f"Invalid Request: {why}"))

@@ -9,15 +9,15 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 
-from mcprev.protocol.correlate import Call, Calls
+from mcprev.protocol.correlate import Call, PendingCalls
 
 _NEVER = float("inf")
 
 
-class Clocks:
+class PausableTimeouts:
     """What runs out."""
 
-    def __init__(self, calls: Calls, changed: Callable[[], None]) -> None:
+    def __init__(self, calls: PendingCalls, changed: Callable[[], None]) -> None:
         """`changed` is told when a call may be due earlier than before."""
         self._calls = calls
         self._changed = changed

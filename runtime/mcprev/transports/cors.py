@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from mcprev.transports.security import Access
+from mcprev.transports.security import OriginPolicy
 from mcprev.wire import headers as names
 from mcprev.wire.headers import Headers
 from mcprev.wire.param_headers import PREFIX
@@ -42,7 +42,7 @@ class cors:  # noqa: N801 - called like a function
     def __init__(self, app: App, *, origins: Sequence[str], max_age: int = MAX_AGE) -> None:
         """Wrap an app. Raises `ValueError` for an origin that could never match."""
         self._app = app
-        self._access = Access(origins)
+        self._access = OriginPolicy(origins)
         self._any = "*" in origins
         self._max_age = max_age
 

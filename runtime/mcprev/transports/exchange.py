@@ -12,8 +12,8 @@ import asyncio
 import logging
 from typing import Final, Protocol
 
-from mcprev.protocol.link import Inbound
-from mcprev.transports.http_incoming import JSON_TYPE, Fields, Incoming
+from mcprev.protocol.link import IncomingRequest
+from mcprev.transports.http_incoming import JSON_TYPE, Fields, HttpRequest
 from mcprev.wire.jsonrpc import RequestId, encode_error
 from mcprev.wire.media import Accept
 from mcprev.wire.sse import encode_message, encode_retry
@@ -35,19 +35,19 @@ KEEP_ALIVE: Final = b": \n\n"
 _logger: Final = logging.getLogger("mcprev.transport.http")
 
 
-class Owner(Protocol):
+class StreamOwner(Protocol):
     """The connection whose messages an exchange carries."""
 
-    def opened(self, exchange: Exchange, /) -> bytes:
+    def opened(self, exchange: ResponseStream, /) -> bytes:
         """It became a stream; give what comes before everything else."""
         ...
 
-    def left(self, exchange: Exchange, /) -> None:
+    def left(self, exchange: ResponseStream, /) -> None:
         """Its client is gone, for good or for now, although it has not been answered."""
         ...
 
 
-class Tape(Protocol):
+class ReplayStream(Protocol):
     """A stream that outlives the exchange it began on."""
 
     def push(self, message: bytes, /) -> None:
@@ -58,31 +58,31 @@ class Tape(Protocol):
         """The last message was sent."""
         ...
 
-    def detach(self, exchange: Exchange, /) -> None:
+    def detach(self, exchange: ResponseStream, /) -> None:
         """This one reads no longer."""
         ...
 
 
-class Exchange:
+class ResponseStream:
     """One HTTP request whose answer is still to be sent, or is being sent."""
 
     __slots__ = (
-        "_busy", "_close", "_drained", "_finisher", "_head_sent", "_incoming", "_last", "_out", "_size", "_stalled",
-        "_wake", "_watched", "_writer", "access", "answers", "batch", "began", "cancelled", "ended", "headers", "inbound",
-        "inline", "owner", "prefers_stream", "principal", "share", "started", "status", "streams", "tape", "task", "waiting",
+        "_busy", "_close", "_drained", "_finisher", "_head_sent", "_http_request", "_last", "_out", "_size", "_stalled",
+        "_wake", "_watched", "_writer", "access", "answers", "batch", "began", "cancelled", "ended", "headers", "request",
+        "inline", "owner", "prefers_stream", "principal", "share", "started", "status", "streams", "replay", "task", "waiting",
     )  # fmt: skip
 
     def __init__(
         self,
-        incoming: Incoming,
-        owner: Owner,
+        incoming: HttpRequest,
+        owner: StreamOwner,
         began: float,
         *,
         accept: Accept,
         json_response: bool | None = None,
     ) -> None:
         """`json_response` decides the format where the client leaves the choice; None decides by what happens."""
-        self._incoming = incoming
+        self._http_request = incoming
         self.owner = owner
         self.began = began
         self.principal = incoming.principal
@@ -102,12 +102,12 @@ class Exchange:
         self.task = incoming.task
         self.inline = True
         """Whether its request is served by the task that the HTTP server runs for it."""
-        self.inbound: Inbound | None = None
+        self.request: IncomingRequest | None = None
         """The request that is served like that."""
         self.cancelled = False
         """Whether that task was asked to stop."""
         self.answers: list[bytes] = []
-        self.tape: Tape | None = None
+        self.replay: ReplayStream | None = None
         self.started = False
         """Whether it is a stream."""
         self.ended = False
@@ -123,9 +123,9 @@ class Exchange:
 
     # -- what is to be sent --------------------------------------------------------------------------------
 
-    def put(self, message: bytes) -> bool:
+    def send(self, message: bytes) -> bool:
         """Send a message ahead of the answer; False where there is no stream it could go to."""
-        if self.tape is None:
+        if self.replay is None:
             if self.ended or not self.streams:
                 return False
             self.start()
@@ -142,10 +142,10 @@ class Exchange:
         else:
             self.answers.append(message)
             self.status = status
-        if not self.waiting and (self.tape is not None or self._wake is not None):
+        if not self.waiting and (self.replay is not None or self._wake is not None):
             self._complete()
 
-    def dropped(self, request_id: RequestId) -> None:
+    def cancelled_request(self, request_id: RequestId) -> None:
         """A request will not be answered; the client that waits for JSON is told so (AMB-10)."""
         if self.started:
             self.waiting -= 1
@@ -162,15 +162,15 @@ class Exchange:
         self._complete()
 
     def _complete(self) -> None:
-        if self.tape is not None:
-            tape, self.tape = self.tape, None
+        if self.replay is not None:
+            tape, self.replay = self.replay, None
             tape.close()
         if self._wake is not None:
             _release(self._wake)
 
     def _send(self, message: bytes) -> None:
-        if self.tape is not None:
-            self.tape.push(message)
+        if self.replay is not None:
+            self.replay.push(message)
         else:
             self.write(encode_message(message))
 
@@ -187,7 +187,7 @@ class Exchange:
         if self.ended or self._close:
             return
         if self._size > MAX_WAITING:
-            self.lose()
+            self.disconnect()
             return
         self._out.append(data)
         self._size += len(data)
@@ -203,7 +203,7 @@ class Exchange:
         if self.ended or self._close or not self.streams:
             return False
         self.start()
-        if self.tape is None:
+        if self.replay is None:
             return False
         if retry is not None:
             self.write(encode_retry(retry))
@@ -214,7 +214,7 @@ class Exchange:
             await asyncio.wait({self._writer})
         return True
 
-    def give_way(self) -> None:
+    def hand_over(self) -> None:
         """Somebody else takes its stream up: it ends, and what it carries goes on there (HTTP-12, HTTP-15)."""
         if not self.ended and not self._close:
             self._close = True
@@ -233,14 +233,14 @@ class Exchange:
         try:
             await self._send_queued()
             if self._close:
-                await self._incoming.end()
+                await self._http_request.end()
                 self._hung_up()
         except OSError:
-            self.lose()
+            self.disconnect()
         except Exception:
             # Not every HTTP server says with an OSError that a client is gone.
             _logger.warning("a stream could not be written", exc_info=True)
-            self.lose()
+            self.disconnect()
         finally:
             self._writer = None
 
@@ -251,9 +251,9 @@ class Exchange:
             data = self._take()
             if not self._head_sent:
                 self._head_sent = True
-                await self._incoming.begin(200, (*_SSE_HEAD, *self.headers), data)
+                await self._http_request.begin(200, (*_SSE_HEAD, *self.headers), data)
             elif data:
-                await self._incoming.write(data)
+                await self._http_request.write(data)
             self._last = loop.time()
             if self._drained is not None and self._size <= HIGH:
                 _release(self._drained)
@@ -276,7 +276,7 @@ class Exchange:
         if self.waiting or self._writer is not None or self._head_sent or self.ended:
             return False
         fields = self._fields() if self.started or self.headers else _JSON_HEAD
-        if not self._incoming.reply(self.status, fields, self._whole()):
+        if not self._http_request.reply(self.status, fields, self._whole()):
             return False
         self._over()
         return True
@@ -292,7 +292,7 @@ class Exchange:
         self.ended = True
         if self._watched:
             self._watched = False
-            self._incoming.unwatch()
+            self._http_request.unwatch()
 
     async def _finish(self) -> None:
         try:
@@ -307,12 +307,12 @@ class Exchange:
             elif self.started and not self._head_sent:
                 # Let go before its first byte: an HTTP server takes silence for an accident of the app.
                 self._head_sent = True
-                await self._incoming.answer(200, self._fields(), b"")
+                await self._http_request.answer(200, self._fields(), b"")
         except OSError:
-            self.lose()
+            self.disconnect()
         except asyncio.CancelledError:
             task = self._finisher
-            self.lose()
+            self.disconnect()
             if not self._stalled or task is None:
                 raise
             task.uncancel()
@@ -322,10 +322,10 @@ class Exchange:
         assert task is not None
         self._busy = task.get_loop().time()
         if self._head_sent:
-            await self._incoming.end(self._take() if self._out else b"")
+            await self._http_request.end(self._take() if self._out else b"")
         else:
             self._head_sent = self.started
-            await self._incoming.answer(self.status, self._fields(), self._whole())
+            await self._http_request.answer(self.status, self._fields(), self._whole())
         self._finisher = None
 
     def _fields(self) -> Fields:
@@ -341,13 +341,13 @@ class Exchange:
 
     # -- the client ----------------------------------------------------------------------------------------
 
-    def mature(self) -> None:
+    def watch_client(self) -> None:
         """It takes a while: watch whether the client is still there, and let it have a stream (HTTPM-9)."""
         if self.ended or not self.waiting:
             return
         if not self._watched:
             self._watched = True
-            self._incoming.watch(self.lose)
+            self._http_request.watch(self.disconnect)
         if self.streams:
             self.start()
 
@@ -357,13 +357,13 @@ class Exchange:
         if writing and now - self._busy >= stall:
             self._stalled = True
             finisher = self._finisher
-            self.lose()
+            self.disconnect()
             if finisher is not None:
                 finisher.cancel()
         elif self._head_sent and not writing and now - self._last >= keep_alive:
             self.write(KEEP_ALIVE)
 
-    def lose(self) -> None:
+    def disconnect(self) -> None:
         """The client is gone, or has to be."""
         if self.ended:
             return
@@ -382,8 +382,8 @@ class Exchange:
         self._size = 0
         if self._drained is not None:
             _release(self._drained)
-        if self.tape is not None:
-            self.tape.detach(self)
+        if self.replay is not None:
+            self.replay.detach(self)
         self._rouse()
 
     def _rouse(self) -> None:

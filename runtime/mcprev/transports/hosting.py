@@ -14,27 +14,27 @@ from typing import TYPE_CHECKING, Final
 
 from mcprev.errors import InternalError, InvalidRequest
 from mcprev.protocol.http_verdicts import (
-    Delete,
-    LegacyOpen,
-    LegacySession,
-    LegacySessionless,
-    Modern,
-    Reject,
-    Stream,
-    Verdict,
+    DeleteSession,
+    InitializeRequest,
+    SessionRequest,
+    SessionlessRequest,
+    StatelessRequest,
+    HttpError,
+    OpenStream,
+    RequestClass,
     wants_answer,
 )
-from mcprev.protocol.sides import ServerSide
+from mcprev.protocol.sides import ServerProtocol
 from mcprev.protocol.subscriptions import LISTEN
 from mcprev.transports.asgi_connection import StatelessConnection, from_here
 from mcprev.transports.body_budget import opening_refusal
-from mcprev.transports.exchange import Exchange, Owner
-from mcprev.transports.http_incoming import Incoming
-from mcprev.transports.http_options import Settings
-from mcprev.transports.leases import Lease
+from mcprev.transports.exchange import ResponseStream, StreamOwner
+from mcprev.transports.http_incoming import HttpRequest
+from mcprev.transports.http_options import HttpSettings
+from mcprev.transports.leases import TokenExpiryTimer
 from mcprev.transports.sessions import Session, Sessions
-from mcprev.transports.sse_legacy import SseConnection, SseEndpoints
-from mcprev.transports.upkeep import Upkeep
+from mcprev.transports.sse_legacy import LegacySseServerConnection, SseEndpoints
+from mcprev.transports.upkeep import Timers
 from mcprev.wire.jsonrpc import Batch, Message, Request, RequestId, parse
 from mcprev.wire.media import Accept, accepted
 
@@ -45,10 +45,10 @@ _logger: Final = logging.getLogger("mcprev.transport.http")
 _STREAM: Final = Accept(json=False, sse=True)
 
 
-class Hosting:
+class HttpDispatcher:
     """Everything of one app that lives in one event loop."""
 
-    def __init__(self, server: Server, settings: Settings) -> None:
+    def __init__(self, server: Server, settings: HttpSettings) -> None:
         self.loop = asyncio.get_running_loop()
         self._server = server
         self._settings = settings
@@ -62,7 +62,7 @@ class Hosting:
             clock=self._clock,
         )
         self.shared = StatelessConnection(
-            ServerSide(server.identity), server, _logger, max_handlers=settings.max_requests
+            ServerProtocol(server.identity), server, _logger, max_handlers=settings.max_requests
         )
         server.keep(self.shared)
         messages = settings.sse_paths[1] if settings.sse_paths else ""
@@ -73,7 +73,7 @@ class Hosting:
             limit=settings.max_sessions,
             per_client=settings.max_sessions_per_client,
         )
-        self.upkeep = Upkeep(
+        self.upkeep = Timers(
             self._expire,
             defer=settings.defer,
             keep_alive=settings.keep_alive,
@@ -89,7 +89,7 @@ class Hosting:
         """End everything. Calls in progress get `linger` seconds, listen streams and idle sessions none (SUB-4)."""
         self.stopping = True
         self.shared.side.end()
-        self.shared.pump()
+        self.shared.process_events()
         await asyncio.gather(
             self.shared.finish_requests(linger),
             *(session.aclose(linger=linger) for session in self.sessions.all()),
@@ -105,32 +105,32 @@ class Hosting:
 
     # -- the endpoint --------------------------------------------------------------------------------------
 
-    async def carry_out(self, verdict: Verdict, session: Session | None, incoming: Incoming) -> Reject | None:
+    async def carry_out(self, verdict: RequestClass, session: Session | None, incoming: HttpRequest) -> HttpError | None:
         """Do what a request turned out to be, and answer it; or give its refusal."""
         if self.stopping and _begins(verdict):
             message = getattr(verdict, "message", None)
             return stopped(message.id if isinstance(message, Request) else None)
-        if isinstance(verdict, Modern):
+        if isinstance(verdict, StatelessRequest):
             await self._by_itself(verdict, incoming)
             return None
-        if isinstance(verdict, LegacySession) and session is not None:
+        if isinstance(verdict, SessionRequest) and session is not None:
             await self._in_session(session, verdict.message, verdict.accept, incoming)
             return None
         match verdict:
-            case LegacyOpen(message):
+            case InitializeRequest(message):
                 return await self._open(message, incoming)
-            case LegacySessionless():
+            case SessionlessRequest():
                 await self._without_session(verdict, incoming)
-            case Stream(_, last_event_id) if session is not None:
+            case OpenStream(_, last_event_id) if session is not None:
                 return await self._stream(session, last_event_id, incoming)
-            case Delete() if session is not None:
+            case DeleteSession() if session is not None:
                 self.sessions.end(session, "the client ended the session")
                 await incoming.accept(204)
             case _:
                 raise AssertionError(verdict)
         return None
 
-    async def _by_itself(self, verdict: Modern, incoming: Incoming) -> None:
+    async def _by_itself(self, verdict: StatelessRequest, incoming: HttpRequest) -> None:
         """Serve a message that describes itself."""
         message = verdict.message
         if not isinstance(message, Request):
@@ -149,8 +149,8 @@ class Hosting:
             if lease is not None:
                 lease.cancel()
 
-    def _exchange(self, owner: Owner, incoming: Incoming, accept: Accept) -> Exchange:
-        return Exchange(
+    def _exchange(self, owner: StreamOwner, incoming: HttpRequest, accept: Accept) -> ResponseStream:
+        return ResponseStream(
             incoming,
             owner,
             self.loop.time(),
@@ -158,7 +158,7 @@ class Hosting:
             json_response=self._settings.json_response,
         )
 
-    async def _stay(self, exchange: Exchange, lease: Lease | None) -> None:
+    async def _stay(self, exchange: ResponseStream, lease: TokenExpiryTimer | None) -> None:
         """Keep a stream open until its end."""
         self.upkeep.begin(exchange)
         try:
@@ -168,17 +168,17 @@ class Hosting:
             if lease is not None:
                 lease.cancel()
 
-    def _lease(self, incoming: Incoming, end: Callable[[], object]) -> Lease | None:
+    def _lease(self, incoming: HttpRequest, end: Callable[[], object]) -> TokenExpiryTimer | None:
         """See to it that a stream ends when the token expires that it was opened with."""
         access, auth = incoming.access, self._settings.auth
-        return None if access is None or auth is None else Lease(access, auth.clock, end)
+        return None if access is None or auth is None else TokenExpiryTimer(access, auth.clock, end)
 
     # -- sessions ------------------------------------------------------------------------------------------
 
     def _session(self, principal: str | None, *, lasting: bool) -> Session:
         settings = self._settings
         return Session(
-            ServerSide(self._server.identity),
+            ServerProtocol(self._server.identity),
             self._server,
             _logger,
             principal=principal,
@@ -188,7 +188,7 @@ class Hosting:
             max_handlers=self._server.max_handlers,
         )
 
-    async def _open(self, message: Request, incoming: Incoming) -> Reject | None:
+    async def _open(self, message: Request, incoming: HttpRequest) -> HttpError | None:
         """Open a session; one that comes to nothing leaves nothing behind (HTTP-19, HTTP-27)."""
         client = incoming.client
         refused = opening_refusal(incoming.share, message.id) or self.sessions.make_room(client, message.id)
@@ -207,7 +207,7 @@ class Hosting:
         return None
 
     async def _in_session(
-        self, session: Session, message: Message | Batch, accept: Accept, incoming: Incoming
+        self, session: Session, message: Message | Batch, accept: Accept, incoming: HttpRequest
     ) -> None:
         """Hand a session what its client sends."""
         if not isinstance(message, Request) and not (isinstance(message, Batch) and wants_answer(message)):
@@ -227,7 +227,7 @@ class Hosting:
             self.upkeep.end(exchange)
             session.left(exchange)
 
-    async def _without_session(self, verdict: LegacySessionless, incoming: Incoming) -> None:
+    async def _without_session(self, verdict: SessionlessRequest, incoming: HttpRequest) -> None:
         """Serve a request as the only one of a session that nobody opened (AMB-15)."""
         session = self._session(incoming.principal, lasting=False)
         if verdict.row is not None:
@@ -239,28 +239,28 @@ class Hosting:
         finally:
             session.retire()
 
-    async def _stream(self, session: Session, last_event_id: str | None, incoming: Incoming) -> Reject | None:
+    async def _stream(self, session: Session, last_event_id: str | None, incoming: HttpRequest) -> HttpError | None:
         """A session's client listens, or takes up what it listened to before."""
         exchange = self._exchange(session, incoming, _STREAM)
         if last_event_id is None:
             if not session.listen(exchange):
-                return Reject(
+                return HttpError(
                     429, InvalidRequest("Invalid Request: too many streams of this session are open")
                 )
         elif not await session.resume(exchange, last_event_id):
-            return Reject(
+            return HttpError(
                 400, InvalidRequest("Invalid Request: nothing can be resumed from this Last-Event-ID")
             )
         session.enter(exchange)
         try:
-            await self._stay(exchange, self._lease(incoming, exchange.give_way))
+            await self._stay(exchange, self._lease(incoming, exchange.hand_over))
         finally:
             session.left(exchange)
         return None
 
     # -- the oldest transport ------------------------------------------------------------------------------
 
-    async def open_sse(self, incoming: Incoming) -> Reject | None:
+    async def open_sse(self, incoming: HttpRequest) -> HttpError | None:
         """A client opens its stream, and a session with it."""
         client = incoming.client
         if self.stopping:
@@ -270,11 +270,11 @@ class Hosting:
             connection = self.sse.connect(incoming.principal, client)
             exchange = self._exchange(connection, incoming, _STREAM)
             connection.begin(exchange, self.sse.endpoint(connection, incoming.root))
-            lease = connection.lease = self._lease(incoming, exchange.give_way)
+            lease = connection.lease = self._lease(incoming, exchange.hand_over)
             await self._stay(exchange, lease)
         return reject
 
-    async def take_sse(self, connection: SseConnection, body: bytes, incoming: Incoming) -> Reject | None:
+    async def take_sse(self, connection: LegacySseServerConnection, body: bytes, incoming: HttpRequest) -> HttpError | None:
         """A client posts a message."""
         access, auth = incoming.access, self._settings.auth
         reject = None
@@ -289,13 +289,13 @@ class Hosting:
         return reject
 
 
-def stopped(request_id: RequestId | None = None) -> Reject:
+def stopped(request_id: RequestId | None = None) -> HttpError:
     """The refusal of what begins once the server stops."""
-    return Reject(503, InternalError("the server stops"), request_id)
+    return HttpError(503, InternalError("the server stops"), request_id)
 
 
-def _begins(verdict: Verdict) -> bool:
+def _begins(verdict: RequestClass) -> bool:
     """Whether a request begins something; answers, notifications and DELETE belong to what is there already."""
-    if isinstance(verdict, (LegacySession, Modern)):
+    if isinstance(verdict, (SessionRequest, StatelessRequest)):
         return wants_answer(verdict.message)
-    return not isinstance(verdict, Delete)
+    return not isinstance(verdict, DeleteSession)

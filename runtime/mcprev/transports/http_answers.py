@@ -16,7 +16,7 @@ UNKNOWN_TYPE: Final = "application/octet-stream"
 _PLAIN: Final = frozenset({"", "identity"})
 
 
-class Answer:
+class HttpResponse:
     """The answer to one request, whose head is there."""
 
     __slots__ = ("_coding", "_inflates", "_response", "headers", "reason", "status")

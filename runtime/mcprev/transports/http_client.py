@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
-from mcprev.driver import Connection, Desk
+from mcprev.driver import Connection, RequestHandler
 from mcprev.protocol.plan import HTTP, Discover, Plan
-from mcprev.protocol.plan_http import Known, Verdicts
-from mcprev.protocol.sides import ClientSide
-from mcprev.reopening import Restarts
+from mcprev.protocol.plan_http import ProbeResult, ProbeCache
+from mcprev.protocol.sides import ClientProtocol
+from mcprev.reopening import ReconnectPolicy
 from mcprev.revisions import HttpShape
 from mcprev.transports.http_connection import HttpConnection
-from mcprev.transports.http_requests import HeaderSource, Requests
+from mcprev.transports.http_requests import HeaderSource, HttpSession
 from mcprev.transports.http_streamable import StreamableHttp
 from mcprev.transports.urls import check_server_url
 from mcprev.wire.jsonrpc import MAX_LINE
@@ -24,10 +24,10 @@ from mcprev.wire.jsonrpc import MAX_LINE
 if TYPE_CHECKING:
     import aiohttp
 
-    from mcprev.auth.gate import Gate
+    from mcprev.auth.gate import Authorizer
     from mcprev.auth.grants import Authorization
 
-VERDICTS: Final = Verdicts()
+VERDICTS: Final = ProbeCache()
 """What the servers that this process has talked to were found to be."""
 CONNECT: Final = 10.0
 """Seconds that a connection may take to be made, unless said otherwise."""
@@ -36,7 +36,7 @@ CONNECT: Final = 10.0
 class http:  # noqa: N801 - called like a function: `connect(http("https://example.com/mcp"))`
     """A server at a URL. Which kind of HTTP it speaks is found out (NEG-6)."""
 
-    restarts: Final = Restarts()
+    restarts: Final = ReconnectPolicy()
     """A server that is gone is connected to again when it is needed, unless `connect` is told otherwise."""
     probe = HTTP
     """What the answers to the first request tell."""
@@ -64,17 +64,17 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
         self.url = check_server_url(url)
         self._headers: HeaderSource = {} if headers is None else headers
         self._session = session
-        self._gate: Gate | None = None
+        self._gate: Authorizer | None = None
         if auth is not None:
-            from mcprev.auth.gate import gate_to
+            from mcprev.auth.gate import authorizer_for
 
-            self._gate = gate_to(self.url, auth, session)
+            self._gate = authorizer_for(self.url, auth, session)
         self._connect_timeout = connect_timeout
         self._max_message = max_message
 
-    async def open(self, side: ClientSide, desk: Desk, /, shape: HttpShape | None = None) -> Connection:
+    async def open(self, side: ClientProtocol, desk: RequestHandler, /, shape: HttpShape | None = None) -> Connection:
         """Get ready to send; only the oldest shape connects at once, and raises `TransportError` if it cannot."""
-        requests = Requests(
+        requests = HttpSession(
             self._session,
             self.url,
             self._headers,
@@ -104,7 +104,7 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
         return self.url
 
     @property
-    def known(self) -> Known | None:
+    def known(self) -> ProbeResult | None:
         """What the server was found to be, in this process."""
         return VERDICTS.get(self.url)
 

@@ -16,13 +16,13 @@ from typing import Any, Final, Protocol, cast
 
 from typing_extensions import override
 
-from mcprev.driver import CLOSE, Connection, Desk
+from mcprev.driver import CLOSE, Connection, RequestHandler
 from mcprev.errors import ConnectionLost, McpError
-from mcprev.protocol.correlate import Call, Calls
-from mcprev.protocol.link import Answered, Channel, Dropped, Failed, Inbound, Opened
-from mcprev.protocol.sides import ClientSide
-from mcprev.transports.clocks import Clocks
-from mcprev.transports.http_requests import Requests
+from mcprev.protocol.correlate import Call, PendingCalls
+from mcprev.protocol.link import CallCompleted, Channel, CallCancelled, CallFailed, IncomingRequest, SessionOpened
+from mcprev.protocol.sides import ClientProtocol
+from mcprev.transports.clocks import PausableTimeouts
+from mcprev.transports.http_requests import HttpSession
 from mcprev.wire import jsonrpc
 from mcprev.wire.jsonrpc import Batch, Notification
 
@@ -53,7 +53,7 @@ class HttpTransport(Protocol):
         """The server knows that the session is open."""
         ...
 
-    def answered(self, event: Answered) -> None:
+    def answered(self, event: CallCompleted) -> None:
         """A call is answered; called before whoever waits for it is told."""
         ...
 
@@ -73,18 +73,18 @@ class HttpConnection(Connection):
 
     def __init__(
         self,
-        side: ClientSide,
-        desk: Desk,
-        requests: Requests,
+        side: ClientProtocol,
+        desk: RequestHandler,
+        requests: HttpSession,
         transport: Callable[[HttpConnection], HttpTransport],
     ) -> None:
         super().__init__(side, desk, logger, linger=0)
         self.client_side = side
         self.requests = requests
-        self.clocks = Clocks(side.link.calls, self._arm)
+        self.clocks = PausableTimeouts(side.connection.calls, self._arm)
         self._exchanges: dict[Call, asyncio.Task[None]] = {}
         """What runs for each call that is open."""
-        self._tails: dict[Inbound | None, asyncio.Task[None]] = {}
+        self._tails: dict[IncomingRequest | None, asyncio.Task[None]] = {}
         """The last message that was sent for a request of the server's, or for none."""
         self._asides: set[asyncio.Task[None]] = set()
         self._others: set[asyncio.Task[Any]] = set()
@@ -97,14 +97,14 @@ class HttpConnection(Connection):
         """Get ready to send. Raises `TransportError` or `RemoteProtocolError`."""
         await self._transport.open(seconds)
         self._sendable = True
-        self.pump()
+        self.process_events()
 
     # -- for transports ------------------------------------------------------------------------------------
 
     @property
-    def calls(self) -> Calls:
+    def calls(self) -> PendingCalls:
         """The calls that are open."""
-        return self._link.calls
+        return self._connection_state.calls
 
     @property
     def idle(self) -> bool:
@@ -116,7 +116,7 @@ class HttpConnection(Connection):
 
         `pump` has to follow.
         """
-        link, now = self._link, self.now()
+        link, now = self._connection_state, self.now()
         message = jsonrpc.parse(data, batch=link.accepts_batch)
         if isinstance(message, Batch):
             for member in message.messages:
@@ -144,7 +144,7 @@ class HttpConnection(Connection):
 
     @override
     def _send(self, sends: list[tuple[Channel, bytes]]) -> None:
-        calls = self._link.calls
+        calls = self._connection_state.calls
         for channel, message in sends:
             if not isinstance(channel, Call):
                 self._send_aside(channel, message)
@@ -168,10 +168,10 @@ class HttpConnection(Connection):
 
     def _fail(self, call: Call, error: McpError) -> None:
         """A call has failed, if it is still open."""
-        if call in self._link.calls:
-            self._link.calls.close(call.id)
-            self._link.events.append(Failed(call, error))
-            self.pump()
+        if call in self._connection_state.calls:
+            self._connection_state.calls.close(call.id)
+            self._connection_state.events.append(CallFailed(call, error))
+            self.process_events()
 
     def _over(self, call: Call, _task: asyncio.Task[None] | None = None) -> None:
         if self._exchanges.pop(call, None) is not None:
@@ -186,7 +186,7 @@ class HttpConnection(Connection):
             exchange.cancel()
 
     def _send_aside(self, channel: Channel, message: bytes) -> None:
-        ordered = channel is None or isinstance(channel, Inbound)
+        ordered = channel is None or isinstance(channel, IncomingRequest)
         key = cast("Inbound | None", channel)
         before = self._tails.get(key) if ordered else None
         task = self._loop.create_task(self._deliver(message, before))
@@ -200,7 +200,7 @@ class HttpConnection(Connection):
             self.hold_calls(task)
             task.add_done_callback(self._confirmed)
 
-    def _untie(self, key: Inbound | None, task: asyncio.Task[None]) -> None:
+    def _untie(self, key: IncomingRequest | None, task: asyncio.Task[None]) -> None:
         if self._tails.get(key) is task:
             del self._tails[key]
 
@@ -221,23 +221,23 @@ class HttpConnection(Connection):
 
     @override
     async def drain(self, channel: Channel = None) -> None:
-        tail = self._tails.get(channel) if isinstance(channel, Inbound) else None
+        tail = self._tails.get(channel) if isinstance(channel, IncomingRequest) else None
         if tail is not None:
             await asyncio.wait({tail})
 
     @override
-    def _on_opened(self, event: Opened) -> None:
+    def _on_opened(self, event: SessionOpened) -> None:
         super()._on_opened(event)
         # What the engine sends next by itself confirms the session.
         self._confirming = True
 
     @override
-    def _on_answered(self, event: Answered) -> None:
+    def _on_completed(self, event: CallCompleted) -> None:
         self._transport.answered(event)
-        super()._on_answered(event)
+        super()._on_completed(event)
 
     @override
-    def _on_dropped(self, event: Dropped) -> None:
+    def _on_call_cancelled(self, event: CallCancelled) -> None:
         login = self.requests.login
         # The server has not taken in what waits for somebody to log in.
         left = login is not None and self._exchanges.get(event.call) in login.waiting

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from typing_extensions import override
 
-from mcprev.protocol.http_verdicts import Reject
+from mcprev.protocol.http_verdicts import HttpError
 from mcprev.transports.body_budget import BodyBudget, BodyShare, read_body
 from mcprev.transports.cors import Receive, Scope, Send
 from mcprev.wire.headers import Headers
@@ -26,7 +26,7 @@ Fields: TypeAlias = Sequence[tuple[bytes, bytes]]
 JSON_TYPE: Final = (b"content-type", b"application/json")
 
 
-class Incoming:
+class HttpRequest:
     """A request of a client's. An answer is one `reply` or `answer`, or `begin`, any number of `write` and one `end`.
 
     What is written to a client that is gone is lost without a word.
@@ -91,7 +91,7 @@ class Incoming:
         """The body, where all of it is there and within bounds."""
         return None
 
-    async def read(self, limit: int, budget: BodyBudget) -> bytes | Reject:
+    async def read(self, limit: int, budget: BodyBudget) -> bytes | HttpError:
         """Wait for the body; the refusal where it has more bytes than `limit`, declared or not, or `budget` has room for.
 
         How long a slow client may take is the caller's business. Raises `ClientGone` when the client hangs up.
@@ -126,7 +126,7 @@ class Incoming:
     def unwatch(self) -> None:
         """Nobody wants to know that any more."""
 
-    async def refuse(self, reject: Reject) -> None:
+    async def refuse(self, reject: HttpError) -> None:
         """Answer what nobody is asked about."""
         fields, body = (JSON_TYPE, *reject.headers), reject.body
         if not self.reply(reject.status, fields, body):
@@ -138,7 +138,7 @@ class Incoming:
             await self.answer(status, (), b"")
 
 
-class AsgiIncoming(Incoming):
+class AsgiRequest(HttpRequest):
     """A request of an ASGI server's."""
 
     __slots__ = ("_receive", "_scope", "_send", "_watching")
@@ -156,7 +156,7 @@ class AsgiIncoming(Incoming):
         return self._scope
 
     @override
-    async def read(self, limit: int, budget: BodyBudget) -> bytes | Reject:
+    async def read(self, limit: int, budget: BodyBudget) -> bytes | HttpError:
         return await read_body(self._receive, self.headers, limit, budget)
 
     @override

@@ -92,7 +92,7 @@ class HttpOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class HttpSettings:
     """The options with their defaults. Raises `ValueError` for a path that is none."""
 
     path: str = PATH

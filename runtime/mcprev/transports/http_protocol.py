@@ -28,8 +28,8 @@ import httptools
 from typing_extensions import override
 
 from mcprev.errors import InternalError, InvalidRequest
-from mcprev.protocol.http_verdicts import Reject
-from mcprev.transports.http_wired import Wired
+from mcprev.protocol.http_verdicts import HttpError
+from mcprev.transports.http_wired import Http11Request
 from mcprev.transports.pipes import read_in_pieces
 from mcprev.transports.security import too_long_a_head, too_many_headers
 from mcprev.wire.headers import Headers
@@ -48,39 +48,39 @@ LINGER: Final = 2
 """Seconds that a client gets to read the answer to what it has not finished sending."""
 WAITING: Final = 64
 """Requests that wait on a connection for the one before them: what they take is many times what it costs to send."""
-_NO_HTTP: Final = Reject(400, InvalidRequest("Invalid Request: this is no HTTP"), null_id=True)
-_TOO_MANY: Final = Reject(503, InternalError("too many requests wait on this connection"), null_id=True)
-_NO_CODING: Final = Reject(
+_NO_HTTP: Final = HttpError(400, InvalidRequest("Invalid Request: this is no HTTP"), null_id=True)
+_TOO_MANY: Final = HttpError(503, InternalError("too many requests wait on this connection"), null_id=True)
+_NO_CODING: Final = HttpError(
     501, InvalidRequest("Invalid Request: the only transfer coding is chunked"), null_id=True
 )
-_FAILED: Final = Reject(500, InternalError("the server failed"), null_id=True)
+_FAILED: Final = HttpError(500, InternalError("the server failed"), null_id=True)
 _VERBS: Final = {verb.encode(): verb for verb in ("POST", "GET", "DELETE")}
 _VERSIONS: Final = frozenset({"1.0", "1.1"})
 _OFFERS: Final = frozenset({b"connection", b"upgrade", b"http2-settings"})
 _logger: Final = logging.getLogger("mcprev.transport.http")
 
 
-class Front:
+class Http11Server:
     """What all connections to one app share."""
 
     def __init__(self, app: AsgiApp) -> None:
         self.app = app
         self.target = app.settings.path.encode()
         self.path = app.settings.path
-        self._open: dict[HttpProtocol, None] = {}
+        self._open: dict[Http11Connection, None] = {}
         """The connections, oldest first."""
         self._seen: object = None
         self._defaults = b""
         self._sweeping = False
 
-    def opened(self, connection: HttpProtocol, loop: asyncio.AbstractEventLoop) -> None:
+    def opened(self, connection: Http11Connection, loop: asyncio.AbstractEventLoop) -> None:
         """There is one more connection."""
         self._open[connection] = None
         if not self._sweeping:
             self._sweeping = True
             loop.call_later(1.0, self._sweep, loop)
 
-    def closed(self, connection: HttpProtocol) -> None:
+    def closed(self, connection: Http11Connection) -> None:
         """A connection is gone."""
         self._open.pop(connection, None)
 
@@ -94,7 +94,7 @@ class Front:
     def make_room(self) -> bool:
         """Close some of the connections that have no request in progress, the idlest first; False if there are none."""
         idle = [connection for connection in self._open if connection.is_idle]
-        for connection in nlargest(1 + len(self._open) // 64, idle, key=HttpProtocol.silence):
+        for connection in nlargest(1 + len(self._open) // 64, idle, key=Http11Connection.silence):
             connection.shutdown()
         return bool(idle)
 
@@ -111,19 +111,19 @@ class Front:
         return self._defaults
 
 
-class HttpProtocol(asyncio.Protocol):
+class Http11Connection(asyncio.Protocol):
     """One connection of a client's, as uvicorn wants them made."""
 
     def __init__(
         self,
-        front: Front,
+        front: Http11Server,
         config: Config,
         server_state: ServerState,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         del config, app_state
-        self.front = front
+        self.http_server = front
         self.state = server_state
         """What uvicorn knows of all connections."""
         self._loop = _loop or asyncio.get_running_loop()
@@ -142,17 +142,17 @@ class HttpProtocol(asyncio.Protocol):
         self.write: Callable[[bytes], None] = _drop
         """Send bytes, or lose them once the connection is gone."""
         self._writable: asyncio.Future[None] | None = None
-        self._queue: deque[Wired] = deque()
-        self._serving: Wired | None = None
-        self._receiving: Wired | None = None
+        self._queue: deque[Http11Request] = deque()
+        self._serving: Http11Request | None = None
+        self._receiving: Http11Request | None = None
         self._full = False
         self._ticks = self._unread = 0
-        self._deaf = False
+        self._reading_paused = False
         self._parser = httptools.HttpRequestParser(self)
         self._target = b""
         self._pairs: list[tuple[bytes, bytes]] = []
         self._in_head = False
-        self._chunk = self._dry = self._slack = 0
+        self._chunk = self._overhead = self._slack = 0
         self._fed = False
 
     # -- the transport -------------------------------------------------------------------------------------
@@ -166,12 +166,12 @@ class HttpProtocol(asyncio.Protocol):
         self.server, self.client = _address(transport, "sockname"), _address(transport, "peername")
         self.address = None if self.server is None else self.server[0]
         cast("set[object]", self.state.connections).add(self)
-        self.front.opened(self, self._loop)
+        self.http_server.opened(self, self._loop)
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         cast("set[object]", self.state.connections).discard(self)
-        self.front.closed(self)
+        self.http_server.closed(self)
         self.closed = True
         self.write = _drop
         self.resume_writing()
@@ -204,7 +204,7 @@ class HttpProtocol(asyncio.Protocol):
 
     @override
     def data_received(self, data: bytes) -> None:
-        if self._deaf:
+        if self._reading_paused:
             return
         pieces: list[bytes | memoryview] = [data]
         while pieces:
@@ -219,8 +219,8 @@ class HttpProtocol(asyncio.Protocol):
                 return
         if self._in_head or not (self._fed or self._receiving is None or self._receiving.complete):
             # Neither a head nor what surrounds the chunks of a body may be without end.
-            self._dry += self._chunk
-            if self._dry - self._slack > self._max_headers:
+            self._overhead += self._chunk
+            if self._overhead - self._slack > self._max_headers:
                 self._broken(too_long_a_head(self._max_headers))
 
     def shutdown(self) -> None:
@@ -264,7 +264,7 @@ class HttpProtocol(asyncio.Protocol):
         """A request begins."""
         self._target, self._pairs = b"", []
         # What came before it in the same piece is not its own.
-        self._in_head, self._dry, self._slack = True, 0, self._chunk
+        self._in_head, self._overhead, self._slack = True, 0, self._chunk
 
     def on_url(self, url: bytes) -> None:
         """A part of what it asks for."""
@@ -279,12 +279,12 @@ class HttpProtocol(asyncio.Protocol):
         """Its head is there: serve it, as soon as those before it are answered."""
         parser, target = self._parser, self._target
         self._in_head = False
-        if self._deaf or parser.should_upgrade():
+        if self._reading_paused or parser.should_upgrade():
             self._receiving = None
             return
-        path = self.front.path if target == self.front.target else _path_of(target)
+        path = self.http_server.path if target == self.http_server.target else _path_of(target)
         verb, headers = parser.get_method(), Headers(self._pairs)
-        request = Wired(self, _VERBS.get(verb) or verb.decode(), path or "", target, self._pairs, headers)
+        request = Http11Request(self, _VERBS.get(verb) or verb.decode(), path or "", target, self._pairs, headers)
         request.version = parser.get_http_version()
         request.keep_alive = request.version == "1.1" and parser.should_keep_alive()
         self._receiving = request
@@ -293,7 +293,7 @@ class HttpProtocol(asyncio.Protocol):
         elif headers.found.get(b"transfer-encoding", b"chunked").lower() != b"chunked":
             request.keep_alive = False
             request.spoil(_NO_CODING)
-        elif self._dry + self._chunk > self._max_headers:
+        elif self._overhead + self._chunk > self._max_headers:
             too_long = too_many_headers([*self._pairs, (target, b"")], self._max_headers)
             if too_long is not None:
                 request.spoil(too_long)
@@ -301,7 +301,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def on_body(self, data: bytes) -> None:
         """A part of its body."""
-        self._fed, self._dry = True, 0
+        self._fed, self._overhead = True, 0
         if self._receiving is not None:
             self._receiving.feed(data, self._max_body)
 
@@ -323,12 +323,12 @@ class HttpProtocol(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         return rest, b"\r\n".join([*lines, b"", b""])
 
-    def _broken(self, refusal: Reject) -> None:
+    def _broken(self, refusal: HttpError) -> None:
         """Nothing of what comes now can be read; what came before is still served."""
-        self._deaf = True
+        self._reading_paused = True
         request = self._receiving
         if request is None or request.complete or self._in_head:
-            request = Wired(self, "", "", b"", [], Headers([]))
+            request = Http11Request(self, "", "", b"", [], Headers([]))
             request.complete = True
             request.spoil(refusal)
             request.keep_alive = False
@@ -339,24 +339,24 @@ class HttpProtocol(asyncio.Protocol):
 
     # -- serving -------------------------------------------------------------------------------------------
 
-    def _take(self, request: Wired) -> None:
+    def _take(self, request: Http11Request) -> None:
         if self._serving is not None:
             self._queue.append(request)
             if not self._full:
                 self._full = True
                 self._transport.pause_reading()
             if len(self._queue) > WAITING:
-                self._deaf, request.keep_alive = True, False
+                self._reading_paused, request.keep_alive = True, False
                 request.spoil(_TOO_MANY)
             return
         self._serving = request
         request.task = self._loop.create_task(self._run(request))
 
-    async def _run(self, request: Wired) -> None:
+    async def _run(self, request: Http11Request) -> None:
         try:
             refusal = request.refusal
             if refusal is None:
-                await self.front.app.serve(request)
+                await self.http_server.app.serve(request)
             else:
                 await request.refuse(refusal)
         except Exception:
@@ -366,7 +366,7 @@ class HttpProtocol(asyncio.Protocol):
         finally:
             self._served(request)
 
-    def _served(self, request: Wired) -> None:
+    def _served(self, request: Http11Request) -> None:
         self._serving, self._ticks = None, 0
         if request.taken:
             request.release()
@@ -380,14 +380,14 @@ class HttpProtocol(asyncio.Protocol):
                 self._take(self._queue.popleft())
             if self._full and not self._queue:
                 self._read_on()
-        elif request.complete and not self._deaf:
+        elif request.complete and not self._reading_paused:
             self._transport.close()
         else:
             self._linger()
 
     def _linger(self) -> None:
         """Close, but not before the client had the time to read: unread bytes would take its answer away."""
-        self._deaf = True
+        self._reading_paused = True
         self._ticks, self._unread = KEEP_ALIVE - LINGER, 0
         if self._full:
             self._read_on()

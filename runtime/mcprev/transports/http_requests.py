@@ -35,13 +35,13 @@ try:
 except ImportError as error:
     raise MissingExtra("speaking HTTP", "aiohttp", "http") from error
 
-from mcprev.transports.http_answers import FAILURES, Answer, closed, lost
+from mcprev.transports.http_answers import FAILURES, HttpResponse, closed, lost
 
 if TYPE_CHECKING:
     from aiohttp.connector import Connection
     from aiohttp.tracing import Trace
 
-    from mcprev.auth.gate import Held
+    from mcprev.auth.gate import ActiveToken
     from mcprev.auth.login import Login
 
 HeaderSource: TypeAlias = Mapping[str, str] | Callable[[], Awaitable[Mapping[str, str]]]
@@ -72,7 +72,7 @@ _FRAMING: Final = frozenset(
 """Headers that say where a request ends; they are never the user's."""
 
 
-class Requests:
+class HttpSession:
     """Sends requests to one server: the one place where a client's POST, GET and DELETE are made."""
 
     def __init__(
@@ -101,27 +101,27 @@ class Requests:
 
     async def post(
         self, message: bytes, headers: Pairs, url: str | None = None, *, shy: bool = False
-    ) -> Answer:
+    ) -> HttpResponse:
         """Send a message. Nobody has to log in for one that is `shy`.
 
         Raises `ConnectionLost`, and `RemoteProtocolError` for a redirect that is not followed.
         """
         return await self._admitted("POST", url, [*_POSTED, *headers], message, shy=shy)
 
-    async def get(self, headers: Pairs, url: str | None = None) -> Answer:
+    async def get(self, headers: Pairs, url: str | None = None) -> HttpResponse:
         """Ask for a stream of events."""
         return await self._admitted(
             "GET", url, [("Accept", media.SSE), ("Cache-Control", "no-store"), *headers], None
         )
 
-    async def delete(self, headers: Pairs) -> Answer:
+    async def delete(self, headers: Pairs) -> HttpResponse:
         """Give up a session, which is not worth a login."""
         held = None if self.login is None else self.login.held
         return (await self._follow("DELETE", self.url, headers, None, held))[0]
 
     async def _admitted(
         self, verb: str, url: str | None, headers: Pairs, body: bytes | None, *, shy: bool = False
-    ) -> Answer:
+    ) -> HttpResponse:
         """The answer to a request, which is sent again when somebody has logged in. Raises `AuthError`."""
         at, login = self.url if url is None else url, self.login
         if login is None:
@@ -138,8 +138,8 @@ class Requests:
                 raise
 
     async def _follow(
-        self, verb: str, at: str, headers: Pairs, body: bytes | None, held: Held | None
-    ) -> tuple[Answer, str]:
+        self, verb: str, at: str, headers: Pairs, body: bytes | None, held: ActiveToken | None
+    ) -> tuple[HttpResponse, str]:
         """The answer, and where it came from in the end."""
         for count in range(MAX_REDIRECTS + 1):
             shown = headers if held is None else [*headers, *held.headers(verb, at)]
@@ -153,7 +153,7 @@ class Requests:
             at = target
         raise AssertionError("unreachable: one redirect too many raises")
 
-    async def _send(self, verb: str, url: str, headers: Pairs, body: bytes | None) -> Answer:
+    async def _send(self, verb: str, url: str, headers: Pairs, body: bytes | None) -> HttpResponse:
         """The answer to one request, whatever its status. No POST is ever sent twice."""
         sent = CIMultiDict(await self._ask_headers() if self._fixed is None else self._fixed)
         sent.update(headers)
@@ -172,7 +172,7 @@ class Requests:
             )
         except FAILURES as error:
             raise lost(error, url) from error
-        return Answer(response, inflates=session.auto_decompress)
+        return HttpResponse(response, inflates=session.auto_decompress)
 
     async def _ask_headers(self) -> Pairs:
         """The headers of the user's function, which may be another token each time."""
@@ -192,15 +192,15 @@ class Requests:
         if self._owned:
             await self._session.close()
 
-    def body(self, response: Answer, limit: int | None = None) -> Awaitable[bytes]:
+    def body(self, response: HttpResponse, limit: int | None = None) -> Awaitable[bytes]:
         """The body of an answer. Raises `RemoteProtocolError` for one over the limit."""
         return response.read(self.max_message if limit is None else limit)
 
-    def chunk(self, response: Answer) -> Awaitable[bytes]:
+    def chunk(self, response: HttpResponse) -> Awaitable[bytes]:
         """The next bytes of a stream; nothing at its end."""
         return response.chunk()
 
-    async def failure(self, response: Answer) -> tuple[McpError, ErrorResponse | None]:
+    async def failure(self, response: HttpResponse) -> tuple[McpError, ErrorResponse | None]:
         """Why a request was refused: the JSON-RPC error in the body, whatever the status, or the status (ERR-7)."""
         try:
             raw = await self.body(response, MAX_ERROR)
@@ -217,7 +217,7 @@ class Requests:
         return status_error(response, raw, _NO_LOGIN if wanted else ""), None
 
 
-def status_error(response: Answer, raw: bytes = b"", why: str = "") -> HttpStatusError:
+def status_error(response: HttpResponse, raw: bytes = b"", why: str = "") -> HttpStatusError:
     """The error for a status."""
     text = raw[: EXCERPT * 4].decode(errors="replace")
     text = "".join(c if c.isprintable() else " " for c in text)[:EXCERPT].strip()

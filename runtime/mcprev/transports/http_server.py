@@ -30,7 +30,7 @@ BACKLOG: Final = 2048
 _logger: Final = logging.getLogger("mcprev.transport.http")
 
 
-def run(app: AsgiApp, host: str, port: int) -> None:
+def run_http(app: AsgiApp, host: str, port: int) -> None:
     """Serve until the process is told to stop."""
     server = _server(app)
     with (
@@ -51,7 +51,7 @@ async def _serve_alone(server: HttpServer, listening: socket.socket, guard: thre
             guard.start()
 
 
-async def serve(app: AsgiApp, host: str, port: int, *, ready: Callable[[int], object] | None = None) -> None:
+async def serve_http(app: AsgiApp, host: str, port: int, *, ready: Callable[[int], object] | None = None) -> None:
     """The same within a running loop; `ready` is told the port as soon as it listens."""
     server = _server(app)
     with bind(host, port) as listening:
@@ -94,10 +94,10 @@ def _server(app: AsgiApp) -> HttpServer:
     front = None
     http: str | type[asyncio.Protocol] = "h11"
     if find_spec("httptools") is not None:
-        from mcprev.transports.http_protocol import Front, HttpProtocol
+        from mcprev.transports.http_protocol import Http11Server, Http11Connection
 
-        front = Front(app)
-        http = cast("type[asyncio.Protocol]", partial(HttpProtocol, front))
+        front = Http11Server(app)
+        http = cast("type[asyncio.Protocol]", partial(Http11Connection, front))
 
     # The app says what is worth saying; a log of every request costs as much as answering it.
     config = uvicorn.Config(

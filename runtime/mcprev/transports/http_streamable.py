@@ -26,17 +26,17 @@ from mcprev.errors import (
     Unanswered,
 )
 from mcprev.protocol.correlate import Call
-from mcprev.protocol.link import Answered
+from mcprev.protocol.link import CallCompleted
 from mcprev.protocol.negotiate import VERSION_KEY
 from mcprev.revisions import ALL, Revision, by_version
-from mcprev.transports.http_streams import Cursor, follow
-from mcprev.transports.http_tools import CALL_TOOL, LIST_TOOLS, ToolHeaders
+from mcprev.transports.http_streams import ResumeState, follow
+from mcprev.transports.http_tools import CALL_TOOL, LIST_TOOLS, ParamHeaderCache
 from mcprev.wire import jsonrpc, media
 from mcprev.wire.headers import SESSION_ID, Pairs, request_headers
 from mcprev.wire.jsonrpc import ErrorResponse, Notification
 
 if TYPE_CHECKING:
-    from mcprev.transports.http_answers import Answer
+    from mcprev.transports.http_answers import HttpResponse
     from mcprev.transports.http_connection import HttpConnection
     from mcprev.wire.param_headers import ParamHeader
 
@@ -61,14 +61,14 @@ class StreamableHttp:
     """Speaks with an endpoint that takes POST: a session, or requests that describe themselves."""
 
     def __init__(self, connection: HttpConnection) -> None:
-        connection.client_side.link.streams = True
+        connection.client_side.connection.streams = True
         self.session_id: str | None = None
         self._connection = connection
         self._side = connection.client_side
         self._requests = connection.requests
         self._logger = connection.logger
         self._expired = False
-        self._tools = ToolHeaders(connection.logger)
+        self._tools = ParamHeaderCache(connection.logger)
         self._listing: asyncio.Task[None] | None = None
         self._stream_known = asyncio.Event()
 
@@ -129,7 +129,7 @@ class StreamableHttp:
                 found = self._tools.find(call.params)
         return self._session(request_headers(row, call.method, call.params, found or ()))
 
-    async def _read(self, call: Call, response: Answer) -> None:
+    async def _read(self, call: Call, response: HttpResponse) -> None:
         """Read the answer, in whichever form it comes (HTTP-7)."""
         if not 200 <= response.status < 300:
             raise await self._refusal(response)
@@ -141,11 +141,11 @@ class StreamableHttp:
         body = await self._requests.body(response)
         if body:
             self._connection.take(body)
-            self._connection.pump()
+            self._connection.process_events()
         if call in self._connection.calls:
             self._unanswered(call, response, body)
 
-    def _unanswered(self, call: Call, response: Answer, body: bytes) -> None:
+    def _unanswered(self, call: Call, response: HttpResponse, body: bytes) -> None:
         """The body is all there will be, and it is not what was asked for."""
         message = jsonrpc.parse(body, batch=False)
         if isinstance(message, ErrorResponse):
@@ -155,7 +155,7 @@ class StreamableHttp:
             f"'{call.method}' was not answered: {what}", raw=body[:200].decode(errors="replace")
         )
 
-    async def _refusal(self, response: Answer) -> McpError:
+    async def _refusal(self, response: HttpResponse) -> McpError:
         """Why a request was refused; a session that is not found any more has expired (HTTP-23)."""
         error, _ = await self._requests.failure(response)
         unknown_method = isinstance(error, RpcError) and error.code == METHOD_NOT_FOUND
@@ -171,9 +171,9 @@ class StreamableHttp:
 
     # -- streams -------------------------------------------------------------------------------------------
 
-    async def _stream(self, call: Call, response: Answer) -> None:
+    async def _stream(self, call: Call, response: HttpResponse) -> None:
         """Read the stream that answers a call, over as many responses as it takes (HTTP-15, HTTP-29)."""
-        row, cursor, calls = self._row_of(call), Cursor(), self._connection.calls
+        row, cursor, calls = self._row_of(call), ResumeState(), self._connection.calls
 
         def take(messages: list[bytes]) -> bool:
             self._take_all(messages)
@@ -201,9 +201,9 @@ class StreamableHttp:
     def _take_all(self, messages: list[bytes]) -> None:
         for message in messages:
             self._connection.take(message)
-        self._connection.pump()
+        self._connection.process_events()
 
-    async def _finish(self, response: Answer) -> None:
+    async def _finish(self, response: HttpResponse) -> None:
         """Read what follows the answer, which should be nothing."""
         if response.ended:
             response.release()
@@ -214,7 +214,7 @@ class StreamableHttp:
                     pass
             response.release()
 
-    async def _resume(self, cursor: Cursor, lost: McpError | None) -> Answer:
+    async def _resume(self, cursor: ResumeState, lost: McpError | None) -> HttpResponse:
         """Take a stream up again. Raises `ConnectionLost` where the server cannot or will not."""
         absent = 0
         while True:
@@ -243,7 +243,7 @@ class StreamableHttp:
                     f"the stream cannot be taken up again: {lost}", in_flight=True, retry_safe=False
                 )
 
-    async def _get(self, cursor: Cursor) -> Answer:
+    async def _get(self, cursor: ResumeState) -> HttpResponse:
         row = self._row
         assert row is not None
         return await self._requests.get(self._session([*request_headers(row), *cursor.headers()]))
@@ -263,9 +263,9 @@ class StreamableHttp:
 
     async def _listen(self) -> None:
         """Keep the stream for what belongs to no request open, if the server has one (HTTP-10)."""
-        cursor, opened, now = Cursor(), False, asyncio.get_running_loop().time
+        cursor, opened, now = ResumeState(), False, asyncio.get_running_loop().time
         while True:
-            response: Answer | None = None
+            response: HttpResponse | None = None
             began = now()
             try:
                 response = await self._get(cursor)
@@ -297,7 +297,7 @@ class StreamableHttp:
         self._take_all(messages)
         return False
 
-    async def _reopens(self, response: Answer, cursor: Cursor, *, opened: bool) -> bool:
+    async def _reopens(self, response: HttpResponse, cursor: ResumeState, *, opened: bool) -> bool:
         """Whether to ask again for the stream that was refused."""
         error, _ = await self._requests.failure(response)
         self._logger.debug("no stream of the server's: %s", error)
@@ -317,7 +317,7 @@ class StreamableHttp:
 
     # -- tools ---------------------------------------------------------------------------------------------
 
-    def answered(self, event: Answered) -> None:
+    def answered(self, event: CallCompleted) -> None:
         """Learn from a list of tools which of their arguments are headers (HDR-6)."""
         if event.call.method == LIST_TOOLS and (row := self._row_of(event.call)) and row.routing_headers:
             self._tools.sift(event.result)
@@ -354,7 +354,7 @@ class StreamableHttp:
         except McpError as error:
             self._logger.debug("the tools could not be listed: %s", error)
 
-    async def _mismatched(self, call: Call, response: Answer) -> bool:
+    async def _mismatched(self, call: Call, response: HttpResponse) -> bool:
         """Whether the headers of a tool's arguments were wrong; if so its schema is looked at again (HDR-9)."""
         row = self._row_of(call)
         if row is None or not row.routing_headers:

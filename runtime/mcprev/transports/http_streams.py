@@ -15,8 +15,8 @@ from mcprev.wire.headers import LAST_EVENT_ID, Pairs
 from mcprev.wire.sse import Decoder
 
 if TYPE_CHECKING:
-    from mcprev.transports.http_answers import Answer
-    from mcprev.transports.http_requests import Requests
+    from mcprev.transports.http_answers import HttpResponse
+    from mcprev.transports.http_requests import HttpSession
 
 FIRST: Final = 0.1
 """Seconds before a stream is taken up again, unless the server says otherwise."""
@@ -29,7 +29,7 @@ LIMIT: Final = 8
 
 
 @dataclass(slots=True)
-class Cursor:
+class ResumeState:
     """Where a stream stands."""
 
     last_event_id: str = ""
@@ -53,9 +53,9 @@ class Cursor:
 
 
 async def follow(
-    requests: Requests,
-    response: Answer,
-    cursor: Cursor,
+    requests: HttpSession,
+    response: HttpResponse,
+    cursor: ResumeState,
     take: Callable[[list[bytes]], bool],
 ) -> None:
     """Read a response to its end, or until `take` has enough; it is given the messages of each chunk.

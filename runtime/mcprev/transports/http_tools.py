@@ -25,7 +25,7 @@ READS: Final = frozenset(
 """The requests that change nothing."""
 
 
-class ToolHeaders:
+class ParamHeaderCache:
     """The headers of tools, by their names."""
 
     def __init__(self, logger: logging.Logger) -> None:

@@ -22,7 +22,7 @@ from mcprev.transports.http_accept import Acceptor, connection_limit
 
 if TYPE_CHECKING:
     from mcprev.transports.asgi import AsgiApp
-    from mcprev.transports.http_protocol import Front
+    from mcprev.transports.http_protocol import Http11Server
 
 POLL: Final = 0.1
 """Seconds after which it is seen that a second signal wants the server to stop at once."""
@@ -31,7 +31,7 @@ POLL: Final = 0.1
 class HttpServer(uvicorn.Server):
     """Serves one app; `front` has its connections where they are our own."""
 
-    def __init__(self, config: uvicorn.Config, app: AsgiApp, front: Front | None) -> None:
+    def __init__(self, config: uvicorn.Config, app: AsgiApp, front: Http11Server | None) -> None:
         super().__init__(config)
         self._app, self._front = app, front
         self.linger = app.settings.drain

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from typing_extensions import override
 
-from mcprev.protocol.http_verdicts import Reject
+from mcprev.protocol.http_verdicts import HttpError
 from mcprev.transports.body_budget import BodyBudget, ClientGone, declares_too_much, too_large, too_much
-from mcprev.transports.http_incoming import Fields, Incoming
+from mcprev.transports.http_incoming import Fields, HttpRequest
 from mcprev.wire.headers import Headers
 
 if TYPE_CHECKING:
-    from mcprev.transports.http_protocol import HttpProtocol
+    from mcprev.transports.http_protocol import Http11Connection
 
 JOIN: Final = 64 * 1024
 """Bytes of a body that are copied behind its head, to be sent in one packet."""
@@ -30,7 +30,7 @@ _CHUNKED: Final = b"transfer-encoding: chunked\r\n"
 _LAST_CHUNK: Final = b"0\r\n\r\n"
 
 
-class Wired(Incoming):
+class Http11Request(HttpRequest):
     """A request on a connection of our own."""
 
     __slots__ = (
@@ -40,7 +40,7 @@ class Wired(Incoming):
 
     def __init__(
         self,
-        http: HttpProtocol,
+        http: Http11Connection,
         verb: str,
         path: str,
         target: bytes,
@@ -66,9 +66,9 @@ class Wired(Incoming):
         self._size = 0
         self.taken = 0
         """What it takes of the budget for all bodies until it is read, in bytes."""
-        self.refusal: Reject | None = None
+        self.refusal: HttpError | None = None
         """Why it cannot be served, where its head is at fault."""
-        self._failed: Reject | None = None
+        self._failed: HttpError | None = None
         self._more: asyncio.Future[None] | None = None
         self._gone: Callable[[], None] | None = None
 
@@ -124,12 +124,12 @@ class Wired(Incoming):
         if self._more is not None:
             self._rouse()
 
-    def spoil(self, refusal: Reject) -> None:
+    def spoil(self, refusal: HttpError) -> None:
         """It cannot be served."""
         self.refusal = refusal
         self.fail(refusal)
 
-    def fail(self, refusal: Reject) -> None:
+    def fail(self, refusal: HttpError) -> None:
         """Its body will not be had, which matters to whoever reads it."""
         self._failed = refusal
         self.release()
@@ -154,7 +154,7 @@ class Wired(Incoming):
         return body
 
     @override
-    async def read(self, limit: int, budget: BodyBudget) -> bytes | Reject:
+    async def read(self, limit: int, budget: BodyBudget) -> bytes | HttpError:
         del budget  # it is the one of the connection
         if self._failed is None and declares_too_much(self.headers, limit):
             return too_large(limit)
@@ -183,7 +183,7 @@ class Wired(Incoming):
         if http.paused:
             return False
         self.answered = True
-        defaults = http.front.defaults(http.state.default_headers)
+        defaults = http.http_server.defaults(http.state.default_headers)
         if not self.complete or not self.keep_alive or http.stopping or status == 204 or self.verb == "HEAD":
             http.write(self._unusual(status, fields, body, defaults))
         elif len(body) > JOIN:
@@ -216,7 +216,7 @@ class Wired(Incoming):
         self._chunked = self.version == "1.1"
         self.keep_alive = self.keep_alive and self._chunked
         transfer = _CHUNKED if self._chunked else b""
-        defaults = self._http.front.defaults(self._http.state.default_headers)
+        defaults = self._http.http_server.defaults(self._http.state.default_headers)
         head = b"%b%b%b%b\r\n" % (_head(status, fields), defaults, self._closing(), transfer)
         await self._put(head + self._chunk(data))
         self._begun = True

@@ -13,7 +13,7 @@ LOOK: Final = 3600.0
 """Seconds after which the clock is looked at in any case: somebody may have set it."""
 
 
-class Lease:
+class TokenExpiryTimer:
     """Ends something once its token has expired, unless one that lasts longer was shown meanwhile."""
 
     def __init__(self, access: Access, clock: Callable[[], float], end: Callable[[], object]) -> None:

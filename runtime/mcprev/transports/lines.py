@@ -12,10 +12,10 @@ from typing import cast
 
 from typing_extensions import override
 
-from mcprev.driver import CLOSE, LINGER, MAX_HANDLERS, Connection, Desk
+from mcprev.driver import CLOSE, LINGER, MAX_HANDLERS, Connection, RequestHandler
 from mcprev.errors import ConnectionLost
 from mcprev.protocol.link import Channel
-from mcprev.protocol.sides import Side
+from mcprev.protocol.sides import EndpointProtocol
 from mcprev.wire.jsonrpc import MAX_LINE, parse
 from mcprev.wire.lines import LineBuffer
 
@@ -27,8 +27,8 @@ class LineConnection(Connection, asyncio.Protocol):
 
     def __init__(
         self,
-        side: Side,
-        desk: Desk,
+        side: EndpointProtocol,
+        desk: RequestHandler,
         logger: logging.Logger,
         *,
         max_line: int = MAX_LINE,
@@ -47,21 +47,21 @@ class LineConnection(Connection, asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._sendable = True
-        self.pump()
+        self.process_events()
 
     @override
     def data_received(self, data: bytes) -> None:
-        now, link, receive = self._loop.time(), self._link, self.side.receive
+        now, link, receive = self._loop.time(), self._connection_state, self.protocol.receive
         for line in self._lines.feed(data):
             receive(parse(line, batch=link.accepts_batch) if isinstance(line, bytes) else line, now)
-        self.pump()
+        self.process_events()
 
     @override
     def eof_received(self) -> bool:
         """Nothing more will come: no call can be answered, but what runs may finish."""
         self.data_received(b"\n")
         self._fail_calls(ConnectionLost("the peer closed the connection", in_flight=True, retry_safe=False))
-        self.pump()
+        self.process_events()
         self._end_soon(self._linger)
         return True
 
@@ -95,11 +95,11 @@ class LineConnection(Connection, asyncio.Protocol):
             await asyncio.shield(self._writable)
 
     @override
-    def _waiting(self) -> None:
+    def _on_wait(self) -> None:
         self._throttle()
 
     def _throttle(self) -> None:
-        pause = self._blocked and not self.side.waiting
+        pause = self._blocked and not self.protocol.waiting
         transport = self._transport
         if pause is self._paused or transport is None or transport.is_closing():
             return

@@ -119,7 +119,7 @@ class MemoryTransport(asyncio.Transport):
         return not self._incoming.paused
 
 
-def join(one: asyncio.Protocol, other: asyncio.Protocol) -> tuple[MemoryTransport, MemoryTransport]:
+def connect_pair(one: asyncio.Protocol, other: asyncio.Protocol) -> tuple[MemoryTransport, MemoryTransport]:
     """Connect two protocols of this event loop with each other."""
     there, back = _Pipe(one, other), _Pipe(other, one)
     return MemoryTransport(one, back, there), MemoryTransport(other, there, back)

@@ -233,7 +233,7 @@ def _watchable(descriptor: int) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
 
 
-async def connect(protocol: asyncio.Protocol, incoming: int, outgoing: int) -> PipeTransport:
+async def connect_pipes(protocol: asyncio.Protocol, incoming: int, outgoing: int) -> PipeTransport:
     """Connect a protocol to two descriptors, which it owns from then on."""
     transport = PipeTransport(protocol)
     await transport.open(incoming, outgoing)

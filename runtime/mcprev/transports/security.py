@@ -25,7 +25,7 @@ from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from mcprev.errors import InvalidRequest
-from mcprev.protocol.http_verdicts import Reject
+from mcprev.protocol.http_verdicts import HttpError
 from mcprev.wire.headers import Headers
 
 MAX_HEADERS: Final = 64 * 1024
@@ -103,7 +103,7 @@ def split_host(value: str) -> tuple[str, int | None] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class OriginPolicy:
     """The rules for `Origin` and `Host` of one endpoint. Raises `ValueError` for an entry that could never match."""
 
     origins: Sequence[str] = ()
@@ -124,7 +124,7 @@ class Access:
         named = frozenset(rule[1] for rule in self._origins if isinstance(rule, tuple))
         object.__setattr__(self, "_named", named)
 
-    def refusal(self, headers: Headers, server: str | None) -> Reject | None:
+    def refusal(self, headers: Headers, server: str | None) -> HttpError | None:
         """The answer to a request that may not come in, of whatever method; None for one that may.
 
         `server` is the address at which it was received (`scope["server"][0]`), None where nothing is known of it.
@@ -207,23 +207,23 @@ def _host_rule(entry: str) -> tuple[str, int | None]:
     return found
 
 
-def _forbidden(why: str) -> Reject:
-    return Reject(403, InvalidRequest(f"Forbidden: {why}"))
+def _forbidden(why: str) -> HttpError:
+    return HttpError(403, InvalidRequest(f"Forbidden: {why}"))
 
 
 # -- how much --------------------------------------------------------------------------------------------
 
 
-def too_many_headers(pairs: Sequence[tuple[bytes, bytes]], limit: int = MAX_HEADERS) -> Reject | None:
+def too_many_headers(pairs: Sequence[tuple[bytes, bytes]], limit: int = MAX_HEADERS) -> HttpError | None:
     """The refusal of a request whose headers are over the limit; not every server has one (HTTP-31)."""
     if sum([len(name) + len(value) for name, value in pairs]) <= limit:
         return None
     return too_long_a_head(limit)
 
 
-def too_long_a_head(limit: int) -> Reject:
+def too_long_a_head(limit: int) -> HttpError:
     """The refusal of headers that are over the limit."""
-    return Reject(431, InvalidRequest(f"Invalid Request: headers of more than {limit} bytes"))
+    return HttpError(431, InvalidRequest(f"Invalid Request: headers of more than {limit} bytes"))
 
 
 # -- session ids -----------------------------------------------------------------------------------------

@@ -16,15 +16,15 @@ from typing import Final
 
 from typing_extensions import override
 
-from mcprev.driver import MAX_HANDLERS, Desk
+from mcprev.driver import MAX_HANDLERS, RequestHandler
 from mcprev.errors import ConnectionLost, InternalError, InvalidRequest, LocalProtocolError, McpError
-from mcprev.protocol.http_verdicts import RETRY_LATER, Reject
-from mcprev.protocol.link import Inbound, Opened
-from mcprev.protocol.sides import ServerSide
+from mcprev.protocol.http_verdicts import RETRY_LATER, HttpError
+from mcprev.protocol.link import IncomingRequest, SessionOpened
+from mcprev.protocol.sides import ServerProtocol
 from mcprev.revisions import Revision
 from mcprev.transports.asgi_connection import AsgiConnection
 from mcprev.transports.events import EventStore
-from mcprev.transports.exchange import Exchange
+from mcprev.transports.exchange import ResponseStream
 from mcprev.transports.security import new_session_id
 from mcprev.wire.jsonrpc import RequestId
 from mcprev.wire.sse import encode_message, encode_priming
@@ -44,7 +44,7 @@ _REQUEST: Final = b'{"jsonrpc":"2.0","id":'
 _EVENT_ID: Final = re.compile(r"([0-9]{1,12})-([0-9]{1,12})")
 
 
-class Stream:
+class SessionStream:
     """One event stream of a session, over however many connections (HTTP-14, HTTP-16)."""
 
     __slots__ = ("_lost", "_needed", "_session", "_whole", "done", "last", "number", "reader")
@@ -55,7 +55,7 @@ class Stream:
         self.number = number
         self.last = 0
         """The number of its latest event."""
-        self.reader: Exchange | None = None
+        self.reader: ResponseStream | None = None
         """Who reads it at the moment."""
         self.done = False
         self._whole = whole
@@ -88,12 +88,12 @@ class Stream:
         """Whether events behind a place are needed that were not found."""
         return place < self._lost or any(at > place and at not in found for at in self._needed)
 
-    def read_by(self, exchange: Exchange) -> None:
+    def read_by(self, exchange: ResponseStream) -> None:
         """Somebody reads from now on; who did before reads no longer."""
         if self.reader is not None and self.reader is not exchange:
-            self.reader.give_way()
+            self.reader.hand_over()
         self.reader = exchange
-        exchange.tape = self
+        exchange.replay = self
 
     def close(self) -> None:
         """The last message was sent."""
@@ -105,7 +105,7 @@ class Stream:
             self.reader = None
         self._session.over(self)
 
-    def detach(self, exchange: Exchange, /) -> None:
+    def detach(self, exchange: ResponseStream, /) -> None:
         """This one reads no longer."""
         if self.reader is exchange:
             self.reader = None
@@ -120,8 +120,8 @@ class Session(AsgiConnection):
 
     def __init__(
         self,
-        side: ServerSide,
-        desk: Desk,
+        side: ServerProtocol,
+        desk: RequestHandler,
         logger: logging.Logger,
         *,
         principal: str | None = None,
@@ -134,7 +134,7 @@ class Session(AsgiConnection):
         self.id = new_session_id()
         self.principal = principal
         """Whose it is (HTTP-28)."""
-        self.exchanges: set[Exchange] = set()
+        self.exchanges: set[ResponseStream] = set()
         """The HTTP requests whose clients wait for an answer, or listen."""
         self._events = events
         self._get_stream = get_stream
@@ -142,9 +142,9 @@ class Session(AsgiConnection):
         self.seen = clock()
         """When its client gave the last sign of life."""
         self._numbers = 0
-        self._streams: dict[int, Stream] = {}
+        self._streams: dict[int, SessionStream] = {}
         self._finished: deque[int] = deque()
-        self._gets: list[Stream] = []
+        self._gets: list[SessionStream] = []
         self._pending: deque[bytes] = deque(maxlen=MAX_PENDING)
         self.places: tuple[OrderedDict[str, Session], ...] = ()
         """The collections it is in, each ordered by the last use; empty once it is ended."""
@@ -152,10 +152,10 @@ class Session(AsgiConnection):
     @property
     def in_use(self) -> bool:
         """Whether a request of its client is in progress, or a stream open."""
-        return bool(self.exchanges or self._link.inbound)
+        return bool(self.exchanges or self._connection_state.inbound)
 
     @override
-    def _on_opened(self, event: Opened) -> None:
+    def _on_opened(self, event: SessionOpened) -> None:
         super()._on_opened(event)
         self.row = event.row
 
@@ -170,12 +170,12 @@ class Session(AsgiConnection):
         for place in self.places:
             place.move_to_end(self.id)
 
-    def enter(self, exchange: Exchange) -> None:
+    def enter(self, exchange: ResponseStream) -> None:
         """Its client waits for an answer."""
         self.exchanges.add(exchange)
 
     @override
-    def left(self, exchange: Exchange) -> None:
+    def left(self, exchange: ResponseStream) -> None:
         self.exchanges.discard(exchange)
         self.seen = self._clock()
         for place in self.places:
@@ -184,16 +184,16 @@ class Session(AsgiConnection):
     # -- streams of requests -------------------------------------------------------------------------------
 
     @override
-    def opened(self, exchange: Exchange) -> bytes:
-        if exchange.tape is not None or not self.resumable:
+    def opened(self, exchange: ResponseStream) -> bytes:
+        if exchange.replay is not None or not self.resumable:
             return b""
         stream = self._new_stream()
-        stream.reader, exchange.tape = exchange, stream
+        stream.reader, exchange.replay = exchange, stream
         return b"id: %d-0\ndata: \n\n" % stream.number if self.row.sse_priming else b""
 
-    def _new_stream(self, *, whole: bool = False) -> Stream:
+    def _new_stream(self, *, whole: bool = False) -> SessionStream:
         self._numbers += 1
-        stream = self._streams[self._numbers] = Stream(self, self._numbers, whole=whole)
+        stream = self._streams[self._numbers] = SessionStream(self, self._numbers, whole=whole)
         return stream
 
     def keep(self, stream: int, number: int, message: bytes, *, droppable: bool) -> None:
@@ -204,7 +204,7 @@ class Session(AsgiConnection):
             except Exception:
                 self.logger.exception("an event could not be kept")
 
-    def over(self, stream: Stream) -> None:
+    def over(self, stream: SessionStream) -> None:
         """A stream is complete; for a while it can be asked for what was sent on it."""
         self._finished.append(stream.number)
         if len(self._finished) > MAX_STREAMS:
@@ -215,10 +215,10 @@ class Session(AsgiConnection):
         return self.resumable and self.row.sse_priming
 
     @override
-    def refuses(self, inbound: Inbound) -> McpError | None:
+    def refuses(self, inbound: IncomingRequest) -> McpError | None:
         """Why the client cannot be asked on behalf of a request, if it cannot (HTTP-32)."""
         exchange = inbound.origin
-        if not isinstance(exchange, Exchange) or self._gets or exchange.tape is not None:
+        if not isinstance(exchange, ResponseStream) or self._gets or exchange.replay is not None:
             return None
         if not exchange.streams:
             return LocalProtocolError(
@@ -253,7 +253,7 @@ class Session(AsgiConnection):
         if message not in self._pending:
             self._pending.append(message)
 
-    def listen(self, exchange: Exchange) -> bool:
+    def listen(self, exchange: ResponseStream) -> bool:
         """A GET opens a stream of its own; False when there are too many (HTTP-10)."""
         if not self.resumable:
             for stream in [stream for stream in self._gets if stream.reader is None]:
@@ -280,11 +280,11 @@ class Session(AsgiConnection):
                 stream.close()
                 return
 
-    def _send_pending(self, stream: Stream) -> None:
+    def _send_pending(self, stream: SessionStream) -> None:
         while self._pending:
             stream.push(self._pending.popleft())
 
-    async def resume(self, exchange: Exchange, last_event_id: str) -> bool:
+    async def resume(self, exchange: ResponseStream, last_event_id: str) -> bool:
         """A client takes a stream up behind an event; False if something is lost that it needs (HTTP-15, AMB-11).
 
         On the stream of a request that is its answers and what the client is asked, on any other everything.
@@ -365,7 +365,7 @@ class Sessions:
             del self._unused[session.id]
         return session
 
-    def make_room(self, client: str | None, request_id: RequestId) -> Reject | None:
+    def make_room(self, client: str | None, request_id: RequestId) -> HttpError | None:
         """Make room for one more session of a client, or return the refusal of its request (SEC-6).
 
         A client over its quota loses its own idlest session. Where the server is full, a session goes that nobody
@@ -374,9 +374,9 @@ class Sessions:
         own = None if client is None else self._by_client.get(client)
         if own is not None and len(own) >= self._per_client and not self._evict(own):
             error = InvalidRequest("Invalid Request: this client has too many sessions in use")
-            return Reject(429, error, request_id, headers=RETRY_LATER)
+            return HttpError(429, error, request_id, headers=RETRY_LATER)
         if len(self._open) >= self._limit and not self._evict(self._unused) and not self._evict(self._open):
-            return Reject(
+            return HttpError(
                 503, InternalError("there are too many sessions in use"), request_id, headers=RETRY_LATER
             )
         return None

@@ -15,17 +15,17 @@ from urllib.parse import parse_qs, quote
 
 from typing_extensions import override
 
-from mcprev.driver import MAX_HANDLERS, Connection, Desk
+from mcprev.driver import MAX_HANDLERS, Connection, RequestHandler
 from mcprev.errors import ConnectionLost, InternalError, InvalidRequest, Json, RpcError
-from mcprev.protocol.http_verdicts import RETRY_LATER, Reject
-from mcprev.protocol.link import Channel, Kind, Local
-from mcprev.protocol.sides import ServerSide
+from mcprev.protocol.http_verdicts import RETRY_LATER, HttpError
+from mcprev.protocol.link import Channel, RequestKind, LocalInfo
+from mcprev.protocol.sides import ServerProtocol
 from mcprev.revisions import Revision
 from mcprev.transports.asgi_connection import from_here
 from mcprev.transports.body_budget import BodyShare, opening_refusal
-from mcprev.transports.exchange import Exchange
-from mcprev.transports.http_incoming import Incoming
-from mcprev.transports.leases import Lease
+from mcprev.transports.exchange import ResponseStream
+from mcprev.transports.http_incoming import HttpRequest
+from mcprev.transports.leases import TokenExpiryTimer
 from mcprev.transports.security import new_session_id
 from mcprev.wire.headers import Headers
 from mcprev.wire.jsonrpc import Batch, Malformed, Notification, Request, parse
@@ -46,11 +46,11 @@ _POST: Final = ((b"allow", b"POST"),)
 class _Handshakes:
     """What a server says of itself where the stateless era is not spoken."""
 
-    def __init__(self, local: Local) -> None:
+    def __init__(self, local: LocalInfo) -> None:
         self._local = local
         self.rows = tuple(row for row in local.rows if row.handshake)
 
-    def kinds(self, row: Revision) -> Mapping[str, Kind]:
+    def kinds(self, row: Revision) -> Mapping[str, RequestKind]:
         return self._local.kinds(row)
 
     def notifications(self, row: Revision) -> frozenset[str]:
@@ -59,8 +59,8 @@ class _Handshakes:
     def capabilities(self, row: Revision) -> dict[str, Json]:
         return self._local.capabilities(row)
 
-    def hello(self, row: Revision) -> dict[str, Json]:
-        return self._local.hello(row)
+    def introduction(self, row: Revision) -> dict[str, Json]:
+        return self._local.introduction(row)
 
     def requirements(self, method: str) -> Mapping[str, Json]:
         return self._local.requirements(method)
@@ -76,48 +76,48 @@ class _Posted:
         """What its body takes of the memory for all bodies."""
 
 
-class SseConnection(Connection):
+class LegacySseServerConnection(Connection):
     """A session whose messages all go out on one stream."""
 
-    side: ServerSide
+    side: ServerProtocol
 
     def __init__(
         self,
-        local: Local,
-        desk: Desk,
+        local: LocalInfo,
+        desk: RequestHandler,
         logger: logging.Logger,
         *,
         principal: str | None,
         max_handlers: int = MAX_HANDLERS,
     ) -> None:
-        super().__init__(ServerSide(_Handshakes(local)), desk, logger, max_handlers=max_handlers)
+        super().__init__(ServerProtocol(_Handshakes(local)), desk, logger, max_handlers=max_handlers)
         self.id = new_session_id()
         self.principal = principal
         """Whose it is; told to handlers as that of every request."""
-        self.lease: Lease | None = None
+        self.lease: TokenExpiryTimer | None = None
         """How long its stream may last, where there are tokens."""
-        self._exchange: Exchange | None = None
+        self._exchange: ResponseStream | None = None
         self._stopping = False
 
-    def begin(self, exchange: Exchange, endpoint: str) -> None:
+    def begin(self, exchange: ResponseStream, endpoint: str) -> None:
         """The stream is open: say where to post (SSE-2)."""
         self._exchange = exchange
         self._sendable = True
         exchange.started = True
         exchange.write(encode_endpoint(endpoint))
 
-    def take(self, body: bytes, access: Access | None, share: BodyShare | None) -> Reject | None:
+    def take(self, body: bytes, access: Access | None, share: BodyShare | None) -> HttpError | None:
         """Take what was posted; what is no message is refused (SSE-4), as is what comes after the end."""
         if self.error is not None:
             return _refuse(404, "there is no such session")
-        message = parse(body, batch=self._link.accepts_batch)
+        message = parse(body, batch=self._connection_state.accepts_batch)
         if isinstance(message, Malformed) and message.answer is not None:
             null_id = not self.side.session.agreed or self.side.session.row.null_id_in_errors
-            return Reject(400, RpcError(message.message, code=message.code), message.id, null_id=null_id)
+            return HttpError(400, RpcError(message.message, code=message.code), message.id, null_id=null_id)
         members = message.messages if isinstance(message, Batch) else (message,)
         if self._stopping and any(isinstance(member, Request) for member in members):
             read = message.id if isinstance(message, Request) else None
-            return Reject(503, InternalError("the server stops"), read)
+            return HttpError(503, InternalError("the server stops"), read)
         if isinstance(message, Request) and message.method == OPEN:
             refused = opening_refusal(share, message.id)
             if refused is not None:
@@ -127,7 +127,7 @@ class SseConnection(Connection):
             if isinstance(member, Request | Notification):
                 from_here(member, posted)
         self.side.receive(message, self._loop.time())
-        self.pump()
+        self.process_events()
         return None
 
     @override
@@ -141,12 +141,12 @@ class SseConnection(Connection):
         if self._exchange is not None:
             await self._exchange.drain()
 
-    def opened(self, exchange: Exchange) -> bytes:
+    def opened(self, exchange: ResponseStream) -> bytes:
         """Nothing comes before where to post, which is said when the stream begins."""
         del exchange
         return b""
 
-    def left(self, exchange: Exchange) -> None:
+    def left(self, exchange: ResponseStream) -> None:
         """The session goes with its stream (SSE-6)."""
         del exchange
         lost = ConnectionLost("the client closed its stream", in_flight=True, retry_safe=False)
@@ -176,32 +176,32 @@ class SseEndpoints:
         self._messages = messages
         self._limit, self._per_client = limit, per_client
         self._served = any(row.handshake for row in server.identity.rows)
-        self._open: dict[str, SseConnection] = {}
+        self._open: dict[str, LegacySseServerConnection] = {}
         self._by_client: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def refuses_stream(self, verb: str, headers: Headers, client: str | None) -> Reject | None:
+    def refuses_stream(self, verb: str, headers: Headers, client: str | None) -> HttpError | None:
         """Why a request to the first endpoint opens no stream."""
         if verb != "GET":
-            return Reject(405, InvalidRequest("Invalid Request: a stream is opened with GET"), headers=_GET)
+            return HttpError(405, InvalidRequest("Invalid Request: a stream is opened with GET"), headers=_GET)
         if b"accept" in headers and not accepted(headers.get(b"accept")).sse:
             return _refuse(406, "the client has to accept text/event-stream")
         if not self._served:
             return _refuse(404, "no revision that has this transport is served")
         if client is not None and self._by_client[client] >= self._per_client:
             error = InvalidRequest("Invalid Request: this client has too many sessions")
-            return Reject(429, error, null_id=True, headers=RETRY_LATER)
+            return HttpError(429, error, null_id=True, headers=RETRY_LATER)
         if len(self._open) >= self._limit:
-            return Reject(
+            return HttpError(
                 503, InternalError("there are too many sessions"), null_id=True, headers=RETRY_LATER
             )
         return None
 
-    def connect(self, principal: str | None, client: str | None) -> SseConnection:
+    def connect(self, principal: str | None, client: str | None) -> LegacySseServerConnection:
         """A session for one more client, counted for its quota where it is known."""
-        connection = SseConnection(
+        connection = LegacySseServerConnection(
             self._server.identity,
             self._server,
             self._logger,
@@ -215,21 +215,21 @@ class SseEndpoints:
         self._server.keep(connection)
         return connection
 
-    def _forget(self, connection: SseConnection, client: str | None) -> None:
+    def _forget(self, connection: LegacySseServerConnection, client: str | None) -> None:
         self._open.pop(connection.id, None)
         if client is not None:
             self._by_client[client] -= 1
             if not self._by_client[client]:
                 del self._by_client[client]
 
-    def endpoint(self, connection: SseConnection, root: str) -> str:
+    def endpoint(self, connection: LegacySseServerConnection, root: str) -> str:
         """Where to post, as a path: whatever name the client knows the server by, it can resolve that (SSE-3)."""
         return f"{quote(root.rstrip('/'))}{quote(self._messages)}?{SESSION}={connection.id}"
 
-    def find(self, incoming: Incoming) -> SseConnection | Reject:
+    def find(self, incoming: HttpRequest) -> LegacySseServerConnection | HttpError:
         """The session that a request to the second endpoint is for."""
         if incoming.verb != "POST":
-            return Reject(405, InvalidRequest("Invalid Request: messages are sent with POST"), headers=_POST)
+            return HttpError(405, InvalidRequest("Invalid Request: messages are sent with POST"), headers=_POST)
         query = parse_qs(incoming.scope.get("query_string", b"").decode("latin-1"))
         named = query.get(SESSION)
         if not named or len(named) != 1:
@@ -241,10 +241,10 @@ class SseEndpoints:
             return _refuse(415, "the body has to be application/json")
         return connection
 
-    def all(self) -> tuple[SseConnection, ...]:
+    def all(self) -> tuple[LegacySseServerConnection, ...]:
         """The sessions that are open."""
         return tuple(self._open.values())
 
 
-def _refuse(status: int, why: str) -> Reject:
-    return Reject(status, InvalidRequest(f"Invalid Request: {why}"), null_id=True)
+def _refuse(status: int, why: str) -> HttpError:
+    return HttpError(status, InvalidRequest(f"Invalid Request: {why}"), null_id=True)

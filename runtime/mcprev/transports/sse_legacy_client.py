@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mcprev.errors import ConnectionLost, McpError, RemoteProtocolError
 from mcprev.protocol.correlate import Call
-from mcprev.protocol.link import Answered
+from mcprev.protocol.link import CallCompleted
 from mcprev.transports.http_requests import status_error
 from mcprev.transports.http_streams import FIELDS
 from mcprev.transports.urls import endpoint_url
@@ -20,7 +20,7 @@ from mcprev.wire.headers import Pairs, request_headers
 from mcprev.wire.sse import ENDPOINT, Decoder
 
 if TYPE_CHECKING:
-    from mcprev.transports.http_answers import Answer
+    from mcprev.transports.http_answers import HttpResponse
     from mcprev.transports.http_connection import HttpConnection
 
 
@@ -29,7 +29,7 @@ class LegacySse:
 
     def __init__(self, connection: HttpConnection) -> None:
         # The answers to calls do not come on streams of their own: giving one up takes a message, in any era.
-        connection.client_side.link.streams = False
+        connection.client_side.connection.streams = False
         self._connection = connection
         self._requests = connection.requests
         self._endpoint: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -53,7 +53,7 @@ class LegacySse:
     async def _read(self) -> None:
         """Read the stream to its end, which is the end of everything (SSE-8)."""
         error: McpError | None = None
-        response: Answer | None = None
+        response: HttpResponse | None = None
         try:
             response = await self._requests.get([])
             if response.status != 200 or response.content_type != media.SSE:
@@ -65,7 +65,7 @@ class LegacySse:
                         self._connection.take(event.data)
                     elif event.event == ENDPOINT and not self._endpoint.done():
                         self._endpoint.set_result(endpoint_url(response.url, event.data))
-                self._connection.pump()
+                self._connection.process_events()
         except McpError as found:
             error = found
         finally:
@@ -78,7 +78,7 @@ class LegacySse:
         why = "the server closed its stream" if error is None else f"the server's stream broke: {error}"
         self._connection.ended(ConnectionLost(why, in_flight=True, retry_safe=False))
 
-    async def _refusal(self, response: Answer) -> McpError:
+    async def _refusal(self, response: HttpResponse) -> McpError:
         if response.status == 200:
             return status_error(response, why=f"{response.content_type} is no stream of events")
         return (await self._requests.failure(response))[0]
@@ -101,14 +101,14 @@ class LegacySse:
                 raise await self._refusal(response)
             if response.content_type == media.JSON and (body := await self._requests.body(response)):
                 self._connection.take(body)  # an answer that comes where none is expected is one all the same
-                self._connection.pump()
+                self._connection.process_events()
         finally:
             response.release()
 
     def confirmed(self) -> None:
         """There is no stream to open beside the one that is read."""
 
-    def answered(self, event: Answered) -> None:
+    def answered(self, event: CallCompleted) -> None:
         """No argument of a tool is a header."""
 
     def exchange_over(self) -> None:

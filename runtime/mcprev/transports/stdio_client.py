@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from typing_extensions import override
 
 from mcprev.errors import ConnectionLost, ProcessExited
-from mcprev.reopening import Restarts
+from mcprev.reopening import ReconnectPolicy
 from mcprev.transports.lines import LineConnection
 
 if TYPE_CHECKING:
-    from mcprev.driver import Connection, Desk
-    from mcprev.protocol.sides import ClientSide
+    from mcprev.driver import Connection, RequestHandler
+    from mcprev.protocol.sides import ClientProtocol
 
 INHERITED: Final = (
     "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
@@ -45,7 +45,7 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
     Each client that connects to it has a process of its own.
     """
 
-    restarts: Final = Restarts()
+    restarts: Final = ReconnectPolicy()
     """A server that ends by itself is started again, unless `connect` is told otherwise (STDIO-7)."""
 
     def __init__(
@@ -70,7 +70,7 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
         self._process: _Process | None = None
         self._runs: list[_Run] = []
 
-    async def open(self, side: ClientSide, desk: Desk, /) -> Connection:
+    async def open(self, side: ClientProtocol, desk: RequestHandler, /) -> Connection:
         """Start a process for this connection. Raises `ProcessExited` for a command that cannot be started."""
         run = _Run(partial(self._start, side, desk))
         # Whoever waits may be cancelled, and again: then `close` still finds what was started.
@@ -81,7 +81,7 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
             run.given_up = True
             raise
 
-    async def _start(self, side: ClientSide, desk: Desk, run: _Run) -> Connection:
+    async def _start(self, side: ClientProtocol, desk: RequestHandler, run: _Run) -> Connection:
         connection = LineConnection(side, desk, logger, linger=0)
         environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
         loop = asyncio.get_running_loop()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from mcprev.driver import LINGER
 from mcprev.transports.collecting import collecting_less
 from mcprev.transports.exiting import exit_guard
-from mcprev.transports.pipes import connect
+from mcprev.transports.pipes import connect_pipes
 
 if TYPE_CHECKING:
     from mcprev.server import Server
@@ -47,11 +47,11 @@ def diverted() -> Generator[tuple[int, int], None, None]:
             os.close(descriptor)
 
 
-async def serve(server: Server, *, freeze: bool = False) -> None:
+async def serve_stdio(server: Server, *, freeze: bool = False) -> None:
     """Serve until stdin ends, stdout is closed, or it is cancelled. Requests in progress then get a second, or an error."""
     with diverted() as (incoming, outgoing):
         connection = server.connection()
-        await connect(connection, incoming, outgoing)
+        await connect_pipes(connection, incoming, outgoing)
         with collecting_less() if freeze else nullcontext():
             try:
                 await asyncio.shield(connection.closed)
@@ -60,11 +60,11 @@ async def serve(server: Server, *, freeze: bool = False) -> None:
                 await connection.aclose()
 
 
-def run(server: Server) -> None:
+def run_stdio(server: Server) -> None:
     """Serve in a process of its own, until its client is gone or a signal tells it to stop (STDIO-6)."""
 
     async def main() -> None:
-        serving = asyncio.create_task(serve(server, freeze=True))
+        serving = asyncio.create_task(serve_stdio(server, freeze=True))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             # Not on Windows, and only in the main thread.

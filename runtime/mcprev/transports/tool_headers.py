@@ -17,11 +17,11 @@ from mcprev.context import Context
 from mcprev.driver import Connection
 from mcprev.errors import Json
 from mcprev.protocol.http_classify import CALL_TOOL
-from mcprev.protocol.link import Inbound, Link
-from mcprev.protocol.mrtr import NeedInput
+from mcprev.protocol.link import IncomingRequest, ConnectionState
+from mcprev.protocol.mrtr import InputRequired
 from mcprev.protocol.negotiate import VERSION_KEY
-from mcprev.protocol.peer import Peer
-from mcprev.protocol.stateless import misshapen
+from mcprev.protocol.peer import Engine
+from mcprev.protocol.stateless import meta_error
 from mcprev.seam import is_cancelled
 from mcprev.tools import MAX_NAME
 from mcprev.wire.jsonrpc import Request
@@ -39,7 +39,7 @@ _Key = tuple[str | None, str, str]
 _logger: Final = logging.getLogger("mcprev.transport.http")
 
 
-class ToolHeaders:
+class ListedParamHeaders:
     """The headers of the tools of one server."""
 
     def __init__(self, server: Server) -> None:
@@ -107,15 +107,15 @@ class ToolHeaders:
     ) -> Sequence[ParamHeader]:
         params = cast("dict[str, Json]", call.params)
         meta = params["_meta"]
-        if misshapen(meta) is not None:
+        if meta_error(meta) is not None:
             return ()  # the engine refuses it before anybody looks at its headers (AMB-6)
         row = self._rows[key[1]]
-        asker = _Asker(Link(), self._server.identity)
+        asker = _Asker(ConnectionState(), self._server.identity)
         request = Request(call.id, call.method, params, origin)
-        context = Context(self._server, connection, Inbound(asker, row, request, None, {}), meta)
+        context = Context(self._server, connection, IncomingRequest(asker, row, request, None, {}), meta)
         try:
             tool = await self._table.find(context, params, None)
-        except (Exception, NeedInput, asyncio.CancelledError) as error:
+        except (Exception, InputRequired, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
             _logger.warning(
@@ -131,15 +131,15 @@ class ToolHeaders:
         return headers
 
 
-class _Asker(Peer):
+class _Asker(Engine):
     """Stands for an engine where nobody is to hear what a handler says on the way."""
 
     @override
-    def allows_log(self, inbound: Inbound | None, level: str) -> bool:
+    def allows_log(self, inbound: IncomingRequest | None, level: str) -> bool:
         return False
 
     @override
-    def progress(self, inbound: Inbound, params: dict[str, Json]) -> bool:
+    def progress(self, inbound: IncomingRequest, params: dict[str, Json]) -> bool:
         return False
 
 

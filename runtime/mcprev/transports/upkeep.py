@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeAlias
 
-from mcprev.transports.exchange import Exchange
+from mcprev.transports.exchange import ResponseStream
 
 Task: TypeAlias = "asyncio.Task[object]"
 
 
-class Upkeep:
+class Timers:
     """Looks after everything that takes time, as often as there is need."""
 
     def __init__(
@@ -33,8 +33,8 @@ class Upkeep:
         self._defer, self._keep_alive, self._stall = defer, keep_alive, stall
         self._body_timeout = body_timeout
         self._pace = min(1.0, keep_alive / 2, stall / 2, body_timeout / 2)
-        self._young: dict[Exchange, None] = {}
-        self._old: set[Exchange] = set()
+        self._young: dict[ResponseStream, None] = {}
+        self._old: set[ResponseStream] = set()
         self.reading: dict[Task, float] = {}
         """The tasks that read the body of a request, and since when; a task takes itself out."""
         self.late: set[Task] = set()
@@ -42,13 +42,13 @@ class Upkeep:
         self._timer: asyncio.TimerHandle | None = None
         self._due = float("inf")
 
-    def begin(self, exchange: Exchange) -> None:
+    def begin(self, exchange: ResponseStream) -> None:
         """A request is being served."""
         self._young[exchange] = None
         if exchange.began + self._defer < self._due:
             self.at(exchange.began + self._defer)
 
-    def end(self, exchange: Exchange) -> None:
+    def end(self, exchange: ResponseStream) -> None:
         """It is not any more."""
         if exchange in self._young:
             del self._young[exchange]
@@ -102,5 +102,5 @@ class Upkeep:
                 return exchange.began + self._defer
             del self._young[exchange]
             self._old.add(exchange)
-            exchange.mature()
+            exchange.watch_client()
         return None

@@ -21,7 +21,7 @@ from decimal import Decimal
 from typing import Final, TypeAlias, cast
 
 from mcprev.errors import HeaderMismatch, Json, LocalProtocolError
-from mcprev.revisions import Revision, Tasks
+from mcprev.revisions import Revision, TaskSupport
 from mcprev.wire.param_headers import MAX_SAFE, ParamHeader
 
 VERSION: Final = "MCP-Protocol-Version"
@@ -87,7 +87,7 @@ def name_param(row: Revision, method: str) -> str | None:
     spec = row.methods.get(method)
     if spec is not None:
         return spec.name_param
-    return TASK_NAMES.get(method) if row.tasks is Tasks.EXTENSION else None
+    return TASK_NAMES.get(method) if row.tasks is TaskSupport.EXTENSION else None
 
 
 def request_headers(

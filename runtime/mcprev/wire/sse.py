@@ -179,12 +179,12 @@ def encode_message(message: bytes, event_id: str | None = None) -> bytes:
 
 def encode_priming(event_id: str, retry: int | None = None) -> bytes:
     """Write the event that makes a stream resumable before its first message: an id and empty data (HTTP-17)."""
-    return encode(Event(id=event_id, retry=retry))
+    return encode_event(Event(id=event_id, retry=retry))
 
 
 def encode_retry(milliseconds: int) -> bytes:
     """Write how long to wait before connecting again, as an event that no reader takes for a message (HTTP-17)."""
-    return encode(Event(retry=milliseconds))
+    return encode_event(Event(retry=milliseconds))
 
 
 def encode_endpoint(uri: str) -> bytes:
@@ -192,7 +192,7 @@ def encode_endpoint(uri: str) -> bytes:
     return b"event: endpoint\ndata: %b\n\n" % _field(uri, "endpoint")
 
 
-def encode(event: Event) -> bytes:
+def encode_event(event: Event) -> bytes:
     """Write any event, so that a `Decoder` gives the same again.
 
     Raises `LocalProtocolError` for what has no form on the wire: an empty type, a CR in the data, a line end in the
