@@ -8,7 +8,7 @@ from collections.abc import Mapping, MutableMapping
 from typing import Any, Final, cast
 
 from mcprev.revisions import Revision
-from mcprev.transports.asgi import AsgiApp
+from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.wire.sse import Decoder, Event
 from running import until
 
@@ -135,7 +135,7 @@ class Client:
         self.path = path
         self.scope = {**SCOPE, **scope}
         self.session: dict[str, str] = {}
-        self.row: Revision | None = None
+        self.revision: Revision | None = None
 
     def send(
         self,
@@ -178,17 +178,17 @@ class Client:
 
     def request(self, method: str, params: object = None, id_: object = 1, **meta: Any) -> Exchange:
         """Send a request in the way of the revision."""
-        assert self.row is not None
+        assert self.revision is not None
         message = request(method, params, id_)
-        if not self.row.handshake:
-            return modern(self, self.row, method, params, id_, **meta)
+        if not self.revision.handshake:
+            return modern(self, self.revision, method, params, id_, **meta)
         if meta:
             message["params"] = {**(message.get("params") or {}), "_meta": meta}
         return self.post(message)
 
     async def open(self, row: Revision, **capabilities: object) -> Client:
         """Be a client of a revision: with a session, where it has them."""
-        self.row = row
+        self.revision = row
         if not row.handshake:
             return self
         opened = await self.post(initialize(row, **capabilities)).done()

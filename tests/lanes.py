@@ -23,7 +23,7 @@ from typing_extensions import override
 
 import mcprev
 from mcprev.revisions import Revision, revision_named
-from mcprev.transports.http_requests import HttpSession
+from mcprev.transports.http.client.session import HttpSession
 from mcprev_types.latest import models as m
 from raw_server import Exchange, Mcp, Reply
 from requirements import E

@@ -260,7 +260,7 @@ class Mcp:
         session: str | None = "session-1",
         capabilities: Mapping[str, Any] | None = None,
     ) -> None:
-        self.row = row
+        self.revision = row
         self.replies = dict(replies or {})
         self.session = session
         self.capabilities = EVERYTHING if capabilities is None else capabilities
@@ -279,7 +279,7 @@ class Mcp:
 
     def complete(self, result: Mapping[str, Any]) -> dict[str, Any]:
         """A result with what the revision wants in each."""
-        if self.row.handshake:
+        if self.revision.handshake:
             return dict(result)
         return {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", **result}
 
@@ -289,23 +289,23 @@ class Mcp:
             await exchange.respond(200 if exchange.verb == "DELETE" else 405)
         elif "id" not in exchange.message or not exchange.method:
             await exchange.respond(202)
-        elif exchange.method == "initialize" and self.row.handshake:
+        elif exchange.method == "initialize" and self.revision.handshake:
             headers = {} if self.session is None else {"Mcp-Session-Id": self.session}
             await exchange.result(
                 {
-                    "protocolVersion": self.row.version,
+                    "protocolVersion": self.revision.version,
                     "capabilities": self.capabilities,
                     "serverInfo": INFO,
                 },
                 headers,
             )
-        elif exchange.method == "server/discover" and not self.row.handshake:
-            found = {"supportedVersions": [self.row.version], "capabilities": self.capabilities}
+        elif exchange.method == "server/discover" and not self.revision.handshake:
+            found = {"supportedVersions": [self.revision.version], "capabilities": self.capabilities}
             await exchange.result(self.complete(found))
         elif exchange.method == "tools/list":
             await exchange.result(self.complete({"tools": []}))
         else:
-            await exchange.error(-32601, 404 if not self.row.handshake else 200, "Method not found")
+            await exchange.error(-32601, 404 if not self.revision.handshake else 200, "Method not found")
 
 
 def tool(name: str, properties: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -352,7 +352,7 @@ class OldMcp:
     def __init__(
         self, row: Revision, replies: Mapping[str, Any] | None = None, endpoint: str = "/messages?sessionId=1"
     ) -> None:
-        self.row = row
+        self.revision = row
         self.replies = dict(replies or {})
         self.endpoint = endpoint
         self.stream: Exchange | None = None
@@ -379,6 +379,6 @@ class OldMcp:
             await cast("Handler", found)(exchange)
             return
         if exchange.method == "initialize":
-            found = {"protocolVersion": self.row.version, "capabilities": EVERYTHING, "serverInfo": INFO}
+            found = {"protocolVersion": self.revision.version, "capabilities": EVERYTHING, "serverInfo": INFO}
         if found is not None:
             await self.stream.event({**exchange.response, "result": found})

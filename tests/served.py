@@ -9,7 +9,7 @@ from typing import Any
 
 import mcprev
 from api.authors import Everything, text
-from mcprev.transports.asgi import AsgiApp
+from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev_types.latest import models as m
 from running import run
 

@@ -1,4 +1,4 @@
-"""Connections of our own to an app, without sockets: what uvicorn does for `HttpProtocol`, and a client at the other end."""
+"""Connections of our own to an app, without sockets: what uvicorn does for `Http11Connection`, and a client at the other end."""
 
 # pyright: reportPrivateUsage=false
 
@@ -14,8 +14,8 @@ import httptools
 from typing_extensions import override
 
 import asgi_bridge
-from mcprev.transports.asgi import AsgiApp
-from mcprev.transports.http_protocol import Http11Server, Http11Connection
+from mcprev.transports.http.server.asgi import AsgiApp
+from mcprev.transports.http.server.http11_server import Http11Connection, Http11Server
 from running import until
 
 HIGH: Final = 64 * 1024
@@ -112,7 +112,7 @@ class Wire(asyncio.Transport):
         self._held: list[bytes] = []
         self._paused = self._full = False
         ours = Http11Connection(front, cast("Any", None), cast("Any", state or State()), {})
-        self.http = ours if protocol is None else cast("HttpProtocol", protocol)
+        self.http = ours if protocol is None else cast("Http11Connection", protocol)
         self.http.connection_made(self)
 
     # -- what the client does ------------------------------------------------------------------------------

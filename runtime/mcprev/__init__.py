@@ -11,28 +11,21 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from mcprev.app import App as App
-    from mcprev.auth.access import Access as Access
-    from mcprev.auth.bearer import Bearer as Bearer
-    from mcprev.auth.grants import Authorization as Authorization
-    from mcprev.auth.grants import ClientCredentials as ClientCredentials
-    from mcprev.auth.grants import EnterpriseManaged as EnterpriseManaged
-    from mcprev.auth.grants import OAuth as OAuth
-    from mcprev.auth.grants import WorkloadIdentity as WorkloadIdentity
-    from mcprev.auth.loopback import Loopback as Loopback
-    from mcprev.auth.store import MemoryTokens as MemoryTokens
-    from mcprev.auth.store import Registration as Registration
-    from mcprev.auth.store import TokenKey as TokenKey
-    from mcprev.auth.store import Tokens as Tokens
-    from mcprev.auth.store import TokenStore as TokenStore
-    from mcprev.client import Client as Client
-    from mcprev.client import ClientHandler as ClientHandler
-    from mcprev.connecting import Target as Target
-    from mcprev.connecting import connect as connect
-    from mcprev.connecting import memory as memory
-    from mcprev.context import ClientContext as ClientContext
-    from mcprev.context import Context as Context
+    from mcprev.app.app import App as App
+    from mcprev.client.client import Client as Client
+    from mcprev.client.client import ClientHandler as ClientHandler
+    from mcprev.client.connect import Target as Target
+    from mcprev.client.connect import connect as connect
+    from mcprev.client.connect import memory as memory
+    from mcprev.client.options import Options as Options
+    from mcprev.client.reconnecting import ReconnectPolicy as ReconnectPolicy
+    from mcprev.client.request_handler import form_defaults as form_defaults
+    from mcprev.client.subscriptions import Change as Change
+    from mcprev.client.subscriptions import Subscription as Subscription
+    from mcprev.client.tasks import ClientTask as ClientTask
     from mcprev.convert import convert as convert
+    from mcprev.core.context import ClientContext as ClientContext
+    from mcprev.core.context import Context as Context
     from mcprev.errors import (
         AuthError as AuthError,
     )
@@ -120,36 +113,43 @@ if TYPE_CHECKING:
     from mcprev.errors import (
         TransportError as TransportError,
     )
-    from mcprev.listening import Change as Change
-    from mcprev.listening import Subscription as Subscription
-    from mcprev.options import Options as Options
     from mcprev.protocol.cache import ResultCache as ResultCache
     from mcprev.protocol.request_state import RequestStateSealer as RequestStateSealer
     from mcprev.protocol.subscriptions import Changed as Changed
-    from mcprev.remote_tasks import ClientTask as ClientTask
-    from mcprev.reopening import ReconnectPolicy as ReconnectPolicy
-    from mcprev.server import Server as Server
-    from mcprev.server import ServerHandler as ServerHandler
-    from mcprev.server import serve_stdio as serve_stdio
-    from mcprev.serving import form_defaults as form_defaults
-    from mcprev.tasks import MemoryTaskStore as MemoryTaskStore
-    from mcprev.tasks import Tasks as Tasks
-    from mcprev.transports.http_client import http as http
-    from mcprev.transports.stdio_client import stdio as stdio
+    from mcprev.server.server import Server as Server
+    from mcprev.server.server import ServerHandler as ServerHandler
+    from mcprev.server.server import serve_stdio as serve_stdio
+    from mcprev.server.tasks import MemoryTaskStore as MemoryTaskStore
+    from mcprev.server.tasks import Tasks as Tasks
+    from mcprev.transports.http.client.oauth.grants import Authorization as Authorization
+    from mcprev.transports.http.client.oauth.grants import ClientCredentials as ClientCredentials
+    from mcprev.transports.http.client.oauth.grants import EnterpriseManaged as EnterpriseManaged
+    from mcprev.transports.http.client.oauth.grants import OAuth as OAuth
+    from mcprev.transports.http.client.oauth.grants import WorkloadIdentity as WorkloadIdentity
+    from mcprev.transports.http.client.oauth.loopback import Loopback as Loopback
+    from mcprev.transports.http.client.oauth.store import MemoryTokens as MemoryTokens
+    from mcprev.transports.http.client.oauth.store import Registration as Registration
+    from mcprev.transports.http.client.oauth.store import TokenKey as TokenKey
+    from mcprev.transports.http.client.oauth.store import Tokens as Tokens
+    from mcprev.transports.http.client.oauth.store import TokenStore as TokenStore
+    from mcprev.transports.http.client.target import http as http
+    from mcprev.transports.http.server.access import Access as Access
+    from mcprev.transports.http.server.bearer import Bearer as Bearer
+    from mcprev.transports.stdio.client import stdio as stdio
     from mcprev.wire.bounds import json_bounds as json_bounds
 
 __version__ = "0.1.0"
 
 _HOMES: Final = {
-    "app": ("App",),
-    "auth.grants": ("Authorization", "ClientCredentials", "EnterpriseManaged", "OAuth", "WorkloadIdentity"),
-    "auth.loopback": ("Loopback",),
-    "auth.store": ("MemoryTokens", "Registration", "TokenKey", "TokenStore", "Tokens"),
-    "auth.access": ("Access",),
-    "auth.bearer": ("Bearer",),
-    "client": ("Client", "ClientHandler"),
-    "connecting": ("Target", "connect", "memory"),
-    "context": ("ClientContext", "Context"),
+    "app.app": ("App",),
+    "transports.http.client.oauth.grants": ("Authorization", "ClientCredentials", "EnterpriseManaged", "OAuth", "WorkloadIdentity"),
+    "transports.http.client.oauth.loopback": ("Loopback",),
+    "transports.http.client.oauth.store": ("MemoryTokens", "Registration", "TokenKey", "TokenStore", "Tokens"),
+    "transports.http.server.access": ("Access",),
+    "transports.http.server.bearer": ("Bearer",),
+    "client.client": ("Client", "ClientHandler"),
+    "client.connect": ("Target", "connect", "memory"),
+    "core.context": ("ClientContext", "Context"),
     "errors": (
         "AuthError", "AuthorizationDenied", "ConnectionLost", "ConversionError", "DiscoveryFailed",
         "HttpStatusError", "InputDeclined", "InsufficientScope", "InternalError", "InvalidParams",
@@ -158,18 +158,18 @@ _HOMES: Final = {
         "RemoteProtocolError", "RequestTimeout", "ResourceNotFound", "RpcError", "SchemaError",
         "SessionExpired", "TaskCancelled", "TokenRejected", "ToolError", "TransportError",
     ),
-    "listening": ("Change", "Subscription"),
-    "options": ("Options",),
+    "client.subscriptions": ("Change", "Subscription"),
+    "client.options": ("Options",),
     "protocol.cache": ("ResultCache",),
-    "protocol.request_state": ("RequestStates",),
+    "protocol.request_state": ("RequestStateSealer",),
     "protocol.subscriptions": ("Changed",),
-    "reopening": ("Restarts",),
-    "server": ("Server", "ServerHandler", "serve_stdio"),
-    "serving": ("form_defaults",),
-    "remote_tasks": ("RemoteTask",),
-    "tasks": ("MemoryTaskStore", "Tasks"),
-    "transports.http_client": ("http",),
-    "transports.stdio_client": ("stdio",),
+    "client.reconnecting": ("ReconnectPolicy",),
+    "server.server": ("Server", "ServerHandler", "serve_stdio"),
+    "client.request_handler": ("form_defaults",),
+    "client.tasks": ("ClientTask",),
+    "server.tasks": ("MemoryTaskStore", "Tasks"),
+    "transports.http.client.target": ("http",),
+    "transports.stdio.client": ("stdio",),
     "wire.bounds": ("json_bounds",),
 }  # fmt: skip
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}

@@ -316,7 +316,7 @@ _DRAFT: Final = replace(_ROWS[-1], name="draft", negotiable=False)
 
 def _reached() -> int:
     """How many rows are of revisions up to the one that `mcprev_types.latest` holds."""
-    names = [row.name for row in _ROWS]
+    names = [revision.name for revision in _ROWS]
     if index.LATEST not in names:
         raise RevisionError(
             f"`mcprev_types.latest` is {index.LATEST}, which has no row: write one in {__file__}, or run `mcprev generate`"
@@ -347,11 +347,11 @@ def revision_named(name: str) -> Revision:
 
 
 def _unspoken() -> Mapping[str, str]:
-    rows = {row.name for row in (*_ROWS, _DRAFT)}
+    revisions = {revision.name for revision in (*_ROWS, _DRAFT)}
     step = Path(__file__).parent / "convert"
     found: dict[str, str] = {}
     for name, info in REVISIONS.items():
-        if name not in rows:
+        if name not in revisions:
             wanted = f"a row in {__file__}"
         elif name not in _BY_NAME:
             wanted = f"{step}/step_{name.replace('-', '_')}.py, decided, and `mcprev generate`"
@@ -395,6 +395,6 @@ def by_version(version: str, allowed: tuple[Revision, ...] = DEFAULT) -> Revisio
     return min(found, key=ALL.index) if found else None
 
 
-def place(row: Revision) -> int:
+def place(revision: Revision) -> int:
     """The position of a revision in the order of all; the draft shares the place of what it grew from."""
-    return ALL.index(by_version(row.version, ALL) or row)
+    return ALL.index(by_version(revision.version, ALL) or revision)

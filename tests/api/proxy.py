@@ -79,28 +79,28 @@ class Proxy(HandServer):
     async def _respond(self, method: str, params: Any) -> Message | Error:
         if method in {"initialize", "server/discover"}:
             return await self._introduce(params)
-        if not self.row.handshake:
+        if not self.revision.handshake:
             self._stamp = params["_meta"]
         self.up.capabilities = self._capabilities()
         return await self._relay(method, params)
 
     async def _introduce(self, params: Message) -> Message:
         """Open upstream as the client that came, and say of the server what it says of itself."""
-        stamp = request_meta(params, from_=self.row.name) if self.row.handshake else params["_meta"]
+        stamp = request_meta(params, from_=self.revision.name) if self.revision.handshake else params["_meta"]
         self._stamp = stamp
         self.up.capabilities = self._capabilities()
         await self.up.open()
-        said, there = self.up.hello, self.up.row
+        said, there = self.up.hello, self.up.revision
         found = initialize_to_discover(said, from_=there.name) if there.handshake else said
-        if self.row.handshake:
-            return discover_to_initialize(found, to=self.row.name)
-        return {**found, "supportedVersions": [self.row.version]}
+        if self.revision.handshake:
+            return discover_to_initialize(found, to=self.revision.name)
+        return {**found, "supportedVersions": [self.revision.version]}
 
     def _capabilities(self) -> Message:
         """What the client can do, in the words of the server's revision."""
         stamp = {CLIENT_INFO: INFO, **self._stamp}
-        if self.up.row.handshake:
-            capabilities: Message = initialize_params(stamp, to=self.up.row.name)["capabilities"]
+        if self.up.revision.handshake:
+            capabilities: Message = initialize_params(stamp, to=self.up.revision.name)["capabilities"]
             return capabilities
         there: Message = stamp[CLIENT_CAPABILITIES]
         return there
@@ -111,7 +111,7 @@ class Proxy(HandServer):
         state = None if params is None else cast("Message", params).get(STATE)
         if isinstance(state, str) and state in self._parked:
             return await self._resume(state, cast("Message", params))
-        here, there = self.row, self.up.row
+        here, there = self.revision, self.up.revision
         given = convert(params, method, PayloadKind.PARAMS, from_=here, to=there, meta=self._stamp)
         call = asyncio.create_task(self._call(method, given))
         return await self._follow(method, given, call)
@@ -128,12 +128,12 @@ class Proxy(HandServer):
                 asked.cancel()
                 return await self._finish(method, params, call.result())
             request = asked.result()
-            if not self.row.handshake:
+            if not self.revision.handshake:
                 return self._park(call, request)
             await self._pass_on(request)
 
     async def _finish(self, method: str, params: Any, message: Message) -> Message | Error:
-        here, there = self.row, self.up.row
+        here, there = self.revision, self.up.revision
         if "error" in message:
             error: Message = convert(message["error"], method, PayloadKind.ERROR, from_=there, to=here)
             return Error(error["code"], error["message"], error.get("data"))
@@ -149,7 +149,7 @@ class Proxy(HandServer):
         """A result asks, a session is asked by requests; then the call is made again with the answers."""
         answers: Message = {}
         try:
-            questions = requests_for(result, to=self.row.name)
+            questions = requests_for(result, to=self.revision.name)
         except ConversionError:
             first = next(iter(result["inputRequests"].values()))
             unmet = unmet_input(method, first).payload
@@ -158,13 +158,15 @@ class Proxy(HandServer):
             answer = (await self.ask(question.method, question.params)).message
             if "error" in answer:
                 return Error(answer["error"]["code"], answer["error"]["message"])
-            answers[key] = convert(answer["result"], question.method, PayloadKind.RESULT, from_=self.row, to=LATEST)
+            answers[key] = convert(
+                answer["result"], question.method, PayloadKind.RESULT, from_=self.revision, to=LATEST
+            )
         again = {**params, ANSWERS: answers} | ({STATE: result[STATE]} if STATE in result else {})
         return await self._follow(method, again, asyncio.create_task(self._call(method, again)))
 
     async def _pass_on(self, request: Message) -> None:
         """Both sides are sessions: the request goes on as it is, and so does its answer."""
-        method, here, there = request["method"], self.row, self.up.row
+        method, here, there = request["method"], self.revision, self.up.revision
         given = convert(request.get("params"), method, PayloadKind.PARAMS, from_=there, to=here)
         answer = (await self.ask(method, given)).message
         if "error" in answer:
@@ -177,13 +179,13 @@ class Proxy(HandServer):
         """A session's server asks, a result has to: the call waits for the client to come back with the answer."""
         state, method = f"parked {request['id']}", request["method"]
         self._parked[state] = call, request
-        params = convert(request.get("params"), method, PayloadKind.PARAMS, from_=self.up.row, to=LATEST)
+        params = convert(request.get("params"), method, PayloadKind.PARAMS, from_=self.up.revision, to=LATEST)
         asked = {"method": method} | ({} if params is None else {"params": params})
         return {"resultType": "input_required", "inputRequests": {"question": asked}, STATE: state}
 
     async def _resume(self, state: str, params: Message) -> Message | Error:
         call, request = self._parked.pop(state)
         answer = params[ANSWERS]["question"]
-        found = convert(answer, request["method"], PayloadKind.RESULT, from_=LATEST, to=self.up.row)
+        found = convert(answer, request["method"], PayloadKind.RESULT, from_=LATEST, to=self.up.revision)
         self.up.send({"jsonrpc": "2.0", "id": request["id"], "result": found})
         return await self._follow("tools/call", params, call)

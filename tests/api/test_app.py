@@ -23,7 +23,10 @@ from api.authors import Helpful, sample, text
 from api.transports import reach
 from api.wire import most_values
 from corpus import Corpus
-from mcprev.app import ServerOptions
+from mcprev.app.app import ServerOptions
+from mcprev.app.registry import PAGE
+from mcprev.app.results import BLOCKS, ToolReturns
+from mcprev.app.signatures import Function
 from mcprev.errors import (
     InternalError,
     InvalidParams,
@@ -33,11 +36,8 @@ from mcprev.errors import (
     ResourceNotFound,
     RpcError,
 )
-from mcprev.protocol.results import MOST_VALUES
-from mcprev.registered import PAGE
-from mcprev.returns import BLOCKS, ToolReturns
+from mcprev.protocol.result_rules import MOST_VALUES
 from mcprev.revisions import DEFAULT, LATEST, Revision
-from mcprev.signatures import Function
 from mcprev_codegen.naming import module_name
 from mcprev_types import UnknownContent
 from mcprev_types.latest import models as m
@@ -706,7 +706,7 @@ def test_an_app_takes_what_a_server_takes() -> None:
     mine = set(inspect.signature(mcprev.Server.__init__).parameters)
     assert set(ServerOptions.__annotations__) == mine - {"self", "handler", "name", "version", "validate"}
     app = mcprev.App("a", "1", revisions=[C], instructions="use it")
-    assert [row.name for row in app.server.identity.rows] == [C]
+    assert [row.name for row in app.server.identity.revisions] == [C]
     assert app.asgi(path="/x") is not None
 
 

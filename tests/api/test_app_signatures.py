@@ -22,9 +22,9 @@ from pydantic_core import to_jsonable_python
 from typing_extensions import TypedDict
 
 import mcprev
-from mcprev.returns import ToolReturns
-from mcprev.signatures import Function, ArgumentError
-from mcprev.uri_templates import MAX_URI, Template
+from mcprev.app.results import ToolReturns
+from mcprev.app.signatures import ArgumentError, Function
+from mcprev.app.uri_templates import MAX_URI, Template
 from mcprev_types.latest import models as m
 from requirements import D, E, req
 from support import check_metaschema

@@ -16,7 +16,7 @@ from api.scripted import form, sample, server, text
 from api.wire import Json, Message, served
 from convert.peers import instead
 from mcprev.errors import ConversionError, LocalProtocolError
-from mcprev.protocol import asking
+from mcprev.protocol import input_requests as asking
 from mcprev.revisions import Revision
 from mcprev_types.latest import models as m
 from requirements import C, req

@@ -11,7 +11,7 @@ import pytest
 
 import mcprev
 from mcprev.protocol.cache import ResultCache
-from mcprev.protocol.plan import Method, Ready
+from mcprev.protocol.negotiation.machine import Method, Ready
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from mcprev_types.latest import models as m
 from requirements import E, req
@@ -196,7 +196,12 @@ def test_a_good_discovery_saves_asking() -> None:
     async def main() -> None:
         cache, server = ResultCache(), mcprev.Server(Lists(), "s", "1")
         hello = server.identity.introduction(LATEST)
-        for ttl, how in ((0, Method.DISCOVER), (0, Method.DISCOVER), (60_000, Method.DISCOVER), (0, Method.PRIOR)):
+        for ttl, how in (
+            (0, Method.DISCOVER),
+            (0, Method.DISCOVER),
+            (60_000, Method.DISCOVER),
+            (0, Method.PRIOR),
+        ):
             hello["ttlMs"] = ttl
             async with mcprev.connect(Named(server, "a"), cache=cache) as client:
                 assert isinstance(client.plan.step, Ready)

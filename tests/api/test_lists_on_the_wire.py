@@ -163,7 +163,7 @@ def test_cursors_go_back_as_they_came(row: Revision) -> None:
 @req("PAGE-3")
 @pytest.mark.parametrize("kind", ["same", "circle", "endless"])
 def test_iterating_ends(row: Revision, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcprev.methods.MAX_PAGES", 20)
+    monkeypatch.setattr("mcprev.client.methods.MAX_PAGES", 20)
     modulus = {"same": 1, "circle": 3, "endless": 10**9}[kind]
 
     async def main() -> None:

@@ -148,7 +148,7 @@ def test_what_is_structured_is_there_as_text(row: Revision, structured: Json) ->
 def test_names_of_tools_that_may_not_work_are_told_the_author_once(
     row: Revision, name: str, good: bool, logged: Records
 ) -> None:
-    from mcprev.protocol import results
+    from mcprev.protocol import result_rules as results
 
     results._advise.cache_clear()
     tool = m.Tool(name=name, input_schema=m.ToolInputSchema())

@@ -11,9 +11,9 @@ import pytest
 
 import mcprev
 from api.authors import Everything
-from mcprev.driver import Connection
+from mcprev.client.reconnecting import ReconnectPolicy
+from mcprev.core.connection import Connection
 from mcprev.errors import ConnectionLost
-from mcprev.reopening import ReconnectPolicy
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from requirements import E, req
 from running import run, until
@@ -25,7 +25,7 @@ SOON = 0.01
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer may take no longer than this."""
-    monkeypatch.setattr("mcprev.pinging.PATIENCE", 0.2)
+    monkeypatch.setattr("mcprev.core.keepalive.PATIENCE", 0.2)
 
 
 def pings(connection: Connection) -> list[bytes]:

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mcprev
+from mcprev.core.method_binding import MethodBinding
 from mcprev.errors import ConversionError
-from mcprev.protocol.results import CALL, only_text
+from mcprev.protocol.result_rules import CALL, only_text
 from mcprev.revisions import ALL, LATEST, Revision
-from mcprev.seam import MethodBinding
 from requirements import req
 
 
@@ -51,7 +51,9 @@ async def stub(ctx: object, params: object) -> None:
 def routes(row: Revision) -> tuple[MethodBinding, MethodBinding]:
     """The way of a tool's result as it is, and with no way shorter than another."""
     params = LATEST.methods[CALL].params
-    short, long = MethodBinding(CALL, row, LATEST, stub, params), MethodBinding(CALL, row, LATEST, stub, params)
+    short, long = MethodBinding(CALL, row, LATEST, stub, params), MethodBinding(
+        CALL, row, LATEST, stub, params
+    )
     assert short.plain
     long.plain = None
     return short, long

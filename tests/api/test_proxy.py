@@ -66,7 +66,7 @@ def through(row: Revision, there: Revision, work: Callable[[mcprev.Client], Awai
                 proxy.check()
             proxy.check()
             proxy.up.check()
-            assert proxy.up.row is there
+            assert proxy.up.revision is there
         await until(lambda: not made._connections)
 
     run(main())

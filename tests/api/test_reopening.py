@@ -11,11 +11,11 @@ import pytest
 
 import mcprev
 from api.authors import Everything, Helpful
-from mcprev.driver import Connection, RequestHandler
+from mcprev.client.reconnecting import ReconnectPolicy
+from mcprev.core.connection import Connection, RequestHandler
 from mcprev.errors import ConnectionLost, RequestTimeout, SessionExpired
-from mcprev.protocol.link import CallFailed
-from mcprev.protocol.sides import ClientProtocol
-from mcprev.reopening import ReconnectPolicy
+from mcprev.protocol.connection_state import CallFailed
+from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from mcprev_types.latest import models as m
 from named import ROW_D

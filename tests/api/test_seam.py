@@ -15,8 +15,8 @@ from api.scripted import client as callbacks
 from api.scripted import giving, server, text
 from api.wire import Json, Message, served, serving
 from mcprev.errors import LocalProtocolError, RemoteProtocolError
+from mcprev.protocol.engine import Engine
 from mcprev.protocol.handshake import HandshakeClient, HandshakeServer
-from mcprev.protocol.peer import Engine
 from mcprev.protocol.stateless import StatelessClient, StatelessServer
 from mcprev.revisions import ALL, DEFAULT, LATEST, Era, Revision
 from mcprev_types.latest import models as m

@@ -79,7 +79,7 @@ def related(task_id: str) -> Message:
 async def start(hand: HandClient, name: str, **task: Json) -> Message:
     """Call a tool as a task; the members of the task."""
     given: Message = {"name": name, "arguments": {}}
-    if hand.row.tasks is Place.CORE:
+    if hand.revision.tasks is Place.CORE:
         result = (await hand.ask("tools/call", {**given, "task": task})).result
         assert set(result) == {"task"}
         return dict(result["task"])

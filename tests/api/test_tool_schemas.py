@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import mcprev
-from mcprev import tools
+from mcprev.core import tools
 from mcprev.errors import InternalError, InvalidParams, RemoteProtocolError, RpcError
 from mcprev.revisions import DEFAULT, LATEST, Revision, load
 from mcprev_types.latest import models as m

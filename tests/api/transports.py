@@ -18,11 +18,11 @@ import aiohttp
 
 import mcprev
 from http_in_process import InProcess
-from mcprev.driver import Connection, RequestHandler
-from mcprev.protocol.sides import ClientProtocol
+from mcprev.core.connection import Connection, RequestHandler
+from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.revisions import HttpShape, Revision
 from mcprev.transports.lines import LineConnection
-from mcprev.transports.pipes import connect_pipes
+from mcprev.transports.stdio.pipes import connect_pipes
 from running import until
 
 Reach: TypeAlias = Callable[[mcprev.Server, Revision], AbstractAsyncContextManager[mcprev.Target]]

@@ -128,7 +128,7 @@ class Hand(asyncio.Protocol):
     """One end of a connection, driven by the test."""
 
     def __init__(self, revision: Revision | str, replies: Mapping[str, Reply] | None = None) -> None:
-        self.row = row_of(revision) if isinstance(revision, str) else revision
+        self.revision = row_of(revision) if isinstance(revision, str) else revision
         self.replies: dict[str, Reply] = dict(replies or {})
         self.got: list[Message] = []
         """Everything that came, in order."""
@@ -164,7 +164,7 @@ class Hand(asyncio.Protocol):
 
     def _take(self, message: Message) -> None:
         method = message.get("method") or self._asked.pop(message.get("id"), "")
-        judge(self.row, message, method)
+        judge(self.revision, message, method)
         self.got.append(message)
         if "method" in message and "id" in message:
             reply = self.reply(message)
@@ -256,14 +256,14 @@ class HandClient(Hand):
 
     async def open(self) -> None:
         """Get to where requests are served."""
-        if self.row.handshake:
+        if self.revision.handshake:
             said = {
-                "protocolVersion": self.row.version,
+                "protocolVersion": self.revision.version,
                 "capabilities": self.capabilities,
                 "clientInfo": INFO,
             }
             self.hello = (await self.ask("initialize", said)).result
-            assert self.hello["protocolVersion"] == self.row.version
+            assert self.hello["protocolVersion"] == self.revision.version
             self.tell("notifications/initialized")
             await self.ask("ping")  # the server has seen the confirmation
         else:
@@ -274,7 +274,7 @@ class HandClient(Hand):
     ) -> Answer:
         """Send a request as the revision wants it; `meta` is added to its `_meta`, over what stands there."""
         given: Json = params
-        if (not self.row.handshake or meta) and isinstance(params, dict | None):
+        if (not self.revision.handshake or meta) and isinstance(params, dict | None):
             rest = cast("Message", params or {})
             given = {**rest, "_meta": {**self.stamp, **rest.get("_meta", {}), **(meta or {})}}
         return await super().ask(method, given, id_=id_)
@@ -282,14 +282,14 @@ class HandClient(Hand):
     @property
     def stamp(self) -> Message:
         """What a request says of its client."""
-        if self.row.handshake:
+        if self.revision.handshake:
             return {}
-        return {VERSION: self.row.version, CLIENT_INFO: INFO, CLIENT_CAPABILITIES: self.capabilities}
+        return {VERSION: self.revision.version, CLIENT_INFO: INFO, CLIENT_CAPABILITIES: self.capabilities}
 
     async def settle(self) -> list[Message]:
         """Let everything under way arrive; what came unasked since the last time."""
         for _ in range(2):
-            await self.ask("ping" if self.row.handshake else "server/discover")
+            await self.ask("ping" if self.revision.handshake else "server/discover")
         start, self._settled = self._settled, len(self.got)
         return [message for message in self.got[start:] if "method" in message]
 
@@ -306,7 +306,7 @@ class HandServer(Hand):
         super().__init__(revision, replies)
         offered = dict(EVERY_CAPABILITY if capabilities is None else capabilities)
         self.capabilities: Message = convert(
-            offered, "", PayloadKind.SERVER_CAPABILITIES, from_=LATEST, to=self.row, validate=False
+            offered, "", PayloadKind.SERVER_CAPABILITIES, from_=LATEST, to=self.revision, validate=False
         )
         self.hello: Message = {}
         """What the client opened with."""
@@ -317,16 +317,16 @@ class HandServer(Hand):
 
     def reply(self, request: Message) -> Message | Error | None:
         method = request["method"]
-        if method == "initialize" and self.row.handshake and method not in self.replies:
+        if method == "initialize" and self.revision.handshake and method not in self.replies:
             self.hello = request["params"]
             return {
-                "protocolVersion": self.row.version,
+                "protocolVersion": self.revision.version,
                 "capabilities": self.capabilities,
                 "serverInfo": INFO,
             }
-        if method == "server/discover" and not self.row.handshake and method not in self.replies:
+        if method == "server/discover" and not self.revision.handshake and method not in self.replies:
             self.hello = request["params"]["_meta"]
-            supported = {"supportedVersions": [self.row.version], "capabilities": self.capabilities}
+            supported = {"supportedVersions": [self.revision.version], "capabilities": self.capabilities}
             return self.complete(method, supported | {"_meta": {SERVER_INFO: INFO}})
         found = super().reply(request)
         if method in {"ping", "logging/setLevel"} and method not in self.replies:
@@ -335,9 +335,9 @@ class HandServer(Hand):
 
     def complete(self, method: str, result: Message) -> Message:
         """A result with what the revision wants in each, unless the test says otherwise."""
-        if self.row.handshake:
+        if self.revision.handshake:
             return result
-        spec = self.row.methods.get(method)
+        spec = self.revision.methods.get(method)
         hints = {"ttlMs": 0, "cacheScope": "private"} if spec is not None and spec.cacheable else {}
         if result.get("resultType", "complete") != "complete":
             hints = {}
@@ -394,10 +394,10 @@ async def serving(
     """A client, and the server by hand that it has connected to at a revision."""
     hand = HandServer(revision, replies, capabilities)
     target: Any = hand
-    named: dict[str, Any] = {} if hand.row.negotiable else {"revisions": [hand.row.name]}
+    named: dict[str, Any] = {} if hand.revision.negotiable else {"revisions": [hand.revision.name]}
     async with mcprev.connect(
         mcprev.memory(target),
-        mode=hand.row.name,
+        mode=hand.revision.name,
         handler=handler,
         capabilities=capabilities_of_client,
         **named,

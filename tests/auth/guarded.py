@@ -17,7 +17,7 @@ import mcprev
 from api.authors import text
 from asgi_bridge import SCOPE, STREAM, TYPES, Client, Exchange, initialize, notification, request
 from mcprev.revisions import Revision, revision_named
-from mcprev.transports.asgi import AsgiApp
+from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.wire.sse import Decoder, Event
 from requirements import B, C, D, E
 from running import until
@@ -271,7 +271,7 @@ def asked(row: Revision, tool: str = "echo", **arguments: Any) -> tuple[str, str
             captured.append((body, headers))
 
     client = Listening(None)
-    client.row = row
+    client.revision = row
     client.call(tool, arguments)
     ((body, headers),) = captured
     said = {**TYPES, **(headers or {})}

@@ -13,11 +13,17 @@ from hypothesis import strategies as st
 import mcprev
 from auth.world import query
 from linear import assert_linear
-from mcprev.auth import discovery, flow, tokens
-from mcprev.auth.discovery import Challenge, ProtectedServer, ServerMetadata, challenge_of, parse_challenges
-from mcprev.auth.steps import HttpFetch, Flow, HttpReply, OpenBrowser
-from mcprev.auth.store import Registration
 from mcprev.revisions import DEFAULT, Revision
+from mcprev.transports.http.client.oauth import discovery, flow, tokens
+from mcprev.transports.http.client.oauth.discovery import (
+    Challenge,
+    ProtectedServer,
+    ServerMetadata,
+    challenge_of,
+    parse_challenges,
+)
+from mcprev.transports.http.client.oauth.steps import Flow, HttpFetch, HttpReply, OpenBrowser
+from mcprev.transports.http.client.oauth.store import Registration
 from requirements import B, C, D, E, req
 
 T = TypeVar("T")
@@ -203,7 +209,9 @@ def follow(work: Flow[T], answers: dict[str, Any], seen: list[str] | None = None
                 answer = str(answers["page"])
             else:
                 found = answers.get(step.url, 404)
-                answer = HttpReply(found) if isinstance(found, int) else HttpReply(200, json.dumps(found).encode())
+                answer = (
+                    HttpReply(found) if isinstance(found, int) else HttpReply(200, json.dumps(found).encode())
+                )
     except StopIteration as done:
         return asked, done.value
 

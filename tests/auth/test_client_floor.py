@@ -17,11 +17,12 @@ import mcprev
 from auth.test_client_discovery import ISSUER, THEIRS, URL, follow, place
 from auth.test_client_programs import pem
 from auth.world import PRM, World, query, world
-from mcprev.auth import discovery, flow, gate
-from mcprev.auth.discovery import Challenge
-from mcprev.auth.store import Registration
-from mcprev.auth.tokens import ID_JAG
 from mcprev.revisions import ALL, AuthProfile, Revision
+from mcprev.transports.http.client.oauth import authorizer as authorizer
+from mcprev.transports.http.client.oauth import discovery, flow
+from mcprev.transports.http.client.oauth.discovery import Challenge
+from mcprev.transports.http.client.oauth.store import Registration
+from mcprev.transports.http.client.oauth.tokens import ID_JAG
 from named import NAMES, ROW_B
 from raw_server import Exchange, text
 from requirements import B, C, D, E, req
@@ -50,7 +51,7 @@ async def enter(at: World, auth: Any = None) -> None:
     """Call a tool with a client that speaks every revision."""
     target = mcprev.http(at.mcp.url, auth=at.oauth() if auth is None else auth)
     async with mcprev.connect(target, revisions=NAMES) as client:
-        assert client.revision == at.row.name
+        assert client.revision == at.revision.name
         await client.call_tool("any", {})
 
 
@@ -326,8 +327,8 @@ def test_the_resource_above_is_a_url() -> None:
 def test_the_scopes_that_refusals_add_up_to_are_bounded(row: Revision) -> None:
     async def main() -> None:
         async with world(row, {"tools/call": text("hi")}) as at:
-            at.challenge["scope"] = " ".join(f"s{number}" for number in range(gate.MAX_SCOPES + 1))
-            with pytest.raises(mcprev.InsufficientScope, match=f"more than {gate.MAX_SCOPES} scopes"):
+            at.challenge["scope"] = " ".join(f"s{number}" for number in range(authorizer.MAX_SCOPES + 1))
+            with pytest.raises(mcprev.InsufficientScope, match=f"more than {authorizer.MAX_SCOPES} scopes"):
                 await enter(at)
             assert at.pages == []
 

@@ -25,7 +25,7 @@ EARLIER: Final = [name for name in SPOKEN if name == A]
 def connect(world: World, auth: Any = None, **options: Any) -> mcprev.connect:
     """A client of the revision of the servers, and of older ones where it asks for nothing newer."""
     target = mcprev.http(world.mcp.url, auth=world.oauth() if auth is None else auth)
-    options.setdefault("revisions", [world.row.name])
+    options.setdefault("revisions", [world.revision.name])
     return mcprev.connect(target, **options)
 
 

@@ -11,10 +11,10 @@ import pytest
 
 import mcprev
 from auth.world import query, world
-from mcprev.auth import loopback
-from mcprev.auth.courier import FlowRunner
-from mcprev.auth.steps import HttpFetch, Flow, HttpReply
 from mcprev.revisions import DEFAULT, Revision
+from mcprev.transports.http.client.oauth import loopback
+from mcprev.transports.http.client.oauth.runner import FlowRunner
+from mcprev.transports.http.client.oauth.steps import Flow, HttpFetch, HttpReply
 from raw_server import Exchange, serve
 from requirements import C, D, E, req
 from running import run
@@ -188,18 +188,18 @@ def test_redirects_are_followed_hop_by_hop_and_secrets_never() -> None:
             else:
                 await exchange.respond(307, b"", {"Location": to} if to else {})
 
-        async with serve(answer) as raw, FlowRunner(raw.url, None, private=True, seconds=5) as courier:
-            found = await courier.run(fetch(f"{raw.origin}/a"))
+        async with serve(answer) as raw, FlowRunner(raw.url, None, private=True, seconds=5) as runner:
+            found = await runner.run(fetch(f"{raw.origin}/a"))
             assert (found.status, found.body) == (200, b'{"at": "/c?d"}')
             for path, why in (
                 ("/loop", "more than 5 redirects"),
                 ("/out", "not https"),
                 ("/none", "names no URL"),
             ):
-                found = await courier.run(fetch(raw.origin + path))
+                found = await runner.run(fetch(raw.origin + path))
                 assert found.status == 0
                 assert why in found.outcome
-            found = await courier.run(fetch(f"{raw.origin}/a", b"secret"))
+            found = await runner.run(fetch(f"{raw.origin}/a", b"secret"))
             assert found.status == 0
             assert "not followed" in found.why
             assert [seen.path for seen in raw.seen].count("/a") == 2
@@ -210,7 +210,7 @@ def test_redirects_are_followed_hop_by_hop_and_secrets_never() -> None:
 @req("SEC-1", at=(C, D, E))
 def test_names_do_not_lead_into_a_private_network() -> None:
     async def main() -> None:
-        async with FlowRunner("https://mcp.example", None, private=False, seconds=5) as courier:
+        async with FlowRunner("https://mcp.example", None, private=False, seconds=5) as runner:
             for url in (
                 "https://127.0.0.1/",
                 "https://localhost/",
@@ -218,11 +218,11 @@ def test_names_do_not_lead_into_a_private_network() -> None:
                 "https://[fd00::1]/",
                 "http://example.com/",
             ):
-                found = await courier.run(fetch(url))
+                found = await runner.run(fetch(url))
                 assert found.status == 0
                 assert "named a URL" in found.why
-        async with FlowRunner("https://10.0.0.1/mcp", None, private=False, seconds=0.2) as courier:
-            found = await courier.run(fetch("https://10.0.0.1/.well-known/x"))
+        async with FlowRunner("https://10.0.0.1/mcp", None, private=False, seconds=0.2) as runner:
+            found = await runner.run(fetch("https://10.0.0.1/.well-known/x"))
             assert "named a URL" not in found.why, "the user has named it"
 
     run(main())

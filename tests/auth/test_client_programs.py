@@ -16,8 +16,8 @@ from joserfc import jwk, jwt
 
 import mcprev
 from auth.world import World, basic, form, world
-from mcprev.auth import tokens
 from mcprev.revisions import DEFAULT, Revision
+from mcprev.transports.http.client.oauth import tokens
 from raw_server import Exchange, text
 from requirements import C, D, E, req
 from running import run
@@ -36,8 +36,8 @@ def pem(algorithm: str) -> str:
 
 async def enter(at: World, auth: Any) -> dict[str, str]:
     """Be let in; what the token endpoint was sent at last."""
-    async with mcprev.connect(mcprev.http(at.mcp.url, auth=auth), revisions=[at.row.name]) as client:
-        assert client.revision == at.row.name
+    async with mcprev.connect(mcprev.http(at.mcp.url, auth=auth), revisions=[at.revision.name]) as client:
+        assert client.revision == at.revision.name
     return at.asked[-1]
 
 

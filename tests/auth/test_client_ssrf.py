@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import pytest
 
-from mcprev.auth.courier import FlowRunner
-from mcprev.auth.steps import Answer, HttpFetch, HttpReply
 from mcprev.errors import RemoteProtocolError
-from mcprev.transports.urls import check_fetch
+from mcprev.transports.http.client.oauth.runner import FlowRunner
+from mcprev.transports.http.client.oauth.steps import Answer, HttpFetch, HttpReply
+from mcprev.transports.http.urls import check_fetch
 from raw_server import Exchange, serve
 from requirements import C, D, E, req
 from running import run
@@ -116,10 +116,10 @@ def test_nothing_is_connected_to_but_the_public_internet(
     async def main() -> None:
         async with (
             listening() as (port, came),
-            FlowRunner(SERVER, None, private=False, seconds=5) as courier,
+            FlowRunner(SERVER, None, private=False, seconds=5) as runner,
         ):
             for _ in range(3):  # where a name leads changes meanwhile
-                found = await courier.run(fetch(f"https://{host}:{port}/x", body))
+                found = await runner.run(fetch(f"https://{host}:{port}/x", body))
                 assert found.status == 0
                 assert found.why
             assert not came
@@ -149,9 +149,9 @@ def test_no_redirect_leads_into_a_private_network(host: str, dialled: list[str])
 
         async with (
             serve(answer) as raw,
-            FlowRunner(f"{raw.origin}/mcp", None, private=False, seconds=5) as courier,
+            FlowRunner(f"{raw.origin}/mcp", None, private=False, seconds=5) as runner,
         ):
-            found = await courier.run(fetch(f"{raw.origin}/mcp"))
+            found = await runner.run(fetch(f"{raw.origin}/mcp"))
             assert found.status == 0
             assert len(raw.seen) == 1
             assert set(dialled) == {"127.0.0.1"}
@@ -175,9 +175,9 @@ def test_what_the_user_has_named_or_allowed_is_connected_to(
     async def main() -> None:
         async with (
             listening() as (port, came),
-            FlowRunner(server, None, private=private, seconds=5) as courier,
+            FlowRunner(server, None, private=private, seconds=5) as runner,
         ):
-            await courier.run(fetch(url.format(port=port)))
+            await runner.run(fetch(url.format(port=port)))
             assert came
             assert "127.0.0.1" in dialled
 
@@ -187,8 +187,8 @@ def test_what_the_user_has_named_or_allowed_is_connected_to(
 @req("SEC-1", at=(C, D, E))
 def test_a_public_address_among_others_is_the_one_that_is_connected_to(dialled: list[str]) -> None:
     async def main() -> None:
-        async with FlowRunner(SERVER, None, private=False, seconds=5) as courier:
-            await courier.run(fetch("https://both.example/x"))
+        async with FlowRunner(SERVER, None, private=False, seconds=5) as runner:
+            await runner.run(fetch("https://both.example/x"))
 
     run(main())
     assert set(dialled) == {"93.184.215.14"}

@@ -27,7 +27,7 @@ from auth.guarded import (
 )
 from mcprev.errors import INVALID_REQUEST
 from mcprev.revisions import Revision
-from mcprev.transports.cors import cors
+from mcprev.transports.http.server.cors import cors
 from requirements import C, D, E, req
 from running import run
 
@@ -197,7 +197,7 @@ def test_an_outer_app_serves_what_is_outside_of_a_mounted_one(
         auth = used.bearer(resource=resource)
         app = mcprev.Server(Guarded(), "s", "1").asgi(auth=auth)
         client = Client(outer(auth, app, "/outer"), "/outer/mcp")
-        client.row = row
+        client.revision = row
         refused = await client.call("access").done()
         assert refused.status == 401
         path = challenge(refused.headers)["resource_metadata"].removeprefix("https://mcp.example")

@@ -43,7 +43,7 @@ class World:
     def __init__(
         self, row: Revision, replies: Mapping[str, Reply] | None = None, *, old: bool = False
     ) -> None:
-        self.row = row
+        self.revision = row
         self.speaks: Mcp | OldMcp = OldMcp(row, replies) if old else Mcp(row, replies)
         self.mcp = Raw(self._answer)
         self.auth = Raw(self._answer)
@@ -79,8 +79,8 @@ class World:
     @property
     def issuer(self) -> str:
         """The authorization server."""
-        assert self.row.auth is not None
-        return self.auth.origin if self.row.auth.resource_metadata else self.mcp.origin
+        assert self.revision.auth is not None
+        return self.auth.origin if self.revision.auth.resource_metadata else self.mcp.origin
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class World:
 
     def describe(self) -> None:
         """Put the usual documents where the revision has them."""
-        assert self.row.auth is not None
+        assert self.revision.auth is not None
         self.documents[self.issuer + OAUTH] = {
             "issuer": self.issuer,
             "authorization_endpoint": f"{self.issuer}/authorize",
@@ -107,7 +107,7 @@ class World:
             "token_endpoint_auth_methods_supported": ["none", "client_secret_basic", "client_secret_post"],
             "authorization_response_iss_parameter_supported": True,
         }
-        if self.row.auth.resource_metadata:
+        if self.revision.auth.resource_metadata:
             self.documents[self.mcp.origin + PRM + "/mcp"] = {
                 "resource": self.mcp.url,
                 "authorization_servers": [self.issuer],

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 import aiohttp
 
 import mcprev
-from mcprev.auth.grants import Authorization
 from mcprev.revisions import DEFAULT, revision_named
+from mcprev.transports.http.client.oauth.grants import Authorization
 from mcprev_types.latest import models as m
 
 Scenario: TypeAlias = Callable[[mcprev.Client], Awaitable[None]]

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 import named
-from mcprev.convert import PayloadKind, OnDowngrade, convert
+from mcprev.convert import OnDowngrade, PayloadKind, convert
 from mcprev.revisions import Revision, revision_named
 from support import UPSTREAM, complaints, same, upstream_definitions, validator
 

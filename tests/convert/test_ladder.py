@@ -80,7 +80,11 @@ def test_every_way_of_every_payload_compiles(from_: str, to: str) -> None:
         for kind in (PayloadKind.PARAMS, PayloadKind.RESULT, PayloadKind.ERROR):
             if kind is PayloadKind.PARAMS or revision_named(from_).methods[method].result:
                 converter(method, kind, from_=from_, to=to)
-    for kind in (PayloadKind.CLIENT_CAPABILITIES, PayloadKind.SERVER_CAPABILITIES, PayloadKind.IMPLEMENTATION):
+    for kind in (
+        PayloadKind.CLIENT_CAPABILITIES,
+        PayloadKind.SERVER_CAPABILITIES,
+        PayloadKind.IMPLEMENTATION,
+    ):
         converter("", kind, from_=from_, to=to)
 
 
@@ -90,7 +94,10 @@ def test_rules_are_for_types_and_members_that_exist(older: str, younger: str) ->
     assert find_spec(
         f"mcprev.convert.step_{younger.replace('-', '_')}"
     ), "each dated revision has a step module"
-    for here, there in ((revision_named(younger), revision_named(older)), (revision_named(older), revision_named(younger))):
+    for here, there in (
+        (revision_named(younger), revision_named(older)),
+        (revision_named(older), revision_named(younger)),
+    ):
         rules = neighbours(here, there).rules
         made_up = {"Block", "SampledAudio"}
         for name in (*rules.before, *rules.children, *rules.deltas, *rules.choose, *rules.substitutes):

@@ -95,7 +95,11 @@ def carried(type_: str, value: Json) -> list[Payload]:
     if type_ == "Root":
         return [("roots/list", PayloadKind.RESULT, {"roots": [value]})]
     if type_ in {"ClientCapabilities", "ServerCapabilities"}:
-        kind = PayloadKind.CLIENT_CAPABILITIES if type_ == "ClientCapabilities" else PayloadKind.SERVER_CAPABILITIES
+        kind = (
+            PayloadKind.CLIENT_CAPABILITIES
+            if type_ == "ClientCapabilities"
+            else PayloadKind.SERVER_CAPABILITIES
+        )
         return [("", kind, value)]
     if type_.endswith("Error"):
         return [("tools/call", PayloadKind.ERROR, value.get("error", value))]

@@ -147,7 +147,9 @@ def test_conv_35_invalid_arguments(at: str) -> None:
     else:
         assert answer.kind is PayloadKind.RESULT
         assert answer.payload == {"content": [{"type": "text", "text": "a is missing"}], "isError": True}
-    full = answer.payload | ({"resultType": "complete"} if at == E and answer.kind is PayloadKind.RESULT else {})
+    full = answer.payload | (
+        {"resultType": "complete"} if at == E and answer.kind is PayloadKind.RESULT else {}
+    )
     assert not objections(full, "tools/call", answer.kind, at)
 
 

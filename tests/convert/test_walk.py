@@ -7,7 +7,7 @@ import copy
 import pytest
 
 from convert.peers import Json
-from mcprev.convert.rules import ConversionContext, NotRepresentable, JsonObject, Reason, Rules, replacement
+from mcprev.convert.rules import ConversionContext, JsonObject, NotRepresentable, Reason, Rules, replacement
 from mcprev.convert.walk import Step
 from mcprev_types import Child, TypeDelta
 from requirements import req
@@ -145,7 +145,9 @@ def test_the_author_or_the_step_may_have_other_content_in_its_place() -> None:
         asked.append(reason)
         return {"type": "text", "text": value["type"]}
 
-    assert found.convert(film, ConversionContext("x", instead)) == {"items": [{"type": "text", "text": "film"}]}
+    assert found.convert(film, ConversionContext("x", instead)) == {
+        "items": [{"type": "text", "text": "film"}]
+    }
     assert asked == [Reason.CONTENT]
 
     def still_a_film(value: JsonObject, _reason: str, _revision: str) -> JsonObject:

@@ -8,9 +8,9 @@ import logging
 from typing import Any
 
 from engine.fakes import FakeClient, FakeServer
-from mcprev.driver import Connection
-from mcprev.protocol.link import IncomingRequest, NotificationReceived
-from mcprev.protocol.sides import ClientProtocol, ServerProtocol
+from mcprev.core.connection import Connection
+from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
+from mcprev.protocol.endpoint import ClientProtocol, ServerProtocol
 from mcprev.transports.lines import LineConnection
 from mcprev.transports.memory import connect_pair
 
@@ -25,21 +25,21 @@ class FakeDesk:
         self.cancelled = 0
         self.gate = asyncio.Event()
 
-    async def serve(self, inbound: IncomingRequest, connection: Connection, /) -> None:
+    async def handle_request(self, incoming: IncomingRequest, connection: Connection, /) -> None:
         self.running += 1
         self.most = max(self.most, self.running)
         try:
-            name = (inbound.params or {}).get("name")
+            name = (incoming.params or {}).get("name")
             if name == "wait":
                 await self.gate.wait()
-            inbound.engine.finish(inbound, {"name": name, "size": "x" * (100_000 if name == "big" else 1)})
+            incoming.engine.finish(incoming, {"name": name, "size": "x" * (100_000 if name == "big" else 1)})
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
         finally:
             self.running -= 1
 
-    async def hear(self, notified: NotificationReceived, connection: Connection, /) -> None:
+    async def handle_notification(self, notified: NotificationReceived, connection: Connection, /) -> None:
         self.heard.append(notified)
 
 
@@ -75,15 +75,17 @@ class RawPeer(asyncio.Protocol):
 
 def server(**bounds: Any) -> tuple[LineConnection, FakeDesk, RawPeer]:
     """A server's connection, with a peer by hand."""
-    desk, peer = FakeDesk(), RawPeer()
-    connection = LineConnection(ServerProtocol(FakeServer()), desk, logging.getLogger("mcprev.test"), **bounds)
+    handler, peer = FakeDesk(), RawPeer()
+    connection = LineConnection(
+        ServerProtocol(FakeServer()), handler, logging.getLogger("mcprev.test"), **bounds
+    )
     connect_pair(connection, peer)
-    return connection, desk, peer
+    return connection, handler, peer
 
 
 def client(**bounds: Any) -> tuple[LineConnection, ClientProtocol, RawPeer]:
     """A client's connection, with a peer by hand."""
-    desk, peer, side = FakeDesk(), RawPeer(), ClientProtocol(FakeClient())
-    connection = LineConnection(side, desk, logging.getLogger("mcprev.test"), linger=0, **bounds)
+    handler, peer, side = FakeDesk(), RawPeer(), ClientProtocol(FakeClient())
+    connection = LineConnection(side, handler, logging.getLogger("mcprev.test"), linger=0, **bounds)
     connect_pair(connection, peer)
     return connection, side, peer

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from driver.fake_desk import client, server
 from engine.fakes import HANDSHAKE, initialize, modern, notification, request, result
-from mcprev.driver import Connection
+from mcprev.core.connection import Connection
 from mcprev.errors import ConnectionLost, RequestTimeout, RpcError
-from mcprev.protocol.sides import ClientProtocol
+from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.revisions import LATEST
 from mcprev.transports.memory import HIGH
 from requirements import D, E, req
@@ -26,13 +26,13 @@ from running import run, until
 @req("PING-1", everywhere=True)
 def test_requests_run_side_by_side_and_ping_is_not_behind_them_ping_1() -> None:
     async def work() -> None:
-        connection, desk, peer = server()
+        connection, handler, peer = server()
         for number in range(5):
             peer.send(modern("tools/call", {"name": "wait"}, number))
         peer.send(request("ping", None, "p"))
-        await until(lambda: desk.running == 5 and peer.data != b"")
+        await until(lambda: handler.running == 5 and peer.data != b"")
         assert peer.messages == [result("p", {})]
-        desk.gate.set()
+        handler.gate.set()
         await until(lambda: len(peer.messages) == 6)
         await connection.aclose()
 
@@ -42,12 +42,12 @@ def test_requests_run_side_by_side_and_ping_is_not_behind_them_ping_1() -> None:
 @req("STDIO-8", at=E)
 def test_cancelled_request_is_stopped_and_not_answered_canc_2() -> None:
     async def work() -> None:
-        connection, desk, peer = server()
+        connection, handler, peer = server()
         peer.send(modern("tools/call", {"name": "wait"}, 1), modern("tools/call", {"name": "wait"}, 2))
-        await until(lambda: desk.running == 2)
+        await until(lambda: handler.running == 2)
         peer.send(notification("notifications/cancelled", {"requestId": 1}))
-        await until(lambda: desk.cancelled == 1)
-        desk.gate.set()
+        await until(lambda: handler.cancelled == 1)
+        handler.gate.set()
         await until(lambda: len(peer.messages) == 1)
         assert peer.messages[0]["id"] == 2
         await connection.aclose()
@@ -58,13 +58,13 @@ def test_cancelled_request_is_stopped_and_not_answered_canc_2() -> None:
 @req("STDIO-8", at=E)
 def test_cancel_in_the_same_chunk_never_starts_the_handler() -> None:
     async def work() -> None:
-        connection, desk, peer = server()
+        connection, handler, peer = server()
         peer.send(
             modern("tools/call", {"name": "x"}, 1), notification("notifications/cancelled", {"requestId": 1}),
             request("ping", None, 2),
         )  # fmt: skip
         await until(lambda: peer.data != b"")
-        assert (peer.messages, desk.most) == ([result(2, {})], 0)
+        assert (peer.messages, handler.most) == ([result(2, {})], 0)
         assert connection._tasks == set()
         await connection.aclose()
 
@@ -74,13 +74,13 @@ def test_cancel_in_the_same_chunk_never_starts_the_handler() -> None:
 @req("STDIO-9", "SEC-6", everywhere=True)
 def test_handlers_are_bounded_and_none_is_forgotten_stdio_9() -> None:
     async def work() -> None:
-        connection, desk, peer = server(max_handlers=3)
+        connection, handler, peer = server(max_handlers=3)
         for number in range(20):
             peer.send(modern("tools/call", {"name": "wait"}, number))
-        await until(lambda: desk.running == 3 and len(connection._queue) == 17)
-        desk.gate.set()
+        await until(lambda: handler.running == 3 and len(connection._queue) == 17)
+        handler.gate.set()
         await until(lambda: len(peer.messages) == 20)
-        assert desk.most == 3
+        assert handler.most == 3
         assert {message["id"] for message in peer.messages} == set(range(20))
         await connection.aclose()
 
@@ -90,14 +90,14 @@ def test_handlers_are_bounded_and_none_is_forgotten_stdio_9() -> None:
 @req("STDIO-8", at=E)
 def test_waiting_requests_can_be_cancelled() -> None:
     async def work() -> None:
-        connection, desk, peer = server(max_handlers=1)
+        connection, handler, peer = server(max_handlers=1)
         for number in range(2):
             peer.send(modern("tools/call", {"name": "wait"}, number))
         peer.send(notification("notifications/cancelled", {"requestId": 1}))
-        await until(lambda: desk.running == 1 and not connection.protocol.connection.inbound.get(1))
-        desk.gate.set()
+        await until(lambda: handler.running == 1 and not connection.protocol.connection.incoming.get(1))
+        handler.gate.set()
         await until(lambda: len(peer.messages) == 1)
-        assert desk.most == 1
+        assert handler.most == 1
         await connection.aclose()
 
     run(work())
@@ -106,14 +106,14 @@ def test_waiting_requests_can_be_cancelled() -> None:
 @req("SEC-6", everywhere=True)
 def test_what_is_too_much_is_refused() -> None:
     async def work() -> None:
-        connection, desk, peer = server(max_handlers=2)
+        connection, handler, peer = server(max_handlers=2)
         for number in range(40):
             peer.send(modern("tools/call", {"name": "wait"}, number))
         peer.send(request("ping", None, "p"))
         await until(lambda: len(peer.messages) == 40 - 34 + 1)
         assert peer.messages[-1] == result("p", {})
         assert {message["error"]["code"] for message in peer.messages[:-1]} == {-32603}
-        desk.gate.set()
+        handler.gate.set()
         await until(lambda: len(peer.messages) == 41)
         await connection.aclose()
 
@@ -123,13 +123,13 @@ def test_what_is_too_much_is_refused() -> None:
 @req("STDIO-9", everywhere=True)
 def test_reading_pauses_while_the_peer_does_not_read() -> None:
     async def work() -> None:
-        connection, desk, peer = server()
+        connection, handler, peer = server()
         peer.transport.pause_reading()
         for number in range(50):
             peer.send(modern("tools/call", {"name": "big"}, number))
             await asyncio.sleep(0)
         await until(lambda: connection._paused)
-        assert desk.most < 50
+        assert handler.most < 50
         peer.transport.resume_reading()
         await until(lambda: peer.data.count(b"\n") == 50)
         await connection.aclose()
@@ -240,12 +240,12 @@ def test_lost_connection_fails_calls_before_handlers_stop() -> None:
 @req("STDIO-6", "LIFE-16", at=E)
 def test_end_of_input_lets_handlers_finish_stdio_6() -> None:
     async def work() -> None:
-        connection, desk, peer = server()
+        connection, handler, peer = server()
         peer.send(modern("tools/call", {"name": "wait"}, 1))
-        await until(lambda: desk.running == 1)
+        await until(lambda: handler.running == 1)
         peer.transport._outgoing.end()
         await until(lambda: connection.error is not None)
-        desk.gate.set()
+        handler.gate.set()
         await connection.closed
         await until(lambda: peer.eof)
         assert [message["id"] for message in peer.messages] == [1]
@@ -256,12 +256,12 @@ def test_end_of_input_lets_handlers_finish_stdio_6() -> None:
 @req("STDIO-6", at=E)
 def test_end_of_input_ends_a_handler_that_does_not() -> None:
     async def work() -> None:
-        connection, desk, peer = server(linger=0.01)
+        connection, handler, peer = server(linger=0.01)
         peer.send(modern("tools/call", {"name": "wait"}, 1))
-        await until(lambda: desk.running == 1)
+        await until(lambda: handler.running == 1)
         peer.transport._outgoing.end()
         await connection.closed
-        assert (desk.cancelled, desk.running) == (1, 0)
+        assert (handler.cancelled, handler.running) == (1, 0)
 
     run(work())
 
@@ -334,10 +334,10 @@ def test_a_raising_progress_callback_harms_nobody() -> None:
 @req("BASE-8", at=D)
 def test_notifications_reach_the_desk() -> None:
     async def work() -> None:
-        connection, desk, peer = server()
+        connection, handler, peer = server()
         peer.send(initialize(HANDSHAKE[-1]), notification("notifications/initialized"))
         peer.send(notification("notifications/roots/list_changed"))
-        await until(lambda: bool(desk.heard))
+        await until(lambda: bool(handler.heard))
         await connection.aclose()
 
     run(work())

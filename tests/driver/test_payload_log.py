@@ -88,7 +88,7 @@ def test_a_level_that_was_set_before_is_left_alone() -> None:
     code = (
         "import logging, sys\n"
         "logging.getLogger('mcprev.payloads').setLevel(int(sys.argv[1]))\n"
-        "import mcprev.server\n"
+        "import mcprev.server.server\n"
         "print(logging.getLogger('mcprev.payloads').level)"
     )
     for given_, found in ((logging.DEBUG, logging.DEBUG), (logging.NOTSET, logging.WARNING)):

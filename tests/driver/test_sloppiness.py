@@ -10,7 +10,7 @@ import pytest
 from driver.fake_desk import client, server
 from engine.fakes import result
 from mcprev.errors import RpcError
-from mcprev.protocol.link import ToleratedViolation
+from mcprev.protocol.connection_state import ToleratedViolation
 from mcprev.revisions import LATEST
 from requirements import req
 from running import Records, run, until

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mcprev.errors import Json
-from mcprev.protocol.link import Event, RequestKind
-from mcprev.protocol.sides import ClientProtocol, ServerProtocol, EndpointProtocol
+from mcprev.protocol.connection_state import Event, RequestKind
+from mcprev.protocol.endpoint import ClientProtocol, EndpointProtocol, ServerProtocol
 from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION
 from mcprev.revisions import ALL, DEFAULT, LATEST, Revision, select
 from mcprev.wire import jsonrpc
@@ -35,7 +35,7 @@ class FakeServer:
     }
 
     def __init__(self, *names: str, needs: Mapping[str, Json] | None = None) -> None:
-        self.rows = select(names or None)
+        self.revisions = select(names or None)
         self.needs = needs or {}
 
     def kinds(self, row: Revision) -> Mapping[str, RequestKind]:
@@ -48,11 +48,11 @@ class FakeServer:
     def capabilities(self, row: Revision) -> dict[str, Json]:
         return dict(self.caps)
 
-    def hello(self, row: Revision) -> dict[str, Json]:
+    def introduction(self, row: Revision) -> dict[str, Json]:
         if row.handshake:
             return {"protocolVersion": row.version, "capabilities": self.caps, "serverInfo": INFO}
         return {
-            "supportedVersions": [r.version for r in self.rows],
+            "supportedVersions": [r.version for r in self.revisions],
             "capabilities": self.caps,
             "ttlMs": 0,
             "cacheScope": "private",
@@ -69,7 +69,7 @@ class FakeClient:
     caps: Mapping[str, Json] = {"sampling": {}}
 
     def __init__(self, *names: str) -> None:
-        self.rows = select(names or None)
+        self.revisions = select(names or None)
 
     def kinds(self, row: Revision) -> Mapping[str, RequestKind]:
         return {"sampling/createMessage": RequestKind.SERVED} if row.handshake else {}
@@ -80,7 +80,7 @@ class FakeClient:
     def capabilities(self, row: Revision) -> dict[str, Json]:
         return dict(self.caps)
 
-    def hello(self, row: Revision) -> dict[str, Json]:
+    def introduction(self, row: Revision) -> dict[str, Json]:
         if row.handshake:
             return {"protocolVersion": row.version, "capabilities": self.caps, "clientInfo": INFO}
         return {VERSION: row.version, CLIENT_INFO: INFO, CLIENT_CAPABILITIES: self.caps}
@@ -93,21 +93,21 @@ class Wire:
     """One side alone: messages in by hand, everything that comes out decoded."""
 
     def __init__(self, side: EndpointProtocol) -> None:
-        self.side = side
+        self.protocol = side
         self.now = 0.0
 
     def get(self, *messages: object) -> list[Any]:
         """Give the side messages (decoded, or bytes) and take what it sends."""
         for message in messages:
             data = message if isinstance(message, bytes) else json.dumps(message).encode()
-            self.side.receive(jsonrpc.parse(data, batch=self.side.connection.accepts_batch), self.now)
+            self.protocol.receive(jsonrpc.parse(data, batch=self.protocol.connection.accepts_batch), self.now)
         return self.sent()
 
     def sent(self) -> list[Any]:
-        return [json.loads(data) for _, data in self.side.sends()]
+        return [json.loads(data) for _, data in self.protocol.sends()]
 
     def events(self) -> list[Event]:
-        return self.side.events()
+        return self.protocol.events()
 
 
 def request(method: str, params: object = None, id_: object = 1) -> dict[str, Any]:

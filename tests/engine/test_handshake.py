@@ -21,19 +21,19 @@ from engine.fakes import (
     result,
 )
 from mcprev.errors import ConnectionLost, LocalProtocolError, RemoteProtocolError, RpcError
-from mcprev.protocol.handshake import HandshakeClient, HandshakeServer, State
-from mcprev.protocol.link import (
-    RequestCancelled,
+from mcprev.protocol.connection_state import (
     CallCompleted,
     CallFailed,
-    IncomingRequest,
-    Diagnostic,
-    NotificationReceived,
-    SessionOpened,
-    ProgressReceived,
     CallTimedOut,
+    Diagnostic,
+    IncomingRequest,
+    NotificationReceived,
+    ProgressReceived,
+    RequestCancelled,
+    SessionOpened,
 )
-from mcprev.protocol.sides import ClientProtocol, ServerProtocol
+from mcprev.protocol.endpoint import ClientProtocol, ServerProtocol
+from mcprev.protocol.handshake import HandshakeClient, HandshakeServer, State
 from mcprev.protocol.subscriptions import MAX_RESOURCES, MAX_URI, Changed
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from requirements import req
@@ -169,7 +169,7 @@ def test_client_state_by_request(row: Revision, state: State, method: str) -> No
 @each_session
 def test_server_answers_the_version_that_is_asked_for_life_3(row: Revision) -> None:
     side, wire = open_server(row)
-    assert side.session.row is row
+    assert side.session.revision is row
     assert side.session.state is State.READY
     assert wire.sent() == []
 
@@ -220,8 +220,8 @@ def served(wire: Wire, *messages: object) -> IncomingRequest:
 @pytest.mark.parametrize("id_", [1, 0, -5, "1", "x", 2**70])
 def test_answer_has_the_id_as_it_came_base_5(row: Revision, id_: object) -> None:
     side, wire = open_server(row)
-    inbound = served(wire, request("tools/call", {"name": "x"}, id_))
-    side.session.finish(inbound, {"content": []})
+    incoming = served(wire, request("tools/call", {"name": "x"}, id_))
+    side.session.finish(incoming, {"content": []})
     sent = wire.sent()
     assert (sent, type(sent[0]["id"])) == ([result(id_, {"content": []})], type(id_))
 
@@ -230,12 +230,12 @@ def test_answer_has_the_id_as_it_came_base_5(row: Revision, id_: object) -> None
 @each_session
 def test_cancelled_request_is_not_answered_canc_2(row: Revision) -> None:
     side, wire = open_server(row)
-    inbound = served(wire, request("tools/call", {"name": "x", "_meta": {"progressToken": "t"}}, 3))
+    incoming = served(wire, request("tools/call", {"name": "x", "_meta": {"progressToken": "t"}}, 3))
     assert wire.get(notification("notifications/cancelled", {"requestId": 3, "reason": "why"})) == []
-    assert wire.events() == [RequestCancelled(inbound, "why")]
-    side.session.finish(inbound, {})
-    side.session.fail(inbound, RpcError("x"))
-    assert side.session.progress(inbound, {"progress": 1}) is False
+    assert wire.events() == [RequestCancelled(incoming, "why")]
+    side.session.finish(incoming, {})
+    side.session.fail(incoming, RpcError("x"))
+    assert side.session.progress(incoming, {"progress": 1}) is False
     assert wire.sent() == []
 
 
@@ -246,9 +246,9 @@ def test_cancelled_request_is_not_answered_canc_2(row: Revision) -> None:
 )
 def test_cancel_of_nothing_has_no_effect_canc_3(row: Revision, params: object) -> None:
     _, wire = open_server(row)
-    inbound = served(wire, request("tools/call", {"name": "x"}, 1))
+    incoming = served(wire, request("tools/call", {"name": "x"}, 1))
     assert wire.get(notification("notifications/cancelled", params)) == []
-    assert inbound.open
+    assert incoming.open
     assert not any(isinstance(event, RequestCancelled) for event in wire.events())
 
 
@@ -256,9 +256,9 @@ def test_cancel_of_nothing_has_no_effect_canc_3(row: Revision, params: object) -
 @each_session
 def test_id_in_progress_is_refused_base_3(row: Revision) -> None:
     side, wire = open_server(row)
-    inbound = served(wire, request("tools/call", {"name": "x"}, 1))
+    incoming = served(wire, request("tools/call", {"name": "x"}, 1))
     assert code(wire.get(request("tools/call", {"name": "y"}, 1))[0]) == -32600
-    side.session.finish(inbound, {})
+    side.session.finish(incoming, {})
     assert wire.sent() == [result(1, {})]
 
 
@@ -266,16 +266,16 @@ def test_id_in_progress_is_refused_base_3(row: Revision) -> None:
 @each_session
 def test_progress_increases_and_stops_prog_2(row: Revision) -> None:
     side, wire = open_server(row)
-    inbound = served(wire, request("tools/call", {"name": "x", "_meta": {"progressToken": "t"}}))
+    incoming = served(wire, request("tools/call", {"name": "x", "_meta": {"progressToken": "t"}}))
     values = [1, 1, 0.5, float("nan"), 2.5, 2.5, 3]
-    assert [side.session.progress(inbound, {"progress": value}) for value in values] == [
+    assert [side.session.progress(incoming, {"progress": value}) for value in values] == [
         True, False, False, False, True, False, True,
     ]  # fmt: skip
     assert [message["params"] for message in wire.sent()] == [
         {"progressToken": "t", "progress": value} for value in (1, 2.5, 3)
     ]
-    side.session.finish(inbound, {})
-    assert side.session.progress(inbound, {"progress": 4}) is False
+    side.session.finish(incoming, {})
+    assert side.session.progress(incoming, {"progress": 4}) is False
     assert len(wire.sent()) == 1
 
 
@@ -285,9 +285,9 @@ def test_progress_needs_a_token_prog_1(row: Revision) -> None:
     side, wire = open_server(row)
     metas: list[Any] = [{}, {"progressToken": True}, {"progressToken": None}, {"progressToken": {}}]
     for meta in metas:
-        inbound = served(wire, request("tools/call", {"name": "x", "_meta": meta}))
-        assert side.session.progress(inbound, {"progress": 1}) is False
-        side.session.finish(inbound, {})
+        incoming = served(wire, request("tools/call", {"name": "x", "_meta": meta}))
+        assert side.session.progress(incoming, {"progress": 1}) is False
+        side.session.finish(incoming, {})
 
 
 @req("LOG-2")
@@ -455,7 +455,7 @@ def test_client_opens_and_confirms_life_1_life_5(row: Revision) -> None:
     assert isinstance(wire.events()[0], CallCompleted)
     side.session.opened(row, {})
     assert wire.sent() == [notification("notifications/initialized")]
-    assert side.row is row
+    assert side.revision is row
 
 
 @req("BASE-5", "BASE-16", "CANC-3")
@@ -549,12 +549,12 @@ def test_lost_connection_fails_every_call(row: Revision) -> None:
     side, wire = open_client(row)
     calls = [side.session.call("tools/list", {}, 0, idle=None, total=None) for _ in range(3)]
     wire.get(request("sampling/createMessage", {}, 8))
-    (inbound,) = wire.events()
+    (incoming,) = wire.events()
     error = ConnectionLost("gone", in_flight=True, retry_safe=False)
     side.lost(error)
     events = wire.events()
     assert {event.call.id for event in events if isinstance(event, CallFailed)} == {call.id for call in calls}
-    assert any(isinstance(event, RequestCancelled) and event.request is inbound for event in events)
+    assert any(isinstance(event, RequestCancelled) and event.request is incoming for event in events)
     with pytest.raises(LocalProtocolError):
         side.session.call("tools/list", {}, 0, idle=None, total=None)
 

@@ -22,9 +22,15 @@ from engine.fakes import (
     result,
 )
 from mcprev.errors import ConnectionLost
-from mcprev.protocol.correlate import PendingCalls
-from mcprev.protocol.link import RequestCancelled, CallCompleted, CallFailed, IncomingRequest, CallTimedOut
-from mcprev.protocol.sides import ClientProtocol, ServerProtocol
+from mcprev.protocol.connection_state import (
+    CallCompleted,
+    CallFailed,
+    CallTimedOut,
+    IncomingRequest,
+    RequestCancelled,
+)
+from mcprev.protocol.endpoint import ClientProtocol, ServerProtocol
+from mcprev.protocol.pending_calls import PendingCalls
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from requirements import E, req
 
@@ -70,12 +76,12 @@ def test_server_takes_anything(messages: list[Any]) -> None:
     for message in messages:
         wire.get(message)
         open_requests += [event for event in wire.events() if isinstance(event, IncomingRequest)]
-    for inbound in open_requests:
-        was_open = inbound.open
-        inbound.engine.finish(inbound, {})
+    for incoming in open_requests:
+        was_open = incoming.open
+        incoming.engine.finish(incoming, {})
         assert len(wire.sent()) <= was_open
     side.end()
-    assert side.connection.inbound == {}
+    assert side.connection.incoming == {}
 
 
 @req("BASE-10", "CANC-3", "LIFE-18")
@@ -120,9 +126,9 @@ def test_back_to_back(row: Revision) -> None:
             row, "tools/call", {"name": "x"}, 0, idle=None, total=None, progress=True
         )
     theirs.get(*ours.sent())
-    (inbound,) = [event for event in theirs.events() if isinstance(event, IncomingRequest)]
-    inbound.engine.progress(inbound, {"progress": 1})
-    inbound.engine.finish(inbound, {"content": []})
+    (incoming,) = [event for event in theirs.events() if isinstance(event, IncomingRequest)]
+    incoming.engine.progress(incoming, {"progress": 1})
+    incoming.engine.finish(incoming, {"content": []})
     ours.events()
     ours.get(*theirs.sent())
     answers = [event for event in ours.events() if isinstance(event, CallCompleted)]

@@ -20,8 +20,16 @@ from engine.fakes import (
     result,
 )
 from mcprev.errors import ConnectionLost, LocalProtocolError, RemoteProtocolError
-from mcprev.protocol.link import RequestCancelled, CallCompleted, CallFailed, IncomingRequest, Diagnostic, StreamNotification, CallTimedOut
-from mcprev.protocol.sides import ClientProtocol, ServerProtocol
+from mcprev.protocol.connection_state import (
+    CallCompleted,
+    CallFailed,
+    CallTimedOut,
+    Diagnostic,
+    IncomingRequest,
+    RequestCancelled,
+    StreamNotification,
+)
+from mcprev.protocol.endpoint import ClientProtocol, ServerProtocol
 from mcprev.protocol.stateless import (
     CLIENT_CAPABILITIES,
     CLIENT_INFO,
@@ -88,7 +96,7 @@ def test_ladder_amb_6(message: dict[str, Any], wanted: int) -> None:
     assert not any(isinstance(event, IncomingRequest) for event in wire.events())
     if wanted == -32022:
         assert answer["error"]["data"]["requested"] == message["params"]["_meta"][VERSION]
-        assert set(answer["error"]["data"]["supported"]) == {row.version for row in side.local.rows}
+        assert set(answer["error"]["data"]["supported"]) == {row.version for row in side.local.revisions}
     if wanted == -32021:
         assert answer["error"]["data"] == {"requiredCapabilities": {"sampling": {}}}
 
@@ -136,7 +144,7 @@ def test_id_may_come_back_base_4() -> None:
 def test_discover_mod_9() -> None:
     _, wire = server()
     answer = wire.get(modern("server/discover"))[0]["result"]
-    assert answer["supportedVersions"] == [row.version for row in FakeServer().rows]
+    assert answer["supportedVersions"] == [row.version for row in FakeServer().revisions]
     assert answer["_meta"] == {SERVER_INFO: INFO}
     assert answer["resultType"] == "complete"
     assert wire.get(modern("server/discover", id_=2))[0]["result"] == answer

@@ -191,7 +191,7 @@ def test_the_connection_survives(row: Revision, times: int) -> None:
                 async with asyncio.timeout(BOUND):
                     assert (await client.call_tool("x")).content == text("x").content
                     assert (author.running, client.connection.protocol.waiting) == (0, False)
-                    assert (end.protocol.waiting, end.protocol.connection.inbound) == (False, {})
+                    assert (end.protocol.waiting, end.protocol.connection.incoming) == (False, {})
                 assert not client.subscriptions
                 assert client.connection.error is None
 

@@ -14,8 +14,8 @@ import pytest
 
 import mcprev
 from faults.processes import BOUND, OURS, each, exists, group, nothing_left, soon, tiny
+from mcprev.client.reconnecting import ReconnectPolicy
 from mcprev.errors import ConnectionLost, NegotiationError, ProcessExited
-from mcprev.reopening import ReconnectPolicy
 from mcprev.revisions import DEFAULT, Revision, TaskSupport
 from mcprev_types.latest import models as m
 from requirements import E, req
@@ -61,13 +61,13 @@ class Life:
     """What a client does from its beginning to its end, and where that ended."""
 
     def __init__(self, row: Revision) -> None:
-        self.row = row
+        self.revision = row
         self.step = "open"
         self.pending: list[asyncio.Task[Any]] = []
 
     async def live(self, target: mcprev.stdio) -> None:
         connecting = mcprev.connect(
-            target, mode=self.row.name, handler=Person(), restart=False, cache=False, validate="off"
+            target, mode=self.revision.name, handler=Person(), restart=False, cache=False, validate="off"
         )
         async with connecting as client:
             self.pending = [asyncio.create_task(client.call_tool("wait")) for _ in range(3)]
@@ -75,7 +75,7 @@ class Life:
             await client.call_tool("x")
             self.step = "progress"
             await client.call_tool("progress", progress=lambda _, __, ___: None)
-            if can_ask(self.row):
+            if can_ask(self.revision):
                 self.step = "ask"
                 await client.call_tool("ask")
             self.step = "listen"
@@ -216,7 +216,9 @@ def test_killed_with_everything_under_way(row: Revision) -> None:
             if can_ask(row):
                 calls.append(client.call_tool("ask"))
             task = client.call_tool("task") if row.tasks is TaskSupport.NONE else client.start_tool("task")
-            calls.append(task if row.tasks is TaskSupport.NONE else cast("mcprev.RemoteTask", await task).result())
+            calls.append(
+                task if row.tasks is TaskSupport.NONE else cast("mcprev.ClientTask", await task).result()
+            )
             calls.append(anext(changes))
             pending = [asyncio.ensure_future(call) for call in calls]
             await reports.wait()

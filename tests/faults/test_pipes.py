@@ -20,7 +20,7 @@ from engine.fakes import initialize, modern, notification, request
 from faults.processes import BOUND, HERE, OURS, exists, nothing_left
 from mcprev.errors import ConnectionLost, ProcessExited, RequestTimeout
 from mcprev.revisions import DEFAULT, Revision
-from mcprev.transports.stdio_client import TAIL
+from mcprev.transports.stdio.client import TAIL
 from mcprev.wire.jsonrpc import MAX_LINE
 from mcprev_types.latest import models as m
 from requirements import D, E, req

@@ -108,8 +108,8 @@ def call(row: Revision, name: str) -> Message:
 
 
 async def start(hand: HandClient, name: str) -> str:
-    result = (await hand.ask("tools/call", call(hand.row, name))).result
-    return str((result["task"] if hand.row is CORE else result)["taskId"])
+    result = (await hand.ask("tools/call", call(hand.revision, name))).result
+    return str((result["task"] if hand.revision is CORE else result)["taskId"])
 
 
 async def look(hand: HandClient, task_id: str) -> Message:
@@ -161,7 +161,7 @@ def test_the_tasks_of_one_session_leave_room_for_others() -> None:
 @pytest.mark.parametrize("times", [1, 100])
 def test_a_store_that_cannot_take_the_end(row: Revision, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is tried again, within bounds; whoever waits for the result gets it either way, and nobody waits for ever."""
-    monkeypatch.setattr("mcprev.running_tasks.AGAIN", (0.001, 0.001))
+    monkeypatch.setattr("mcprev.server.task_execution.AGAIN", (0.001, 0.001))
 
     async def main() -> None:
         author, store = Author(), Store()
@@ -365,7 +365,7 @@ def test_a_question_that_is_not_answered_in_time(row: Revision) -> None:
 @each_kind
 def test_closing_a_server_is_bounded(row: Revision, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a handler or a store does about being given up."""
-    monkeypatch.setattr("mcprev.task_desk.CLOSE", 0.05)
+    monkeypatch.setattr("mcprev.server.task_manager.CLOSE", 0.05)
 
     async def main() -> None:
         author, store = Author(), Store()

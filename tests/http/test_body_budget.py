@@ -17,9 +17,9 @@ import pytest
 import mcprev
 from asgi_bridge import Client, Exchange, initialize, notification, request
 from mcprev.revisions import DEFAULT, Revision, revision_named
-from mcprev.transports.asgi import AsgiApp
-from mcprev.transports.body_budget import MAX_BODIES, MAX_OPENING, BodyBudget, BodyShare
-from mcprev.transports.http_protocol import Http11Server
+from mcprev.transports.http.server.asgi import AsgiApp
+from mcprev.transports.http.server.body_budget import MAX_BODIES, MAX_OPENING, BodyBudget, BodyShare
+from mcprev.transports.http.server.http11_server import Http11Server
 from mcprev.wire.bounds import parsed_weight
 from requirements import A, B, E, req
 from running import run, until
@@ -37,12 +37,12 @@ LISTS = [NOTHING] * 2000
 HEAVY = parsed_weight(json.dumps(LISTS).encode())
 
 
-async def refused(exchange: Exchange, status: int) -> str:
+async def refused(response_stream: Exchange, status: int) -> str:
     """The message of a refusal."""
-    await exchange.done()
-    assert exchange.status == status
-    assert (exchange.headers.get("retry-after") == "10") is (status == 503)
-    return str(exchange.json["error"]["message"])
+    await response_stream.done()
+    assert response_stream.status == status
+    assert (response_stream.headers.get("retry-after") == "10") is (status == 503)
+    return str(response_stream.json["error"]["message"])
 
 
 @req("SEC-6", "HTTP-31")
@@ -58,8 +58,8 @@ def test_a_body_counts_with_what_it_becomes_until_it_has_been_answered(row: Revi
         assert "too many large" in await refused(client.call("echo", {"x": LISTS}, id_=3), 503)
         assert (await client.call("echo", id_=4).done()).text == "{}"  # there is room for a small one
         handler.gate.set()
-        for exchange in calls:
-            assert (await exchange.done()).text == "quiet"
+        for response_stream in calls:
+            assert (await response_stream.done()).text == "quiet"
         assert app.budget.held == 0
         assert (await client.call("quiet", {"x": LISTS}, id_=5).done()).text == "quiet"
 
@@ -202,7 +202,7 @@ def test_what_a_client_says_of_itself_has_a_bound_of_its_own(row: Revision) -> N
         client = Client(app)
         long = initialize(row, experimental={"x": "y" * MAX_OPENING})
         assert str(MAX_OPENING) in await refused(client.post(long), 413)
-        assert len(app.hosting.sessions) == 0
+        assert len(app.dispatcher.sessions) == 0
         short = initialize(row, experimental={"x": "y" * (MAX_OPENING // 2)})
         assert (await client.post(short).done()).status == 200
         stream = await client.send("GET", path="/sse").begun()

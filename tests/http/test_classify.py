@@ -21,19 +21,19 @@ from mcprev.errors import (
     UNSUPPORTED_PROTOCOL_VERSION,
 )
 from mcprev.protocol.http_classify import Endpoint, classify, session_id
-from mcprev.protocol.http_verdicts import (
+from mcprev.protocol.http_request_class import (
     DeleteSession,
-    InitializeRequest,
-    SessionRequest,
-    SessionlessRequest,
-    StatelessRequest,
     HttpError,
+    InitializeRequest,
     OpenStream,
     RequestClass,
+    SessionlessRequest,
+    SessionRequest,
+    StatelessRequest,
     status_of,
     wants_answer,
 )
-from mcprev.protocol.negotiate import VERSION_KEY
+from mcprev.protocol.negotiation.versions import VERSION_KEY
 from mcprev.revisions import ALL, DEFAULT, Revision
 from mcprev.wire import jsonrpc
 from mcprev.wire.headers import Headers, request_headers
@@ -43,10 +43,10 @@ from mcprev.wire.param_headers import find_annotations
 from named import ROW_A, ROW_B, ROW_C, ROW_D, ROW_DRAFT, ROW_E
 from requirements import A, B, C, D, E, req
 
-BY_NAME: Final = {row.name: row for row in ALL}
+BY_NAME: Final = {revision.name: revision for revision in ALL}
 DRAFT: Final = ROW_DRAFT
 DUAL: Final = Endpoint(DEFAULT)
-LEGACY: Final = Endpoint(tuple(row for row in DEFAULT if row.handshake))
+LEGACY: Final = Endpoint(tuple(revision for revision in DEFAULT if revision.handshake))
 MODERN: Final = Endpoint((ROW_E,))
 LOOSE: Final = Endpoint(DEFAULT, sessions=False, sessionless=True)
 BOTH_WAYS: Final = Endpoint(DEFAULT, sessionless=True)
@@ -57,8 +57,8 @@ FUTURE: Final = "2099-01-01"
 SESSION: Final = {"mcp-session-id": "s-1"}
 
 
-def version(row: Revision | str) -> dict[str, str]:
-    return {"mcp-protocol-version": row if isinstance(row, str) else row.version}
+def version(revision: Revision | str) -> dict[str, str]:
+    return {"mcp-protocol-version": revision if isinstance(revision, str) else revision.version}
 
 
 def message(method: str = "tools/list", params: Any = None, id_: Any = 1) -> dict[str, Any]:
@@ -96,9 +96,11 @@ def post(endpoint: Endpoint, body: Any, *parts: Any, live: Revision | None = Non
     return classify(endpoint, "POST", headers(*parts), jsonrpc.parse(data, batch=True), live)
 
 
-def stated(row: Revision, body: dict[str, Any]) -> dict[str, str]:
+def stated(revision: Revision, body: dict[str, Any]) -> dict[str, str]:
     """The headers that our client sends with a modern body."""
-    return {name.lower(): value for name, value in request_headers(row, body["method"], body.get("params"))}
+    return {
+        name.lower(): value for name, value in request_headers(revision, body["method"], body.get("params"))
+    }
 
 
 def rejected(verdict: RequestClass, status: int, code: int = INVALID_REQUEST) -> dict[str, Any]:
@@ -302,7 +304,7 @@ def test_initialize_with_the_id_of_a_session_that_is_gone_opens_another() -> Non
 def test_initialize_in_a_session_is_for_the_session_to_refuse(sent: dict[str, str]) -> None:
     verdict = post(DUAL, INITIALIZE, SESSION, sent, live=ROW_D)
     assert isinstance(verdict, SessionRequest)
-    assert verdict.row is ROW_D
+    assert verdict.revision is ROW_D
 
 
 @req("MOD-15")
@@ -312,9 +314,9 @@ def test_without_sessions_initialize_is_for_the_stateless_engine_to_refuse(sent:
 
 
 @req("HTTP-21", "HTTP-26", "NEG-10")
-def test_the_first_request_after_initialize_says_its_session(row: Revision) -> None:
+def test_the_first_request_after_initialize_says_its_session(revision: Revision) -> None:
     body = notice()
-    assert isinstance(post(DUAL, body, SESSION, live=row), SessionRequest)
+    assert isinstance(post(DUAL, body, SESSION, live=revision), SessionRequest)
     rejected(post(DUAL, body), 400)
 
 
@@ -324,22 +326,22 @@ def test_the_first_request_after_initialize_says_its_session(row: Revision) -> N
 @req("NEG-10", "HTTP-25", "HTTP-26", "AMB-5")
 @pytest.mark.parametrize("endpoint", [DUAL, LEGACY])
 @pytest.mark.parametrize("body", [message(), notice(), ANSWER, FAILURE])
-def test_requests_of_a_session(row: Revision, endpoint: Endpoint, body: Any) -> None:
+def test_requests_of_a_session(revision: Revision, endpoint: Endpoint, body: Any) -> None:
     """The version header is absent or that of the session; anything else is refused."""
-    for sent in ({}, version(row)):
-        verdict = post(endpoint, body, SESSION, sent, live=row)
+    for sent in ({}, version(revision)):
+        verdict = post(endpoint, body, SESSION, sent, live=revision)
         assert isinstance(verdict, SessionRequest), verdict
-        assert verdict.row is row
+        assert verdict.revision is revision
         assert wants_answer(verdict.message) is ("method" in body and "id" in body)
     others = [
         other
-        for other in (A, B, C, D, FUTURE, "", "x", f"{row.version}, {row.version}")
-        if other != row.version
+        for other in (A, B, C, D, FUTURE, "", "x", f"{revision.version}, {revision.version}")
+        if other != revision.version
     ]
     for other in others:
-        refusal = rejected(post(endpoint, body, SESSION, version(other), live=row), 400)
+        refusal = rejected(post(endpoint, body, SESSION, version(other), live=revision), 400)
         assert refusal.get("id") == (1 if body == message() else None)
-        assert row.version in refusal["error"]["message"]
+        assert revision.version in refusal["error"]["message"]
         assert refusal["error"]["data"]["requested"] == other
 
 
@@ -433,7 +435,9 @@ def test_the_body_has_to_say_that_it_is_json(endpoint: Endpoint, content_type: s
     assert rejected(post(endpoint, b'{"jsonrpc":"2.0","id":7,"method":1}', sent), 415)["id"] == 7
     broken = b'{"jsonrpc":"2.0","id":7,"result":1,"error":{"code":1,"message":"x"}}'
     assert rejected(post(endpoint, broken, sent), 415).get("id") is None
-    assert isinstance(post(DUAL, INITIALIZE, {"content-type": "Application/JSON; charset=UTF-8"}), InitializeRequest)
+    assert isinstance(
+        post(DUAL, INITIALIZE, {"content-type": "Application/JSON; charset=UTF-8"}), InitializeRequest
+    )
 
 
 # -- arrays ------------------------------------------------------------------------------------------------------
@@ -456,9 +460,9 @@ def test_an_array_is_answered_when_a_member_is(body: Any, answered: bool) -> Non
 
 
 @req("BATCH-6")
-def test_an_array_is_no_message_of_a_session(row: Revision) -> None:
-    refusal = rejected(post(DUAL, [message()], SESSION, live=row), 400)
-    assert ("id" in refusal) is row.null_id_in_errors
+def test_an_array_is_no_message_of_a_session(revision: Revision) -> None:
+    refusal = rejected(post(DUAL, [message()], SESSION, live=revision), 400)
+    assert ("id" in refusal) is revision.null_id_in_errors
     assert refusal.get("id") is None
 
 
@@ -481,14 +485,14 @@ def test_an_empty_array_is_refused() -> None:
 
 @req("AMB-15", "HTTP-26", "NEG-10")
 @pytest.mark.parametrize("endpoint", [LOOSE, BOTH_WAYS])
-def test_sessionless_requests_name_their_revision(row: Revision, endpoint: Endpoint) -> None:
+def test_sessionless_requests_name_their_revision(revision: Revision, endpoint: Endpoint) -> None:
     for body in (message(), notice()):
-        verdict = post(endpoint, body, version(row))
-        if not row.handshake:
+        verdict = post(endpoint, body, version(revision))
+        if not revision.handshake:
             assert isinstance(verdict, StatelessRequest)
             continue
         assert isinstance(verdict, SessionlessRequest)
-        assert verdict.row is row
+        assert verdict.revision is revision
 
 
 @req("NEG-10", "HTTP-26", "AMB-15", at=(B, C, D))
@@ -496,7 +500,7 @@ def test_sessionless_requests_name_their_revision(row: Revision, endpoint: Endpo
 def test_one_that_does_not_is_of_the_second_revision(body: Any) -> None:
     verdict = post(LOOSE, body)
     assert isinstance(verdict, SessionlessRequest)
-    assert verdict.row is ROW_B
+    assert verdict.revision is ROW_B
     for others in ((ROW_C, ROW_D), (ROW_A, ROW_D)):
         refusal = rejected(post(Endpoint(others, sessionless=True), body), 400)
         assert "without MCP-Protocol-Version" in refusal["error"]["message"]
@@ -515,7 +519,7 @@ def test_a_version_that_is_not_served_is_refused_by_name(sent: str) -> None:
 def test_sessionless_initialize() -> None:
     verdict = post(LOOSE, INITIALIZE)
     assert isinstance(verdict, SessionlessRequest)
-    assert verdict.row is None
+    assert verdict.revision is None
     assert isinstance(post(BOTH_WAYS, INITIALIZE), InitializeRequest)
 
 
@@ -536,13 +540,13 @@ def test_a_response_without_a_session_answers_nothing(body: Any) -> None:
 
 
 @req("HTTP-1", "HTTP-10", "HTTP-15", "HTTP-25")
-def test_a_session_has_a_stream_and_an_end(row: Revision) -> None:
-    for sent in ({}, version(row)):
+def test_a_session_has_a_stream_and_an_end(revision: Revision) -> None:
+    for sent in ({}, version(revision)):
         asked = headers(SESSION, sent, {"accept": "text/event-stream"})
-        assert classify(DUAL, "GET", asked, live=row) == OpenStream(row, None)
-        assert classify(DUAL, "DELETE", asked, live=row) == DeleteSession(row)
+        assert classify(DUAL, "GET", asked, live=revision) == OpenStream(revision, None)
+        assert classify(DUAL, "DELETE", asked, live=revision) == DeleteSession(revision)
     again = headers(SESSION, {"last-event-id": "s-4"})
-    assert classify(DUAL, "GET", again, live=row) == OpenStream(row, "s-4")
+    assert classify(DUAL, "GET", again, live=revision) == OpenStream(revision, "s-4")
 
 
 @req("HTTP-21", "HTTP-22", at=(B, C, D))
@@ -564,7 +568,9 @@ def test_streams_and_ends_of_no_session(
 @pytest.mark.parametrize("accept", [None, "application/json", "text/event-stream;q=0"])
 def test_a_stream_has_to_be_accepted(accept: str | None) -> None:
     rejected(classify(DUAL, "GET", headers(SESSION, {"accept": accept}), live=ROW_D), 406)
-    assert isinstance(classify(DUAL, "DELETE", headers(SESSION, {"accept": accept}), live=ROW_D), DeleteSession)
+    assert isinstance(
+        classify(DUAL, "DELETE", headers(SESSION, {"accept": accept}), live=ROW_D), DeleteSession
+    )
 
 
 @req("AMB-3", "HTTP-24", at=(B, C, D))
@@ -604,15 +610,21 @@ def test_what_an_endpoint_does_not_offer_is_405_with_what_it_does(endpoint: Endp
     ],
 )  # fmt: skip
 def test_what_is_no_message_is_refused_in_the_words_of_its_revision(
-    row: Revision, body: bytes, code: int, id_: Any
+    revision: Revision, body: bytes, code: int, id_: Any
 ) -> None:
     for verdict in (
-        post(Endpoint((row,)), body),
-        post(DUAL, body, version(row)),
-        post(DUAL, body, SESSION, {} if row.handshake else version(row), live=row if row.handshake else None),
+        post(Endpoint((revision,)), body),
+        post(DUAL, body, version(revision)),
+        post(
+            DUAL,
+            body,
+            SESSION,
+            {} if revision.handshake else version(revision),
+            live=revision if revision.handshake else None,
+        ),
     ):
         refusal = rejected(verdict, 400, code)
-        assert ("id" in refusal) is (id_ is not None or row.null_id_in_errors)
+        assert ("id" in refusal) is (id_ is not None or revision.null_id_in_errors)
         assert refusal.get("id") == id_
 
 
@@ -650,7 +662,7 @@ def test_statuses_of_errors(code: int, before: int, after: int) -> None:
 # -- everything at once ------------------------------------------------------------------------------------------
 
 maybe = st.none() | st.sampled_from([A, B, C, D, E, FUTURE, ""])
-bodies: st.SearchStrategy[Any] = st.sampled_from(
+body_budget: st.SearchStrategy[Any] = st.sampled_from(
     [
         modern(),
         modern("tools/call", name="x"),
@@ -682,7 +694,7 @@ def endpoints(draw: st.DrawFn) -> Endpoint:
 
 @req("NEG-8", "NEG-10", "HTTP-22", everywhere=True)
 @given(
-    endpoints(), st.sampled_from(["POST", "GET", "DELETE", "PUT"]), bodies, maybe, maybe, st.booleans(), st.booleans(),
+    endpoints(), st.sampled_from(["POST", "GET", "DELETE", "PUT"]), body_budget, maybe, maybe, st.booleans(), st.booleans(),
     st.data(),
 )  # fmt: skip
 def test_whatever_comes_has_one_verdict_that_fits_what_is_served(
@@ -712,10 +724,14 @@ def test_whatever_comes_has_one_verdict_that_fits_what_is_served(
         case InitializeRequest():
             assert endpoint.legacy
             assert endpoint.sessions
-        case SessionRequest(row=row) | OpenStream(row=row) | DeleteSession(row=row):
-            assert row is live
-        case SessionlessRequest(row=row):
-            assert row is None or row in endpoint.legacy
+        case (
+            SessionRequest(revision=revision)
+            | OpenStream(revision=revision)
+            | DeleteSession(revision=revision)
+        ):
+            assert revision is live
+        case SessionlessRequest(revision=revision):
+            assert revision is None or revision in endpoint.legacy
             assert endpoint.sessionless
         case StatelessRequest():
             assert verb == "POST"

@@ -48,14 +48,14 @@ def said(result: m.CallToolResult) -> str:
 )
 def test_both_forms_of_an_answer_are_read(row: Revision, media: str) -> None:
     async def main() -> None:
-        async def called(exchange: Exchange) -> None:
-            answer = {**exchange.response, "result": server.complete(text(media))}
+        async def called(response_stream: Exchange) -> None:
+            answer = {**response_stream.response, "result": server.complete(text(media))}
             if "json" in media:
-                await exchange.respond(200, json.dumps(answer).encode(), {"Content-Type": media})
+                await response_stream.respond(200, json.dumps(answer).encode(), {"Content-Type": media})
             else:
-                await exchange.stream({"Content-Type": media} if media.startswith("TEXT") else None)
-                await exchange.event(answer)
-                await exchange.end()
+                await response_stream.stream({"Content-Type": media} if media.startswith("TEXT") else None)
+                await response_stream.event(answer)
+                await response_stream.end()
 
         async with connected(row, {"tools/call": called}) as (client, server, _):
             assert said(await client.call_tool("t")) == media
@@ -71,16 +71,16 @@ def test_answers_find_their_calls_on_whichever_stream(row: Revision) -> None:
         waiting: list[Exchange] = []
         both = asyncio.Event()
 
-        async def called(exchange: Exchange) -> None:
-            waiting.append(exchange)
-            await exchange.stream()
+        async def called(response_stream: Exchange) -> None:
+            waiting.append(response_stream)
+            await response_stream.stream()
             if len(waiting) == 2:
                 both.set()
             await both.wait()
-            other = waiting[0] if exchange is waiting[1] else waiting[1]
+            other = waiting[0] if response_stream is waiting[1] else waiting[1]
             name = other.message["params"]["name"]
-            await exchange.event({**other.response, "result": server.complete(text(name))})
-            await exchange.gone.wait()
+            await response_stream.event({**other.response, "result": server.complete(text(name))})
+            await response_stream.gone.wait()
 
         async with connected(row, {"tools/call": called}) as (client, server, _):
             results = await asyncio.gather(client.call_tool("a"), client.call_tool("b"))
@@ -95,16 +95,18 @@ def test_what_comes_before_an_answer_is_heard(row: Revision) -> None:
     told: list[float] = []
 
     async def main() -> None:
-        async def called(exchange: Exchange) -> None:
-            await exchange.stream()
-            token = exchange.message["params"]["_meta"]["progressToken"]
+        async def called(response_stream: Exchange) -> None:
+            await response_stream.stream()
+            token = response_stream.message["params"]["_meta"]["progressToken"]
             for number in (1, 2):
                 params = {"progressToken": token, "progress": number}
-                await exchange.event({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+                await response_stream.event(
+                    {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+                )
             for message in numbered(3):
-                await exchange.event(message)
-            await exchange.event({**exchange.response, "result": server.complete(text("x"))})
-            await exchange.end()
+                await response_stream.event(message)
+            await response_stream.event({**response_stream.response, "result": server.complete(text("x"))})
+            await response_stream.end()
 
         async with connected(row, {"tools/call": called}, handler=handler) as (client, server, _):
             await client.call_tool("t", progress=lambda done, _total, _text: told.append(done))
@@ -122,16 +124,16 @@ def test_an_array_is_read_as_its_members(row: Revision, stream: bool) -> None:
     handler = Helpful()
 
     async def main() -> None:
-        async def called(exchange: Exchange) -> None:
+        async def called(response_stream: Exchange) -> None:
             roots = [{"jsonrpc": "2.0", "id": f"r{n}", "method": "roots/list"} for n in range(2)]
-            answer = {**exchange.response, "result": text("x")}
+            answer = {**response_stream.response, "result": text("x")}
             array = [*roots, *numbered(1), {"no": "message"}, answer]
             if stream:
-                await exchange.stream()
-                await exchange.event(array)
-                await exchange.end()
+                await response_stream.stream()
+                await response_stream.event(array)
+                await response_stream.end()
             else:
-                await exchange.json(array)
+                await response_stream.json(array)
 
         async with connected(row, {"tools/call": called}, handler=handler) as (client, _, raw):
             assert said(await client.call_tool("t")) == "x"
@@ -151,8 +153,8 @@ def answers(posts: list[Exchange]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("row", [row for row in DEFAULT if not row.accepts_batch], ids=lambda row: row.name)
 def test_an_array_is_no_message_elsewhere(row: Revision) -> None:
     async def main() -> None:
-        async def called(exchange: Exchange) -> None:
-            await exchange.json([{**exchange.response, "result": server.complete(text("x"))}])
+        async def called(response_stream: Exchange) -> None:
+            await response_stream.json([{**response_stream.response, "result": server.complete(text("x"))}])
 
         async with connected(row, {"tools/call": called}) as (client, server, _):
             with pytest.raises(RemoteProtocolError):
@@ -175,14 +177,14 @@ def test_requests_of_the_server_are_answered_by_a_post(row: Revision) -> None:
     }
 
     async def main() -> None:
-        async def called(exchange: Exchange) -> None:
-            await exchange.stream()
+        async def called(response_stream: Exchange) -> None:
+            await response_stream.stream()
             for method, params in asks.items():
                 request = {"jsonrpc": "2.0", "id": method, "method": method}
-                await exchange.event(request if params is None else {**request, "params": params})
+                await response_stream.event(request if params is None else {**request, "params": params})
             await until(lambda: len(answers(raw.asked())) == len(asks))
-            await exchange.event({**exchange.response, "result": server.complete(text("x"))})
-            await exchange.end()
+            await response_stream.event({**response_stream.response, "result": server.complete(text("x"))})
+            await response_stream.end()
 
         async with connected(row, {"tools/call": called}, handler=Helpful()) as (client, server, raw):
             assert said(await client.call_tool("t")) == "x"
@@ -202,12 +204,12 @@ def test_requests_of_the_server_are_answered_by_a_post(row: Revision) -> None:
 @req("BASE-11", "BASE-12", "HTTPM-2", at=E)
 def test_a_server_that_asks_in_the_stateless_era_is_not_answered() -> None:
     async def main() -> None:
-        async def called(exchange: Exchange) -> None:
-            await exchange.stream()
+        async def called(response_stream: Exchange) -> None:
+            await response_stream.stream()
             for method in ("roots/list", "ping", "nonsense"):
-                await exchange.event({"jsonrpc": "2.0", "id": method, "method": method})
-            await exchange.event({**exchange.response, "result": server.complete(text("x"))})
-            await exchange.end()
+                await response_stream.event({"jsonrpc": "2.0", "id": method, "method": method})
+            await response_stream.event({**response_stream.response, "result": server.complete(text("x"))})
+            await response_stream.end()
 
         async with connected(LATEST, {"tools/call": called}, handler=Helpful()) as (client, server, raw):
             await client.call_tool("t")
@@ -227,23 +229,23 @@ def test_reports_of_the_client_come_in_order_and_before_the_answer(row: Revision
             return m.ListRootsResult(roots=[])
 
     async def main() -> None:
-        async def called(exchange: Exchange) -> None:
-            await exchange.stream()
+        async def called(response_stream: Exchange) -> None:
+            await response_stream.stream()
             ask = {
                 "jsonrpc": "2.0",
                 "id": 7,
                 "method": "roots/list",
                 "params": {"_meta": {"progressToken": "p"}},
             }
-            await exchange.event(ask)
+            await response_stream.event(ask)
             await until(lambda: bool(answers(raw.asked())))
-            await exchange.event({**exchange.response, "result": server.complete(text("x"))})
-            await exchange.end()
+            await response_stream.event({**response_stream.response, "result": server.complete(text("x"))})
+            await response_stream.end()
 
-        async def slowly(exchange: Exchange) -> None:
-            if exchange.message["params"]["progress"] % 3 == 0:
+        async def slowly(response_stream: Exchange) -> None:
+            if response_stream.message["params"]["progress"] % 3 == 0:
                 await asyncio.sleep(0.01)  # later ones could pass it on another connection
-            await exchange.respond(202)
+            await response_stream.respond(202)
 
         replies = {"tools/call": called, "notifications/progress": slowly}
         async with connected(row, replies, handler=Reporting()) as (client, server, raw):
@@ -264,8 +266,8 @@ def test_an_error_body_is_read_whatever_the_status(row: Revision, status: int) -
     code = -32601 if status == 404 and row.handshake else -31999
 
     async def main() -> None:
-        async def called(exchange: Exchange) -> None:
-            await exchange.error(code, status, "no good", {"x": [1]})
+        async def called(response_stream: Exchange) -> None:
+            await response_stream.error(code, status, "no good", {"x": [1]})
 
         async with connected(row, {"tools/call": called}) as (client, _, _):
             with pytest.raises(RpcError) as caught:
@@ -280,9 +282,9 @@ def test_an_error_body_is_read_whatever_the_status(row: Revision, status: int) -
 @req("ERR-7", "BASE-7")
 def test_an_error_without_an_id_is_about_the_request_it_answers(row: Revision, id_: Any) -> None:
     async def main() -> None:
-        async def called(exchange: Exchange) -> None:
+        async def called(response_stream: Exchange) -> None:
             body = {"jsonrpc": "2.0", "error": {"code": -32600, "message": "bad"}}
-            await exchange.json(body if id_ is ... else {**body, "id": id_}, 400)
+            await response_stream.json(body if id_ is ... else {**body, "id": id_}, 400)
 
         async with connected(row, {"tools/call": called}) as (client, _, _):
             with pytest.raises(mcprev.RpcError, match="bad"):
@@ -297,8 +299,8 @@ def test_an_error_without_an_id_is_about_the_request_it_answers(row: Revision, i
 @req("ERR-7", "ERR-5")
 def test_any_other_failure_is_the_status(row: Revision, status: int, body: bytes) -> None:
     async def main() -> None:
-        async def called(exchange: Exchange) -> None:
-            await exchange.respond(status, body, {"X-Why": "w"})
+        async def called(response_stream: Exchange) -> None:
+            await response_stream.respond(status, body, {"X-Why": "w"})
 
         async with connected(row, {"tools/call": called}) as (client, _, _):
             with pytest.raises(HttpStatusError) as caught:
@@ -321,11 +323,11 @@ def test_the_oldest_transport_reads_failures_too(status: int, body: bytes) -> No
     row = row_of(A)
 
     async def main() -> None:
-        async def called(exchange: Exchange) -> None:
-            if exchange.method == "tools/call":
-                await exchange.respond(status, body)
+        async def called(response_stream: Exchange) -> None:
+            if response_stream.method == "tools/call":
+                await response_stream.respond(status, body)
             else:
-                await old(exchange)
+                await old(response_stream)
 
         old = OldMcp(row)
         async with (
@@ -355,8 +357,8 @@ def test_the_oldest_transport_reads_failures_too(status: int, body: bytes) -> No
 @req("HTTP-29", "BASE-6", "BASE-10", "HTTPM-7")
 def test_what_is_no_answer_fails_the_call_at_once(row: Revision, answer: tuple[int, str, bytes]) -> None:
     async def main() -> None:
-        async def called(exchange: Exchange) -> None:
-            await exchange.respond(answer[0], answer[2], {"Content-Type": answer[1]})
+        async def called(response_stream: Exchange) -> None:
+            await response_stream.respond(answer[0], answer[2], {"Content-Type": answer[1]})
 
         async with connected(row, {"tools/call": called}) as (client, _, _):
             with pytest.raises(RemoteProtocolError):
@@ -372,15 +374,17 @@ def test_an_answer_that_is_refused_unread_fails_its_call_at_once(row: Revision, 
     """The stream that brought it stays open: nothing else would end the call."""
 
     async def main() -> None:
-        async def called(exchange: Exchange) -> None:
+        async def called(response_stream: Exchange) -> None:
             complete = server.complete({**text("x"), "_meta": {"x": "bad"}})
-            answer = json.dumps({"result": complete, **exchange.response}).replace('"bad"', bad).encode()
+            answer = (
+                json.dumps({"result": complete, **response_stream.response}).replace('"bad"', bad).encode()
+            )
             if form == "json":
-                await exchange.respond(200, answer, {"Content-Type": "application/json"})
+                await response_stream.respond(200, answer, {"Content-Type": "application/json"})
                 return
-            await exchange.stream()
-            await exchange.send(encode_message(answer))
-            await exchange.gone.wait()
+            await response_stream.stream()
+            await response_stream.send(encode_message(answer))
+            await response_stream.gone.wait()
 
         async with connected(row, {"tools/call": called}) as (client, server, _):
             with pytest.raises(RemoteProtocolError, match=r"^Parse error: "):
@@ -393,21 +397,21 @@ def test_an_answer_that_is_refused_unread_fails_its_call_at_once(row: Revision, 
 @req("SEC-6", everywhere=True)
 def test_an_answer_over_the_limit_is_not_kept(form: str) -> None:
     async def main() -> None:
-        async def called(exchange: Exchange) -> None:
-            big = json.dumps({**exchange.response, "result": text("y" * 200_000)}).encode()
+        async def called(response_stream: Exchange) -> None:
+            big = json.dumps({**response_stream.response, "result": text("y" * 200_000)}).encode()
             if form == "length":
-                await exchange.respond(200, big, {"Content-Type": "application/json"})
+                await response_stream.respond(200, big, {"Content-Type": "application/json"})
             elif form == "chunked":
                 head = (
                     b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
                 )
-                await exchange.raw(head)
-                await exchange.send(big)
-                await exchange.gone.wait()
+                await response_stream.raw(head)
+                await response_stream.send(big)
+                await response_stream.gone.wait()
             else:
-                await exchange.stream()
-                await exchange.send(b"data: " + big)
-                await exchange.gone.wait()
+                await response_stream.stream()
+                await response_stream.send(b"data: " + big)
+                await response_stream.gone.wait()
 
         server = Mcp(LATEST, {"tools/call": called})
         async with serve(server) as raw:
@@ -426,11 +430,11 @@ def test_an_answer_over_the_limit_is_not_kept(form: str) -> None:
 @req("SEC-1", everywhere=True)
 def test_a_redirect_within_the_origin_is_followed_as_it_was(status: int) -> None:
     async def main() -> None:
-        async def answer(exchange: Exchange) -> None:
-            if exchange.path == "/mcp":
-                await exchange.respond(status, b"", {"Location": "/mcp/?x=1"})
+        async def answer(response_stream: Exchange) -> None:
+            if response_stream.path == "/mcp":
+                await response_stream.respond(status, b"", {"Location": "/mcp/?x=1"})
             else:
-                await server(exchange)
+                await server(response_stream)
 
         server = Mcp(LATEST, {"tools/call": text("x")})
         async with serve(answer) as raw:
@@ -455,8 +459,8 @@ def test_no_secret_goes_to_another_origin() -> None:
     async def main() -> None:
         async with serve(Mcp(LATEST)) as other:
 
-            async def answer(exchange: Exchange) -> None:
-                await exchange.respond(307, b"", {"Location": other.url})
+            async def answer(response_stream: Exchange) -> None:
+                await response_stream.respond(307, b"", {"Location": other.url})
 
             async with serve(answer) as raw:
                 target = mcprev.connect(
@@ -472,8 +476,8 @@ def test_no_secret_goes_to_another_origin() -> None:
 @req("SEC-1", everywhere=True)
 def test_redirects_in_a_circle_end() -> None:
     async def main() -> None:
-        async def answer(exchange: Exchange) -> None:
-            await exchange.respond(307, b"", {"Location": exchange.path})
+        async def answer(response_stream: Exchange) -> None:
+            await response_stream.respond(307, b"", {"Location": response_stream.path})
 
         async with serve(answer) as raw:
             with pytest.raises(mcprev.McpError, match="redirects"):
@@ -526,13 +530,13 @@ def test_whatever_comes_is_an_answer_or_an_error_with_a_type(
     row: Revision, status: int, media: str, body: bytes, cut: bool
 ) -> None:
     async def main() -> None:
-        async def called(exchange: Exchange) -> None:
+        async def called(response_stream: Exchange) -> None:
             length = len(body) + cut  # one byte that never comes
             head = f"HTTP/1.1 {status} X\r\nContent-Type: {media}\r\nContent-Length: {length}\r\n\r\n"
-            await exchange.raw(head.encode() + body)
+            await response_stream.raw(head.encode() + body)
             if cut:
                 await asyncio.sleep(0)
-                exchange.cut()
+                response_stream.cut()
 
         replies: dict[str, Reply] = {"tools/call": called, "prompts/list": {"prompts": []}}
         async with connected(row, replies) as (client, _, _):
@@ -548,10 +552,10 @@ def test_whatever_comes_is_an_answer_or_an_error_with_a_type(
 @req("ERR-5", "ERR-7", everywhere=True)
 def test_what_is_no_http_is_a_lost_connection(data: bytes) -> None:
     async def main() -> None:
-        async def called(exchange: Exchange) -> None:
-            await exchange.raw(data)
+        async def called(response_stream: Exchange) -> None:
+            await response_stream.raw(data)
             await asyncio.sleep(0)
-            exchange.cut()
+            response_stream.cut()
 
         replies: dict[str, Reply] = {"tools/call": called, "prompts/list": {"prompts": []}}
         async with connected(LATEST, replies) as (client, _, _):

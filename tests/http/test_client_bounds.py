@@ -191,8 +191,8 @@ def test_an_answer_in_small_chunks_takes_what_it_says() -> None:
     data = head(CHUNKED) + b"2\r\n  \r\n" * count + b"0\r\n\r\n"
 
     async def main() -> None:
-        async def answer(exchange: Exchange) -> None:
-            await exchange.raw(data)
+        async def answer(response_stream: Exchange) -> None:
+            await response_stream.raw(data)
 
         async with lanes(answer) as server, requesting(server.url) as requests:
             hurry()
@@ -269,8 +269,8 @@ def test_a_stream_that_nobody_reads_stands_still(form: str) -> None:
     }[form]
 
     async def main() -> None:
-        async def answer(exchange: Exchange) -> None:
-            sent = cast("Sent", exchange)
+        async def answer(response_stream: Exchange) -> None:
+            sent = cast("Sent", response_stream)
             await sent.raw(start)
             for _ in range(FLOOD // len(piece)):
                 await sent.raw(sent_piece)
@@ -598,8 +598,8 @@ def test_a_client_that_was_closed_sends_nothing() -> None:
 @req("LIFE-16", everywhere=True)
 def test_an_answer_that_is_let_go_unread_ends_its_connection() -> None:
     async def main() -> None:
-        async def answer(exchange: Exchange) -> None:
-            sent = cast("Sent", exchange)
+        async def answer(response_stream: Exchange) -> None:
+            sent = cast("Sent", response_stream)
             if len(server.seen) == 1:
                 await sent.raw(head(CHUNKED, media=SSE) + chunked(event(b"{}"))[:-5])
                 await sent.gone.wait()

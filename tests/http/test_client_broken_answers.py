@@ -403,8 +403,8 @@ def test_the_limit_of_an_answer_is_exact(form: str) -> None:
     body = bytes(range(250)) * 4
 
     async def main() -> None:
-        async def answer(exchange: Exchange) -> None:
-            sent = cast("Sent", exchange)
+        async def answer(response_stream: Exchange) -> None:
+            sent = cast("Sent", response_stream)
             await sent.raw(
                 {
                     "length": whole(body),

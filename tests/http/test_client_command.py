@@ -58,9 +58,9 @@ def test_a_server_at_a_url_is_inspected(row: Revision) -> None:
 )
 def test_headers_are_sent_and_refusals_told(body: bytes, says: str) -> None:
     async def main() -> None:
-        async def answer(exchange: Exchange) -> None:
-            assert exchange.headers["x-a"] == "b: c"
-            await exchange.respond(401, body)
+        async def answer(response_stream: Exchange) -> None:
+            assert response_stream.headers["x-a"] == "b: c"
+            await response_stream.respond(401, body)
 
         async with serve(answer) as raw:
             code, out, err = await inspect("--header", "X-A: b: c", raw.url)
@@ -126,7 +126,7 @@ def test_what_is_missing_is_named_and_nothing_else_needs_it() -> None:
 import sys
 from typing import Final
 sys.modules["aiohttp"] = sys.modules["httptools"] = None
-import mcprev, mcprev.connecting, mcprev.transports.stdio_client
+import mcprev, mcprev.client.connect, mcprev.transports.stdio.client
 mcprev.stdio, mcprev.connect, mcprev.Server
 try:
     mcprev.http
@@ -146,7 +146,7 @@ import sys
 from typing import Final
 import mcprev
 mcprev.stdio, mcprev.connect, mcprev.memory, mcprev.Client
-found = {"aiohttp", "uvicorn", "yarl", "http.client", "mcprev.transports.http_client"} & set(sys.modules)
+found = {"aiohttp", "uvicorn", "yarl", "http.client", "mcprev.transports.http.client.target"} & set(sys.modules)
 assert not found, found
 """
     subprocess.run([sys.executable, "-W", "error", "-c", script], check=True)

@@ -137,11 +137,13 @@ def test_the_target_of_a_redirect_has_to_be_unicode() -> None:
     async def main() -> None:
         usual = called()
 
-        async def answer(exchange: Exchange) -> None:
-            if exchange.path == "/mcp":
-                await exchange.raw(b"HTTP/1.1 307 X\r\nLocation: /\xff?\xfe\r\nContent-Length: 0\r\n\r\n")
+        async def answer(response_stream: Exchange) -> None:
+            if response_stream.path == "/mcp":
+                await response_stream.raw(
+                    b"HTTP/1.1 307 X\r\nLocation: /\xff?\xfe\r\nContent-Length: 0\r\n\r\n"
+                )
             else:
-                await usual(exchange)
+                await usual(response_stream)
 
         async with lanes(answer) as server:
             with pytest.raises(McpError, match="names no URL"):
@@ -287,8 +289,8 @@ def test_headers_of_an_answer_are_found_in_any_case() -> None:
     lines = ["X-One: 1", "x-two: a", "X-TWO: b", "X-Empty:", "X-Odd: \xfc"]
 
     async def main() -> None:
-        async def answer(exchange: Exchange) -> None:
-            await exchange.raw(whole(b"{}", *lines, media="Application/JSON; charset=utf-8"))
+        async def answer(response_stream: Exchange) -> None:
+            await response_stream.raw(whole(b"{}", *lines, media="Application/JSON; charset=utf-8"))
 
         async with lanes(answer) as server, requesting(server.url) as requests:
             response = await requests.post(b"{}", [])
@@ -321,9 +323,9 @@ def test_headers_of_an_answer_are_found_in_any_case() -> None:
 @pytest.mark.parametrize("lines", [[], ["Content-Type:"], ["Content-Type: ;"], ["Content-Type: nonsense"]])
 def test_an_answer_without_a_type_is_of_no_type(lines: list[str]) -> None:
     async def main() -> None:
-        async def answer(exchange: Exchange) -> None:
+        async def answer(response_stream: Exchange) -> None:
             start = "".join(f"{line}\r\n" for line in ["HTTP/1.1 200 OK", *lines, "Content-Length: 2", ""])
-            await exchange.raw(start.encode() + b"{}")
+            await response_stream.raw(start.encode() + b"{}")
 
         async with lanes(answer) as server, requesting(server.url) as requests:
             response = await requests.post(b"{}", [])
@@ -612,8 +614,8 @@ def test_a_certificate_that_is_trusted(certificate: Path, tls: ssl.SSLContext) -
     """Calls, large ones, one that is given up: all of it over TLS."""
 
     async def main() -> None:
-        async def answer(exchange: Exchange) -> None:
-            sent = cast("Sent", exchange)
+        async def answer(response_stream: Exchange) -> None:
+            sent = cast("Sent", response_stream)
             name = sent.message["params"]["name"]
             if name == "hang":
                 hanging.append(sent)

@@ -32,7 +32,7 @@ class Server(asyncio.Protocol):
     """Answers each request with one write, so that each answer comes in one piece."""
 
     def __init__(self, row: Revision, form: str) -> None:
-        self.row = row
+        self.revision = row
         self.form = form
         self.transport: Any = None
         self.data = b""
@@ -70,13 +70,13 @@ class Server(asyncio.Protocol):
         capabilities: dict[str, Any] = {"tools": {}}
         results: dict[str, dict[str, Any]] = {
             "initialize": {
-                "protocolVersion": self.row.version, "capabilities": capabilities, "serverInfo": info,
+                "protocolVersion": self.revision.version, "capabilities": capabilities, "serverInfo": info,
             },
-            "server/discover": {"supportedVersions": [self.row.version], "capabilities": capabilities},
+            "server/discover": {"supportedVersions": [self.revision.version], "capabilities": capabilities},
             "tools/list": {"tools": [tool("echo")]},
             "tools/call": text("hi"),
         }  # fmt: skip
-        return Mcp(self.row).complete(results[method])
+        return Mcp(self.revision).complete(results[method])
 
 
 @asynccontextmanager

@@ -211,7 +211,7 @@ def test_ten_thousand_messages_over_a_connection_that_is_cut_at_random(row: Revi
     count = COUNT if row.sse_priming else FEWER
 
     async def main() -> None:
-        from mcprev.transports.events import MemoryEvents
+        from mcprev.transports.http.server.event_store import MemoryEvents
 
         server = mcprev.Server(Counting(), "counting", "1")
         events = MemoryEvents(events=2 * COUNT, session_bytes=2**26)

@@ -220,16 +220,16 @@ def test_a_mismatch_lists_the_tools_again_and_tries_once_more() -> None:
     new = {"region": {"type": "string", "x-mcp-header": "Area"}}
 
     async def main(*, mended: bool) -> None:
-        async def listed(exchange: Exchange) -> None:
+        async def listed(response_stream: Exchange) -> None:
             first = len(raw.asked(method="tools/list")) == 1
             found = [tool("t", HEADERS if first else new)]
-            await exchange.result(server.complete({"tools": found}))
+            await response_stream.result(server.complete({"tools": found}))
 
-        async def called(exchange: Exchange) -> None:
-            if mended and "mcp-param-area" in exchange.headers:
-                await exchange.result(server.complete(text("done")))
+        async def called(response_stream: Exchange) -> None:
+            if mended and "mcp-param-area" in response_stream.headers:
+                await response_stream.result(server.complete(text("done")))
             else:
-                await exchange.error(-32020, 400)
+                await response_stream.error(-32020, 400)
 
         async with connected(LATEST, {"tools/list": listed, "tools/call": called}) as (client, server, raw):
             if mended:
@@ -248,14 +248,14 @@ def test_a_mismatch_lists_the_tools_again_and_tries_once_more() -> None:
 @req("HDR-11")
 def test_calls_at_once_share_one_listing_of_all_pages() -> None:
     async def main() -> None:
-        async def listed(exchange: Exchange) -> None:
-            cursor = exchange.message["params"].get("cursor")
+        async def listed(response_stream: Exchange) -> None:
+            cursor = response_stream.message["params"].get("cursor")
             page = (
                 {"tools": [tool("a")], "nextCursor": ""}
                 if cursor is None
                 else {"tools": [tool("b", HEADERS)]}
             )
-            await exchange.result(server.complete(page))
+            await response_stream.result(server.complete(page))
 
         replies: dict[str, Reply] = {"tools/list": listed, "tools/call": text("x")}
         async with connected(LATEST, replies) as (client, server, raw):
@@ -270,8 +270,8 @@ def test_calls_at_once_share_one_listing_of_all_pages() -> None:
 @req("HDR-11", at=E)
 def test_a_server_that_lists_no_tools_is_called_without_more_ado() -> None:
     async def main() -> None:
-        async def refused(exchange: Exchange) -> None:
-            await exchange.error(-32603, 500)
+        async def refused(response_stream: Exchange) -> None:
+            await response_stream.error(-32603, 500)
 
         async with connected(LATEST, {"tools/list": refused, "tools/call": text("x")}) as (client, _, raw):
             for _ in range(3):

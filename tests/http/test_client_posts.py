@@ -24,11 +24,11 @@ def said(result: object) -> object:
 @pytest.mark.parametrize("status", [307, 308])
 def test_a_redirect_is_followed(status: int) -> None:
     async def main() -> None:
-        async def elsewhere(exchange: Exchange) -> None:
-            if exchange.path == "/mcp":
-                await exchange.respond(status, b"", {"Location": "/other"})
+        async def elsewhere(response_stream: Exchange) -> None:
+            if response_stream.path == "/mcp":
+                await response_stream.respond(status, b"", {"Location": "/other"})
             else:
-                await exchange.result(answer.complete(text("hi")))
+                await response_stream.result(answer.complete(text("hi")))
 
         async with connected(ROW, {"tools/list": LISTED, "tools/call": elsewhere}) as (client, answer, raw):
             for _ in range(2):
@@ -43,8 +43,8 @@ def test_a_redirect_is_followed(status: int) -> None:
 @req("ERR-5", at=E)
 def test_many_calls_whose_connections_break_all_fail_and_the_next_is_well() -> None:
     async def main() -> None:
-        async def cut(exchange: Exchange) -> None:
-            exchange.cut()
+        async def cut(response_stream: Exchange) -> None:
+            response_stream.cut()
 
         async with connected(ROW, {"tools/list": LISTED, "tools/call": cut}) as (client, answer, raw):
             await asyncio.gather(*(client.list_tools() for _ in range(20)))

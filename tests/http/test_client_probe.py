@@ -10,7 +10,7 @@ import pytest
 import mcprev
 from mcprev.errors import ConnectionLost, HttpStatusError, NegotiationError, RpcError
 from mcprev.revisions import DEFAULT, Revision
-from mcprev.transports.http_client import VERDICTS
+from mcprev.transports.http.client.target import VERDICTS
 from named import ROW_D, B, row_of, rows_since
 from raw_server import Exchange, Mcp, OldMcp, Raw, connected, serve, text
 from requirements import NAMES, A, E, req
@@ -93,8 +93,8 @@ REFUSALS: list[tuple[int, bytes]] = [
 @req("NEG-6", "NEG-4", "LIFE-2")
 def test_any_refusal_of_the_probe_leads_to_a_handshake(row: Revision, status: int, body: bytes) -> None:
     async def main() -> None:
-        async def refuse(exchange: Exchange) -> None:
-            await exchange.respond(status, body, {"Content-Type": "application/json"})
+        async def refuse(response_stream: Exchange) -> None:
+            await response_stream.respond(status, body, {"Content-Type": "application/json"})
 
         async with serve(Mcp(row, {DISCOVER: refuse})) as raw:
             async with mcprev.connect(mcprev.http(raw.url)) as client:
@@ -111,9 +111,9 @@ def test_a_stream_without_an_answer_to_the_probe_leads_to_a_handshake(row: Revis
     """As servers on old releases of the official SDK do that know no sessions."""
 
     async def main() -> None:
-        async def end_early(exchange: Exchange) -> None:
-            await exchange.stream()
-            await exchange.end()
+        async def end_early(response_stream: Exchange) -> None:
+            await response_stream.stream()
+            await response_stream.end()
 
         async with serve(Mcp(row, {DISCOVER: end_early})) as raw:
             async with mcprev.connect(mcprev.http(raw.url)) as client:
@@ -127,9 +127,9 @@ def test_a_stream_without_an_answer_to_the_probe_leads_to_a_handshake(row: Revis
 @req("NEG-6", "NEG-3", "MOD-10", at=E)
 def test_an_error_that_only_modern_servers_know_keeps_to_them(code: int) -> None:
     async def main() -> None:
-        async def refuse(exchange: Exchange) -> None:
+        async def refuse(response_stream: Exchange) -> None:
             data = {"supported": ["2099-01-01"], "requested": E}
-            await exchange.error(code, 400, data=data if code == -32022 else None)
+            await response_stream.error(code, 400, data=data if code == -32022 else None)
 
         async with serve(Mcp(LATEST, {DISCOVER: refuse})) as raw:
             with pytest.raises(NegotiationError) as caught:
@@ -145,11 +145,11 @@ def test_a_refusal_that_names_the_revision_that_was_asked_for_is_asked_again() -
     """MOD-10: the first answer of some servers is wrong; what they name is tried once more."""
 
     async def main() -> None:
-        async def refuse_once(exchange: Exchange) -> None:
+        async def refuse_once(response_stream: Exchange) -> None:
             if len(raw.asked(method=DISCOVER)) == 1:
-                await exchange.error(-32022, 400, data={"supported": [E], "requested": E})
+                await response_stream.error(-32022, 400, data={"supported": [E], "requested": E})
             else:
-                await server.usual(exchange)
+                await server.usual(response_stream)
 
         server = Mcp(LATEST, {DISCOVER: refuse_once})
         async with serve(server) as raw:
@@ -168,11 +168,11 @@ def test_a_login_or_a_busy_server_says_nothing_of_the_era(row: Revision, at: str
     """NEG-6: it is told as it is, and nothing else is asked."""
 
     async def main() -> None:
-        async def answer(exchange: Exchange) -> None:
-            if at == "initialize" and exchange.method == DISCOVER:
-                await exchange.respond(400)
+        async def answer(response_stream: Exchange) -> None:
+            if at == "initialize" and response_stream.method == DISCOVER:
+                await response_stream.respond(400)
             else:
-                await exchange.respond(status, b"", {"WWW-Authenticate": "Bearer"})
+                await response_stream.respond(status, b"", {"WWW-Authenticate": "Bearer"})
 
         async with serve(answer) as raw:
             with pytest.raises(HttpStatusError) as caught:
@@ -191,8 +191,8 @@ def test_a_server_of_nothing() -> None:
     """NEG-6: every way was tried, and the error says what came of each."""
 
     async def main() -> None:
-        async def answer(exchange: Exchange) -> None:
-            await exchange.respond(404, b"nothing here")
+        async def answer(response_stream: Exchange) -> None:
+            await response_stream.respond(404, b"nothing here")
 
         async with serve(answer) as raw:
             with pytest.raises(NegotiationError) as caught:
@@ -209,21 +209,21 @@ def test_a_server_of_nothing() -> None:
 @pytest.mark.parametrize("broken", ["html", "silent", "cut", "elsewhere"])
 def test_a_stream_that_does_not_say_where_to_post(broken: str) -> None:
     async def main() -> None:
-        async def answer(exchange: Exchange) -> None:
-            if exchange.verb == "POST":
-                await exchange.respond(405)
+        async def answer(response_stream: Exchange) -> None:
+            if response_stream.verb == "POST":
+                await response_stream.respond(405)
             elif broken == "html":
-                await exchange.respond(200, b"<html>", {"Content-Type": "text/html"})
+                await response_stream.respond(200, b"<html>", {"Content-Type": "text/html"})
             elif broken == "elsewhere":
-                await exchange.stream()
-                await exchange.send(b"event: endpoint\ndata: https://evil.example/x\n\n")
-                await exchange.gone.wait()
+                await response_stream.stream()
+                await response_stream.send(b"event: endpoint\ndata: https://evil.example/x\n\n")
+                await response_stream.gone.wait()
             else:
-                await exchange.stream()
+                await response_stream.stream()
                 if broken == "cut":
-                    exchange.cut()
+                    response_stream.cut()
                 else:
-                    await exchange.gone.wait()
+                    await response_stream.gone.wait()
 
         async with serve(answer) as raw:
             target = mcprev.http(raw.url, connect_timeout=0.2)
@@ -270,11 +270,15 @@ def test_a_verdict_that_does_not_hold_any_more_is_forgotten(before: Revision, ro
 
         now = [speaks(before)]
 
-        async def answer(exchange: Exchange) -> None:
-            if exchange.method == "initialize" and isinstance(now[0], Mcp) and not now[0].row.handshake:
-                await exchange.error(-32601, 404)
+        async def answer(response_stream: Exchange) -> None:
+            if (
+                response_stream.method == "initialize"
+                and isinstance(now[0], Mcp)
+                and not now[0].revision.handshake
+            ):
+                await response_stream.error(-32601, 404)
             else:
-                await now[0](exchange)
+                await now[0](response_stream)
 
         async with serve(answer) as raw:
             async with mcprev.connect(mcprev.http(raw.url)) as client:

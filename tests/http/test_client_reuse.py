@@ -249,11 +249,11 @@ def test_the_end_of_a_session_is_told_once_more_if_the_connection_broke() -> Non
     """A DELETE may be sent twice: the second does nothing."""
 
     async def main() -> None:
-        async def over(exchange: Exchange) -> None:
+        async def over(response_stream: Exchange) -> None:
             if len(server.asked(verb="DELETE")) == 1:
-                exchange.cut()
+                response_stream.cut()
             else:
-                await exchange.respond(204)
+                await response_stream.respond(204)
 
         row = revision_named(D)
         async with laid(replies={"DELETE": over}, row=row) as (client, server):
@@ -271,8 +271,8 @@ def test_what_only_asks_is_sent_once_more_if_a_kept_connection_broke(times: int)
     """Once, and on a new one."""
 
     async def main() -> None:
-        async def answer(exchange: Exchange) -> None:
-            sent = cast("Sent", exchange)
+        async def answer(response_stream: Exchange) -> None:
+            sent = cast("Sent", response_stream)
             if sent.verb == "POST":
                 await sent.respond(200, b"{}")
             elif len(server.asked(verb="GET")) <= times:
@@ -317,13 +317,13 @@ def test_redirects_are_followed_over_the_connections_there_are(kind: str) -> Non
     async def main() -> None:
         server_answer = Mcp(LATEST, {"tools/call": cast("Reply", echo)})
 
-        async def answer(exchange: Exchange) -> None:
-            if exchange.path == "/mcp":
-                await exchange.raw(REDIRECTING[kind])
+        async def answer(response_stream: Exchange) -> None:
+            if response_stream.path == "/mcp":
+                await response_stream.raw(REDIRECTING[kind])
                 if "close" in kind or kind == "no length":
-                    cast("Sent", exchange).lane.writer.close()
+                    cast("Sent", response_stream).lane.writer.close()
             else:
-                await server_answer(exchange)
+                await server_answer(response_stream)
 
         async with lanes(answer) as server, calling(server.url) as client:
             for number in range(3):
@@ -345,8 +345,8 @@ def test_a_redirect_is_not_read_for_ever() -> None:
     async def main() -> None:
         server_answer = Mcp(LATEST, {"tools/call": cast("Reply", echo)})
 
-        async def answer(exchange: Exchange) -> None:
-            sent = cast("Sent", exchange)
+        async def answer(response_stream: Exchange) -> None:
+            sent = cast("Sent", response_stream)
             if sent.path == "/mcp":
                 await sent.raw(b"HTTP/1.1 308 X\r\nLocation: /other\r\nContent-Length: 99999999999\r\n\r\n")
                 await sent.flood(b"x" * 10_000, 2**24)
@@ -476,11 +476,13 @@ def test_cookies_of_redirects_and_of_failures_are_kept_too() -> None:
     async def main() -> None:
         usual = Mcp(LATEST, {"tools/call": cast("Reply", echo)})
 
-        async def answer(exchange: Exchange) -> None:
-            if exchange.path == "/mcp":
-                await exchange.respond(308, b"", {"Location": "/other", "Set-Cookie": "node=7; Path=/"})
+        async def answer(response_stream: Exchange) -> None:
+            if response_stream.path == "/mcp":
+                await response_stream.respond(
+                    308, b"", {"Location": "/other", "Set-Cookie": "node=7; Path=/"}
+                )
             else:
-                await usual(exchange)
+                await usual(response_stream)
 
         async with lanes(answer, host="localhost") as server, calling(server.url) as client:
             await call(client)
@@ -495,8 +497,8 @@ def test_cookies_of_redirects_and_of_failures_are_kept_too() -> None:
 @req("HDR-4", everywhere=True)
 def test_cookies_of_one_client_are_not_those_of_another() -> None:
     async def main() -> None:
-        async def called(exchange: Exchange) -> None:
-            await cast("Sent", exchange).raw(whole(body_to(exchange), "Set-Cookie: a=b"))
+        async def called(response_stream: Exchange) -> None:
+            await cast("Sent", response_stream).raw(whole(body_to(response_stream), "Set-Cookie: a=b"))
 
         answer = Mcp(LATEST, {"tools/call": cast("Reply", called)})
         async with lanes(answer, host="localhost") as server:

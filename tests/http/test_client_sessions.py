@@ -30,17 +30,17 @@ class Forgetful(Mcp):
         self.opened = 0
         self.body = body
 
-    async def __call__(self, exchange: Exchange) -> None:
-        named = exchange.headers.get("mcp-session-id")
-        if exchange.method == "initialize":
+    async def __call__(self, response_stream: Exchange) -> None:
+        named = response_stream.headers.get("mcp-session-id")
+        if response_stream.method == "initialize":
             assert named is None
             self.opened += 1
             self.session = f"s{self.opened}"
             self.known.add(self.session)
         elif named not in self.known:
-            await exchange.respond(404, self.body, {"Content-Type": "application/json"})
+            await response_stream.respond(404, self.body, {"Content-Type": "application/json"})
             return
-        await super().__call__(exchange)
+        await super().__call__(response_stream)
 
 
 BODIES = {
@@ -95,8 +95,8 @@ def test_many_calls_at_once_open_one_session(row: Revision) -> None:
 @req("HTTP-23")
 def test_a_session_that_runs_out_at_once_is_not_opened_for_ever(row: Revision) -> None:
     async def main() -> None:
-        async def forget(exchange: Exchange) -> None:
-            await exchange.respond(404)
+        async def forget(response_stream: Exchange) -> None:
+            await response_stream.respond(404)
 
         async with connected(row, {"tools/call": forget}) as (client, _, raw):
             with pytest.raises(SessionExpired):
@@ -109,8 +109,8 @@ def test_a_session_that_runs_out_at_once_is_not_opened_for_ever(row: Revision) -
 @req("HTTP-23")
 def test_a_method_that_is_not_found_says_nothing_of_the_session(row: Revision) -> None:
     async def main() -> None:
-        async def unknown(exchange: Exchange) -> None:
-            await exchange.error(-32601, 404)
+        async def unknown(response_stream: Exchange) -> None:
+            await response_stream.error(-32601, 404)
 
         async with connected(row, {"tools/call": unknown}) as (client, _, raw):
             with pytest.raises(mcprev.MethodNotFound):
@@ -124,8 +124,8 @@ def test_a_method_that_is_not_found_says_nothing_of_the_session(row: Revision) -
 @req("HTTP-23")
 def test_without_a_session_nothing_can_run_out(row: Revision) -> None:
     async def main() -> None:
-        async def lost(exchange: Exchange) -> None:
-            await exchange.respond(404)
+        async def lost(response_stream: Exchange) -> None:
+            await response_stream.respond(404)
 
         async with connected(row, {"tools/call": lost}, session=None) as (client, _, raw):
             with pytest.raises(mcprev.HttpStatusError):
@@ -141,10 +141,10 @@ def test_a_stream_that_is_not_found_any_more_tells_it_to_whoever_listens(row: Re
     """HTTP-23: nobody calls, but the server's stream is refused, so that the session is opened again for the listener."""
 
     async def main() -> None:
-        async def listen(exchange: Exchange) -> None:
-            streams.append(exchange)
-            await exchange.stream()
-            await exchange.gone.wait()
+        async def listen(response_stream: Exchange) -> None:
+            streams.append(response_stream)
+            await response_stream.stream()
+            await response_stream.gone.wait()
 
         streams: list[Exchange] = []
         server = Forgetful(row, {"GET": listen, "resources/subscribe": {}, "resources/unsubscribe": {}})
@@ -171,11 +171,11 @@ def test_a_stream_that_is_not_found_any_more_tells_it_to_whoever_listens(row: Re
 @req("HTTP-24")
 def test_a_session_is_ended_whatever_the_server_says_to_that(row: Revision, status: int | None) -> None:
     async def main() -> None:
-        async def end(exchange: Exchange) -> None:
+        async def end(response_stream: Exchange) -> None:
             if status is None:
-                exchange.cut()
+                response_stream.cut()
             else:
-                await exchange.respond(status)
+                await response_stream.respond(status)
 
         async with connected(row, {"DELETE": end}) as (client, _, raw):
             pass
@@ -192,11 +192,11 @@ def test_a_session_is_ended_whatever_the_server_says_to_that(row: Revision, stat
 def test_a_server_that_does_not_answer_does_not_hold_up_the_end(
     row: Revision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcprev.transports.http_streamable.DELETE_TIMEOUT", 0.05)
+    monkeypatch.setattr("mcprev.transports.http.client.streamable.DELETE_TIMEOUT", 0.05)
 
     async def main() -> None:
-        async def silent(exchange: Exchange) -> None:
-            await exchange.gone.wait()
+        async def silent(response_stream: Exchange) -> None:
+            await response_stream.gone.wait()
 
         replies: dict[str, Reply] = {"DELETE": silent, "tools/call": silent, "GET": silent}
         async with connected(row, replies) as (client, _, raw):
@@ -276,15 +276,15 @@ def test_opening_and_closing_leaves_nothing() -> None:
 @pytest.mark.parametrize("row", SESSIONS, ids=lambda row: row.name)
 def test_giving_up_is_said_by_a_message_in_a_session(row: Revision, how: str) -> None:
     async def main() -> None:
-        async def called(exchange: Exchange) -> None:
-            await exchange.stream()
+        async def called(response_stream: Exchange) -> None:
+            await response_stream.stream()
             started.set()
             await cancelled.wait()
-            await exchange.end()
+            await response_stream.end()
 
-        async def cancel(exchange: Exchange) -> None:
+        async def cancel(response_stream: Exchange) -> None:
             assert not raw.asked(method="tools/call")[0].gone.is_set()
-            await exchange.respond(202)
+            await response_stream.respond(202)
             cancelled.set()
 
         started, cancelled = asyncio.Event(), asyncio.Event()
@@ -318,11 +318,11 @@ async def give_up(client: mcprev.Client, how: str, started: asyncio.Event) -> No
 @req("CANC-7", "HTTPM-6", "CANC-5", at=E)
 def test_giving_up_closes_the_stream_in_the_stateless_era(how: str, stream: bool) -> None:
     async def main() -> None:
-        async def called(exchange: Exchange) -> None:
+        async def called(response_stream: Exchange) -> None:
             if stream:
-                await exchange.stream()
+                await response_stream.stream()
             started.set()
-            await exchange.gone.wait()
+            await response_stream.gone.wait()
             stopped.set()
 
         started, stopped = asyncio.Event(), asyncio.Event()
@@ -347,13 +347,13 @@ def test_whatever_comes_after_giving_up_has_no_effect(row: Revision) -> None:
     """AMB-10: a cancelled request may be answered with an error in JSON, as its exchange has to end somehow."""
 
     async def main() -> None:
-        async def called(exchange: Exchange) -> None:
+        async def called(response_stream: Exchange) -> None:
             started.set()
             await cancelled.wait()
-            await exchange.error(-32800)
+            await response_stream.error(-32800)
 
-        async def cancel(exchange: Exchange) -> None:
-            await exchange.respond(202)
+        async def cancel(response_stream: Exchange) -> None:
+            await response_stream.respond(202)
             cancelled.set()
 
         started, cancelled = asyncio.Event(), asyncio.Event()
@@ -379,10 +379,10 @@ def test_nothing_overtakes_the_confirmation(row: Revision) -> None:
     """LIFE-8: servers in the wild refuse requests that come before it, and connections can overtake each other."""
 
     async def main() -> None:
-        async def confirm(exchange: Exchange) -> None:
+        async def confirm(response_stream: Exchange) -> None:
             await asyncio.sleep(0.05)
             assert [seen.method for seen in raw.seen] == ["initialize", "notifications/initialized"]
-            await exchange.respond(202)
+            await response_stream.respond(202)
 
         replies: dict[str, Reply] = {"notifications/initialized": confirm, "tools/call": text("x")}
         async with connected(row, replies) as (client, _, raw):
@@ -396,8 +396,8 @@ def test_nothing_overtakes_the_confirmation(row: Revision) -> None:
 @pytest.mark.parametrize("row", SESSIONS, ids=lambda row: row.name)
 def test_a_server_that_refuses_the_confirmation_is_asked_all_the_same(row: Revision) -> None:
     async def main() -> None:
-        async def confirm(exchange: Exchange) -> None:
-            await exchange.respond(500)
+        async def confirm(response_stream: Exchange) -> None:
+            await response_stream.respond(500)
 
         replies: dict[str, Reply] = {"notifications/initialized": confirm, "tools/call": text("x")}
         async with connected(row, replies) as (client, _, _):

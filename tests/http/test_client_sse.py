@@ -28,14 +28,14 @@ def test_everything_is_posted_where_the_stream_says(endpoint: str) -> None:
     async def main() -> None:
         server = OldMcp(OLDEST, {"tools/call": text("x"), "ping": {}})
 
-        async def answer(exchange: Exchange) -> None:
-            if exchange.verb == "POST" and len(raw.asked("GET")) == 0:
-                await exchange.respond(405)
-            elif exchange.verb == "POST":
-                exchange.path = server.endpoint
-                await server(exchange)
+        async def answer(response_stream: Exchange) -> None:
+            if response_stream.verb == "POST" and len(raw.asked("GET")) == 0:
+                await response_stream.respond(405)
+            elif response_stream.verb == "POST":
+                response_stream.path = server.endpoint
+                await server(response_stream)
             else:
-                await server(exchange)
+                await server(response_stream)
 
         async with serve(answer) as raw:
             server.endpoint = endpoint.format(port=raw.port)
@@ -79,14 +79,14 @@ def test_an_endpoint_of_another_origin_is_refused(endpoint: str) -> None:
 
 async def connected_to(server: OldMcp, raw: Raw, handler: object = None) -> mcprev.Client:
     target = mcprev.http(f"{raw.origin}/sse")
-    return await mcprev.connect(target, mode=server.row.name, handler=handler)  # type: ignore[arg-type]
+    return await mcprev.connect(target, mode=server.revision.name, handler=handler)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("how", ["cut", "end"])
 @req("SSE-8", "SSE-6")
 def test_losing_the_stream_fails_every_call_at_once(how: str) -> None:
     async def main() -> None:
-        async def silent(exchange: Exchange) -> None:
+        async def silent(response_stream: Exchange) -> None:
             """Take it and say nothing."""
 
         server = OldMcp(OLDEST, {"tools/call": silent})
@@ -131,14 +131,14 @@ def test_what_the_server_asks_is_answered_by_a_post() -> None:
     handler = Helpful()
 
     async def main() -> None:
-        async def called(exchange: Exchange) -> None:
+        async def called(response_stream: Exchange) -> None:
             assert server.stream is not None
             for message in numbered(3):
                 await server.stream.event(message)
             for method in ("ping", "roots/list"):
                 await server.stream.event({"jsonrpc": "2.0", "id": method, "method": method})
             await until(lambda: len([post for post in raw.asked() if not post.method]) == 2)
-            await server.stream.event({**exchange.response, "result": text("x")})
+            await server.stream.event({**response_stream.response, "result": text("x")})
 
         server = OldMcp(OLDEST, {"tools/call": called})
         async with serve(server) as raw:
@@ -157,7 +157,7 @@ def test_what_the_server_asks_is_answered_by_a_post() -> None:
 @req("CANC-7", "CONV-40", at=A)
 def test_giving_up_is_said_by_a_message() -> None:
     async def main() -> None:
-        async def silent(exchange: Exchange) -> None:
+        async def silent(response_stream: Exchange) -> None:
             """Take it and say nothing."""
 
         server = OldMcp(OLDEST, {"tools/call": silent})
@@ -178,11 +178,11 @@ def test_a_post_that_is_refused_fails_its_call() -> None:
     async def main() -> None:
         server = OldMcp(OLDEST, {"ping": {}})
 
-        async def answer(exchange: Exchange) -> None:
-            if exchange.method == "tools/call":
-                await exchange.respond(404, b"unknown session")
+        async def answer(response_stream: Exchange) -> None:
+            if response_stream.method == "tools/call":
+                await response_stream.respond(404, b"unknown session")
             else:
-                await server(exchange)
+                await server(response_stream)
 
         async with serve(answer) as raw:
             client = await connected_to(server, raw)

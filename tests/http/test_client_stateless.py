@@ -10,7 +10,7 @@ import pytest
 
 import mcprev
 from mcprev.errors import ConnectionLost, HttpStatusError
-from mcprev.protocol.plan import Ready
+from mcprev.protocol.negotiation.machine import Ready
 from mcprev.revisions import revision_named
 from raw_server import EVERYTHING, Exchange, Mcp, connected, serve, text, tool
 from requirements import E, req
@@ -48,13 +48,13 @@ class Breaking(Mcp):
         self.broken = 0
         self.armed = False
 
-    async def __call__(self, exchange: Exchange) -> None:
-        if self.armed and exchange.method == self.method and self.broken < self.times:
+    async def __call__(self, response_stream: Exchange) -> None:
+        if self.armed and response_stream.method == self.method and self.broken < self.times:
             self.broken += 1
-            await exchange.stream()
-            exchange.cut()
+            await response_stream.stream()
+            response_stream.cut()
         else:
-            await super().__call__(exchange)
+            await super().__call__(response_stream)
 
 
 @pytest.mark.parametrize("method", CALLS)
@@ -113,8 +113,8 @@ def test_a_tool_is_called_again_if_that_does_no_harm_or_is_wanted(
 @req("HTTPM-7", "ERR-7", at=E)
 def test_a_server_that_is_out_of_order_is_not_asked_again() -> None:
     async def main() -> None:
-        async def broken(exchange: Exchange) -> None:
-            await exchange.respond(503)
+        async def broken(response_stream: Exchange) -> None:
+            await response_stream.respond(503)
 
         async with connected(LATEST, {"prompts/list": broken}) as (client, _, raw):
             with pytest.raises(HttpStatusError):
@@ -127,22 +127,22 @@ def test_a_server_that_is_out_of_order_is_not_asked_again() -> None:
 # -- listening -------------------------------------------------------------------------------------------
 
 
-async def acknowledge(exchange: Exchange) -> None:
+async def acknowledge(response_stream: Exchange) -> None:
     """Open a listen stream."""
-    await exchange.stream()
+    await response_stream.stream()
     params = {
-        "_meta": {SUBSCRIPTION: exchange.message["id"]},
-        "notifications": exchange.message["params"]["notifications"],
+        "_meta": {SUBSCRIPTION: response_stream.message["id"]},
+        "notifications": response_stream.message["params"]["notifications"],
     }
-    await exchange.event(
+    await response_stream.event(
         {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params}
     )
 
 
-async def change(exchange: Exchange, what: str = "tools/list_changed") -> None:
+async def change(response_stream: Exchange, what: str = "tools/list_changed") -> None:
     """Tell of a change on it."""
-    params = {"_meta": {SUBSCRIPTION: exchange.message["id"]}}
-    await exchange.event({"jsonrpc": "2.0", "method": f"notifications/{what}", "params": params})
+    params = {"_meta": {SUBSCRIPTION: response_stream.message["id"]}}
+    await response_stream.event({"jsonrpc": "2.0", "method": f"notifications/{what}", "params": params})
 
 
 @req("SUB-5", "SUB-6", "SUB-7", "HTTPM-6", at=E)
@@ -150,10 +150,10 @@ def test_each_listener_has_a_stream_whose_closing_ends_it() -> None:
     async def main() -> None:
         streams: list[Exchange] = []
 
-        async def listen(exchange: Exchange) -> None:
-            streams.append(exchange)
-            await acknowledge(exchange)
-            await exchange.gone.wait()
+        async def listen(response_stream: Exchange) -> None:
+            streams.append(response_stream)
+            await acknowledge(response_stream)
+            await response_stream.gone.wait()
 
         async with connected(LATEST, {"subscriptions/listen": listen}) as (client, _, raw):
             async with client.listen(tools=True) as tools, client.listen(prompts=True) as prompts:
@@ -176,12 +176,12 @@ def test_each_listener_has_a_stream_whose_closing_ends_it() -> None:
 @req("SUB-4", "AMB-1", at=E)
 def test_a_listen_stream_that_ends_with_a_result_is_over() -> None:
     async def main() -> None:
-        async def listen(exchange: Exchange) -> None:
-            await acknowledge(exchange)
-            await change(exchange)
-            result = {"resultType": "complete", "_meta": {SUBSCRIPTION: exchange.message["id"]}}
-            await exchange.event({**exchange.response, "result": result})
-            await exchange.end()
+        async def listen(response_stream: Exchange) -> None:
+            await acknowledge(response_stream)
+            await change(response_stream)
+            result = {"resultType": "complete", "_meta": {SUBSCRIPTION: response_stream.message["id"]}}
+            await response_stream.event({**response_stream.response, "result": result})
+            await response_stream.end()
 
         async with (
             connected(LATEST, {"subscriptions/listen": listen}) as (client, _, raw),
@@ -198,23 +198,23 @@ def test_a_listen_stream_that_ends_with_a_result_is_over() -> None:
 def test_a_listen_stream_that_breaks_is_opened_again_and_counts_as_a_change(
     how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcprev.listening.AGAIN", mcprev.ReconnectPolicy(limit=8, backoff=0.001))
+    monkeypatch.setattr("mcprev.client.subscriptions.AGAIN", mcprev.ReconnectPolicy(limit=8, backoff=0.001))
 
     async def main() -> None:
         streams: list[Exchange] = []
 
-        async def listen(exchange: Exchange) -> None:
-            streams.append(exchange)
+        async def listen(response_stream: Exchange) -> None:
+            streams.append(response_stream)
             if how == "refused" and len(streams) == 2:
-                await exchange.respond(503)
+                await response_stream.respond(503)
                 return
-            await acknowledge(exchange)
+            await acknowledge(response_stream)
             if len(streams) == 1 and how == "end":
-                await exchange.end()
+                await response_stream.end()
             elif len(streams) == 1:
-                exchange.cut()
+                response_stream.cut()
             else:
-                await exchange.gone.wait()
+                await response_stream.gone.wait()
 
         async with (
             connected(LATEST, {"subscriptions/listen": listen}) as (client, _, _),
@@ -234,12 +234,12 @@ def test_a_listen_stream_that_breaks_is_opened_again_and_counts_as_a_change(
 
 @req("SUB-4", "HTTPM-7", at=E)
 def test_a_listen_stream_that_never_holds_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcprev.listening.AGAIN", mcprev.ReconnectPolicy(limit=3, backoff=0.001))
+    monkeypatch.setattr("mcprev.client.subscriptions.AGAIN", mcprev.ReconnectPolicy(limit=3, backoff=0.001))
 
     async def main() -> None:
-        async def listen(exchange: Exchange) -> None:
-            await acknowledge(exchange)
-            exchange.cut()
+        async def listen(response_stream: Exchange) -> None:
+            await acknowledge(response_stream)
+            response_stream.cut()
 
         async with (
             connected(LATEST, {"subscriptions/listen": listen}) as (client, _, raw),
@@ -255,8 +255,8 @@ def test_a_listen_stream_that_never_holds_is_given_up(monkeypatch: pytest.Monkey
 @req("SUB-2", "ERR-7", at=E)
 def test_a_server_that_does_not_let_listen_says_so() -> None:
     async def main() -> None:
-        async def refuse(exchange: Exchange) -> None:
-            await exchange.error(-32601, 404)
+        async def refuse(response_stream: Exchange) -> None:
+            await response_stream.error(-32601, 404)
 
         async with connected(LATEST, {"subscriptions/listen": refuse}) as (client, _, raw):
             with pytest.raises(mcprev.MethodNotFound):
@@ -274,11 +274,11 @@ def test_a_call_is_not_held_up_by_others_that_wait() -> None:
     async def main() -> None:
         release = asyncio.Event()
 
-        async def called(exchange: Exchange) -> None:
-            if exchange.message["params"]["name"] == "last":
+        async def called(response_stream: Exchange) -> None:
+            if response_stream.message["params"]["name"] == "last":
                 release.set()
             await release.wait()
-            await exchange.result(server.complete(text("x")))
+            await response_stream.result(server.complete(text("x")))
 
         async with connected(LATEST, {"tools/call": called, "tools/list": {"tools": []}}) as (
             client,

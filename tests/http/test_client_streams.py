@@ -12,7 +12,7 @@ import mcprev
 from api.authors import Helpful
 from mcprev.errors import ConnectionLost, RequestTimeout
 from mcprev.revisions import DEFAULT, Revision, revision_named
-from mcprev.transports.http_streams import ResumeState
+from mcprev.transports.http.client.streams import ResumeState
 from mcprev.wire.sse import encode_message
 from raw_server import Exchange, Reply, connected, numbered, text
 from requirements import E, req
@@ -22,11 +22,11 @@ LATEST = revision_named(E)
 RESUMING = [row for row in DEFAULT if row.sse_resume]
 
 
-async def tells(exchange: Exchange, *numbers: int) -> None:
+async def tells(response_stream: Exchange, *numbers: int) -> None:
     """Send log messages with their numbers as event ids."""
     found = list(numbered(max(numbers) + 1))
     for number in numbers:
-        await exchange.event(found[number], f"{number}")
+        await response_stream.event(found[number], f"{number}")
 
 
 # -- the server's own stream -----------------------------------------------------------------------------
@@ -35,10 +35,10 @@ async def tells(exchange: Exchange, *numbers: int) -> None:
 @req("HTTP-10")
 def test_the_servers_own_stream_is_opened_and_read(row: Revision) -> None:
     async def main() -> None:
-        async def listen(exchange: Exchange) -> None:
-            await exchange.stream()
-            await exchange.event({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
-            await exchange.gone.wait()
+        async def listen(response_stream: Exchange) -> None:
+            await response_stream.stream()
+            await response_stream.event({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+            await response_stream.gone.wait()
 
         async with connected(row, {"GET": listen}, handler=Helpful()) as (client, _, raw):
             async with client.listen(tools=True) as changes:
@@ -58,15 +58,15 @@ def test_what_the_server_asks_on_its_own_stream_is_answered(row: Revision) -> No
     async def main() -> None:
         answered = asyncio.Event()
 
-        async def listen(exchange: Exchange) -> None:
-            await exchange.stream()
-            await exchange.event({"jsonrpc": "2.0", "id": "q", "method": "roots/list"})
-            await exchange.gone.wait()
+        async def listen(response_stream: Exchange) -> None:
+            await response_stream.stream()
+            await response_stream.event({"jsonrpc": "2.0", "id": "q", "method": "roots/list"})
+            await response_stream.gone.wait()
 
-        async def answer(exchange: Exchange) -> None:
-            assert exchange.message["result"]["roots"]
+        async def answer(response_stream: Exchange) -> None:
+            assert response_stream.message["result"]["roots"]
             answered.set()
-            await exchange.respond(202)
+            await response_stream.respond(202)
 
         async with connected(row, {"GET": listen, "answer": answer}, handler=Helpful()):
             await answered.wait()
@@ -79,11 +79,11 @@ def test_calls_wait_a_moment_for_the_servers_own_stream(row: Revision) -> None:
     """What a server says there because of a call is not lost for a stream that comes too late."""
 
     async def main() -> None:
-        async def listen(exchange: Exchange) -> None:
+        async def listen(response_stream: Exchange) -> None:
             await asyncio.sleep(0.05)
             assert raw.asked(method="tools/call") == []
-            await exchange.stream()
-            await exchange.gone.wait()
+            await response_stream.stream()
+            await response_stream.gone.wait()
 
         async with connected(row, {"GET": listen, "tools/call": text("x")}) as (client, _, raw):
             await client.call_tool("t")
@@ -95,11 +95,11 @@ def test_calls_wait_a_moment_for_the_servers_own_stream(row: Revision) -> None:
 def test_calls_do_not_wait_long_for_the_servers_own_stream(
     row: Revision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcprev.transports.http_streamable.OPENING", 0.02)
+    monkeypatch.setattr("mcprev.transports.http.client.streamable.OPENING", 0.02)
 
     async def main() -> None:
-        async def silent(exchange: Exchange) -> None:
-            await exchange.gone.wait()
+        async def silent(response_stream: Exchange) -> None:
+            await response_stream.gone.wait()
 
         async with connected(row, {"GET": silent, "tools/call": text("x")}) as (client, _, raw):
             await asyncio.gather(*(client.call_tool("t") for _ in range(3)))
@@ -112,8 +112,8 @@ def test_calls_do_not_wait_long_for_the_servers_own_stream(
 @req("HTTP-10", "AMB-3")
 def test_a_server_without_a_stream_is_not_asked_again(row: Revision, status: int) -> None:
     async def main() -> None:
-        async def refuse(exchange: Exchange) -> None:
-            await exchange.respond(status, b"none", {"Content-Type": "text/plain"})
+        async def refuse(response_stream: Exchange) -> None:
+            await response_stream.respond(status, b"none", {"Content-Type": "text/plain"})
 
         async with connected(row, {"GET": refuse, "tools/call": text("x")}) as (client, _, raw):
             await until(lambda: bool(raw.asked("GET")))
@@ -141,21 +141,21 @@ def test_the_servers_own_stream_is_taken_up_where_it_was_cut(row: Revision) -> N
     handler = Helpful()
 
     async def main() -> None:
-        async def listen(exchange: Exchange) -> None:
-            await exchange.stream()
-            last = exchange.headers.get("last-event-id")
+        async def listen(response_stream: Exchange) -> None:
+            await response_stream.stream()
+            last = response_stream.headers.get("last-event-id")
             if last is None:
-                await tells(exchange, 0, 1)
-                await exchange.send(b'id: 2\ndata: {"jsonrpc":"2.0","method":"notifications/mes')
+                await tells(response_stream, 0, 1)
+                await response_stream.send(b'id: 2\ndata: {"jsonrpc":"2.0","method":"notifications/mes')
                 await asyncio.sleep(0.01)
-                exchange.cut()
+                response_stream.cut()
             elif last == "1":
-                await tells(exchange, 2)
-                await exchange.end()
+                await tells(response_stream, 2)
+                await response_stream.end()
             else:
                 assert last == "2"
-                await tells(exchange, 3)
-                await exchange.gone.wait()
+                await tells(response_stream, 3)
+                await response_stream.gone.wait()
 
         async with connected(row, {"GET": listen}, handler=handler):
             await until(lambda: len(handler.logs) == 4)
@@ -169,16 +169,18 @@ def test_a_stream_whose_place_is_unknown_begins_anew(row: Revision) -> None:
     handler = Helpful()
 
     async def main() -> None:
-        async def listen(exchange: Exchange) -> None:
-            if "last-event-id" in exchange.headers:
-                await exchange.json({"jsonrpc": "2.0", "error": {"code": -32600, "message": "which?"}}, 400)
+        async def listen(response_stream: Exchange) -> None:
+            if "last-event-id" in response_stream.headers:
+                await response_stream.json(
+                    {"jsonrpc": "2.0", "error": {"code": -32600, "message": "which?"}}, 400
+                )
                 return
-            await exchange.stream()
-            await tells(exchange, len(raw.asked("GET")))
+            await response_stream.stream()
+            await tells(response_stream, len(raw.asked("GET")))
             if len(raw.asked("GET")) == 1:
-                await exchange.end()
+                await response_stream.end()
             else:
-                await exchange.gone.wait()
+                await response_stream.gone.wait()
 
         async with connected(row, {"GET": listen, "tools/call": text("x")}, handler=handler) as (
             client,
@@ -195,13 +197,13 @@ def test_a_stream_whose_place_is_unknown_begins_anew(row: Revision) -> None:
 
 @req("HTTP-29", "HTTP-10")
 def test_a_stream_that_never_holds_is_given_up(row: Revision, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcprev.transports.http_streams.FIRST", 0.001)
-    monkeypatch.setattr("mcprev.transports.http_streams.LONGEST", 0.002)
+    monkeypatch.setattr("mcprev.transports.http.client.streams.FIRST", 0.001)
+    monkeypatch.setattr("mcprev.transports.http.client.streams.LONGEST", 0.002)
 
     async def main() -> None:
-        async def listen(exchange: Exchange) -> None:
-            await exchange.stream()
-            exchange.cut()
+        async def listen(response_stream: Exchange) -> None:
+            await response_stream.stream()
+            response_stream.cut()
 
         async with connected(row, {"GET": listen, "tools/call": text("x")}) as (client, _, raw):
             await until(lambda: len(raw.asked("GET")) == 9)
@@ -225,25 +227,25 @@ def test_a_call_is_polled_for_after_the_server_closed_its_connection(
     async def main() -> None:
         closed: list[float] = []
 
-        async def called(exchange: Exchange) -> None:
-            await exchange.stream()
-            await exchange.prime("p-0", retry)
-            await exchange.end()
-            closed.append(exchange.at)
-            waiting.append(exchange)
+        async def called(response_stream: Exchange) -> None:
+            await response_stream.stream()
+            await response_stream.prime("p-0", retry)
+            await response_stream.end()
+            closed.append(response_stream.at)
+            waiting.append(response_stream)
 
-        async def polled(exchange: Exchange) -> None:
-            last = exchange.headers.get("last-event-id")
+        async def polled(response_stream: Exchange) -> None:
+            last = response_stream.headers.get("last-event-id")
             if last is None:
-                await exchange.respond(405)
+                await response_stream.respond(405)
                 return
-            await exchange.stream()
-            await exchange.prime(f"p-{int(last[2:]) + 1}")
+            await response_stream.stream()
+            await response_stream.prime(f"p-{int(last[2:]) + 1}")
             if last == "p-2":
-                await exchange.event(
+                await response_stream.event(
                     {**waiting[0].response, "result": server.complete(text("at last"))}, "p-4"
                 )
-            await exchange.end()
+            await response_stream.end()
 
         waiting: list[Exchange] = []
         async with connected(row, {"tools/call": called, "GET": polled}) as (client, server, raw):
@@ -260,12 +262,14 @@ def test_a_call_is_polled_for_after_the_server_closed_its_connection(
 @req("HTTP-18")
 def test_an_event_without_data_is_no_message(row: Revision) -> None:
     async def main() -> None:
-        async def called(exchange: Exchange) -> None:
-            await exchange.stream()
-            await exchange.prime("1")
-            await exchange.send(b"data:\n\n:comment\n\nid: 2\n\nevent: other\ndata: {}\n\nretry: 5\n\n")
-            await exchange.event({**exchange.response, "result": server.complete(text("x"))})
-            await exchange.end()
+        async def called(response_stream: Exchange) -> None:
+            await response_stream.stream()
+            await response_stream.prime("1")
+            await response_stream.send(
+                b"data:\n\n:comment\n\nid: 2\n\nevent: other\ndata: {}\n\nretry: 5\n\n"
+            )
+            await response_stream.event({**response_stream.response, "result": server.complete(text("x"))})
+            await response_stream.end()
 
         async with connected(row, {"tools/call": called}) as (client, server, raw):
             await client.call_tool("t")
@@ -280,20 +284,20 @@ def test_a_stream_that_ends_too_early_fails_its_call_at_once(row: Revision, how:
     """HTTP-29, HTTPM-7: without an event id there is nothing to go on from, and the call is not sent again."""
 
     async def main() -> None:
-        async def called(exchange: Exchange) -> None:
-            await exchange.stream()
-            await exchange.event(next(numbered(1)))
+        async def called(response_stream: Exchange) -> None:
+            await response_stream.stream()
+            await response_stream.event(next(numbered(1)))
             if how == "half":
-                await exchange.send(b'data: {"jsonrpc":"2.0","id":2,"result":{}')
+                await response_stream.send(b'data: {"jsonrpc":"2.0","id":2,"result":{}')
             if how == "end":
-                await exchange.end()
+                await response_stream.end()
             else:
                 await asyncio.sleep(0.01)
-                exchange.cut()
+                response_stream.cut()
 
-        async def other(exchange: Exchange) -> None:
+        async def other(response_stream: Exchange) -> None:
             await release.wait()
-            await exchange.result(server.complete({"prompts": []}))
+            await response_stream.result(server.complete({"prompts": []}))
 
         release = asyncio.Event()
         replies: dict[str, Reply] = {"tools/call": called, "prompts/list": other}
@@ -313,10 +317,10 @@ def test_a_stream_that_ends_too_early_fails_its_call_at_once(row: Revision, how:
 @req("HTTP-15", at=E)
 def test_ids_of_events_mean_nothing_in_the_stateless_era() -> None:
     async def main() -> None:
-        async def called(exchange: Exchange) -> None:
-            await exchange.stream()
-            await exchange.prime("1", 1)
-            await exchange.end()
+        async def called(response_stream: Exchange) -> None:
+            await response_stream.stream()
+            await response_stream.prime("1", 1)
+            await response_stream.end()
 
         async with connected(LATEST, {"tools/call": called}) as (client, _, raw):
             with pytest.raises(ConnectionLost):
@@ -332,17 +336,17 @@ def test_a_call_whose_stream_cannot_be_taken_up_is_lost(
     row: Revision, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """AMB-11: it is not sent again, for the server has seen it; the session is good for others, unless it is gone."""
-    monkeypatch.setattr("mcprev.transports.http_streams.FIRST", 0.001)
-    monkeypatch.setattr("mcprev.transports.http_streams.LONGEST", 0.002)
+    monkeypatch.setattr("mcprev.transports.http.client.streams.FIRST", 0.001)
+    monkeypatch.setattr("mcprev.transports.http.client.streams.LONGEST", 0.002)
 
     async def main() -> None:
-        async def called(exchange: Exchange) -> None:
-            await exchange.stream()
-            await exchange.prime("1")
-            exchange.cut()
+        async def called(response_stream: Exchange) -> None:
+            await response_stream.stream()
+            await response_stream.prime("1")
+            response_stream.cut()
 
-        async def refused(exchange: Exchange) -> None:
-            await exchange.respond(status if "last-event-id" in exchange.headers else 405)
+        async def refused(response_stream: Exchange) -> None:
+            await response_stream.respond(status if "last-event-id" in response_stream.headers else 405)
 
         replies: dict[str, Reply] = {"tools/call": called, "GET": refused, "prompts/list": {"prompts": []}}
         async with connected(row, replies) as (client, _, raw):
@@ -369,14 +373,14 @@ def test_a_call_to_a_server_that_is_gone_is_lost_soon(row: Revision, monkeypatch
         return None if delay is None else 0
 
     async def main() -> None:
-        async def called(exchange: Exchange) -> None:
-            await exchange.stream()
-            token = exchange.message["params"]["_meta"]["progressToken"]
+        async def called(response_stream: Exchange) -> None:
+            await response_stream.stream()
+            token = response_stream.message["params"]["_meta"]["progressToken"]
             params = {"progressToken": token, "progress": 1}
-            await exchange.event(
+            await response_stream.event(
                 {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}, "1"
             )
-            await exchange.gone.wait()
+            await response_stream.gone.wait()
 
         async with connected(row, {"tools/call": called}, restart=False) as (client, _, raw):
             arrived = asyncio.Event()
@@ -396,10 +400,10 @@ def test_a_call_to_a_server_that_is_gone_is_lost_soon(row: Revision, monkeypatch
 @req("HTTP-29", "HTTP-9")
 def test_the_time_of_a_call_bounds_its_polling(row: Revision) -> None:
     async def main() -> None:
-        async def called(exchange: Exchange) -> None:
-            await exchange.stream()
-            await exchange.prime("1", 2_000_000_000)
-            await exchange.end()
+        async def called(response_stream: Exchange) -> None:
+            await response_stream.stream()
+            await response_stream.prime("1", 2_000_000_000)
+            await response_stream.end()
 
         async with connected(row, {"tools/call": called}) as (client, _, raw):
             with pytest.raises(RequestTimeout):
@@ -413,10 +417,10 @@ def test_the_time_of_a_call_bounds_its_polling(row: Revision) -> None:
 @req("HTTP-8", "HTTP-7", everywhere=True)
 def test_a_server_that_keeps_the_stream_open_after_the_answer_is_left() -> None:
     async def main() -> None:
-        async def called(exchange: Exchange) -> None:
-            await exchange.stream()
-            await exchange.event({**exchange.response, "result": server.complete(text("x"))})
-            await exchange.gone.wait()
+        async def called(response_stream: Exchange) -> None:
+            await response_stream.stream()
+            await response_stream.event({**response_stream.response, "result": server.complete(text("x"))})
+            await response_stream.gone.wait()
 
         async with connected(LATEST, {"tools/call": called}) as (client, server, raw):
             await client.call_tool("t")
@@ -438,20 +442,22 @@ def test_wherever_it_is_cut_a_stream_loses_and_repeats_nothing(row: Revision) ->
     async def main() -> None:
         messages = list(numbered(COUNT))
 
-        async def carry(exchange: Exchange, first: int) -> None:
+        async def carry(response_stream: Exchange, first: int) -> None:
             """Send what follows, cut in the middle of an event or between two, after a random number of them."""
-            await exchange.stream()
+            await response_stream.stream()
             wire = b"".join(event(number) for number in range(first, COUNT))
             if first < COUNT:
                 end = chance.randrange(1, 6000) if first < COUNT - 60 else len(wire)
                 for part in chunks(wire[:end]):
-                    await exchange.send(part)
+                    await response_stream.send(part)
                 if end < len(wire):
                     await asyncio.sleep(0)
-                    exchange.cut()
+                    response_stream.cut()
                     return
-            await exchange.event({**asked[0].response, "result": server.complete(text("x"))}, str(COUNT))
-            await exchange.end()
+            await response_stream.event(
+                {**asked[0].response, "result": server.complete(text("x"))}, str(COUNT)
+            )
+            await response_stream.end()
 
         def event(number: int) -> bytes:
             return encode_message(json.dumps(messages[number]).encode(), str(number))
@@ -460,18 +466,18 @@ def test_wherever_it_is_cut_a_stream_loses_and_repeats_nothing(row: Revision) ->
             size = chance.randrange(1, 900)
             return [wire[start : start + size] for start in range(0, len(wire), size)]
 
-        async def called(exchange: Exchange) -> None:
-            asked.append(exchange)
-            await exchange.stream()
-            await exchange.prime("-1", 0)
-            exchange.cut()
+        async def called(response_stream: Exchange) -> None:
+            asked.append(response_stream)
+            await response_stream.stream()
+            await response_stream.prime("-1", 0)
+            response_stream.cut()
 
-        async def resumed(exchange: Exchange) -> None:
-            last = exchange.headers.get("last-event-id")
+        async def resumed(response_stream: Exchange) -> None:
+            last = response_stream.headers.get("last-event-id")
             if last is None:
-                await exchange.respond(405)
+                await response_stream.respond(405)
             else:
-                await carry(exchange, int(last) + 1)
+                await carry(response_stream, int(last) + 1)
 
         asked: list[Exchange] = []
         async with connected(row, {"tools/call": called, "GET": resumed}, handler=handler) as (

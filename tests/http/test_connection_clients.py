@@ -13,8 +13,8 @@ import pytest
 
 from asgi_bridge import TYPES, initialize, notification
 from mcprev.revisions import Revision, revision_named
-from mcprev.transports.asgi import AsgiApp
-from mcprev.transports.http_protocol import KEEP_ALIVE, Http11Server
+from mcprev.transports.http.server.asgi import AsgiApp
+from mcprev.transports.http.server.http11_server import KEEP_ALIVE, Http11Server
 from requirements import B, C, D, E, req
 from running import until
 from served import QUICK, Served, who, work
@@ -103,7 +103,7 @@ def test_who_hangs_up_at_any_time_leaves_nothing(sent: str, later: bool) -> None
                 await asyncio.sleep(0)
         wire.hang_up()
         await gone(wire)
-        assert [*app.hosting.upkeep.reading, *app.hosting.upkeep.late] == []
+        assert [*app.dispatcher.timers.reading, *app.dispatcher.timers.late] == []
 
     work(test)
 

@@ -12,8 +12,8 @@ import mcprev
 from asgi_bridge import TYPES
 from mcprev.errors import HEADER_MISMATCH
 from mcprev.revisions import revision_named
-from mcprev.transports.asgi import AsgiApp
-from mcprev.transports.http_protocol import Http11Server
+from mcprev.transports.http.server.asgi import AsgiApp
+from mcprev.transports.http.server.http11_server import Http11Server
 from mcprev_types.latest import models as m
 from requirements import D, E, req
 from served import REGION, Served, work

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcprev.transports.asgi import AsgiApp
-from mcprev.transports.http_protocol import LINGER, WAITING, Http11Server
+from mcprev.transports.http.server.asgi import AsgiApp
+from mcprev.transports.http.server.http11_server import LINGER, WAITING, Http11Server
 from requirements import E, req
 from running import until
 from served import QUICK, Served, work

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcprev.transports.cors import App, Receive, Scope, Send, cors
+from mcprev.transports.http.server.cors import App, Receive, Scope, Send, cors
 from requirements import req
 from running import run
 

@@ -18,8 +18,8 @@ from typing_extensions import override
 import mcprev
 from asgi_bridge import Client
 from mcprev.revisions import DEFAULT, Revision
-from mcprev.transports.asgi import AsgiApp
-from mcprev.transports.http_protocol import Http11Server
+from mcprev.transports.http.server.asgi import AsgiApp
+from mcprev.transports.http.server.http11_server import Http11Server
 from mcprev_types.latest import models as m
 from running import until
 from wired import Wire, head
@@ -125,8 +125,8 @@ def test_calls_of_a_call(row: Revision, form: str) -> None:
         lane = Lane(mcprev.Server(Echo(), "s", "1").asgi(json_response=form == "json"))
         await lane.prepare(row)
         spent = await count(lane)
-        bodies = b"".join(message.get("body", b"") for message in lane.sent)
-        assert bodies.count(b'"text":"hello"') == TIMES
+        body_budget = b"".join(message.get("body", b"") for message in lane.sent)
+        assert body_budget.count(b'"text":"hello"') == TIMES
         assert {message.get("status", 200) for message in lane.sent} == {200}
         streamed = {
             value

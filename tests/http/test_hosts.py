@@ -13,7 +13,7 @@ import pytest
 import mcprev
 from asgi_bridge import STREAM, Client, initialize
 from mcprev.revisions import revision_named
-from mcprev.transports.asgi import AsgiApp
+from mcprev.transports.http.server.asgi import AsgiApp
 from requirements import D, req
 from running import run, until
 from served import Served, listening, work

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcprev.protocol.http_verdicts import HttpError
-from mcprev.transports.body_budget import MAX_BODY, BodyBudget, ClientGone, read_body
-from mcprev.transports.security import (
+from mcprev.protocol.http_request_class import HttpError
+from mcprev.transports.http.security import (
     MAX_HEADERS,
     MAX_HOST,
     OriginPolicy,
@@ -25,6 +24,7 @@ from mcprev.transports.security import (
     split_host,
     too_many_headers,
 )
+from mcprev.transports.http.server.body_budget import MAX_BODY, BodyBudget, ClientGone, read_body
 from mcprev.wire.headers import Headers
 from requirements import req
 from running import run
@@ -99,7 +99,9 @@ def test_pages_of_the_host_that_is_asked_are_let_in_where_it_is_named_or_an_addr
     assert OriginPolicy(origins=[f"ftp://{named}"]).refusal(sent, server) is None
     assert (OriginPolicy().refusal(sent, server) is None) is (named != "mcp.example")
     assert OriginPolicy(hosts=["other.example"]).refusal(sent, server) is not None
-    assert (OriginPolicy(origins=["ftp://other.example"]).refusal(sent, server) is None) is (named != "mcp.example")
+    assert (OriginPolicy(origins=["ftp://other.example"]).refusal(sent, server) is None) is (
+        named != "mcp.example"
+    )
 
 
 @req("SEC-3", "SEC-6", everywhere=True)
@@ -302,7 +304,7 @@ def test_session_ids_are_visible_long_and_never_the_same() -> None:
 
 @req("SEC-4", everywhere=True)
 def test_session_ids_do_not_come_from_a_seeded_source() -> None:
-    code = "import random\nrandom.seed(1)\nfrom mcprev.transports.security import new_session_id\nprint(new_session_id())"
+    code = "import random\nrandom.seed(1)\nfrom mcprev.transports.http.security import new_session_id\nprint(new_session_id())"
     told = [
         subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout for _ in range(2)
     ]

@@ -26,7 +26,7 @@ import mcprev
 from api.authors import text
 from asgi_bridge import INFO, PREFIX, SCOPE, Client, Exchange
 from mcprev.revisions import Revision, revision_named
-from mcprev.transports.asgi import AsgiApp
+from mcprev.transports.http.server.asgi import AsgiApp
 from requirements import B, C, D, E, req
 from running import run, until
 from served import Served, who
@@ -144,7 +144,7 @@ def messages(draw: st.DrawFn, row: Revision) -> dict[str, Any]:
 
 
 @st.composite
-def bodies(draw: st.DrawFn, row: Revision) -> tuple[bytes, dict[str, str]]:
+def body_budget(draw: st.DrawFn, row: Revision) -> tuple[bytes, dict[str, str]]:
     """A body, and the headers that belong to it."""
     kind = draw(st.integers(0, 11))
     if kind == 0:
@@ -254,7 +254,9 @@ def steps(draw: st.DrawFn, rows: list[Revision]) -> Step:
         kind, client, rows[client], number=draw(st.integers(0, 9)), turns=draw(st.sampled_from([0, 0, 1, 5]))
     )
     if kind in ("post", "post_sse", "stop body"):
-        step.body, step.headers = draw(bodies(step.row if kind == "post" else draw(st.sampled_from(ROWS))))
+        step.body, step.headers = draw(
+            body_budget(step.row if kind == "post" else draw(st.sampled_from(ROWS)))
+        )
         step.parts = draw(st.sampled_from([1, 1, 1, 2, 5]))
     step.scope = draw(scopes())
     return step
@@ -299,7 +301,7 @@ class Play:
     def __init__(self, app: AsgiApp, handler: Served, rows: list[Revision], now: list[float]) -> None:
         self.app, self.handler, self.now = app, handler, now
         self.clients = [Client(app) for _ in rows]
-        self.exchanges: list[tuple[int, str, bytes, bool, Exchange]] = []
+        self.response_streams: list[tuple[int, str, bytes, bool, Exchange]] = []
         self.sse: list[tuple[int, Exchange]] = []
         self.stalled: set[Exchange] = set()
 
@@ -319,7 +321,7 @@ class Play:
         await client.open(row)
 
     async def _do(self, step: Step) -> None:
-        live = [entry for entry in self.exchanges if not entry[4].task.done()]
+        live = [entry for entry in self.response_streams if not entry[4].task.done()]
         if step.kind in ("post", "stop body"):
             self._send(step, "POST")
         elif step.kind == "steal":
@@ -335,9 +337,9 @@ class Play:
         elif step.kind == "hang up" and live:
             live[step.number % len(live)][4].disconnect()
         elif step.kind == "stall" and live:
-            exchange = live[step.number % len(live)][4]
-            exchange.reading.clear()
-            self.stalled.add(exchange)
+            response_stream = live[step.number % len(live)][4]
+            response_stream.reading.clear()
+            self.stalled.add(response_stream)
         elif step.kind == "wait" and self.stalled:
             await asyncio.sleep(1.5 * STALL)
         elif step.kind == "change":
@@ -397,86 +399,89 @@ class Play:
             "query_string": scope["query"] or query,
             "headers": pairs,
         }
-        exchange = Exchange(
+        response_stream = Exchange(
             self.app, request, step.body if step.parts == 1 and step.kind != "stop body" else None
         )
         if step.kind == "stop body":
-            exchange.give(step.body[: len(step.body) // 2], more=True)
+            response_stream.give(step.body[: len(step.body) // 2], more=True)
         elif step.parts > 1:
             size = len(step.body) // step.parts + 1
             cuts = [step.body[place : place + size] for place in range(0, len(step.body) + 1, size)]
             for part in cuts:
-                exchange.give(part, more=part is not cuts[-1])
+                response_stream.give(part, more=part is not cuts[-1])
         me = dict(pairs).get(b"who", b"").decode("latin-1")
-        self.exchanges.append((step.who, me, step.body, foreign, exchange))
-        return exchange
+        self.response_streams.append((step.who, me, step.body, foreign, response_stream))
+        return response_stream
 
     async def _finish(self) -> None:
         """Everybody reads again, what waits goes on, and whoever still listens hangs up."""
         self.handler.gate.set()
-        for *_, exchange in self.exchanges:
-            exchange.reading.set()
+        for *_, response_stream in self.response_streams:
+            response_stream.reading.set()
         for _ in range(30):
             await asyncio.sleep(0)
         await asyncio.sleep(4 * QUICK)
-        for *_, exchange in self.exchanges:
-            if not exchange.task.done():
-                exchange.disconnect()
-        await asyncio.gather(*(exchange.task for *_, exchange in self.exchanges))
+        for *_, response_stream in self.response_streams:
+            if not response_stream.task.done():
+                response_stream.disconnect()
+        await asyncio.gather(*(response_stream.task for *_, response_stream in self.response_streams))
 
     # -- what came of it -----------------------------------------------------------------------------------
 
     def check(self) -> None:
-        for _, me, body, _, exchange in self.exchanges:
+        for _, me, body, _, response_stream in self.response_streams:
             # A stream that nobody read is broken off.
-            assert exchange.complete or exchange.gone or exchange in self.stalled, (body, exchange.status)
-            if exchange.status:
-                check_answer(body, exchange)
-            for name in re.findall(rb"only for (\w+)\.", exchange.body):
-                assert name.decode() == (me or "None"), (name, me, exchange.body)
-        for _, me, _, foreign, exchange in self.exchanges:
-            assert not (foreign and exchange.status == 202), me
+            assert response_stream.complete or response_stream.gone or response_stream in self.stalled, (
+                body,
+                response_stream.status,
+            )
+            if response_stream.status:
+                check_answer(body, response_stream)
+            for name in re.findall(rb"only for (\w+)\.", response_stream.body):
+                assert name.decode() == (me or "None"), (name, me, response_stream.body)
+        for _, me, _, foreign, response_stream in self.response_streams:
+            assert not (foreign and response_stream.status == 202), me
 
     async def left(self) -> None:
         """Nothing is, once the sessions are over."""
-        hosting, server = self.app.hosting, self.app.server
+        dispatcher, server = self.app.dispatcher, self.app.server
         self.now[0] += 1_000.0
-        hosting.sessions.expire()
-        await until(lambda: len(hosting.sse) == 0 and len(server._connections) == 1)
-        assert len(hosting.sessions) == 0
-        upkeep = hosting.upkeep
-        assert [*upkeep._young, *upkeep._old, *upkeep.reading, *upkeep.late] == []
-        shared = hosting.shared
-        await until(lambda: not (shared._connection_state.inbound or shared._tasks or shared._queue))
+        dispatcher.sessions.expire()
+        await until(lambda: len(dispatcher.sse) == 0 and len(server._connections) == 1)
+        assert len(dispatcher.sessions) == 0
+        timers = dispatcher.timers
+        assert [*timers._young, *timers._old, *timers.reading, *timers.late] == []
+        shared = dispatcher.shared
+        await until(lambda: not (shared._connection_state.incoming or shared._tasks or shared._queue))
         assert shared._running == 0
         assert [*shared._connection_state.sends, *shared._connection_state.events] == []
-        assert not any(inbound.open for inbound in shared.side.stateless.listeners)
+        assert not any(incoming.open for incoming in shared.protocol.stateless.listeners)
         events = self.app.settings.events
         assert events is None or vars(events)["size"] == 0
 
 
-def check_answer(body: bytes, exchange: Exchange) -> None:
+def check_answer(body: bytes, response_stream: Exchange) -> None:
     """What came is an answer as HTTP and JSON-RPC have them, and one to what was asked."""
-    assert exchange.status in STATUSES, (exchange.status, body)
-    kind = exchange.headers.get("content-type")
-    if exchange.status in (202, 204):
-        assert (kind, exchange.body) == (None, b"")
+    assert response_stream.status in STATUSES, (response_stream.status, body)
+    kind = response_stream.headers.get("content-type")
+    if response_stream.status in (202, 204):
+        assert (kind, response_stream.body) == (None, b"")
         return
     asked = ids_of(body)
     if kind == SSE:
-        assert exchange.status == 200
-        answers = [message for message in exchange.messages if "method" not in message]
-        assert all(message["jsonrpc"] == "2.0" for message in exchange.messages)
+        assert response_stream.status == 200
+        answers = [message for message in response_stream.messages if "method" not in message]
+        assert all(message["jsonrpc"] == "2.0" for message in response_stream.messages)
     else:
         assert kind == "application/json"
-        if not exchange.complete:
+        if not response_stream.complete:
             return
-        assert int(exchange.headers["content-length"]) == len(exchange.body)
-        found = json.loads(exchange.body)
+        assert int(response_stream.headers["content-length"]) == len(response_stream.body)
+        found = json.loads(response_stream.body)
         answers = listed(found)
-        assert exchange.status == 200 or (len(answers) == 1 and "error" in answers[0])
+        assert response_stream.status == 200 or (len(answers) == 1 and "error" in answers[0])
     for answer in answers:
-        check_message(answer, asked, exchange.status)
+        check_message(answer, asked, response_stream.status)
 
 
 def check_message(answer: dict[str, Any], asked: list[Any] | None, status: int) -> None:

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from asgi_bridge import PREFIX, Client, Exchange, initialize, modern, notification, request
+from mcprev.core.tools import MAX_NAME
 from mcprev.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, RpcError
 from mcprev.revisions import Revision, revision_named
-from mcprev.tools import MAX_NAME
-from mcprev.transports.asgi import AsgiApp
-from mcprev.transports.events import MemoryEvents
-from mcprev.transports.sessions import MAX_GETS
+from mcprev.transports.http.server.asgi import AsgiApp
+from mcprev.transports.http.server.event_store import MemoryEvents
+from mcprev.transports.http.server.sessions import MAX_GETS
 from requirements import A, B, C, D, E, req
 from running import until
 from served import QUICK, Served, who, work
@@ -65,7 +65,7 @@ def test_who_cannot_be_told_is_let_in_nowhere(
         stream, query = await listener(app)
         answers[0] = found
         caplog.clear()
-        for exchange in (
+        for response_stream in (
             client.post(initialize(row)),
             client.call("echo"),
             client.send("GET"),
@@ -74,14 +74,14 @@ def test_who_cannot_be_told_is_let_in_nowhere(
             client.send("POST", request("ping"), path="/messages", query=query),
             modern(client, revision_named(E), "tools/call", {"name": "echo"}),
         ):
-            await exchange.done()
-            assert (exchange.status, exchange.error["code"]) == (403, INVALID_REQUEST)
-            assert "directory" not in exchange.error["message"]
-            assert "id" not in exchange.json
+            await response_stream.done()
+            assert (response_stream.status, response_stream.error["code"]) == (403, INVALID_REQUEST)
+            assert "directory" not in response_stream.error["message"]
+            assert "id" not in response_stream.json
         logged = [found for found in caplog.records if found.levelno >= logging.ERROR]
         assert len(logged) == 7
         assert all(found.exc_info is not None for found in logged)
-        assert (len(app.hosting.sessions), len(app.hosting.sse)) == (1, 1)
+        assert (len(app.dispatcher.sessions), len(app.dispatcher.sse)) == (1, 1)
         answers[0] = "me"
         assert (await client.call("echo").done()).text == "{}"
         stream.disconnect()
@@ -202,7 +202,7 @@ def test_a_store_that_fails_costs_the_way_back_and_nothing_else(
         assert again.status == 400  # what was not kept is a gap
         store.down = True
         assert (await client.send("DELETE").done()).status == 204
-        assert len(app.hosting.sessions) == 0
+        assert len(app.dispatcher.sessions) == 0
         assert "the database is down" in caplog.text
 
     work(test)
@@ -212,12 +212,12 @@ def test_a_store_that_fails_costs_the_way_back_and_nothing_else(
 def test_without_get_streams_nobody_is_sent_away_to_come_back() -> None:
     async def test(handler: Served, make: Make) -> None:
         client = await Client(make(get_stream=False)).open(revision_named(D))
-        exchange = client.call("hang_up")
+        response_stream = client.call("hang_up")
         await until(lambda: len(handler.notes) == 2)
         handler.gate.set()
-        assert (await exchange.done()).text == "come back"
+        assert (await response_stream.done()).text == "come back"
         assert handler.notes == [False, False]
-        assert all(event.id is None for event in exchange.events)
+        assert all(event.id is None for event in response_stream.events)
 
     work(test)
 
@@ -285,10 +285,10 @@ def test_a_body_that_comes_after_the_end_of_its_session_finds_none() -> None:
         app = make(sse=True)
         stream, query = await listener(app)
         late = Client(app).send("POST", path="/messages", query=query, open_body=True)
-        await until(lambda: late.sent.empty() and len(app.hosting.upkeep.reading) == 1)
+        await until(lambda: late.sent.empty() and len(app.dispatcher.timers.reading) == 1)
         stream.disconnect()
         # The stream is looked after from now on, and not after a while.
-        await until(lambda: len(app.hosting.sse) == 0)
+        await until(lambda: len(app.dispatcher.sse) == 0)
         late.give(json.dumps(initialize(revision_named(A))).encode())
         assert (await late.done()).status == 404
         await stream.done()
@@ -304,7 +304,7 @@ def test_a_body_that_comes_after_the_end_of_the_server_is_refused(row: Revision)
         client = await Client(app).open(row)
         said = {"mcp-protocol-version": row.version, "mcp-method": "tools/call", "mcp-name": "echo"}
         late = client.send("POST", None, {} if row.handshake else said, open_body=True)
-        await until(lambda: len(app.hosting.upkeep.reading) == 1)
+        await until(lambda: len(app.dispatcher.timers.reading) == 1)
         await app.aclose()
         meta: dict[str, Any] = {
             PREFIX + "protocolVersion": row.version,
@@ -340,7 +340,7 @@ def test_two_clients_of_one_session_share_it_and_get_nothing_twice(row: Revision
         app = make()
         one = await Client(app).open(row)
         two = Client(app)
-        two.session, two.row = dict(one.session), row
+        two.session, two.revision = dict(one.session), row
         streams = [await client.send("GET").begun() for client in (one, two)]
         holding = one.call("hold", {"by": "one"}, 5)
         await until(lambda: handler.running == 1)
@@ -386,10 +386,12 @@ def test_a_stream_that_has_too_much_to_say_from_the_beginning_is_begun_all_the_s
     async def test(handler: Served, make: Make) -> None:
         app = make()
         client = await Client(app).open(row)
-        session = app.hosting.sessions.find(client.session["mcp-session-id"], None)
+        session = app.dispatcher.sessions.find(client.session["mcp-session-id"], None)
         assert session is not None
         for number in range(3):
-            session.side.notify("notifications/message", {"level": "error", "data": str(number) * 3_000_000})
+            session.protocol.notify(
+                "notifications/message", {"level": "error", "data": str(number) * 3_000_000}
+            )
         session.process_events()
         stream = client.send("GET")
         await stream.task
@@ -455,19 +457,19 @@ def test_delete_while_much_is_running_ends_all_of_it(row: Revision) -> None:
         running.append(other.call("quiet", id_=0))
         gone = running[:4]
         await until(lambda: handler.running == 21)
-        for exchange in gone:
-            exchange.disconnect()
+        for response_stream in gone:
+            response_stream.disconnect()
         streams = [await client.send("GET").begun() for _ in range(MAX_GETS)]
         assert (await client.send("DELETE").done()).status == 204
-        for exchange in [*running[4:20], *streams]:
-            await exchange.done()
-            assert b'"result"' not in exchange.body
+        for response_stream in [*running[4:20], *streams]:
+            await response_stream.done()
+            assert b'"result"' not in response_stream.body
         await until(lambda: handler.running == 1)
         handler.gate.set()
         assert (await running[20].done()).text == "quiet"
-        for exchange in gone:
-            await exchange.done()
-        assert len(app.hosting.sessions) == 1
+        for response_stream in gone:
+            await response_stream.done()
+        assert len(app.dispatcher.sessions) == 1
 
     work(test)
 
@@ -500,17 +502,17 @@ def test_very_many_bodies_that_never_come_are_given_up(row: Revision) -> None:
         app = make(body_timeout=5 * QUICK)
         client = await Client(app).open(row)
         waiting = [client.send("POST", open_body=True) for _ in range(2_000)]
-        for exchange in waiting[::2]:
-            exchange.give(b'{"jsonrpc":', more=True)
-        await until(lambda: len(app.hosting.upkeep.reading) == len(waiting))
+        for response_stream in waiting[::2]:
+            response_stream.give(b'{"jsonrpc":', more=True)
+        await until(lambda: len(app.dispatcher.timers.reading) == len(waiting))
         assert (await client.call("echo").done()).text == "{}"
-        for exchange in waiting[:100]:
-            exchange.disconnect()
-        for exchange in waiting:
-            await exchange.done()
-            assert exchange.gone or exchange.status == 408
-        assert not app.hosting.upkeep.reading
-        assert not app.hosting.upkeep.late
+        for response_stream in waiting[:100]:
+            response_stream.disconnect()
+        for response_stream in waiting:
+            await response_stream.done()
+            assert response_stream.gone or response_stream.status == 408
+        assert not app.dispatcher.timers.reading
+        assert not app.dispatcher.timers.late
 
     work(test)
 
@@ -523,13 +525,13 @@ def test_a_flood_of_sessions_leaves_those_that_are_there_alone(row: Revision) ->
         client = await Client(app).open(row)
         statuses = [(await Client(app).post(initialize(row)).done()).status for _ in range(50)]
         assert statuses == [200] * 50  # each takes the place of one before it that nobody came back to
-        assert len(app.hosting.sessions) == 20
+        assert len(app.dispatcher.sessions) == 20
         assert (await client.call("echo").done()).text == "{}"
         for _ in range(50):
             other = await Client(app).open(row)  # `open` also confirms, so that it is used
             assert (await other.call("echo").done()).text == "{}"
             assert (await client.call("echo").done()).text == "{}"
-        assert len(app.hosting.sessions) == 20
+        assert len(app.dispatcher.sessions) == 20
 
     work(test)
 

@@ -20,7 +20,7 @@ from mcprev.errors import (
     UNSUPPORTED_PROTOCOL_VERSION,
 )
 from mcprev.revisions import revision_named
-from mcprev.transports.asgi import AsgiApp
+from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev_types.latest import models as m
 from requirements import D, E, req
 from running import until
@@ -214,8 +214,8 @@ def test_clients_with_the_same_id_get_their_own_answers() -> None:
         running = [client.call("hold", {"n": n}, 1, logLevel="debug") for n in range(20)]
         await until(lambda: handler.running == 20)
         handler.gate.set()
-        for n, exchange in enumerate(running):
-            answer = await exchange.done()
+        for n, response_stream in enumerate(running):
+            answer = await response_stream.done()
             assert answer.text == str({"n": n})
             assert answer.messages[0]["params"]["data"] == {"holding": {"n": n}}
 
@@ -518,8 +518,8 @@ def test_listen_streams_carry_what_was_asked_for() -> None:
             )
             stream.disconnect()
             await stream.done()
-        shared = client.app.hosting.shared
-        await until(lambda: not shared.side.connection.inbound)
+        shared = client.app.dispatcher.shared
+        await until(lambda: not shared.protocol.connection.incoming)
 
     work(test)
 
@@ -550,8 +550,8 @@ def test_a_listener_that_does_not_read_is_let_go() -> None:
         stream.reading.clear()
         for _ in range(1000):
             client.app.server.changed("resource", "a:" + "x" * 10_000)
-        shared = app.hosting.shared
-        await until(lambda: not shared.side.connection.inbound)
+        shared = app.dispatcher.shared
+        await until(lambda: not shared.protocol.connection.incoming)
         stream.gone = True
         await stream.done()
 

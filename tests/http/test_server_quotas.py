@@ -9,8 +9,8 @@ import pytest
 
 from asgi_bridge import Client, initialize
 from mcprev.revisions import Revision, revision_named
-from mcprev.transports.asgi import AsgiApp
-from mcprev.transports.http_incoming import AsgiRequest
+from mcprev.transports.http.server.asgi import AsgiApp
+from mcprev.transports.http.server.request import AsgiRequest
 from mcprev.wire.headers import Headers
 from requirements import A, B, C, D, req
 from running import until
@@ -44,7 +44,7 @@ def test_who_opens_many_sessions_and_uses_each_keeps_no_newcomer_out(row: Revisi
         app = make(max_sessions=ROOM, max_sessions_per_client=QUOTA)
         for _ in range(2 * ROOM):
             await opened(app, row, "203.0.113.1")
-        assert len(app.hosting.sessions) == QUOTA
+        assert len(app.dispatcher.sessions) == QUOTA
         newcomers = [await opened(app, row, f"198.51.100.{n}") for n in range(10)]
         for _ in range(2 * ROOM):
             await opened(app, row, "203.0.113.1")
@@ -95,20 +95,20 @@ def test_a_session_in_use_is_not_ended_for_another_one(row: Revision) -> None:
         for call in calls:
             await call.heard(1)
         calls[1].disconnect()
-        session = app.hosting.sessions.find(gone.session["mcp-session-id"], None)
-        await until(lambda: session is not None and not session.exchanges)
+        session = app.dispatcher.sessions.find(gone.session["mcp-session-id"], None)
+        await until(lambda: session is not None and not session.response_streams)
         for _ in range(3):
             idle = await opened(app, row, "203.0.113.1")
-        assert len(app.hosting.sessions) == 4
+        assert len(app.dispatcher.sessions) == 4
         busy = await idle.send("GET").begun()
         refused = await Client(app, client=("203.0.113.1", 1)).post(initialize(row, "i")).done()
         assert (refused.status, refused.json["id"], refused.headers["retry-after"]) == (429, "i", "10")
         assert (await Client(app, client=("203.0.113.2", 1)).post(initialize(row)).done()).status == 200
         handler.gate.set()
         assert (await calls[0].done()).text == "{}"
-        for exchange in (stream, busy):
-            exchange.disconnect()
-            await exchange.done()
+        for response_stream in (stream, busy):
+            response_stream.disconnect()
+            await response_stream.done()
         assert await is_open(await opened(app, row, "203.0.113.1"))
 
     work(test)
@@ -123,18 +123,18 @@ def test_streams_of_the_oldest_transport_have_the_same_quota() -> None:
             return await Client(app, client=(address, 1)).send("GET", path="/sse").begun()
 
         mine = [await stream("203.0.113.1") for _ in range(3)]
-        assert [exchange.status for exchange in mine] == [200, 200, 429]
+        assert [response_stream.status for response_stream in mine] == [200, 200, 429]
         others = [await stream("203.0.113.2") for _ in range(2)]
         full = await stream("203.0.113.3")
         assert (full.status, full.headers["retry-after"]) == (503, "10")
         mine[0].disconnect()
         await mine[0].done()
-        await until(lambda: len(app.hosting.sse) == 3)
+        await until(lambda: len(app.dispatcher.sse) == 3)
         again = await stream("203.0.113.1")
         assert again.status == 200
-        for exchange in (mine[1], *others, again):
-            exchange.disconnect()
-            await exchange.done()
+        for response_stream in (mine[1], *others, again):
+            response_stream.disconnect()
+            await response_stream.done()
 
     work(test)
 
@@ -161,6 +161,6 @@ def test_a_client_is_a_principal_or_an_address(
     async def never(*message: Any) -> Any:
         raise AssertionError(message)
 
-    incoming = AsgiRequest({"method": "POST", "path": "/mcp", **scope}, never, never, Headers([]))
-    incoming.principal = principal
-    assert incoming.client == client
+    http_request = AsgiRequest({"method": "POST", "path": "/mcp", **scope}, never, never, Headers([]))
+    http_request.principal = principal
+    assert http_request.client == client

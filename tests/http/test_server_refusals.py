@@ -14,9 +14,9 @@ import pytest
 from asgi_bridge import SCOPE, TYPES, Client, Exchange, initialize, lifespan, request
 from mcprev.errors import INTERNAL_ERROR, INVALID_REQUEST
 from mcprev.revisions import DEFAULT, Revision, revision_named
-from mcprev.transports.asgi import AsgiApp
-from mcprev.transports.cors import cors
-from mcprev.transports.http_options import HttpOptions, HttpSettings
+from mcprev.transports.http.server.asgi import AsgiApp
+from mcprev.transports.http.server.cors import cors
+from mcprev.transports.http.server.options import HttpOptions, HttpSettings
 from requirements import NAMES, B, C, D, E, req
 from running import run, until
 from served import QUICK, Served, work
@@ -69,7 +69,7 @@ def test_pages_of_other_sites_are_kept_out_of_every_method(
             answer = await client.send(verb, initialize(row) if verb == "POST" else None).done()
             assert (answer.status, answer.json["error"]["code"]) == (403, INVALID_REQUEST)
             assert answer.json.get("id") is None
-        assert len(app.hosting.sessions) == 0
+        assert len(app.dispatcher.sessions) == 0
 
     work(test)
 
@@ -117,7 +117,7 @@ def test_bodies_have_a_limit_declared_or_not(row: Revision) -> None:
 def test_a_body_may_come_in_parts_but_not_too_slowly(row: Revision) -> None:
     async def test(handler: Served, make: Make) -> None:
         client = await Client(make(body_timeout=3 * QUICK)).open(row)
-        client.row = None
+        client.revision = None
         parts = Client(client.app)
         parts.session = dict(client.session)
         slow = parts.send("POST", open_body=True)
@@ -135,7 +135,7 @@ def test_a_body_may_come_in_parts_but_not_too_slowly(row: Revision) -> None:
         gone.disconnect()
         await gone.done()
         assert gone.status == 0
-        assert client.app.hosting.upkeep.reading == {}
+        assert client.app.dispatcher.timers.reading == {}
 
     work(test)
 
@@ -161,8 +161,8 @@ def test_requests_beyond_what_is_allowed_are_refused() -> None:
         answer = await client.call("quiet").done()
         assert answer.error["code"] == INTERNAL_ERROR
         handler.gate.set()
-        for exchange in running:
-            assert (await exchange.done()).text == "quiet"
+        for response_stream in running:
+            assert (await response_stream.done()).text == "quiet"
 
     work(test)
 
@@ -267,8 +267,8 @@ def test_an_app_belongs_to_the_loop_that_asks_it() -> None:
     async def one() -> None:
         client = await Client(app).open(revision_named(D))
         assert (await client.request("ping").done()).result == {}
-        assert len(app.hosting.sessions) == 1
-        app.hosting.upkeep.stop()
+        assert len(app.dispatcher.sessions) == 1
+        app.dispatcher.timers.stop()
 
     run(one())
     run(one())
@@ -297,9 +297,9 @@ def test_a_client_that_is_gone_when_it_is_answered_harms_nobody(row: Revision) -
     async def test(handler: Served, make: Make) -> None:
         client = await Client(make()).open(row)
         for body in (request("ping"), b"{", {"jsonrpc": "2.0", "method": "x"}):
-            exchange: Exchange = client.post(body)
-            exchange.gone = True  # every send fails from now on
-            await exchange.done()
+            response_stream: Exchange = client.post(body)
+            response_stream.gone = True  # every send fails from now on
+            await response_stream.done()
         assert (await client.request("ping").done()).status == 200
         assert TYPES["accept"]
 

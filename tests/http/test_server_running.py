@@ -23,8 +23,8 @@ import mcprev
 from asgi_bridge import PREFIX, STREAM, TYPES, Client, initialize, notification, request
 from mcprev.cli import main
 from mcprev.revisions import Revision, revision_named
-from mcprev.transports import http_server
-from mcprev.transports.asgi import AsgiApp
+from mcprev.transports.http.server import running as http_server
+from mcprev.transports.http.server.asgi import AsgiApp
 from requirements import B, C, D, E, req
 from running import run, until
 from served import QUICK, Served, listening, work
@@ -305,11 +305,11 @@ def test_sessions_that_are_opened_and_left_leave_nothing_behind(row: Revision) -
                     stream = await client.send("GET").begun()
                     stream.disconnect()
                     await stream.done()
-            assert len(app.hosting.sessions) == count
+            assert len(app.dispatcher.sessions) == count
             now[0] += 1000
-            app.hosting.sessions.expire()
+            app.dispatcher.sessions.expire()
             await until(lambda: len(server._connections) == 1)
-            assert len(app.hosting.sessions) == 0
+            assert len(app.dispatcher.sessions) == 0
             events = app.settings.events
             assert events is not None
             assert getattr(events, "size") == 0  # noqa: B009 - of the store in memory

@@ -12,7 +12,7 @@ import pytest
 from asgi_bridge import Client, initialize, notification, request
 from mcprev.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
 from mcprev.revisions import Revision, revision_named
-from mcprev.transports.asgi import AsgiApp
+from mcprev.transports.http.server.asgi import AsgiApp
 from requirements import NAMES, B, C, D, E, req
 from running import until
 from served import QUICK, Served, who, work
@@ -48,7 +48,7 @@ def test_initialize_opens_a_session_with_an_id_that_nobody_guesses(row: Revision
             assert answer.text.startswith(f"['{row.name}', 'tester'")
         assert len(ids) == 20
         assert all(re.fullmatch(r"[\x21-\x7e]{20,}", id_) for id_ in ids)
-        assert len(app.hosting.sessions) == 20
+        assert len(app.dispatcher.sessions) == 20
 
     work(test)
 
@@ -67,7 +67,7 @@ def test_a_request_without_a_session_leaves_nothing_and_an_unknown_one_is_not_fo
             unknown = await client.send(verb, body, {**version, "mcp-session-id": "gone"}).done()
             assert (unknown.status, unknown.json["error"]["code"]) == (404, INVALID_REQUEST)
         assert missing.json.get("id", "left out") == (None if row.null_id_in_errors else "left out")
-        assert len(app.hosting.sessions) == 0
+        assert len(app.dispatcher.sessions) == 0
 
     work(test)
 
@@ -236,7 +236,7 @@ def test_a_failed_initialize_leaves_nothing(params: Any, code: int, row: Revisio
         answer = await Client(app).post(request("initialize", params)).done()
         assert (answer.status, answer.error["code"]) == (200, code)
         assert "mcp-session-id" not in answer.headers
-        assert len(app.hosting.sessions) == 0
+        assert len(app.dispatcher.sessions) == 0
 
     work(test)
 
@@ -296,17 +296,17 @@ def test_a_broken_connection_cancels_nothing(row: Revision) -> None:
         client = await Client(make(defer=QUICK)).open(row)
         running = [client.call("hold", {"n": n}, n) for n in range(3)]
         await until(lambda: handler.running == 3)
-        for exchange in running:
-            exchange.disconnect()
-        session = client.app.hosting.sessions.find(client.session["mcp-session-id"], None)
+        for response_stream in running:
+            response_stream.disconnect()
+        session = client.app.dispatcher.sessions.find(client.session["mcp-session-id"], None)
         assert session is not None
-        origins = [inbound.origin for inbound in session.side.connection.inbound.values()]
+        origins = [incoming.origin for incoming in session.protocol.connection.incoming.values()]
         await until(lambda: all(getattr(origin, "ended") for origin in origins))  # noqa: B009
         assert handler.running == 3
-        assert len(session.side.connection.inbound) == 3
+        assert len(session.protocol.connection.incoming) == 3
         handler.gate.set()
-        for exchange in running:
-            await exchange.done()
+        for response_stream in running:
+            await response_stream.done()
         assert handler.running == 0
 
     work(test)
@@ -332,7 +332,7 @@ def test_two_clients_with_one_session_id_do_not_disturb_each_other(row: Revision
 def test_ping_is_answered_while_handlers_run_and_before_initialized(row: Revision) -> None:
     async def test(handler: Served, make: Make) -> None:
         client = Client(make())
-        client.row = row
+        client.revision = row
         opened = await client.post(initialize(row)).done()
         client.session["mcp-session-id"] = opened.headers["mcp-session-id"]
         assert (await client.request("ping").done()).result == {}
@@ -413,7 +413,7 @@ def test_no_array_opens_a_session() -> None:
         app = make()
         answer = await Client(app).post([initialize(revision_named(B))]).done()
         assert (answer.status, answer.json["error"]["code"]) == (400, INVALID_REQUEST)
-        assert len(app.hosting.sessions) == 0
+        assert len(app.dispatcher.sessions) == 0
 
     work(test)
 
@@ -462,7 +462,7 @@ def test_idle_sessions_end_and_busy_ones_do_not(row: Revision) -> None:
         now[0] = 60.0
         await recent.request("ping").done()
         now[0] = 120.0
-        sessions = app.hosting.sessions
+        sessions = app.dispatcher.sessions
         assert sessions.expire() == pytest.approx(40.0)
         assert len(sessions) == 3
         assert (await idle.request("ping").done()).status == 404
@@ -492,17 +492,17 @@ def test_a_handler_that_nobody_waits_for_keeps_no_session_alive(row: Revision) -
         await running.heard(1)
         now[0] = 90.0
         running.disconnect()
-        await until(lambda: app.hosting.sessions.expire() is not None and running.gone)
-        session = app.hosting.sessions.find(client.session["mcp-session-id"], None)
+        await until(lambda: app.dispatcher.sessions.expire() is not None and running.gone)
+        session = app.dispatcher.sessions.find(client.session["mcp-session-id"], None)
         assert session is not None
-        await until(lambda: not session.exchanges)
+        await until(lambda: not session.response_streams)
         now[0] = 189.0
-        app.hosting.sessions.expire()
-        assert (len(app.hosting.sessions), handler.running) == (1, 1)
+        app.dispatcher.sessions.expire()
+        assert (len(app.dispatcher.sessions), handler.running) == (1, 1)
         now[0] = 191.0
-        app.hosting.sessions.expire()
+        app.dispatcher.sessions.expire()
         await running.done()
-        assert (len(app.hosting.sessions), handler.running) == (0, 0)
+        assert (len(app.dispatcher.sessions), handler.running) == (0, 0)
 
     work(test)
 
@@ -513,7 +513,7 @@ def test_idle_sessions_end_by_themselves(row: Revision) -> None:
     async def test(handler: Served, make: Make) -> None:
         app = make(idle=5 * QUICK)
         await Client(app).open(row)
-        sessions = app.hosting.sessions
+        sessions = app.dispatcher.sessions
         await until(lambda: not len(sessions))
 
     work(test)
@@ -559,7 +559,7 @@ def test_a_session_serves_no_more_requests_at_a_time_than_allowed(row: Revision)
         assert codes == [INTERNAL_ERROR]
         assert (await client.request("ping", None, 9).done()).result == {}
         handler.gate.set()
-        await asyncio.gather(*(exchange.task for exchange in running))
+        await asyncio.gather(*(response_stream.task for response_stream in running))
 
     work(test, max_handlers=2)
 
@@ -581,12 +581,12 @@ def test_without_sessions_each_request_is_served_by_itself(row: Revision) -> Non
         assert (await client.call("log").done()).messages[0]["params"]["level"] == "error"
         for verb in ("GET", "DELETE"):
             assert (await client.send(verb).done()).status == 405
-        assert len(app.hosting.sessions) == 0
+        assert len(app.dispatcher.sessions) == 0
         running = [client.call("quiet", id_=1) for _ in range(3)]  # the same id, in nobody's way
         await until(lambda: handler.running == 3)
         handler.gate.set()
-        for exchange in running:
-            assert (await exchange.done()).text == "quiet"
+        for response_stream in running:
+            assert (await response_stream.done()).text == "quiet"
 
     work(test)
 

@@ -10,7 +10,7 @@ import pytest
 from asgi_bridge import Client, Exchange, initialize, notification, request
 from mcprev.errors import INVALID_REQUEST, PARSE_ERROR
 from mcprev.revisions import Revision, revision_named
-from mcprev.transports.asgi import AsgiApp
+from mcprev.transports.http.server.asgi import AsgiApp
 from named import row_of, rows_since
 from requirements import NAMES, A, B, E, req
 from running import until
@@ -201,12 +201,12 @@ def test_a_session_ends_with_its_stream_and_takes_its_handlers_along() -> None:
             await each.tell(request("tools/call", {"name": "quiet"}, 1))
         await until(lambda: handler.running == 2)
         await pair.close()
-        await until(lambda: handler.running == 1 and len(app.hosting.sse) == 1)
+        await until(lambda: handler.running == 1 and len(app.dispatcher.sse) == 1)
         assert (await pair.post(request("ping")).done()).status == 404
         handler.gate.set()
         assert (await other.stream.heard(2))[-1]["id"] == 1
         await other.close()
-        await until(lambda: len(app.hosting.sse) == 0)
+        await until(lambda: len(app.dispatcher.sse) == 0)
 
     work(test)
 

@@ -15,8 +15,8 @@ from api.authors import text
 from asgi_bridge import Client, Exchange, request
 from mcprev.errors import INVALID_REQUEST
 from mcprev.revisions import Revision, revision_named
-from mcprev.transports.asgi import AsgiApp
-from mcprev.transports.events import MAX_EVENTS, MAX_SESSION, MemoryEvents
+from mcprev.transports.http.server.asgi import AsgiApp
+from mcprev.transports.http.server.event_store import MAX_EVENTS, MAX_SESSION, MemoryEvents
 from requirements import B, C, D, E, req
 from running import run, until
 from served import QUICK, Served, work
@@ -408,9 +408,9 @@ def test_a_producer_at_full_speed_does_not_push_its_answer_out(row: Revision) ->
         await running.heard(1)
         place = running.events[-1].id
         running.disconnect()
-        session = client.app.hosting.sessions.find(client.session["mcp-session-id"], None)
+        session = client.app.dispatcher.sessions.find(client.session["mcp-session-id"], None)
         assert session is not None
-        await until(lambda: not session.exchanges)
+        await until(lambda: not session.response_streams)
         handler.gate.set()
         await running.done()
         again = await back(client, place).done()
@@ -659,10 +659,10 @@ def test_a_task_of_the_http_server_that_is_cancelled_leaves_nothing_behind(row: 
         running.task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running.task
-        session = client.app.hosting.sessions.find(client.session["mcp-session-id"], None)
+        session = client.app.dispatcher.sessions.find(client.session["mcp-session-id"], None)
         assert session is not None
-        assert session.side.connection.inbound == {}
-        assert (session.exchanges, handler.running) == (set(), 0)
+        assert session.protocol.connection.incoming == {}
+        assert (session.response_streams, handler.running) == (set(), 0)
         assert (await client.call("echo").done()).status == 200
 
     work(test)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcprev.errors import RemoteProtocolError
-from mcprev.transports.security import origin_of
-from mcprev.transports.urls import (
+from mcprev.transports.http.security import origin_of
+from mcprev.transports.http.urls import (
     MAX_REDIRECTS,
     REDIRECTS,
     check_fetch,

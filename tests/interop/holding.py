@@ -14,7 +14,7 @@ import pytest
 
 import mcprev
 from interop.peers import LIMIT, TRANSPORTS, Peer, chosen
-from mcprev.connecting import Target
+from mcprev.client.connect import Target
 from mcprev.errors import Json
 from mcprev.revisions import Era
 from mcprev_types.latest import models as m

@@ -7,7 +7,7 @@ from itertools import combinations
 import pytest
 
 from mcprev.errors import UNSUPPORTED_PROTOCOL_VERSION, NegotiationError, RpcError, UnsupportedProtocolVersion
-from mcprev.protocol.negotiate import (
+from mcprev.protocol.negotiation.versions import (
     VERSION_KEY,
     RevisionRefused,
     allow,

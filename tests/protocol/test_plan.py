@@ -19,15 +19,7 @@ from mcprev.errors import (
     NegotiationError,
     RpcError,
 )
-from mcprev.protocol.negotiate import (
-    VERSION_KEY,
-    RevisionRefused,
-    answer_initialize,
-    check_version,
-    engine_for,
-    versions,
-)
-from mcprev.protocol.plan import (
+from mcprev.protocol.negotiation.machine import (
     HTTP,
     MAX_VERSIONS,
     STDIO,
@@ -36,11 +28,11 @@ from mcprev.protocol.plan import (
     Discovered,
     Exited,
     Fail,
-    InvalidReply,
-    Method,
     HttpRefused,
     Initialize,
     Initialized,
+    InvalidReply,
+    Method,
     Outcome,
     Plan,
     Ready,
@@ -53,6 +45,14 @@ from mcprev.protocol.plan import (
     discovered,
     initialized,
     start,
+)
+from mcprev.protocol.negotiation.versions import (
+    VERSION_KEY,
+    RevisionRefused,
+    answer_initialize,
+    check_version,
+    engine_for,
+    versions,
 )
 from mcprev.revisions import ALL, DEFAULT, Era, Revision
 from named import ROW_A, ROW_B, ROW_C, ROW_D, ROW_DRAFT, ROW_E

@@ -19,17 +19,18 @@ from mcprev.errors import (
     UNSUPPORTED_PROTOCOL_VERSION,
     RpcError,
 )
-from mcprev.protocol.plan import (
+from mcprev.protocol.negotiation.http import NO_VERDICT, ProbeCache, ProbeResult, is_verdict
+from mcprev.protocol.negotiation.machine import (
     HTTP,
     STDIO,
     Discover,
     Exited,
     Fail,
-    InvalidReply,
-    Method,
     HttpRefused,
     Initialize,
     Initialized,
+    InvalidReply,
+    Method,
     Outcome,
     Plan,
     Ready,
@@ -43,7 +44,6 @@ from mcprev.protocol.plan import (
     initialized,
     start,
 )
-from mcprev.protocol.plan_http import NO_VERDICT, ProbeResult, ProbeCache, is_verdict
 from mcprev.revisions import DEFAULT, Era, HttpShape, Revision
 from mcprev.wire import jsonrpc
 from mcprev.wire.jsonrpc import ErrorResponse, Response

@@ -208,10 +208,10 @@ def test_mrtr_4_weak_keys_and_no_lifetime_are_refused_at_once() -> None:
 def test_mrtr_4_without_keys_a_process_has_one_of_its_own_and_says_so_once() -> None:
     script = """
 import logging
-from mcprev.protocol.request_state import RequestStates
+from mcprev.protocol.request_state import RequestStateSealer
 logging.basicConfig(level="INFO", format="%(name)s %(levelname)s %(message)s")
 bound = dict(method="tools/call", params=None, principal=None, now=0)
-first, second = RequestStates(), RequestStates()
+first, second = RequestStateSealer(), RequestStateSealer()
 logging.info("made")
 token = first.seal("x", **bound)
 assert second.open(token, **bound) == "x"

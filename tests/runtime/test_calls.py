@@ -11,8 +11,8 @@ import pytest
 import mcprev
 from api.authors import Everything, Helpful
 from api.wire import HandClient, Message, served, serving
+from mcprev.client.options import Progress
 from mcprev.errors import RequestTimeout
-from mcprev.options import Progress
 from mcprev.revisions import Revision
 from mcprev_types.latest import models as m
 from requirements import req
@@ -63,7 +63,7 @@ async def begin(hand: HandClient, name: str, id_: Any, **arguments: Any) -> None
     """Send a call without waiting for its answer."""
     meta = {**hand.stamp, "progressToken": id_, "io.modelcontextprotocol/logLevel": "debug"}
     params = {"name": name, "arguments": arguments, "_meta": meta}
-    if hand.row.handshake:
+    if hand.revision.handshake:
         del meta["io.modelcontextprotocol/logLevel"]
     hand.send({"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": params})
     await asyncio.sleep(0)

@@ -383,7 +383,7 @@ def test_unknown_capabilities_are_kept(row: Revision) -> None:
         async with serving(row, capabilities=odd) as (client, _):
             found = client.capabilities.to_wire()
             assert {name: found[name] for name in ("tools", "vendor", "experimental")} == odd
-            assert client.connection.protocol.peer.peer_capabilities == odd  # type: ignore[attr-defined]
+            assert client.connection.protocol.engine.peer_capabilities == odd  # type: ignore[attr-defined]
         async with served(server(handler=Curious()), row, capabilities=theirs) as hand:
             answer = await hand.ask("tools/call", {"name": "raw"})
             assert answer.result["content"][0]["text"] == "True"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator, Draft202012Validator  # type: ignore[import-untyped]
 
-from mcprev.plainschema import ANNOTATIONS, compile_plain
+from mcprev.json_schema.plain import ANNOTATIONS, compile_plain
 from mcprev.schemabounds import canonical, pattern
 from requirements import req
 

@@ -140,7 +140,7 @@ def test_a_package_without_a_row_is_not_spoken_and_named_once(
     assert [record.getMessage() for record in caplog.records] == [found["UNSPOKEN"]["brand-new"]]
     assert f"it needs a row in {revisions.__file__}" in caplog.text
     with pytest.raises(RevisionError, match=r"brand-new is generated .* it needs a row"):
-        found["revision"]("brand-new")
+        found["revision_named"]("brand-new")
 
 
 @req("SEAM-7", everywhere=True)
@@ -154,7 +154,7 @@ def test_a_row_beyond_what_is_generated_as_the_latest_is_not_spoken_and_names_th
     with pytest.raises(
         RevisionError, match=rf"step_{LATEST.replace('-', '_')}\.py, decided, and `mcprev generate`"
     ):
-        found["revision"](LATEST)
+        found["revision_named"](LATEST)
 
 
 @req("SEAM-7", everywhere=True)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from corpus import Corpus
 from mcprev.cli import main
-from mcprev.protocol.negotiate import VERSION_KEY
+from mcprev.cli.transcript import TranscriptValidator, Violation
+from mcprev.protocol.negotiation.versions import VERSION_KEY
 from mcprev.revisions import DEFAULT, Revision
-from mcprev.transcript import TranscriptValidator, Violation
 from mcprev.wire.jsonrpc import MAX_LINE
 from mcprev_types import Direction, Kind, Transport
 from support import load

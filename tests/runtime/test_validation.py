@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcprev.errors import SchemaError
+from mcprev.json_schema.validation import MAX_DEPTH, MAX_OBJECTS, compile_schema, describe
 from mcprev.schemabounds import MAX_SECONDS
-from mcprev.validation import MAX_DEPTH, MAX_OBJECTS, compile_schema, describe
 from requirements import req
 
 NEW = "https://json-schema.org/draft/2020-12/schema"
@@ -245,7 +245,7 @@ def test_without_the_library() -> None:
 import sys
 sys.modules["jsonschema.validators"] = None
 from mcprev.errors import SchemaError
-from mcprev.validation import compile_schema
+from mcprev.json_schema.validation import compile_schema
 assert compile_schema({"type": "object", "required": ["a"]}, trusted=True)({}) != []
 assert not any(name.startswith(("jsonschema", "referencing")) for name in sys.modules if sys.modules[name])
 try:

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import mcprev
-from mcprev.driver import BURST, RequestHandler
+from mcprev.core.connection import BURST, RequestHandler
 from mcprev.errors import ConversionError
-from mcprev.protocol.sides import ClientProtocol
+from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.lines import LineConnection
 from requirements import D, E, req
@@ -39,7 +39,7 @@ class Pipe(asyncio.Transport):
     def __init__(self, connection: LineConnection, row: Revision) -> None:
         super().__init__()
         self.connection = connection
-        self.row = row
+        self.revision = row
         self.written: list[bytes] = []
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
@@ -54,10 +54,14 @@ class Pipe(asyncio.Transport):
 
     def introduction(self) -> dict[str, Any]:
         capabilities: dict[str, Any] = {"tools": {}}
-        if self.row.handshake:
+        if self.revision.handshake:
             info = {"name": "s", "version": "1"}
-            return {"protocolVersion": self.row.version, "capabilities": capabilities, "serverInfo": info}
-        said: dict[str, Any] = {"supportedVersions": [self.row.version], "capabilities": capabilities}
+            return {
+                "protocolVersion": self.revision.version,
+                "capabilities": capabilities,
+                "serverInfo": info,
+            }
+        said: dict[str, Any] = {"supportedVersions": [self.revision.version], "capabilities": capabilities}
         return {**said, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
     def take(self) -> list[dict[str, Any]]:
@@ -82,11 +86,11 @@ class Target:
     pipe: Pipe
 
     def __init__(self, row: Revision) -> None:
-        self._row = row
+        self._revision = row
 
     async def open(self, side: ClientProtocol, desk: RequestHandler, /) -> LineConnection:
         connection = LineConnection(side, desk, logging.getLogger("mcprev.client"), linger=0)
-        self.pipe = Pipe(connection, self._row)
+        self.pipe = Pipe(connection, self._revision)
         connection.connection_made(self.pipe)
         return connection
 

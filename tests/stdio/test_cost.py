@@ -17,7 +17,7 @@ import pytest
 import mcprev
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.memory import connect_pair
-from mcprev.transports.pipes import connect_pipes
+from mcprev.transports.stdio.pipes import connect_pipes
 from mcprev_types.latest import models as m
 from requirements import E, req
 from running import until
@@ -110,7 +110,7 @@ def imported(code: str) -> set[str]:
 def test_import_graph_of_the_stdio_path() -> None:
     """Neither side of stdio imports a library for HTTP, JSON Schema or the command line."""
     modules = imported(
-        "import mcprev.transports.stdio_server, mcprev.transports.stdio_client, mcprev; mcprev.connect"
+        "import mcprev.transports.stdio.server, mcprev.transports.stdio.client, mcprev; mcprev.connect"
     )
     assert not modules & set(HEAVY)
     assert "mcprev.server" not in imported("import mcprev")
@@ -131,10 +131,10 @@ def send(transport, method, number, params):
     message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
     transport.write(json.dumps(message).encode() + b"\\n")
 async def main():
-    from mcprev.transports.memory import join
+    from mcprev.transports.memory import connect_pair
     connection, peer = mcprev.Server(H(), "s", "1").connection(), Peer()
     peer.connection_made = lambda transport: setattr(peer, "transport", transport)
-    join(connection, peer)
+    connect_pair(connection, peer)
     opening = {"protocolVersion": "VERSION", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
     send(peer.transport, "initialize", 0, opening)
     while not answers: await asyncio.sleep(0)

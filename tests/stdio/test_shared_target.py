@@ -8,8 +8,8 @@ import pytest
 
 import mcprev
 from api.authors import Everything
+from mcprev.client.reconnecting import ReconnectPolicy
 from mcprev.errors import ConnectionLost, ProcessExited
-from mcprev.reopening import ReconnectPolicy
 from mcprev.revisions import DEFAULT, Revision
 from requirements import req
 from running import run, until

@@ -17,8 +17,8 @@ import pytest
 
 import mcprev
 from engine.fakes import initialize, modern, notification, request
-from mcprev.driver import Connection, RequestHandler
-from mcprev.protocol.sides import ClientProtocol
+from mcprev.core.connection import Connection, RequestHandler
+from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.revisions import Revision
 from mcprev.transports.lines import LineConnection
 from mcprev_types.latest import models as m

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 import mcprev
 from auth.test_client_discovery import place
 from linear import Octets, Text, assert_linear
-from mcprev.auth import bearer, discovery, flow, resources, tokens
 from mcprev.errors import AuthError
 from mcprev.revisions import LATEST
+from mcprev.transports.http.client.oauth import discovery, flow, resources, tokens
+from mcprev.transports.http.server import bearer
 from mcprev.wire import headers, media, param_headers, sse
 from requirements import req
 

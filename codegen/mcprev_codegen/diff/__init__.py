@@ -9,7 +9,7 @@ negotiated a revision; peers that negotiate never meet the difference.
 """
 
 from mcprev_codegen.diff.comparison import compare, compare_sides
-from mcprev_codegen.diff.histories import HistoryEntry, History, history
+from mcprev_codegen.diff.histories import History, HistoryEntry, history
 from mcprev_codegen.diff.model import Change, Effect, Judgement, Level, Names, Place, Report, Subject, Verdict
 from mcprev_codegen.diff.rules import Case, Rule, RuleTable, table
 from mcprev_codegen.diff.selection import Selection, SelectionError, select

@@ -83,7 +83,9 @@ def _parts(side: View, name: str) -> frozenset[str]:
     return frozenset(side.path(n) for n in names if n in side.schema.types)
 
 
-def _type_episodes(name: str, revisions: Sequence[Revision], reports: Sequence[Report]) -> Iterator[HistoryEntry]:
+def _type_episodes(
+    name: str, revisions: Sequence[Revision], reports: Sequence[Report]
+) -> Iterator[HistoryEntry]:
     names = _names(name, revisions, reports)
     yield HistoryEntry(revisions[0].name, PRESENT if names[0] else ABSENT, names[0])
     for index, report in enumerate(reports):

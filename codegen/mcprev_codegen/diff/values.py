@@ -74,7 +74,11 @@ def _union(members: Sequence[ir.TypeExpr]) -> ir.TypeExpr:
 
 
 def _compare(
-    spot: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr, old: list[ir.TypeExpr], new: list[ir.TypeExpr]
+    spot: ComparisonSite,
+    before: ir.TypeExpr,
+    after: ir.TypeExpr,
+    old: list[ir.TypeExpr],
+    new: list[ir.TypeExpr],
 ) -> Iterator[Change]:
     context = spot.context
     if context.same(before, after):
@@ -189,7 +193,13 @@ def _is_free(context: Context, type_: ir.TypeExpr, *, of_old: bool) -> bool:
 
 
 def _renaming(
-    spot: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr, old: ir.TypeExpr, new: ir.TypeExpr, *, told: bool
+    spot: ComparisonSite,
+    before: ir.TypeExpr,
+    after: ir.TypeExpr,
+    old: ir.TypeExpr,
+    new: ir.TypeExpr,
+    *,
+    told: bool,
 ) -> Iterator[Change]:
     """How an object is written now, unless nothing but its members, which have been told, makes a difference."""
 
@@ -246,7 +256,11 @@ def _known(side: View, type_: ir.TypeExpr) -> list[ir.Literal]:
 
 
 def _alternatives(
-    spot: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr, old: list[ir.TypeExpr], new: list[ir.TypeExpr]
+    spot: ComparisonSite,
+    before: ir.TypeExpr,
+    after: ir.TypeExpr,
+    old: list[ir.TypeExpr],
+    new: list[ir.TypeExpr],
 ) -> Iterator[Change]:
     context = spot.context
     gone = [m for m in old if not any(context.same(m, n) for n in new)]

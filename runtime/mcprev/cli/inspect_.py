@@ -18,9 +18,9 @@ import click
 from mcprev.cli.table import clean, echo_table
 
 if TYPE_CHECKING:
-    from mcprev.auth.grants import Authorization
-    from mcprev.client import Client
-    from mcprev.connecting import Target
+    from mcprev.client.client import Client
+    from mcprev.client.connect import Target
+    from mcprev.transports.http.client.oauth.grants import Authorization
 
 TIMEOUT: Final = 30.0
 """Seconds for each step, unless said otherwise."""
@@ -150,8 +150,8 @@ def _unauthorized(error: Exception) -> bool:
 def _authorization(url: str) -> Authorization | None:
     """Have the user log in with the browser of this machine, where a token may be sent at all."""
     import mcprev
-    from mcprev.auth.grants import check_server
-    from mcprev.auth.loopback import open_browser
+    from mcprev.transports.http.client.oauth.grants import check_server
+    from mcprev.transports.http.client.oauth.loopback import open_browser
 
     def show(page: str) -> bool:
         click.echo(f"the server wants you to log in at\n  {clean(page)}", err=True)
@@ -170,7 +170,7 @@ def _authorization(url: str) -> Authorization | None:
 
 async def _inspect(target: Target, names: list[str] | None, seconds: float) -> dict[str, Any]:
     import mcprev
-    from mcprev.connecting import PROBE
+    from mcprev.client.connect import PROBE
 
     opening = mcprev.connect(
         target,
@@ -193,7 +193,7 @@ async def _inspect(target: Target, names: list[str] | None, seconds: float) -> d
 
 def _describe(client: Client) -> dict[str, Any]:
     """What is known without asking further."""
-    from mcprev.protocol.plan import Ready
+    from mcprev.protocol.negotiation.machine import Ready
 
     step, info = client.plan.step, client.server_info
     assert isinstance(step, Ready)
@@ -238,21 +238,23 @@ async def _list(client: Client, name: str, seconds: float, errors: dict[str, str
 
 def _print(document: dict[str, Any]) -> None:
     server: dict[str, Any] = document["server"] or {}
-    rows = [("revision", document["revision"]), ("reached by", document["reached_by"])]
-    rows += [("evidence", _line(step)) for step in document["evidence"]]
-    rows += [(f"server {key}", _line(server[key])) for key in ("name", "title", "version") if key in server]
+    revisions = [("revision", document["revision"]), ("reached by", document["reached_by"])]
+    revisions += [("evidence", _line(step)) for step in document["evidence"]]
+    revisions += [
+        (f"server {key}", _line(server[key])) for key in ("name", "title", "version") if key in server
+    ]
     if document["instructions"] is not None:
-        rows.append(("instructions", _line(document["instructions"])))
-    rows += [("capability", _capability(*pair)) for pair in document["capabilities"].items()]
-    echo_table(("PROPERTY", "VALUE"), rows)
+        revisions.append(("instructions", _line(document["instructions"])))
+    revisions += [("capability", _capability(*pair)) for pair in document["capabilities"].items()]
+    echo_table(("PROPERTY", "VALUE"), revisions)
     for name, _, heading, key in _SECTIONS:
         items: list[dict[str, Any]] | None = document[name]
         if items is None:
             continue
         click.echo()
         second = "DESCRIPTION" if key == "name" else "NAME"
-        rows = [(_line(item[key]), _line(_about(item, key))) for item in items]
-        echo_table((heading, second), rows or [("(none)", "")])
+        revisions = [(_line(item[key]), _line(_about(item, key))) for item in items]
+        echo_table((heading, second), revisions or [("(none)", "")])
 
 
 def _about(item: dict[str, Any], key: str) -> str:

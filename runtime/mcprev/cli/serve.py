@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from mcprev.server import Server
-    from mcprev.transports.http_options import HttpOptions
+    from mcprev.server.server import Server
+    from mcprev.transports.http.server.options import HttpOptions
 
 
 @click.command("serve")
@@ -72,7 +72,7 @@ def command(
 
 def address(text: str) -> tuple[str, int]:
     """A host and a port, of which either may be left out; an IPv6 address stands in brackets."""
-    from mcprev.server import HOST, PORT
+    from mcprev.server.server import HOST, PORT
 
     if text.isascii() and text.isdigit():
         return HOST, _port(text)
@@ -90,7 +90,7 @@ def _port(text: str) -> int:
 
 def _find(target: str) -> Server:
     """The server that a target names."""
-    from mcprev.server import Server
+    from mcprev.server.server import Server
 
     module_name, _, name = target.rpartition(":")
     if not module_name or not name:

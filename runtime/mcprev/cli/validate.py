@@ -1,6 +1,6 @@
 """`mcprev validate FILE`: checks a captured transcript against a revision (issue 4, **Command**; BASE-10).
 
-The checking itself is in `mcprev.transcript`; here is what reads files and prints. Exit codes: 0 nothing wrong,
+The checking itself is in `mcprev.cli.transcript`; here is what reads files and prints. Exit codes: 0 nothing wrong,
 1 violations, 2 usage, 3 the file cannot be read.
 """
 
@@ -18,8 +18,8 @@ import click
 from mcprev.cli.table import clean, echo_table
 
 if TYPE_CHECKING:
+    from mcprev.cli.transcript import TranscriptValidator, Violation
     from mcprev.revisions import Revision
-    from mcprev.transcript import TranscriptValidator, Violation
 
 UNREADABLE: Final = 3
 """The exit code for a file that cannot be read."""
@@ -41,7 +41,7 @@ def command(*, file: str, name: str, as_json: bool) -> None:
     A line may also be {"direction": "client_to_server" or "server_to_client", "message": {...}}. Exits with 0 when
     nothing is wrong, with 1 when something is, and with 3 when the file cannot be read.
     """
-    from mcprev.transcript import TranscriptValidator
+    from mcprev.cli.transcript import TranscriptValidator
 
     checker = TranscriptValidator(_row(name))
     try:
@@ -89,13 +89,13 @@ def _lines(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _print_json(checker: TranscriptValidator, found: list[Violation]) -> None:
-    rows = [{"line": v.line, "method": v.method, "path": v.path, "message": v.message} for v in found]
+    revisions = [{"line": v.line, "method": v.method, "path": v.path, "message": v.message} for v in found]
     document = {
         "format": 1,
         "revisions": checker.revisions,
         "messages": checker.messages,
         "unanswered": checker.unanswered,
-        "violations": rows,
+        "violations": revisions,
     }
     # Escaped, because a transcript may hold what no terminal and no UTF-8 can.
     click.echo(json.dumps(document, indent=2))
@@ -103,8 +103,8 @@ def _print_json(checker: TranscriptValidator, found: list[Violation]) -> None:
 
 def _print_table(checker: TranscriptValidator, found: list[Violation]) -> None:
     if found:
-        rows = [(str(v.line), clean(v.method or ""), clean(v.path), clean(v.message)) for v in found]
-        echo_table(("LINE", "METHOD", "PATH", "VIOLATION"), rows)
+        revisions = [(str(v.line), clean(v.method or ""), clean(v.path), clean(v.message)) for v in found]
+        echo_table(("LINE", "METHOD", "PATH", "VIOLATION"), revisions)
     count = f"{len(found)} violation{'' if len(found) == 1 else 's'}"
     against = ", ".join(checker.revisions) or "no revision"
     total = f"{checker.messages} message{'' if checker.messages == 1 else 's'}"

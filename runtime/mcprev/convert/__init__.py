@@ -5,8 +5,8 @@ parts of bridging the two eras that need no connection. `rules` says what the st
 """
 
 from mcprev.convert.inputs import (
-    UnmetInput,
     ServerRequest,
+    UnmetInput,
     argument_failure,
     input_required_from,
     request_for,

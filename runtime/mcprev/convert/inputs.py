@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from mcprev.convert.ladder import PayloadKind, converter, failure, make_context
-from mcprev.convert.rules import NotRepresentable, Json, JsonObject, OnDowngrade, without
+from mcprev.convert.rules import Json, JsonObject, NotRepresentable, OnDowngrade, without
 from mcprev.errors import INVALID_PARAMS, URL_ELICITATION_REQUIRED
 from mcprev.revisions import LATEST, revision_named
 

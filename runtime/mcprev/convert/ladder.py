@@ -25,8 +25,8 @@ from mcprev.convert.rules import (
     OBJECT,
     ConversionContext,
     ErrorRule,
-    NotRepresentable,
     Json,
+    NotRepresentable,
     OnDowngrade,
     as_list,
     as_object,
@@ -81,7 +81,9 @@ class Converter:
     takes_nothing: bool
     """Whether the message may come without a payload at the target."""
 
-    def __call__(self, payload: Json, context: ConversionContext | None = None, *, validate: bool = True) -> Json:
+    def __call__(
+        self, payload: Json, context: ConversionContext | None = None, *, validate: bool = True
+    ) -> Json:
         """The payload at the target: the same object when nothing in it changes. Raises `ConversionError`."""
         try:
             return self.run(payload, context or self.context, validate=validate)
@@ -89,7 +91,7 @@ class Converter:
             raise failure(error, self.target.name) from None
 
     def run(self, payload: Json, context: ConversionContext, *, validate: bool) -> Json:
-        """The same for a payload that is part of something else. Raises `Inexpressible`."""
+        """The same for a payload that is part of something else. Raises `NotRepresentable`."""
         value: Json = payload
         if value is None and self.kind is PayloadKind.PARAMS:
             if self.takes_nothing:
@@ -104,7 +106,7 @@ class Converter:
         return value
 
     def validate(self, value: Json) -> None:
-        """Raise `Inexpressible` when the target's model does not take a value."""
+        """Raise `NotRepresentable` when the target's model does not take a value."""
         from pydantic import ValidationError
 
         try:
@@ -170,11 +172,15 @@ def _converter(method: str, kind_name: str, source_name: str, target_name: str) 
         raise ValueError(f"unknown kind '{kind_name}'; known are {', '.join(PayloadKind)}") from None
     way = _way(source, target)
     if kind not in _TYPES:
-        specs = [_spec(row, method, target) for row in way]
+        specs = [_spec(revision, method, target) for revision in way]
         if kind is not PayloadKind.PARAMS and specs[0].result is None:
             raise ConversionError(f"'{method}' is not answered", path="$", revision=target.name)
     steps = [step for here, there in pairwise(way) if (step := _step(here, there, method, kind))]
-    if method == _SESSION and kind in {PayloadKind.PARAMS, PayloadKind.RESULT} and source.version != target.version:
+    if (
+        method == _SESSION
+        and kind in {PayloadKind.PARAMS, PayloadKind.RESULT}
+        and source.version != target.version
+    ):
         steps.append(_renamed(source.version, target.version))
     elif (
         kind is PayloadKind.PARAMS
@@ -201,11 +207,11 @@ def _way(source: Revision, target: Revision) -> tuple[Revision, ...]:
     return ALL[start : end + 1] if start <= end else ALL[end : start + 1][::-1]
 
 
-def _spec(row: Revision, method: str, target: Revision) -> MethodSpec:
-    spec = row.methods.get(method)
+def _spec(revision: Revision, method: str, target: Revision) -> MethodSpec:
+    spec = revision.methods.get(method)
     if spec is None:
         raise ConversionError(
-            f"{row.name} has no method '{method}': there is nothing to convert it to or from",
+            f"{revision.name} has no method '{method}': there is nothing to convert it to or from",
             path="$",
             revision=target.name,
         )
@@ -219,7 +225,9 @@ def _step(here: Revision, there: Revision, method: str, kind: PayloadKind) -> Co
     if kind in _TYPES:
         return step.compiled(_TYPES[kind])
     spec = here.methods[method]
-    root = step.rules.roots.get((method, kind.value), spec.params if kind is PayloadKind.PARAMS else spec.result)
+    root = step.rules.roots.get(
+        (method, kind.value), spec.params if kind is PayloadKind.PARAMS else spec.result
+    )
     return step.compiled(root) if root is not None else None
 
 
@@ -289,7 +297,7 @@ def _restamped(old: str, new: str) -> Compiled:
 # -- judging ---------------------------------------------------------------------------------------------
 
 
-def _checker(row: Revision, method: str, kind: PayloadKind) -> Callable[[Json], object]:
+def _checker(revision: Revision, method: str, kind: PayloadKind) -> Callable[[Json], object]:
     """What judges a payload at a revision; its models are imported on first use."""
     alternates: tuple[str, ...] = ()
     if kind is PayloadKind.ERROR:
@@ -297,14 +305,14 @@ def _checker(row: Revision, method: str, kind: PayloadKind) -> Callable[[Json], 
     elif kind in _TYPES:
         names = (_TYPES[kind],)
     else:
-        spec = row.methods[method]
+        spec = revision.methods[method]
         names = (spec.params if kind is PayloadKind.PARAMS else spec.result,)
         alternates = spec.alternate_results if kind is PayloadKind.RESULT else ()
 
     def check(value: Json) -> object:
-        judge = _judge(row, names)
+        judge = _judge(revision, names)
         for name in alternates:
-            other = _judge(row, (name,))
+            other = _judge(revision, (name,))
             if _is_alternate(value, name):
                 judge = other
         return judge(value)
@@ -320,10 +328,10 @@ def _is_alternate(value: Json, name: str) -> bool:
 
 
 @cache
-def _judge(row: Revision, names: tuple[str | None, ...]) -> Callable[[Json], object]:
+def _judge(revision: Revision, names: tuple[str | None, ...]) -> Callable[[Json], object]:
     from pydantic import TypeAdapter
 
-    models = row.models
+    models = revision.models
     found: Any = next(getattr(models, name) for name in names if name and hasattr(models, name))
     model = cast("type[Model] | None", found if isinstance(found, type) else None)
     return model.from_wire if model else TypeAdapter[Any](found).validate_python

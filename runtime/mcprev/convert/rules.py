@@ -2,7 +2,7 @@
 
 A step changes JSON objects of one revision into those of a neighbour. Most of it follows from the generated
 delta tables; a `Rules` value holds what the tables cannot know. Rules never change what they are given: they
-return it, or a changed copy. What has no form at the neighbour raises `Inexpressible`, which becomes a
+return it, or a changed copy. What has no form at the neighbour raises `NotRepresentable`, which becomes a
 `ConversionError` with the JSON path once it has reached `convert`.
 """
 
@@ -26,8 +26,8 @@ OnDowngrade: TypeAlias = Callable[[JsonObject, str, str], JsonObject | None]
 """Called with a value, a `Reason` and the revision that cannot express the value; what it returns takes the
 value's place (in the form of the value's own revision, with a type that the other revision knows), and None
 leaves it to the default."""
-Rule: TypeAlias = Callable[[JsonObject, "Context"], JsonObject]
-ErrorRule: TypeAlias = Callable[[JsonObject, str, "Context"], JsonObject]
+Rule: TypeAlias = Callable[[JsonObject, "ConversionContext"], JsonObject]
+ErrorRule: TypeAlias = Callable[[JsonObject, str, "ConversionContext"], JsonObject]
 """Changes an error object; told the method that it answers."""
 
 OBJECT: Final[Any] = dict
@@ -165,7 +165,7 @@ def as_list(value: Json) -> list[Json] | None:
 
 
 def members_of(block: JsonObject, *members: str) -> None:
-    """Raise `Inexpressible` for a block that lacks what its own type needs: nothing is made of what is not valid."""
+    """Raise `NotRepresentable` for a block that lacks what its own type needs: nothing is made of what is not valid."""
     for member in members:
         if not isinstance(block.get(member), str):
             raise NotRepresentable(f"the payload is not valid: '{member}' is missing or no text", member)

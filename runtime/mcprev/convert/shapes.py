@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import json
 
-from mcprev.convert.rules import ConversionContext, NotRepresentable, Json, JsonObject, as_list, as_object, tag_of
+from mcprev.convert.rules import (
+    ConversionContext,
+    Json,
+    JsonObject,
+    NotRepresentable,
+    as_list,
+    as_object,
+    tag_of,
+)
 
 
 def structured_as_text(result: JsonObject) -> JsonObject:

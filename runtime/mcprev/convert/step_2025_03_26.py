@@ -9,7 +9,15 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import quote
 
-from mcprev.convert.rules import ConversionContext, NotRepresentable, JsonObject, Reason, Rules, members_of, replacement
+from mcprev.convert.rules import (
+    ConversionContext,
+    JsonObject,
+    NotRepresentable,
+    Reason,
+    Rules,
+    members_of,
+    replacement,
+)
 from mcprev_types import Child
 
 _TOOL_CONTENT: Final = frozenset({"text", "image", "resource"})

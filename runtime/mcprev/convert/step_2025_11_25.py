@@ -10,9 +10,9 @@ from typing import Final
 
 from mcprev.convert.rules import (
     ConversionContext,
-    NotRepresentable,
     Json,
     JsonObject,
+    NotRepresentable,
     Reason,
     Rules,
     as_list,

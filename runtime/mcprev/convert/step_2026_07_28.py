@@ -14,8 +14,8 @@ from mcprev.convert.meta_keys import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcprev.convert.rules import (
     OBJECT,
     ConversionContext,
-    NotRepresentable,
     JsonObject,
+    NotRepresentable,
     Reason,
     Rules,
     as_list,
@@ -60,7 +60,9 @@ def _complete(result: JsonObject, context: ConversionContext) -> JsonObject:
             "resultType",
         )
     if kind != "complete":
-        raise NotRepresentable(f"a result of type {kind!r} is none elsewhere: complete it first", "resultType")
+        raise NotRepresentable(
+            f"a result of type {kind!r} is none elsewhere: complete it first", "resultType"
+        )
     return result
 
 

@@ -12,7 +12,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from mcprev.convert.rules import LIST, OBJECT, ConversionContext, NotRepresentable, Json, JsonObject, Reason, Rule, Rules
+from mcprev.convert.rules import (
+    LIST,
+    OBJECT,
+    ConversionContext,
+    Json,
+    JsonObject,
+    NotRepresentable,
+    Reason,
+    Rule,
+    Rules,
+)
 
 if TYPE_CHECKING:
     from mcprev_types import Child, TypeDelta

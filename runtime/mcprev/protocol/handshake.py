@@ -15,10 +15,18 @@ from typing import Final, TypeAlias, cast
 from typing_extensions import override
 
 from mcprev.errors import InvalidParams, InvalidRequest, Json, LocalProtocolError
-from mcprev.protocol.correlate import Call
-from mcprev.protocol.link import BatchResponse, Channel, IncomingRequest, RequestKind, ConnectionState, LocalInfo, SessionOpened
-from mcprev.protocol.negotiate import RevisionRefused, answer_initialize
-from mcprev.protocol.peer import CANCELLED, PROGRESS, Engine, declares, unknown_method
+from mcprev.protocol.connection_state import (
+    BatchResponse,
+    Channel,
+    ConnectionState,
+    IncomingRequest,
+    LocalInfo,
+    RequestKind,
+    SessionOpened,
+)
+from mcprev.protocol.engine import CANCELLED, PROGRESS, Engine, declares, unknown_method
+from mcprev.protocol.negotiation.versions import RevisionRefused, answer_initialize
+from mcprev.protocol.pending_calls import Call
 from mcprev.protocol.subscriptions import CHANGES, Changed, resource_error
 from mcprev.revisions import Revision
 from mcprev.wire import jsonrpc
@@ -66,24 +74,24 @@ _NOTIFICATION_KINDS: Final = {
 class Handshake(Engine):
     """What both roles have in common: a state, the revision that was agreed on, and `ping`."""
 
-    def __init__(self, link: ConnectionState, local: LocalInfo) -> None:
-        super().__init__(link, local)
+    def __init__(self, connection: ConnectionState, local: LocalInfo) -> None:
+        super().__init__(connection, local)
         self.state = State.NEW
-        self._row: Revision | None = None
+        self._revision: Revision | None = None
         self._kinds: Mapping[str, RequestKind] | None = None
         self._held: dict[int, tuple[Channel, bytes]] = {}
 
     @property
-    def rows(self) -> tuple[Revision, ...]:
+    def revisions(self) -> tuple[Revision, ...]:
         """The revisions of this era that configuration allows."""
-        return tuple(row for row in self.local.rows if row.handshake)
+        return tuple(revision for revision in self.local.revisions if revision.handshake)
 
     @property
-    def row(self) -> Revision:
+    def revision(self) -> Revision:
         """The revision of the session. Raises `LocalProtocolError` before there is one."""
-        if self._row is None:
+        if self._revision is None:
             raise LocalProtocolError("the session is not open: no revision has been agreed on")
-        return self._row
+        return self._revision
 
     def kind(self, method: str) -> RequestKind:
         """What a request is here: of the session's revision, or of any that may still be agreed on (LIFE-8)."""
@@ -91,23 +99,25 @@ class Handshake(Engine):
         if kinds is None:
             if method in _OPENERS:
                 return _OPENERS[method]
-            kinds = self._kinds = {m: k for row in self.rows for m, k in self.local.kinds(row).items()}
+            kinds = self._kinds = {
+                m: k for revision in self.revisions for m, k in self.local.kinds(revision).items()
+            }
         return kinds.get(method) or _OPENERS.get(method, RequestKind.UNKNOWN)
 
     @property
     def agreed(self) -> bool:
         """Whether a revision has been agreed on."""
-        return self._row is not None
+        return self._revision is not None
 
-    def _agree(self, row: Revision, capabilities: object, state: State) -> None:
-        self._row = row
-        self.connection.accepts_batch = row.accepts_batch
-        self._kinds = self.local.kinds(row)
+    def _agree(self, revision: Revision, capabilities: object, state: State) -> None:
+        self._revision = revision
+        self.connection.accepts_batch = revision.accepts_batch
+        self._kinds = self.local.kinds(revision)
         self.peer_capabilities = (
             cast("dict[str, Json]", capabilities) if isinstance(capabilities, dict) else {}
         )
         self.state = state
-        self.connection.events.append(SessionOpened(row))
+        self.connection.events.append(SessionOpened(revision))
 
     def close(self) -> None:
         """Nothing that comes from now on has an effect."""
@@ -125,9 +135,9 @@ class Handshake(Engine):
 
     def serve(self, message: Request, batch: BatchResponse | None) -> None:
         """For the handler."""
-        inbound = self.take(self._row or self.row, message, batch, self.peer_capabilities or {})
-        if inbound is not None:
-            self.connection.events.append(inbound)
+        incoming = self.take(self._revision or self.revision, message, batch, self.peer_capabilities or {})
+        if incoming is not None:
+            self.connection.events.append(incoming)
 
     def unknown(self, message: Request, batch: BatchResponse | None) -> None:
         """No such method here (BASE-9)."""
@@ -155,7 +165,7 @@ class Handshake(Engine):
     def heard(self, message: Notification, now: float) -> None:
         """For the handler."""
         del now
-        self.pass_on(self.row, message)
+        self.pass_on(self.revision, message)
 
     # -- out -----------------------------------------------------------------------------------------------
 
@@ -177,7 +187,7 @@ class Handshake(Engine):
         if self.state is State.CLOSED:
             raise LocalProtocolError("the session is closed")
         if not unchecked and method != "ping":
-            self.check_sendable(self.row, method, self.peer_capabilities)
+            self.check_sendable(self.revision, method, self.peer_capabilities)
         call = self.send_request(
             method, params, now, idle=idle, total=total, progress=progress, channel=channel
         )
@@ -197,8 +207,8 @@ _MAY_CALL: Final = frozenset({State.OPENING, State.READY})
 class HandshakeServer(Handshake):
     """A session as its server sees it."""
 
-    def __init__(self, link: ConnectionState, local: LocalInfo) -> None:
-        super().__init__(link, local)
+    def __init__(self, connection: ConnectionState, local: LocalInfo) -> None:
+        super().__init__(connection, local)
         self.level = DEFAULT_LEVEL
         self.subscribed: set[str] = set()
         """The URIs whose changes the client wants to hear of."""
@@ -213,7 +223,9 @@ class HandshakeServer(Handshake):
 
     def notification(self, message: Notification, now: float) -> None:
         """Take a notification: look up what its kind means in this state."""
-        _SERVER_HEARS[self.state][_NOTIFICATION_KINDS.get(message.method, NotificationKind.OTHER)](self, message, now)
+        _SERVER_HEARS[self.state][_NOTIFICATION_KINDS.get(message.method, NotificationKind.OTHER)](
+            self, message, now
+        )
 
     def batch(self, messages: tuple[jsonrpc.Message, ...], now: float) -> None:
         """Take the members of an array, each by itself; their answers go out together (BATCH-1, BATCH-7)."""
@@ -242,18 +254,20 @@ class HandshakeServer(Handshake):
         if not isinstance(asked, str):
             self.connection.refuse(message, InvalidParams("Invalid params: protocolVersion is missing"), None)
             return
-        row = answer_initialize(asked, self.rows)
-        if isinstance(row, RevisionRefused):
-            self.connection.refuse(message, row.error, None)
+        revision = answer_initialize(asked, self.revisions)
+        if isinstance(revision, RevisionRefused):
+            self.connection.refuse(message, revision.error, None)
             return
         info = params.get("clientInfo")
         self.client_info = cast("dict[str, Json]", info) if isinstance(info, dict) else {}
-        self._agree(row, params.get("capabilities"), State.OPENING)
-        self.connection.reply(message, None, jsonrpc.encode_result(message.id, self.local.introduction(row)))
+        self._agree(revision, params.get("capabilities"), State.OPENING)
+        self.connection.reply(
+            message, None, jsonrpc.encode_result(message.id, self.local.introduction(revision))
+        )
 
-    def assume(self, row: Revision) -> None:
+    def assume(self, revision: Revision) -> None:
         """Serve what was never opened, as if it had been: a client that is not known, at a revision (AMB-15)."""
-        self._agree(row, None, State.READY)
+        self._agree(revision, None, State.READY)
 
     def again(self, message: Request, batch: BatchResponse | None) -> None:
         """A session is opened once (LIFE-15)."""
@@ -267,7 +281,9 @@ class HandshakeServer(Handshake):
         """From now on the session logs from this level up (LOG-2)."""
         level = (message.params or {}).get("level")
         if not (isinstance(level, str) and level in SEVERITY):
-            self.connection.refuse(message, InvalidParams(f"Invalid params: no log level: {level!r:.40}"), batch)
+            self.connection.refuse(
+                message, InvalidParams(f"Invalid params: no log level: {level!r:.40}"), batch
+            )
             return
         self.level = level
         self.pong(message, batch)
@@ -297,16 +313,16 @@ class HandshakeServer(Handshake):
         self._held.clear()
 
     @override
-    def allows_log(self, inbound: IncomingRequest | None, level: str) -> bool:
+    def allows_log(self, incoming: IncomingRequest | None, level: str) -> bool:
         """The level is one for the session, and a session begins with `initialize` (LOG-2)."""
-        del inbound
+        del incoming
         return self.state in _MAY_CALL and SEVERITY[level] >= SEVERITY[self.level]
 
     def changed(self, kind: Changed, uri: str | None) -> None:
         """Tell the client of a change: of lists if that was declared, of resources it subscribed to (SUB-1)."""
         change = CHANGES[kind]
         if self.state is not State.READY or not declares(
-            self.local.capabilities(self.row), change.capability
+            self.local.capabilities(self.revision), change.capability
         ):
             return
         if uri is None:
@@ -325,7 +341,9 @@ class HandshakeClient(Handshake):
 
     def notification(self, message: Notification, now: float) -> None:
         """Take a notification: look up what its kind means in this state."""
-        _CLIENT_HEARS[self.state][_NOTIFICATION_KINDS.get(message.method, NotificationKind.OTHER)](self, message, now)
+        _CLIENT_HEARS[self.state][_NOTIFICATION_KINDS.get(message.method, NotificationKind.OTHER)](
+            self, message, now
+        )
 
     def batch(self, messages: tuple[jsonrpc.Message, ...], now: float) -> None:
         """Take the members of an array, each by itself (BATCH-1)."""
@@ -341,16 +359,18 @@ class HandshakeClient(Handshake):
                 self.answered(message)
         self.connection.settle(bundle)
 
-    def initialize(self, row: Revision, now: float, *, timeout: float | None) -> Call:
+    def initialize(self, revision: Revision, now: float, *, timeout: float | None) -> Call:
         """Ask for a session at a revision; also a second time, when the first answer says to (AMB-2)."""
         if self.state not in _MAY_ASK:
             raise LocalProtocolError(f"initialize cannot be sent: the session is {self.state.name.lower()}")
         self.state = State.OPENING
-        return self.send_request("initialize", self.local.introduction(row), now, idle=timeout, total=timeout)
+        return self.send_request(
+            "initialize", self.local.introduction(revision), now, idle=timeout, total=timeout
+        )
 
-    def opened(self, row: Revision, capabilities: object) -> None:
+    def opened(self, revision: Revision, capabilities: object) -> None:
         """The answer is good: confirm it (LIFE-5)."""
-        self._agree(row, capabilities, State.READY)
+        self._agree(revision, capabilities, State.READY)
         self.send_notification(INITIALIZED, None)
 
     def too_early(self, message: Request, batch: BatchResponse | None) -> None:
@@ -362,9 +382,9 @@ class HandshakeClient(Handshake):
         self.ignore(message, now)
 
     @override
-    def allows_log(self, inbound: IncomingRequest | None, level: str) -> bool:
+    def allows_log(self, incoming: IncomingRequest | None, level: str) -> bool:
         """Clients do not send log messages."""
-        del inbound, level
+        del incoming, level
         return False
 
 

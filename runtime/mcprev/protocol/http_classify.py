@@ -23,18 +23,18 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mcprev.errors import InvalidRequest, Json, RpcError
-from mcprev.protocol.http_verdicts import (
+from mcprev.protocol.http_request_class import (
     DeleteSession,
     Good,
-    InitializeRequest,
-    SessionRequest,
-    SessionlessRequest,
-    StatelessRequest,
     HttpError,
+    InitializeRequest,
     OpenStream,
     RequestClass,
+    SessionlessRequest,
+    SessionRequest,
+    StatelessRequest,
 )
-from mcprev.protocol.negotiate import VERSION_KEY, of_era, versions
+from mcprev.protocol.negotiation.versions import VERSION_KEY, of_era, versions
 from mcprev.protocol.stateless import meta_error
 from mcprev.revisions import Era, HttpShape, Revision, by_version
 from mcprev.wire import headers as names
@@ -65,7 +65,7 @@ class Endpoint:
     Raises `ValueError` for revisions of the handshake era that could not be served in any way.
     """
 
-    rows: tuple[Revision, ...]
+    revisions: tuple[Revision, ...]
     """The revisions that are served, oldest first."""
     sessions: bool = True
     """Whether `initialize` opens a session (HTTP-19)."""
@@ -92,29 +92,38 @@ class Endpoint:
     _names: Mapping[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
-        legacy, modern = of_era(self.rows, Era.HANDSHAKE), of_era(self.rows, Era.STATELESS)
+        legacy, modern = of_era(self.revisions, Era.HANDSHAKE), of_era(self.revisions, Era.STATELESS)
         if legacy and not (self.sessions or self.sessionless):
             raise ValueError(f"'{legacy[-1].name}' takes sessions or sessionless serving, and both are off")
-        silent = [row for row in legacy if row.http is HttpShape.STREAMABLE and not row.version_header]
+        silent = [
+            revision
+            for revision in legacy
+            if revision.http is HttpShape.STREAMABLE and not revision.version_header
+        ]
         keeps = bool(legacy) and self.sessions
         verbs = [
             b"POST",
             *([b"GET"] * (keeps and self.get_stream)),
             *([b"DELETE"] * (keeps and self.deletes)),
         ]
-        found = {version: by_version(version, self.rows) for version in versions(self.rows)}
-        named = {(row, method) for row in modern for method in (*row.methods, *names.TASK_NAMES)}
+        found = {version: by_version(version, self.revisions) for version in versions(self.revisions)}
+        named = {
+            (revision, method) for revision in modern for method in (*revision.methods, *names.TASK_NAMES)
+        }
         for name, value in (
             ("legacy", legacy),
             ("modern", modern),
             ("assumed", silent[-1] if silent else None),
             ("allow", b", ".join(verbs)),
             ("_by_version", found),
-            ("_names", {method: param for row, method in named if (param := name_param(row, method))}),
+            (
+                "_names",
+                {method: param for revision, method in named if (param := name_param(revision, method))},
+            ),
         ):
             object.__setattr__(self, name, value)
 
-    def row(self, version: str | None) -> Revision | None:
+    def revision(self, version: str | None) -> Revision | None:
         """The revision that is served under a version."""
         return None if version is None else self._by_version.get(version)
 
@@ -148,8 +157,8 @@ def classify(
         return _post(endpoint, headers, message, live)
     if verb.encode() not in endpoint.allow.split(b", "):
         return _not_allowed(endpoint)
-    row = endpoint.row(headers.text(names.VERSION_KEY))
-    if row is not None and not row.handshake:
+    revision = endpoint.revision(headers.text(names.VERSION_KEY))
+    if revision is not None and not revision.handshake:
         return _not_allowed(endpoint)  # that era has nothing but POST (HTTPM-1)
     if verb == "GET" and not accepted(headers.get(ACCEPT_KEY)).sse:
         return _refuse(endpoint, headers, live, 406, "the client has to accept text/event-stream")
@@ -158,10 +167,14 @@ def classify(
     wrong = _wrong_version(endpoint, headers, live, None)
     if wrong is not None:
         return wrong
-    return DeleteSession(live) if verb == "DELETE" else OpenStream(live, headers.text(names.LAST_EVENT_ID_KEY))
+    return (
+        DeleteSession(live) if verb == "DELETE" else OpenStream(live, headers.text(names.LAST_EVENT_ID_KEY))
+    )
 
 
-def _post(endpoint: Endpoint, headers: Headers, message: Message | Batch, live: Revision | None) -> RequestClass:
+def _post(
+    endpoint: Endpoint, headers: Headers, message: Message | Batch, live: Revision | None
+) -> RequestClass:
     if headers.found.get(CONTENT_TYPE_KEY) != _JSON and not is_json(headers.get(CONTENT_TYPE_KEY)):
         return _refuse(endpoint, headers, live, 415, "the body has to be application/json", message)
     if isinstance(message, Malformed):
@@ -171,8 +184,8 @@ def _post(endpoint: Endpoint, headers: Headers, message: Message | Batch, live: 
         if meta.__class__ is dict and VERSION_KEY in meta:
             return _modern(endpoint, headers, message, meta)
     opens = isinstance(message, Request) and message.method == INITIALIZE
-    row = endpoint.row(headers.text(names.VERSION_KEY))
-    if not endpoint.legacy or (row is not None and not row.handshake and not opens):
+    revision = endpoint.revision(headers.text(names.VERSION_KEY))
+    if not endpoint.legacy or (revision is not None and not revision.handshake and not opens):
         return _modern(endpoint, headers, message, None)
     accept = accepted(headers.found.get(ACCEPT_KEY))
     if not accept.json or not (accept.sse or endpoint.json_only):
@@ -231,16 +244,16 @@ def _legacy(
 def _sessionless(endpoint: Endpoint, headers: Headers, message: Good | Batch) -> RequestClass:
     """The revision is the header's, or the one that had none (HTTP-26)."""
     version = headers.text(names.VERSION_KEY)
-    row = endpoint.assumed if version is None else endpoint.row(version)
-    if row is None:
+    revision = endpoint.assumed if version is None else endpoint.revision(version)
+    if revision is None:
         said = "without MCP-Protocol-Version" if version is None else "at this MCP-Protocol-Version"
         return _refuse(endpoint, headers, None, 400, f"nothing is served {said}", message, version)
     if isinstance(message, Batch):
-        return SessionlessRequest(message, row) if row.accepts_batch else _no_batch(row)
+        return SessionlessRequest(message, revision) if revision.accepts_batch else _no_batch(revision)
     if isinstance(message, Request | Notification):
-        return SessionlessRequest(message, row)
+        return SessionlessRequest(message, revision)
     return _refuse(
-        endpoint, headers, row, 400, "there is no session in which this could be an answer", message
+        endpoint, headers, revision, 400, "there is no session in which this could be an answer", message
     )
 
 
@@ -258,7 +271,9 @@ def _refuse(
 ) -> HttpError:
     """A refusal with the id of what is refused; with a version, also with those that would do."""
     data = (
-        None if version is None else {"supported": list(versions(endpoint.rows)), "requested": version[:100]}
+        None
+        if version is None
+        else {"supported": list(versions(endpoint.revisions)), "requested": version[:100]}
     )
     # The id of a response is one of ours.
     read = message.id if isinstance(message, Request) else None
@@ -270,8 +285,13 @@ def _refuse(
 
 def _null_id(endpoint: Endpoint, headers: Headers, live: Revision | None) -> bool:
     """How the revision that this is most likely of says that there is no id (BASE-7)."""
-    row = live or endpoint.row(headers.text(names.VERSION_KEY)) or endpoint.assumed or endpoint.rows[-1]
-    return row.null_id_in_errors
+    revision = (
+        live
+        or endpoint.revision(headers.text(names.VERSION_KEY))
+        or endpoint.assumed
+        or endpoint.revisions[-1]
+    )
+    return revision.null_id_in_errors
 
 
 def _malformed(endpoint: Endpoint, headers: Headers, live: Revision | None, message: Malformed) -> HttpError:
@@ -285,9 +305,9 @@ def _not_allowed(endpoint: Endpoint) -> HttpError:
     return HttpError(405, error, headers=((b"allow", endpoint.allow),))
 
 
-def _no_batch(row: Revision) -> HttpError:
+def _no_batch(revision: Revision) -> HttpError:
     error = InvalidRequest("Invalid Request: batches are not part of this revision")
-    return HttpError(400, error, null_id=row.null_id_in_errors)
+    return HttpError(400, error, null_id=revision.null_id_in_errors)
 
 
 def _no_session(endpoint: Endpoint, headers: Headers, message: Message | Batch | None) -> HttpError:

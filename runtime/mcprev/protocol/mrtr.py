@@ -1,7 +1,7 @@
 """Input that a request needs before it can be answered, on both sides and in both eras (MRTR-1..12, CONV-17).
 
 A handler asks with `ctx.ask`, or returns an InputRequiredResult. Where results ask for input, asking ends the
-handler with `NeedInput`; the answers come with the retry, those of earlier rounds in a sealed state. Where
+handler with `InputRequired`; the answers come with the retry, those of earlier rounds in a sealed state. Where
 servers send requests of their own, asking is such a request. What is here is the same in every case and does no
 I/O: which capability a question needs, what a round has to answer, what the next one is sent.
 """
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from mcprev.errors import InvalidParams, Json, LocalProtocolError, MissingClientCapability
-from mcprev.protocol import asking
+from mcprev.protocol import input_requests as asking
 from mcprev.protocol.request_state import RequestStateSealer
 from mcprev.protocol.stateless import INPUT_REQUIRED, lacking, missing_capability
 from mcprev.revisions import Revision
@@ -71,13 +71,15 @@ def check_askable(
     return missing_capability(missing) if missing else None
 
 
-def proper(request: Mapping[str, Json], row: Revision, capabilities: Mapping[str, Json]) -> dict[str, Json]:
+def proper(
+    request: Mapping[str, Json], revision: Revision, capabilities: Mapping[str, Json]
+) -> dict[str, Json]:
     """A question as it can be asked. Raises `LocalProtocolError` for one that nobody could be asked (ELIC-2, SAMP-3)."""
     method, params = str(request.get("method")), request.get("params")
     wrong = asking.misasked(method, params)
     if wrong is not None:
         raise LocalProtocolError(f"'{method}' cannot be asked like this: {wrong}")
-    if row.sampling_tools and params is not None:
+    if revision.sampling_tools and params is not None:
         params = asking.without_context(method, params, capabilities)
     return dict(request) if params is None else {**request, "params": params}
 

@@ -22,11 +22,20 @@ from mcprev.errors import (
     RemoteProtocolError,
     RpcError,
 )
-from mcprev.protocol.correlate import Call
+from mcprev.protocol.connection_state import (
+    CallCompleted,
+    CallFailed,
+    ConnectionState,
+    IncomingRequest,
+    LocalInfo,
+    NotificationReceived,
+    RequestKind,
+    StreamNotification,
+)
+from mcprev.protocol.engine import CANCELLED, PROGRESS, Engine, declares, unknown_method
 from mcprev.protocol.handshake import SEVERITY
-from mcprev.protocol.link import CallCompleted, CallFailed, IncomingRequest, RequestKind, ConnectionState, LocalInfo, NotificationReceived, StreamNotification
-from mcprev.protocol.negotiate import VERSION_KEY, RevisionRefused, check_version, versions
-from mcprev.protocol.peer import CANCELLED, PROGRESS, Engine, declares, unknown_method
+from mcprev.protocol.negotiation.versions import VERSION_KEY, RevisionRefused, check_version, versions
+from mcprev.protocol.pending_calls import Call
 from mcprev.protocol.subscriptions import (
     ACKNOWLEDGED,
     CHANGES,
@@ -68,10 +77,10 @@ def is_modern(message: Request) -> bool:
 class StatelessServer(Engine):
     """Requests as a server sees them."""
 
-    def __init__(self, link: ConnectionState, local: LocalInfo) -> None:
-        super().__init__(link, local)
-        self._rows = tuple(row for row in local.rows if not row.handshake)
-        self._by_version = {row.version: row for row in reversed(self._rows)}
+    def __init__(self, connection: ConnectionState, local: LocalInfo) -> None:
+        super().__init__(connection, local)
+        self._revisions = tuple(revision for revision in local.revisions if not revision.handshake)
+        self._by_version = {revision.version: revision for revision in reversed(self._revisions)}
         self._served: dict[tuple[str, str], tuple[Revision, RequestKind]] = {}
         self._stamps: dict[tuple[str, str], tuple[bool, dict[str, Json]]] = {}
         self.listeners: list[IncomingRequest] = []
@@ -90,16 +99,16 @@ class StatelessServer(Engine):
             served = self._judge(message, meta)
             if served is None:
                 return
-        row, kind = served
-        inbound = self.take(row, message, None, meta[CLIENT_CAPABILITIES])
-        if inbound is None:
+        revision, kind = served
+        incoming = self.take(revision, message, None, meta[CLIENT_CAPABILITIES])
+        if incoming is None:
             return
-        inbound.client_info = meta.get(CLIENT_INFO)
-        inbound.level = meta.get(LOG_LEVEL)
+        incoming.client_info = meta.get(CLIENT_INFO)
+        incoming.level = meta.get(LOG_LEVEL)
         if kind is RequestKind.SERVED:
-            self.connection.events.append(inbound)
+            self.connection.events.append(incoming)
         else:
-            _OWN[kind](self, inbound)
+            _OWN[kind](self, incoming)
 
     def _judge(self, message: Request, meta: Json) -> tuple[Revision, RequestKind] | None:
         """The revision of a request and what it is there; None for one that is refused."""
@@ -108,8 +117,8 @@ class StatelessServer(Engine):
             if error is not None:
                 self.connection.refuse(message, error, None)
                 return None
-        row = self._by_version[meta[VERSION]]
-        served = row, self.local.kinds(row)[message.method]
+        revision = self._by_version[meta[VERSION]]
+        served = revision, self.local.kinds(revision)[message.method]
         if not self.local.requirements(message.method):
             self._served[meta[VERSION], message.method] = served
         return served
@@ -128,7 +137,7 @@ class StatelessServer(Engine):
             return None
         if message.method == "initialize":
             # A client of the other era has to learn from this answer how to come back (MOD-15).
-            spoken = versions(self.local.rows)
+            spoken = versions(self.local.revisions)
             return InvalidParams(
                 f"Invalid params: {wrong}; this server speaks {', '.join(spoken)} without initialize",
                 data={"supported": list(spoken)},
@@ -138,7 +147,7 @@ class StatelessServer(Engine):
     def check_version(self, message: Request, meta: dict[str, Json]) -> RpcError | None:
         """Its revision is spoken here (MOD-4)."""
         del message
-        found = check_version(meta[VERSION], self.local.rows)
+        found = check_version(meta[VERSION], self.local.revisions)
         return found.error if isinstance(found, RevisionRefused) else None
 
     def check_capability(self, message: Request, meta: dict[str, Json]) -> RpcError | None:
@@ -152,89 +161,89 @@ class StatelessServer(Engine):
             return None
         return unknown_method(message.method)
 
-    def discover(self, inbound: IncomingRequest) -> None:
+    def discover(self, incoming: IncomingRequest) -> None:
         """Say who this is (MOD-9)."""
-        self.finish(inbound, dict(self.local.introduction(inbound.revision)))
+        self.finish(incoming, dict(self.local.introduction(incoming.revision)))
 
-    def listen(self, inbound: IncomingRequest) -> None:
+    def listen(self, incoming: IncomingRequest) -> None:
         """Open a stream, at once unless it is for tasks too: which there are has to be found out first (SUB-9)."""
-        asked = (inbound.params or {}).get("notifications")
+        asked = (incoming.params or {}).get("notifications")
         if not isinstance(asked, dict):
-            self.fail(inbound, InvalidParams("Invalid params: notifications is missing"))
-        elif names_tasks(cast("dict[str, Json]", asked)) and HAS_TASKS in self.local.kinds(inbound.revision):
-            self.connection.events.append(inbound)
+            self.fail(incoming, InvalidParams("Invalid params: notifications is missing"))
+        elif names_tasks(cast("dict[str, Json]", asked)) and HAS_TASKS in self.local.kinds(incoming.revision):
+            self.connection.events.append(incoming)
         else:
-            self.open_stream(inbound, {})
+            self.open_stream(incoming, {})
 
-    def open_stream(self, inbound: IncomingRequest, more: Mapping[str, Json]) -> None:
+    def open_stream(self, incoming: IncomingRequest, more: Mapping[str, Json]) -> None:
         """Open a stream: what it will carry is said first, and said on it (SUB-2).
 
         `more` is what it carries beside the changes that this server can tell of.
         """
-        if not inbound.open:
+        if not incoming.open:
             return
         if len(self.listeners) >= min(self._count_at, MAX_STREAMS):
             self.listeners = [listener for listener in self.listeners if listener.open]
             self._count_at = max(MAX_ENDED, 2 * len(self.listeners))
         if len(self.listeners) >= MAX_STREAMS:
-            self.fail(inbound, InternalError("too many listen streams are open"))
+            self.fail(incoming, InternalError("too many listen streams are open"))
             return
-        asked = (inbound.params or {})["notifications"]
-        capabilities = self.local.capabilities(inbound.revision)
+        asked = (incoming.params or {})["notifications"]
+        capabilities = self.local.capabilities(incoming.revision)
         capable = [kind for kind, change in CHANGES.items() if declares(capabilities, change.capability)]
-        inbound.listen = {**honoured(asked, capable), **more}
-        self.listeners.append(inbound)
-        self.stream(inbound, ACKNOWLEDGED, {"notifications": inbound.listen})
+        incoming.listen = {**honoured(asked, capable), **more}
+        self.listeners.append(incoming)
+        self.stream(incoming, ACKNOWLEDGED, {"notifications": incoming.listen})
 
-    def stream(self, inbound: IncomingRequest, method: str, params: dict[str, Json]) -> None:
+    def stream(self, incoming: IncomingRequest, method: str, params: dict[str, Json]) -> None:
         """Send on a listen stream, by which everything is marked (META-7)."""
-        self.send_notification(method, {**params, "_meta": {SUBSCRIPTION_ID: inbound.id}}, inbound)
+        self.send_notification(method, {**params, "_meta": {SUBSCRIPTION_ID: incoming.id}}, incoming)
 
     # -- out -----------------------------------------------------------------------------------------------
 
     @override
-    def finish(self, inbound: IncomingRequest, result: dict[str, Json]) -> None:
+    def finish(self, incoming: IncomingRequest, result: dict[str, Json]) -> None:
         """Answer a request, stamped with what every result says (BASE-13, MOD-7), or has to say (CACHE-1)."""
         kind = result.setdefault("resultType", COMPLETE)
-        stamp = self._stamps.get((inbound.revision.name, inbound.method))
-        cacheable, said = stamp or self._find_stamp(inbound.revision, inbound.method)
+        stamp = self._stamps.get((incoming.revision.name, incoming.method))
+        cacheable, said = stamp or self._find_stamp(incoming.revision, incoming.method)
         if cacheable and kind == COMPLETE:
             result.setdefault("ttlMs", 0)
             result.setdefault("cacheScope", "private")
         meta = result.get("_meta")
         result["_meta"] = {**said, **meta} if meta else said
-        Engine.finish(self, inbound, result)
+        Engine.finish(self, incoming, result)
 
-    def _find_stamp(self, row: Revision, method: str) -> tuple[bool, dict[str, Json]]:
+    def _find_stamp(self, revision: Revision, method: str) -> tuple[bool, dict[str, Json]]:
         """Whether the results of a method can be kept, and what stands in the `_meta` of each."""
-        spec = row.methods.get(method)
-        said = {SERVER_INFO: self.local.introduction(row)["_meta"][SERVER_INFO]}
-        found = self._stamps[row.name, method] = spec is not None and spec.cacheable, said
+        spec = revision.methods.get(method)
+        said = {SERVER_INFO: self.local.introduction(revision)["_meta"][SERVER_INFO]}
+        found = self._stamps[revision.name, method] = spec is not None and spec.cacheable, said
         return found
 
     @override
-    def allows_log(self, inbound: IncomingRequest | None, level: str) -> bool:
+    def allows_log(self, incoming: IncomingRequest | None, level: str) -> bool:
         """Only what belongs to a request that asked for it, at its level or above (LOG-3)."""
-        if inbound is None or not inbound.open or inbound.level is None:
+        if incoming is None or not incoming.open or incoming.level is None:
             return False
-        return SEVERITY[level] >= SEVERITY[inbound.level]
+        return SEVERITY[level] >= SEVERITY[incoming.level]
 
     def changed(self, kind: Changed, uri: str | None) -> None:
         """Tell the streams that asked for it of a change (SUB-3, SUB-8)."""
-        self.listeners = [inbound for inbound in self.listeners if inbound.open]
-        for inbound in self.listeners:
-            if wants(inbound.listen or {}, kind, uri):
-                self.stream(inbound, CHANGES[kind].method, {} if uri is None else {"uri": uri})
+        self.listeners = [incoming for incoming in self.listeners if incoming.open]
+        for incoming in self.listeners:
+            if wants(incoming.listen or {}, kind, uri):
+                self.stream(incoming, CHANGES[kind].method, {} if uri is None else {"uri": uri})
 
     def end_streams(self) -> None:
         """End every listen stream in good order, as before the connection is closed (SUB-4, AMB-1)."""
-        for inbound in self.listeners:
-            self.end_stream(inbound)
+        for incoming in self.listeners:
+            self.end_stream(incoming)
         self.listeners = []
 
-    def end_stream(self, inbound: IncomingRequest) -> None:
+    def end_stream(self, incoming: IncomingRequest) -> None:
         """End one of them."""
-        self.finish(inbound, {"_meta": {SUBSCRIPTION_ID: inbound.id}})
+        self.finish(incoming, {"_meta": {SUBSCRIPTION_ID: incoming.id}})
 
 
 _CHECKS: Final[tuple[Callable[[StatelessServer, Request, dict[str, Json]], RpcError | None], ...]] = (
@@ -315,8 +324,10 @@ def missing_capability(needed: Mapping[str, Json]) -> MissingClientCapability:
 class StatelessClient(Engine):
     """Requests as a client sees them."""
 
-    def __init__(self, link: ConnectionState, local: LocalInfo, result_types: frozenset[str] = frozenset()) -> None:
-        super().__init__(link, local)
+    def __init__(
+        self, connection: ConnectionState, local: LocalInfo, result_types: frozenset[str] = frozenset()
+    ) -> None:
+        super().__init__(connection, local)
         self._result_types = result_types | {COMPLETE, INPUT_REQUIRED}
         self._hellos: dict[Revision, dict[str, Json]] = {}
         self.closed = False
@@ -327,7 +338,7 @@ class StatelessClient(Engine):
 
     def call(
         self,
-        row: Revision,
+        revision: Revision,
         method: str,
         params: dict[str, Json] | None,
         now: float,
@@ -344,10 +355,10 @@ class StatelessClient(Engine):
         if self.closed:
             raise LocalProtocolError("the connection is closed")
         if not unchecked:
-            self.check_sendable(row, method, self.peer_capabilities)
-        hello = self._hellos.get(row)
+            self.check_sendable(revision, method, self.peer_capabilities)
+        hello = self._hellos.get(revision)
         if hello is None:
-            hello = self._hellos[row] = self.local.introduction(row)
+            hello = self._hellos[revision] = self.local.introduction(revision)
         said = None if params is None else params.get("_meta")
         if params is None or said is not hello:
             # What the caller set itself goes, except for what describes the connection (META-9).
@@ -364,7 +375,7 @@ class StatelessClient(Engine):
         """A server has nothing to ask here, and is not answered (BASE-11, BASE-12)."""
         self.connection.diagnose(f"a request of a server that may send none: {message.method}")
 
-    def notification(self, row: Revision, message: Notification, now: float) -> None:
+    def notification(self, revision: Revision, message: Notification, now: float) -> None:
         """Take a notification, of a listen stream or of the connection."""
         params = message.params or {}
         if message.method == PROGRESS:
@@ -374,9 +385,9 @@ class StatelessClient(Engine):
         else:
             stream = self._stream_of(params)
             if stream is not None:
-                self.connection.events.append(StreamNotification(stream, row, message.method, params))
-            if message.method in self.local.notifications(row):
-                self.connection.events.append(NotificationReceived(row, message.method, message.params))
+                self.connection.events.append(StreamNotification(stream, revision, message.method, params))
+            if message.method in self.local.notifications(revision):
+                self.connection.events.append(NotificationReceived(revision, message.method, message.params))
 
     def _stream_of(self, params: Mapping[str, Json]) -> Call | None:
         """The open listen call that a notification belongs to (SUB-5)."""
@@ -407,7 +418,7 @@ class StatelessClient(Engine):
             self.connection.events.append(CallFailed(call, error))
 
     @override
-    def allows_log(self, inbound: IncomingRequest | None, level: str) -> bool:
+    def allows_log(self, incoming: IncomingRequest | None, level: str) -> bool:
         """Clients do not send log messages."""
-        del inbound, level
+        del incoming, level
         return False

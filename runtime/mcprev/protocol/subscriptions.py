@@ -56,7 +56,9 @@ class ChangeNotification:
 
 
 CHANGES: Final[Mapping[Changed, ChangeNotification]] = {
-    Changed.TOOLS: ChangeNotification("notifications/tools/list_changed", "toolsListChanged", "tools.listChanged"),
+    Changed.TOOLS: ChangeNotification(
+        "notifications/tools/list_changed", "toolsListChanged", "tools.listChanged"
+    ),
     Changed.PROMPTS: ChangeNotification(
         "notifications/prompts/list_changed", "promptsListChanged", "prompts.listChanged"
     ),

@@ -181,9 +181,9 @@ _WORDS: Final[Mapping[TaskSupport, _TaskVocabulary]] = {
 }
 
 
-def members(task: Task, row: Revision) -> dict[str, Json]:
+def members(task: Task, revision: Revision) -> dict[str, Json]:
     """The members that describe a task."""
-    words = _WORDS[row.tasks]
+    words = _WORDS[revision.tasks]
     status = task.status
     if status is Status.COMPLETED and (task.result or {}).get("isError") is True:
         status = words.tool_error
@@ -201,16 +201,16 @@ def members(task: Task, row: Revision) -> dict[str, Json]:
     return told
 
 
-def created(task: Task, row: Revision) -> dict[str, Json]:
+def created(task: Task, revision: Revision) -> dict[str, Json]:
     """The result that answers a request with a task."""
-    told = members(task, row)
-    return {"task": told} if row.tasks is TaskSupport.CORE else {"resultType": TASK, **told}
+    told = members(task, revision)
+    return {"task": told} if revision.tasks is TaskSupport.CORE else {"resultType": TASK, **told}
 
 
-def outcome(task: Task, row: Revision, result: dict[str, Json] | None) -> dict[str, Json]:
+def outcome(task: Task, revision: Revision, result: dict[str, Json] | None) -> dict[str, Json]:
     """The result of `tasks/get`, and what listen streams tell; `result` is the task's own in the words of the revision, where it has one."""
-    told = members(task, row)
-    if row.tasks is TaskSupport.CORE:
+    told = members(task, revision)
+    if revision.tasks is TaskSupport.CORE:
         return told
     if task.asked:
         told["inputRequests"] = dict(task.asked)
@@ -221,9 +221,9 @@ def outcome(task: Task, row: Revision, result: dict[str, Json] | None) -> dict[s
     return told
 
 
-def is_task(result: Mapping[str, Json], row: Revision) -> bool:
+def is_task(result: Mapping[str, Json], revision: Revision) -> bool:
     """Whether a result is a task instead of what was asked for."""
-    if row.tasks is TaskSupport.CORE:
+    if revision.tasks is TaskSupport.CORE:
         return isinstance(result.get("task"), dict)
     return result.get("resultType") == TASK
 

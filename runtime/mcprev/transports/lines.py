@@ -12,10 +12,10 @@ from typing import cast
 
 from typing_extensions import override
 
-from mcprev.driver import CLOSE, LINGER, MAX_HANDLERS, Connection, RequestHandler
+from mcprev.core.connection import CLOSE, LINGER, MAX_HANDLERS, Connection, RequestHandler
 from mcprev.errors import ConnectionLost
-from mcprev.protocol.link import Channel
-from mcprev.protocol.sides import EndpointProtocol
+from mcprev.protocol.connection_state import Channel
+from mcprev.protocol.endpoint import EndpointProtocol
 from mcprev.wire.jsonrpc import MAX_LINE, parse
 from mcprev.wire.lines import LineBuffer
 
@@ -27,15 +27,15 @@ class LineConnection(Connection, asyncio.Protocol):
 
     def __init__(
         self,
-        side: EndpointProtocol,
-        desk: RequestHandler,
+        protocol: EndpointProtocol,
+        handler: RequestHandler,
         logger: logging.Logger,
         *,
         max_line: int = MAX_LINE,
         max_handlers: int = MAX_HANDLERS,
         linger: float = LINGER,
     ) -> None:
-        super().__init__(side, desk, logger, max_handlers=max_handlers, linger=linger)
+        super().__init__(protocol, handler, logger, max_handlers=max_handlers, linger=linger)
         self._lines = LineBuffer(max_line)
         self._transport: asyncio.Transport | None = None
         self._blocked = False

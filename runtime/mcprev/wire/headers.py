@@ -80,18 +80,18 @@ TASK_NAMES: Final[Mapping[str, str]] = dict.fromkeys(("tasks/get", "tasks/update
 """The methods of the tasks extension are in no schema (HDR-2, TASKX-5)."""
 
 
-def name_param(row: Revision, method: str) -> str | None:
+def name_param(revision: Revision, method: str) -> str | None:
     """The parameter that `Mcp-Name` repeats for a method at a revision; None when there is none (HDR-2)."""
-    if not row.routing_headers:
+    if not revision.routing_headers:
         return None
-    spec = row.methods.get(method)
+    spec = revision.methods.get(method)
     if spec is not None:
         return spec.name_param
-    return TASK_NAMES.get(method) if row.tasks is TaskSupport.EXTENSION else None
+    return TASK_NAMES.get(method) if revision.tasks is TaskSupport.EXTENSION else None
 
 
 def request_headers(
-    row: Revision,
+    revision: Revision,
     method: str | None = None,
     params: Mapping[str, Json] | None = None,
     param_headers: Sequence[ParamHeader] = (),
@@ -104,12 +104,12 @@ def request_headers(
     for an argument that no header can carry.
     """
     headers: Pairs = []
-    if row.version_header and not (method == "initialize" and row.handshake):
-        headers.append((VERSION, row.version))
-    if not row.routing_headers or method is None:
+    if revision.version_header and not (method == "initialize" and revision.handshake):
+        headers.append((VERSION, revision.version))
+    if not revision.routing_headers or method is None:
         return headers
     headers.append((METHOD, encode_value(method)))
-    named_by = name_param(row, method)
+    named_by = name_param(revision, method)
     name = (params or {}).get(named_by) if named_by is not None else None
     if isinstance(name, str):
         headers.append((NAME, encode_value(name)))

@@ -1,0 +1,1 @@
+"""Servers made of functions, on the public surface of the runtime."""

@@ -1,0 +1,203 @@
+"""What functions return, as the results that clients get (TOOL-4, TOOL-5, RES-1, RES-2, PROM-2, COMP-1).
+
+A tool whose return annotation is a type of data has an output schema and structured content: what it returns is judged
+by the annotation before it is shipped. Everything that older revisions do not know of that is the ladder's to leave out
+or to say otherwise, as for any other handler.
+"""
+
+from __future__ import annotations
+
+import base64
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, TypeAlias, Union, cast, get_args, get_origin
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_json
+
+from mcprev.app.signatures import NO_SCHEMA, Function, Schema, adapter_of, first_sentence, schema_of
+from mcprev.core.tools import ToolSchemas as Schemas
+from mcprev.errors import Json, LocalProtocolError, ResourceNotFound
+from mcprev.json_schema.plain import compile_plain
+from mcprev.protocol.result_rules import MOST_VALUES
+from mcprev_types.latest import models
+
+Block: TypeAlias = models.ContentBlock
+Contents: TypeAlias = models.TextResourceContents | models.BlobResourceContents
+CALL_RESULTS: Final = (models.CallToolResult, models.InputRequiredResult)
+READ_RESULTS: Final = (models.ReadResourceResult, models.InputRequiredResult)
+PROMPT_RESULTS: Final = (models.GetPromptResult, models.InputRequiredResult)
+_UNION: Final[Any] = Union
+JSON_TYPE: Final = "application/json"
+
+
+def _members(hint: Any) -> list[Any]:  # noqa: ANN401 - any annotation
+    """The types of a union, of which there may be one; none for anything at all."""
+    while hasattr(hint, "__value__"):  # a name for a type
+        hint = hint.__value__
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return _members(get_args(hint)[0])
+    if origin in (Union, UnionType):
+        return [member for arg in get_args(hint) for member in _members(arg)]
+    if hint is None:
+        return [NoneType]
+    return [] if hint in (inspect.Signature.empty, Any, object) else [hint]
+
+
+BLOCKS: Final[tuple[type[Any], ...]] = tuple(_members(models.ContentBlock))
+"""Every block of content that the latest revision has, and those of types that it does not know."""
+
+
+# -- tools -----------------------------------------------------------------------------------------------
+
+
+class ToolReturns:
+    """What one tool returns: content to be read, or data with a schema."""
+
+    def __init__(self, name: str, function: Function) -> None:
+        """Read the annotation. Raises `TypeError` for a type that has no schema."""
+        self._name = name
+        self.schema: Schema | None = None
+        """JSON Schema of the data; None for a tool that returns content."""
+        self._data: TypeAdapter[Any] | None = None
+        members = _members(function.returns)
+        kept = [member for member in members if member not in CALL_RESULTS]
+        if not all(map(_is_content, kept)):
+            hint = function.returns if len(kept) == len(members) else _UNION[tuple(kept)]
+            try:
+                self._data = adapter_of(hint)
+                self.schema = schema_of(self._data, "serialization")
+            except NO_SCHEMA as error:
+                function.refuse(
+                    f"returns a type that has no JSON Schema ({first_sentence(error)}); annotate a model, dataclass, TypedDict or "
+                    "one of JSON's own types, or leave the annotation out"
+                )
+        # What is plain is cheap to look at; beyond that pydantic, which wrote the schema, is taken at its word.
+        plain = self.schema is not None and compile_plain(self.schema) is not None
+        self._schemas = Schemas(name, None, self.schema if plain else None)
+
+    def result(self, value: object) -> models.CallToolResult | models.InputRequiredResult:
+        """The result for a value. Raises `LocalProtocolError` for data that is not what the annotation says."""
+        if isinstance(value, CALL_RESULTS):
+            if isinstance(value, models.CallToolResult) and self.schema is not None:
+                self._schemas.conform(value.to_wire())
+            return value
+        if self._data is None:
+            return models.CallToolResult(content=_content(value))
+        structured = self._structured(self._data, value)
+        self._schemas.conform({"structuredContent": structured})
+        # Its text goes along by itself (TOOL-5).
+        return models.CallToolResult(content=[], structured_content=structured)
+
+    def _structured(self, data: TypeAdapter[Any], value: object) -> Json:
+        try:
+            return data.dump_python(data.validate_python(value), mode="json", by_alias=True, warnings="error")
+        except (ValidationError, ValueError) as error:
+            raise LocalProtocolError(
+                f"the tool '{self._name}' returned what its annotation does not allow"
+            ) from error
+
+
+def failed(text: str) -> models.CallToolResult:
+    """The result of a tool that failed."""
+    return models.CallToolResult(content=[models.TextContent(text=text)], is_error=True)
+
+
+def _is_content(hint: Any) -> bool:  # noqa: ANN401 - any annotation
+    """Whether values of a type are there to be read, and not data."""
+    if hint in (str, NoneType) or _is_block(hint):
+        return True
+    origin = get_origin(hint)
+    if not (isinstance(origin, type) and issubclass(origin, Iterable)) or issubclass(origin, Mapping):
+        return False
+    inner = [member for arg in get_args(hint) if arg is not Ellipsis for member in _members(arg)]
+    return any(map(_is_block, inner)) and all(member is str or _is_block(member) for member in inner)
+
+
+def _is_block(hint: object) -> bool:
+    return isinstance(hint, type) and issubclass(hint, BLOCKS)
+
+
+def _content(value: object) -> list[Any]:
+    """What is there to be read of a value: blocks as they are, text, or the JSON of anything else."""
+    if value is None:
+        return []
+    items = _several(value)
+    readable = all(isinstance(item, (str, *BLOCKS)) for item in items)
+    # A list of nothing but texts is data.
+    if readable and (items is not value or not items or any(isinstance(item, BLOCKS) for item in items)):
+        return [models.TextContent(text=item) if isinstance(item, str) else item for item in items]
+    return [models.TextContent(text=_json(value))]
+
+
+def _several(value: object) -> Sequence[object]:
+    """The items of a list or tuple, or the one value that there is."""
+    return cast("Sequence[object]", value) if isinstance(value, list | tuple) else (value,)
+
+
+def _json(value: object) -> str:
+    return to_json(value, by_alias=True, inf_nan_mode="null").decode()
+
+
+# -- resources, prompts, completions ---------------------------------------------------------------------
+
+
+def contents_of(
+    value: object, uri: str, mime_type: str | None
+) -> models.ReadResourceResult | models.InputRequiredResult:
+    """What is read of a resource. Raises `ResourceNotFound` for None."""
+    if isinstance(value, READ_RESULTS):
+        return value
+    if value is None:
+        raise ResourceNotFound("Resource not found", data={"uri": uri})
+    items = [item for item in _several(value) if isinstance(item, Contents)]
+    if not items or len(items) < len(_several(value)):
+        items = [_contents(value, uri, mime_type)]
+    return models.ReadResourceResult(contents=items)
+
+
+def _contents(value: object, uri: str, mime_type: str | None) -> Contents:
+    if isinstance(value, bytes):
+        blob = base64.b64encode(value).decode()
+        return models.BlobResourceContents(uri=uri, mime_type=mime_type, blob=blob)
+    if isinstance(value, str):
+        return models.TextResourceContents(uri=uri, mime_type=mime_type, text=value)
+    return models.TextResourceContents(uri=uri, mime_type=mime_type or JSON_TYPE, text=_json(value))
+
+
+def messages_of(
+    value: object, description: str | None
+) -> models.GetPromptResult | models.InputRequiredResult:
+    """The messages of a prompt; what has no role is said by the user. Raises `TypeError` for what is no message."""
+    if isinstance(value, PROMPT_RESULTS):
+        return value
+    return models.GetPromptResult(
+        description=description, messages=[_message(item) for item in _several(value)]
+    )
+
+
+def _message(value: object) -> models.PromptMessage:
+    if isinstance(value, models.PromptMessage):
+        return value
+    if isinstance(value, str):
+        value = models.TextContent(text=value)
+    if isinstance(value, BLOCKS):
+        return models.PromptMessage(role="user", content=cast("Block", value))
+    raise TypeError(f"a prompt returned {type(value).__name__}, which is no message")
+
+
+def completion_of(value: object) -> models.CompleteResult:
+    """The values that complete an argument, as many of them as there may be. Raises `TypeError` for what is none."""
+    if isinstance(value, models.CompleteResult):
+        return value
+    if isinstance(value, models.CompleteResultCompletion):
+        return models.CompleteResult(completion=value)
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise TypeError(f"a completion returned {type(value).__name__}, which is no list of texts")
+    values = list(cast("Iterable[str]", value))
+    completion = models.CompleteResultCompletion(
+        values=values[:MOST_VALUES], total=len(values), has_more=len(values) > MOST_VALUES
+    )
+    return models.CompleteResult(completion=completion)

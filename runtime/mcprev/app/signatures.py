@@ -1,0 +1,334 @@
+"""What a function takes, as JSON Schema, and how it is called with what came over the wire (TOOL-2, TOOL-3, TOOL-7).
+
+Pydantic makes the schema of the function's annotations and judges arguments by the same, strictly: a value is of the
+JSON type that the schema says, and is made what the annotation says (a date, an enum, a model). So nothing has to
+be checked by the schema as well, and no JSON Schema library is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import json
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, NotRequired, cast, get_args, get_type_hints
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
+from pydantic_core import PydanticSerializationError, SchemaError, to_json, to_jsonable_python
+from typing_extensions import TypedDict, override
+
+from mcprev.core.context import Context
+from mcprev.errors import Json
+from mcprev.schemabounds import LIST, OBJECT
+
+if TYPE_CHECKING:
+    from pydantic.json_schema import JsonSchemaValue, JsonSchemaWarningKind
+    from pydantic_core import core_schema
+
+    from mcprev.schemabounds import Complaint
+
+Schema = dict[str, Any]
+Work = Callable[..., object]
+_WORDS: Final = {"missing": "is missing", "extra_forbidden": "is not known here"}
+"""Where pydantic's words are not those of the other checks of arguments."""
+_BARE: Final = {
+    "self": "is the object of a method; register the method of an object, as in app.tool(it.method)",
+    **dict.fromkeys(("ctx", "context"), "has no annotation; annotate the context `mcprev.Context`"),
+}
+"""What is told of parameters without annotations that have a usual meaning."""
+NO_SCHEMA: Final = (PydanticUserError, SchemaError, NameError, TypeError)
+"""What pydantic raises for types that it cannot describe."""
+_logger: Final = logging.getLogger("mcprev.server")
+
+
+class ArgumentError(Exception):
+    """Arguments are not what a function takes."""
+
+    def __init__(self, complaints: list[Complaint]) -> None:
+        super().__init__("arguments do not fit")
+        self.complaints = complaints
+        """Where they are wrong and how, without the values."""
+
+
+class Function:
+    """A function that an author gave: what it takes, what it says it gives, and how it is called."""
+
+    def __init__(self, function: Work) -> None:
+        """Read the signature. Raises `TypeError` for one that cannot be told to a client, with what to do."""
+        if not callable(function):
+            raise TypeError(f"{function!r} is no function; what is said of one is named, as in name='...'")
+        named = _innermost(function)
+        inner: Any = named if inspect.isroutine(named) or inspect.isclass(named) else type(named).__call__
+        self._function = function
+        self.name: Final = getattr(named, "__name__", type(named).__name__)
+        self.title: Final = getattr(inner, "__qualname__", repr(function))
+        """What it is called in messages to its author."""
+        self.description: Final = _paragraph(inspect.getdoc(inner))
+        if inspect.isclass(inner):
+            self.refuse("it is a class; register a function, or an object that can be called")
+        if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
+            self.refuse("it yields; return one value instead, and report progress with `ctx.progress`")
+        called: object = type(function).__call__
+        self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+        hints = self._hints(inner)
+        self.returns: Final[Any] = hints.pop("return", inspect.Signature.empty)
+        """The annotation of what it returns; `inspect.Signature.empty` without one."""
+        self._context: str | None = None
+        self._arguments = self._read_signature(hints)
+        self.schema: Final = self._make_schema()
+        """JSON Schema of the arguments."""
+
+    def refuse(self, why: str, parameter: str | None = None) -> NoReturn:
+        """Raise the error that tells the author what cannot be, and what to do instead."""
+        place = "" if parameter is None else f"the parameter '{parameter}' "
+        raise TypeError(f"{self.title}(): {place}{why}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The arguments, by the names that clients use."""
+        return tuple(self.schema.get("properties", ()))
+
+    @property
+    def required(self) -> frozenset[str]:
+        """Those that have to be given."""
+        return frozenset(self.schema.get("required", ()))
+
+    def read(self, given: Mapping[str, Json]) -> dict[str, Any]:
+        """Arguments that came as JSON, typed. Raises `ArgumentError` for what the schema does not allow."""
+        try:
+            text = _text(given)
+            try:
+                return self._strict(text)
+            except ValidationError as error:
+                # To JSON Schema 1.0 is an integer, to pydantic it is none.
+                wrong = {place[0] for place, _ in _complaints(error) if place}
+                whole = _text({name: _whole(item) if name in wrong else item for name, item in given.items()})
+                if whole == text:
+                    raise
+                with suppress(ValidationError):
+                    return self._strict(whole)
+                raise error from None
+        except ValidationError as error:
+            raise ArgumentError(_complaints(error)) from None
+        except PydanticSerializationError:
+            raise ArgumentError([((), "holds text that is not Unicode")]) from None
+
+    def _strict(self, text: bytes) -> dict[str, Any]:
+        return cast("dict[str, Any]", self._adapter.validate_json(text, strict=True))
+
+    def read_texts(self, given: Mapping[str, str]) -> dict[str, Any]:
+        """Arguments that came as texts, as those of prompts and URIs do, typed. Raises `ArgumentError`."""
+        try:
+            return cast("dict[str, Any]", self._adapter.validate_strings(dict(given)))
+        except ValidationError as error:
+            raise ArgumentError(_complaints(error)) from None
+
+    async def __call__(self, ctx: Context, arguments: dict[str, Any]) -> object:
+        """Call it with arguments that were read. Raises what it raises."""
+        if self._context is not None:
+            arguments = {**arguments, self._context: ctx}
+        if self._async:
+            return await cast("Any", self._function)(**arguments)
+        found = await self._in_a_thread(arguments)
+        return await found if inspect.isawaitable(found) else found
+
+    async def _in_a_thread(self, arguments: dict[str, Any]) -> object:
+        """Call what would keep the loop from everyone else. Nothing can stop a thread: a cancelled one is left to itself."""
+        running, abandoned = threading.Event(), threading.Event()
+
+        def work() -> object:
+            running.set()
+            try:
+                return None if abandoned.is_set() else self._function(**arguments)
+            except StopIteration as error:
+                # No future takes this one: whoever waits for it would wait for ever.
+                raise RuntimeError(f"{self.title}() raised StopIteration") from error
+            except Exception:
+                if abandoned.is_set():
+                    _logger.exception("%s() failed after its request had been cancelled", self.title)
+                raise
+            finally:
+                running.clear()
+
+        try:
+            return await asyncio.to_thread(work)
+        except asyncio.CancelledError:
+            abandoned.set()
+            if running.is_set():
+                _logger.warning(
+                    "%s() is abandoned: its request was cancelled, and no thread can be stopped", self.title
+                )
+            raise
+
+    # -- reading the signature ------------------------------------------------------------------------------
+
+    def _hints(self, inner: Work) -> dict[str, Any]:
+        try:
+            return get_type_hints(inner, include_extras=True)
+        except NameError as error:
+            self.refuse(
+                f"its annotations name {error.name!r}, which is not known when it is registered: define or import it "
+                "at the top of the module, and not for type checkers only"
+            )
+        except (AttributeError, TypeError, SyntaxError) as error:
+            self.refuse(f"its annotations cannot be read ({error}); say of what type each parameter is")
+
+    def _read_signature(self, hints: Mapping[str, Any]) -> dict[str, Any]:
+        """The annotations of the arguments, with their defaults for the schema; absent ones are left to the function."""
+        found: dict[str, Any] = {}
+        hint: Any
+        for name, parameter in self._parameters().items():
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                self.refuse(
+                    "takes any number of arguments; name each that there may be (`functools.wraps` does for decorators)",
+                    name,
+                )
+            if parameter.kind is parameter.POSITIONAL_ONLY:
+                self.refuse("is positional only, and arguments come by name; remove the '/'", name)
+            if name not in hints:
+                self.refuse(_BARE.get(name, "has no annotation; say of what type it is"), name)
+            hint = hints[name]
+            if inspect.isclass(hint) and issubclass(hint, Context):
+                if self._context is not None:
+                    self.refuse(f"is a second context beside '{self._context}'; keep one", name)
+                self._context = name
+            elif Context in get_args(hint):
+                self.refuse("is the context, but not that alone; annotate it `mcprev.Context`", name)
+            elif parameter.default is parameter.empty:
+                found[name] = hint
+            elif isinstance(parameter.default, type(Field())):
+                self.refuse("has a Field as its default; write `x: Annotated[T, Field(...)] = default`", name)
+            else:
+                found[name] = NotRequired[_with_default(hint, parameter.default)]
+        return found
+
+    def _parameters(self) -> Mapping[str, inspect.Parameter]:
+        try:
+            return inspect.signature(self._function).parameters
+        except ValueError:
+            self.refuse("it does not say what it takes; wrap it in a function with annotations")
+
+    def _make_schema(self) -> Schema:
+        try:
+            self._adapter = _arguments_of(self._arguments)
+            schema = schema_of(self._adapter, "validation")
+        except NO_SCHEMA:
+            for name, hint in self._arguments.items():
+                self._try(name, hint)
+            raise
+        if not schema["properties"]:
+            del schema["properties"]
+        return schema
+
+    def _try(self, name: str, hint: object) -> None:
+        """Refuse a parameter that has no schema by itself."""
+        try:
+            schema_of(_arguments_of({name: hint}), "validation")
+        except NO_SCHEMA as error:
+            self.refuse(
+                f"is of a type that has no JSON Schema ({first_sentence(error)}); use JSON's own types, a model, dataclass or "
+                "TypedDict, or leave it out",
+                name,
+            )
+
+
+def _complaints(error: ValidationError) -> list[Complaint]:
+    return [
+        (tuple(wrong["loc"]), _WORDS.get(wrong["type"]) or f"is wrong: {wrong['msg']}")
+        for wrong in error.errors(include_url=False, include_input=False, include_context=False)
+    ]
+
+
+def schema_of(adapter: TypeAdapter[Any], mode: JsonSchemaMode) -> Schema:
+    """The schema of a type, without what only repeats names of the code."""
+    schema = adapter.json_schema(mode=mode, schema_generator=_Generator)
+    definitions = schema.get("$defs", {})
+    for each in (schema, *definitions.values()):
+        each.pop("title", None)
+    if "$ref" in schema:
+        # What refers to itself stands among the definitions; older peers look for the type here.
+        root = definitions[schema["$ref"].rpartition("/")[2]]
+        if "type" in root:
+            schema = {"type": root["type"], **schema}
+    return schema
+
+
+def adapter_of(hint: object) -> TypeAdapter[Any]:
+    """What reads and writes a type. Raises one of several errors where pydantic has no way to."""
+    return TypeAdapter(cast("Any", hint))
+
+
+class _Generator(GenerateJsonSchema):
+    """Leaves out what no dialect knows, and the titles that are the names of members."""
+
+    @override
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    @override
+    def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
+        """Nothing is wrong with a default that JSON has no form for."""
+
+    @override
+    def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
+        found = super().tagged_union_schema(schema)
+        found.pop("discriminator", None)
+        return found
+
+
+def _arguments_of(hints: Mapping[str, Any]) -> TypeAdapter[Any]:
+    """An object of members that may be absent: then the function's own default is taken, and not a copy of it."""
+    make: Any = TypedDict  # checkers want to see the members
+    made = make("Arguments", dict(hints))
+    made.__pydantic_config__ = ConfigDict(extra="forbid")
+    return TypeAdapter(made)
+
+
+def _with_default(hint: Any, default: object) -> Any:  # noqa: ANN401 - any annotation
+    """An annotation whose schema tells the default, where JSON has a form for it."""
+    try:
+        told = to_jsonable_python(default)
+        json.dumps(told, allow_nan=False)
+    except (PydanticSerializationError, ValueError):
+        return hint
+    return Annotated[hint, Field(json_schema_extra={"default": told})]
+
+
+def _text(given: Json) -> bytes:
+    """JSON text; what is beyond a double is null there, as it is on the wire."""
+    return to_json(given, inf_nan_mode="null")
+
+
+def _whole(value: Json) -> Json:
+    """The same with whole numbers where there was a fraction of nothing."""
+    if value.__class__ is float and value.is_integer():
+        return int(value)
+    if isinstance(value, OBJECT):
+        return {name: _whole(item) for name, item in value.items()}
+    return [_whole(item) for item in value] if isinstance(value, LIST) else value
+
+
+def _innermost(function: Work) -> object:
+    """What partial objects and decorators are around."""
+    while isinstance(function, functools.partial):
+        function = cast("Work", function.func)
+    return inspect.unwrap(function)
+
+
+def _paragraph(doc: str | None) -> str | None:
+    """The first paragraph of a docstring in one line."""
+    return " ".join((doc or "").partition("\n\n")[0].split()) or None
+
+
+def first_sentence(error: BaseException) -> str:
+    """The beginning of what pydantic says, which says more than fits in a message."""
+    if isinstance(error, SchemaError):
+        # First it says where, and in the end why.
+        return " ".join(str(error).rpartition("SchemaError: ")[2].split())
+    return str(error).partition("\n")[0].partition(". ")[0]

@@ -1,0 +1,414 @@
+"""Checks captured messages against a revision, message by message, without I/O (BASE-1 to 4, 10; BATCH-6; LIFE-1; MOD-3).
+
+A `TranscriptValidator` is fed lines. It reads each as the wire does, finds the revision it belongs to, looks the method up in that
+revision's table and validates params and results with that revision's models. Requests are kept until they are
+answered, those of each side apart, so that a result is judged by the method it answers.
+
+Decided here because nothing else says:
+
+- Without a fixed revision, a message that states its version is of that one; any other is of the session that
+  `initialize` opened, else of the version that `initialize` asked for, else of the last one that was stated.
+- A line without a direction has the one that its method leaves no choice about. A result without a direction may answer
+  either side, and is judged by the request that it fits.
+- What the wire reads leniently (`"params": null`, members that are not known) is no violation here either.
+- A transcript is of one connection: ids are compared over the whole of it.
+- A request without an answer is counted, not reported: a capture ends where it ends.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, TypeAlias, cast
+
+from pydantic import ValidationError
+
+from mcprev.core.method_binding import reader
+from mcprev.errors import Json
+from mcprev.protocol.negotiation.versions import VERSION_KEY
+from mcprev.revisions import ALL, DEFAULT, Revision, by_version
+from mcprev.wire.jsonrpc import (
+    MAX_LINE,
+    Batch,
+    ErrorResponse,
+    Malformed,
+    Message,
+    Notification,
+    Request,
+    RequestId,
+    Response,
+    Shape,
+    parse,
+)
+from mcprev_types import Direction, Kind, MethodSpec, Transport
+
+EXCERPT: Final = 100
+"""How many characters of a text out of the transcript are quoted."""
+_WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TOP: Final = re.compile(r"(?:\.\w+|\[[^\]]*\])?")
+"""The rest of a path that leads to a member of the value itself, or to the value."""
+_INITIALIZE: Final = "initialize"
+_OTHER: Final = {
+    Direction.CLIENT_TO_SERVER: Direction.SERVER_TO_CLIENT,
+    Direction.SERVER_TO_CLIENT: Direction.CLIENT_TO_SERVER,
+}
+_NAMES: Final = {
+    Direction.CLIENT_TO_SERVER: "from client to server",
+    Direction.SERVER_TO_CLIENT: "from server to client",
+}
+_reader: Final = cache(reader)
+Key: TypeAlias = tuple[Direction | None, bool, RequestId]
+"""A request: who sent it, whether its id is a string (`1` is not `"1"`), and its id."""
+Place: TypeAlias = tuple[str, str]
+"""A JSON path and what is wrong there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """What is wrong with one message."""
+
+    line: int
+    method: str | None
+    """The method of the message or of the request it answers; None where neither is known."""
+    path: str
+    """Where, from the root of the JSON-RPC message, such as `$.params.name`."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """A request that waits for its answer."""
+
+    method: str | None
+    revision: Revision | None
+    spec: MethodSpec | None
+
+
+class TranscriptValidator:
+    """Takes a transcript line by line and says what is wrong with each."""
+
+    def __init__(self, fixed: Revision | None = None) -> None:
+        """Check against one revision, or without one against those that the transcript itself names."""
+        self._fixed = fixed
+        self._session: Revision | None = None
+        self._asked: Revision | None = None
+        self._stated: Revision | None = None
+        self._pending: dict[Key, _Pending] = {}
+        self._seen: set[Key] = set()
+        self._lost = False
+        self._used: set[Revision] = set()
+        self.messages = 0
+        """How many messages there were, the members of batches and what is no message included."""
+
+    @property
+    def unanswered(self) -> int:
+        """How many requests have no answer so far."""
+        return len(self._pending)
+
+    @property
+    def revisions(self) -> tuple[str, ...]:
+        """The revisions that messages were checked against, oldest first."""
+        return tuple(revision.name for revision in ALL if revision in self._used)
+
+    def feed(self, number: int, data: bytes) -> list[Violation]:
+        """Take a line, which is a message or an object that holds one, and say what is wrong. Never raises."""
+        data = data.strip()
+        if not data:
+            return []
+        if len(data) > MAX_LINE:
+            self.messages += 1
+            return [Violation(number, None, "$", f"a line of more than {MAX_LINE} bytes")]
+        current = self._current
+        batch = current is None or current.accepts_batch
+        message = parse(data, batch=batch)
+        direction: Direction | None = None
+        found: list[Violation] = []
+        wrapped = _unwrap(data) if isinstance(message, Malformed) else None
+        if wrapped is not None:
+            named, data = wrapped
+            message = parse(data, batch=batch)
+            try:
+                direction = None if named is None else Direction(named)
+            except ValueError:
+                allowed = " nor ".join(f"'{d.value}'" for d in Direction)
+                found.append(Violation(number, None, "$", f"the line's direction is neither {allowed}"))
+        for one in message.messages if isinstance(message, Batch) else (message,):
+            self.messages += 1
+            method, places = self._check(one, direction)
+            found += [Violation(number, method, *place) for place in places]
+        return found
+
+    @property
+    def _current(self) -> Revision | None:
+        """The revision of a message that does not say its own."""
+        return self._fixed or self._session or self._asked or self._stated
+
+    def _check(self, message: Message, direction: Direction | None) -> tuple[str | None, list[Place]]:
+        match message:
+            case Malformed():
+                if message.shape is Shape.REQUEST and message.id is not None:
+                    self._pending[_key(direction, message.id)] = _Pending(None, None, None)
+                return None, [("$", message.message)]
+            case Request() | Notification():
+                return message.method, self._check_call(message, direction)
+            case Response() | ErrorResponse():
+                return self._check_answer(message, direction)
+
+    # -- requests and notifications ------------------------------------------------------------------------
+
+    def _check_call(self, message: Request | Notification, direction: Direction | None) -> list[Place]:
+        revision, found = self._row_of(message)
+        spec = None if revision is None else revision.methods.get(message.method)
+        if direction is None and spec is not None and len(spec.directions) == 1:
+            (direction,) = spec.directions
+        if isinstance(message, Request):
+            found += self._remember(message, revision, spec, direction)
+        if revision is None:
+            return found
+        self._used.add(revision)
+        if spec is None:
+            return [*found, ("$.method", _unknown(message.method, revision))]
+        found += _misused(message, spec, direction, revision)
+        if message.params is not None:
+            found += _judge(revision, (spec.params,), message.params, "$.params")
+        elif spec.params is not None and not spec.params_optional:
+            found.append(("$.params", "Field required"))
+        return found
+
+    def _remember(
+        self,
+        message: Request,
+        revision: Revision | None,
+        spec: MethodSpec | None,
+        direction: Direction | None,
+    ) -> list[Place]:
+        """Keep a request until it is answered; an id that is taken is wrong where it is known whose it is."""
+        key = _key(direction, message.id)
+        found: list[Place] = []
+        if direction is not None and key in self._pending:
+            found.append(("$.id", "a request with this id is still in flight"))
+        elif (
+            direction is not None
+            and key in self._seen
+            and revision is not None
+            and revision.id_unique_in_session
+        ):
+            found.append(("$.id", "the same side has used this id before"))
+        self._seen.add(key)
+        self._pending[key] = _Pending(message.method, revision, spec)
+        return found
+
+    def _row_of(self, message: Request | Notification) -> tuple[Revision | None, list[Place]]:
+        """The revision that a message belongs to."""
+        params = message.params or {}
+        meta: Json = params.get("_meta")
+        version: Json = cast("dict[str, Json]", meta).get(VERSION_KEY) if isinstance(meta, dict) else None
+        if isinstance(version, str):
+            return self._stating(version, f"$.params._meta[{json.dumps(VERSION_KEY)}]")
+        if self._fixed is not None:
+            return self._fixed, []
+        if message.method == _INITIALIZE:
+            wanted: Json = params.get("protocolVersion")
+            asked = by_version(wanted, ALL) if isinstance(wanted, str) else None
+            # A client may ask for a version that only it knows, and is then answered with another.
+            newest = next(revision for revision in reversed(DEFAULT) if revision.handshake)
+            self._asked = asked if asked is not None and asked.handshake else newest
+            return self._asked, []
+        if self._current is None and not self._lost:
+            self._lost = True
+            return None, [("$", "nothing so far says of which revision this is, so it cannot be checked")]
+        return self._current, []
+
+    def _stating(self, version: str, path: str) -> tuple[Revision | None, list[Place]]:
+        """The revision of a message that states its version."""
+        if self._fixed is not None:
+            return self._fixed, _same_version(version, self._fixed, path)
+        revision = by_version(version, ALL)
+        if revision is None:
+            return self._current, [(path, f"unknown protocol version {_quote(version)}")]
+        self._stated = revision
+        return revision, []
+
+    # -- answers -------------------------------------------------------------------------------------------
+
+    def _check_answer(
+        self, message: Response | ErrorResponse, direction: Direction | None
+    ) -> tuple[str | None, list[Place]]:
+        if message.id is None:
+            return None, []
+        senders = (*Direction, None) if direction is None else (_OTHER[direction], None)
+        keys = [key for s in senders if (key := _key(s, message.id)) in self._pending]
+        if not keys:
+            return None, [("$.id", "this answers no request, or one that was answered before")]
+        if isinstance(message, ErrorResponse):
+            return self._pending.pop(keys[0]).method, []
+        verdicts = [(key, self._check_result(self._pending[key], message.result)) for key in keys]
+        key, found = next((v for v in verdicts if not v[1]), verdicts[0])
+        pending = self._pending.pop(key)
+        if pending.method == _INITIALIZE:
+            self._session = _version_of(message.result) or self._session
+        return pending.method, found
+
+    def _check_result(self, pending: _Pending, result: Json) -> list[Place]:
+        revision, spec = pending.revision, pending.spec
+        if revision is None or spec is None or spec.result is None:
+            return []
+        found: list[Place] = []
+        if spec.method == _INITIALIZE:
+            version: Json = (
+                cast("dict[str, Json]", result).get("protocolVersion") if isinstance(result, dict) else None
+            )
+            path = "$.result.protocolVersion"
+            if isinstance(version, str) and self._fixed is not None:
+                found = _same_version(version, revision, path)
+            elif isinstance(version, str):
+                answered = _version_of(result)
+                if answered is None:
+                    found = [(path, f"no protocol version that has sessions: {_quote(version)}")]
+                else:
+                    revision = answered
+                    self._used.add(revision)
+                    spec = revision.methods[_INITIALIZE]
+        return found + _judge(revision, (spec.result, *spec.alternate_results), result, "$.result")
+
+
+def _unwrap(data: bytes) -> tuple[Json, bytes] | None:
+    """The direction and the message of a line that holds both; None for any other line."""
+    try:
+        value: Json = json.loads(data)
+        if not isinstance(value, dict) or "message" not in value or "jsonrpc" in value:
+            return None
+        members = cast("dict[str, Json]", value)
+        return members.get("direction"), json.dumps(members["message"]).encode()
+    except (ValueError, RecursionError):
+        return None
+
+
+def _key(direction: Direction | None, request_id: RequestId) -> Key:
+    return direction, isinstance(request_id, str), request_id
+
+
+def _quote(text: str) -> str:
+    return f"'{text[:EXCERPT]}{'…' if len(text) > EXCERPT else ''}'"
+
+
+def _version_of(result: Json) -> Revision | None:
+    """The revision of the session that a result of `initialize` opens."""
+    if not isinstance(result, dict):
+        return None
+    version: Json = cast("dict[str, Json]", result).get("protocolVersion")
+    revision = by_version(version, ALL) if isinstance(version, str) else None
+    return revision if revision is not None and revision.handshake else None
+
+
+def _same_version(version: str, revision: Revision, path: str) -> list[Place]:
+    if version == revision.version:
+        return []
+    return [(path, f"says {_quote(version)}, but is checked against '{revision.version}'")]
+
+
+def _unknown(method: str, revision: Revision) -> str:
+    others = [r.name for r in DEFAULT if method in r.methods]
+    hint = f" (there is one at {', '.join(others)})" if others else ""
+    return f"{revision.name} has no method {_quote(method)}{hint}"
+
+
+def _misused(
+    message: Request | Notification, spec: MethodSpec, direction: Direction | None, revision: Revision
+) -> list[Place]:
+    """What is wrong with sending this method in this way, whatever its params are."""
+    found: list[Place] = []
+    if isinstance(message, Request) and spec.kind is not Kind.REQUEST:
+        found.append(("$.id", "a notification has no id"))
+    elif isinstance(message, Notification) and spec.kind is not Kind.NOTIFICATION:
+        found.append(("$.id", "a request needs an id"))
+    if spec.transport is Transport.EMBEDDED:
+        found.append(
+            ("$.method", f"at {revision.name} it is asked inside results, not by a message of its own")
+        )
+    elif direction is not None and direction not in spec.directions:
+        found.append(("$.method", f"never goes {_NAMES[direction]} at {revision.name}"))
+    return found
+
+
+# -- validation --------------------------------------------------------------------------------------------
+
+
+def _judge(revision: Revision, names: Sequence[str | None], value: Json, root: str) -> list[Place]:
+    """What is wrong with a value that is to be of one of some types; the type that it comes nearest to says it."""
+    verdicts: list[list[Place]] = []
+    for name in names:
+        try:
+            _reader(revision, name)(value)
+        except ValidationError as error:
+            verdicts.append(_places(error, value, root, revision))
+        else:
+            return []
+    # Nearest is what has the right members: one that is there and wrong inside says more than one that is not there.
+    return min(
+        verdicts, key=lambda places: sum(bool(_TOP.fullmatch(path[len(root) :])) for path, _ in places)
+    )
+
+
+def _places(error: ValidationError, value: Json, root: str, revision: Revision) -> list[Place]:
+    """The complaints of a validator by JSON path, those about the same place together."""
+    found: dict[str, list[str]] = {}
+    for one in error.errors(include_url=False, include_input=False, include_context=False):
+        steps, skipped = _locate(value, one["loc"], missing=one["type"] == "missing")
+        types = [part for part in skipped if hasattr(revision.models, part)]
+        said = f"{one['msg']} (as {types[-1]})" if types else one["msg"]
+        texts = found.setdefault(root + "".join(map(_step, steps)), [])
+        if said not in texts:
+            texts.append(said)
+    return [(path, "; or ".join(texts)) for path, texts in found.items()]
+
+
+def _step(part: int | str) -> str:
+    if isinstance(part, int):
+        return f"[{part}]"
+    return f".{part}" if _WORD.fullmatch(part) else f"[{json.dumps(part)}]"
+
+
+Located: TypeAlias = tuple[tuple[int | str, ...], tuple[str, ...]]
+
+
+def _locate(value: Json, loc: Sequence[int | str], *, missing: bool) -> Located:
+    """The members that a validator's location leads through, and what in it is no member.
+
+    Locations also hold the tags and types of unions, which may be spelled like members (`text`): of all ways to
+    read one, that which leads through the most members is right.
+    """
+    known: dict[tuple[int, int], Located] = {}
+
+    def best(at: Json, n: int) -> Located:
+        if n == len(loc):
+            return (), ()
+        key = (id(at), n)
+        if key in known:
+            return known[key]
+        part, last = loc[n], n == len(loc) - 1
+        steps, skipped = best(at, n + 1)
+        found: Located = (steps, (str(part), *skipped))
+        for inner in _inside(at, part):
+            steps, skipped = best(inner, n + 1)
+            if 1 + len(steps) >= len(found[0]):
+                found = ((part, *steps), skipped)
+        if missing and last and isinstance(at, dict):
+            found = ((part,), ())
+        known[key] = found
+        return found
+
+    return best(value, 0)
+
+
+def _inside(value: Json, part: int | str) -> list[Any]:
+    """What is at a member or an index: one value, or none."""
+    if isinstance(value, dict):
+        members = cast("Mapping[int | str, Json]", value)
+        return [members[part]] if part in members else []
+    if isinstance(value, list) and isinstance(part, int):
+        return cast("list[Any]", value)[part : part + 1]  # type: ignore[redundant-cast]
+    return []

@@ -1,0 +1,1 @@
+"""Clients: connecting, calls, subscriptions, tasks."""

@@ -1,0 +1,136 @@
+"""The methods that a client calls, each as a function in the types of the latest revision (design §7.3).
+
+PAGE-1, PAGE-3, COMP-2, CONV-29, TOOL-6. What a call is, `Client.call` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from typing_extensions import Unpack
+
+from mcprev.client.options import Options
+from mcprev.client.server_cache import ServerCache
+from mcprev.errors import Json, RemoteProtocolError
+
+if TYPE_CHECKING:
+    from mcprev_types.latest import models
+
+MAX_PAGES: Final = 10_000
+"""More pages than this are not a list but a loop (PAGE-3)."""
+
+
+class Methods:
+    """Tools, resources, prompts and completion."""
+
+    known: ServerCache
+    """What need not be asked."""
+
+    async def call(self, method: str, params: Mapping[str, Json], **options: Unpack[Options]) -> object:
+        """Call a method of the latest revision."""
+        raise NotImplementedError
+
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Json] | None = None, **options: Unpack[Options]
+    ) -> models.CallToolResult:
+        """Run a tool. A tool that failed gives a result with `is_error`; see the specification's page on tools.
+
+        Like every call it raises `RpcError` with what the server answered, `LocalProtocolError` for what this
+        server does not offer, `RequestTimeout`, `ConnectionLost`, `InputDeclined` when the server needed input
+        that was refused, and `RemoteProtocolError` for an answer that is not valid.
+        """
+        params: dict[str, Json] = {"name": name}
+        if arguments is not None:
+            params["arguments"] = dict(arguments)
+        found: Any = await self.call("tools/call", params, **options)
+        result: models.CallToolResult = found
+        self.known.check(name, result)
+        return result
+
+    async def list_tools(
+        self, cursor: str | None = None, **options: Unpack[Options]
+    ) -> models.ListToolsResult:
+        """One page of the tools on offer; `tools` gives all of them."""
+        return cast("models.ListToolsResult", await self.call("tools/list", _page(cursor), **options))
+
+    def tools(self, **options: Unpack[Options]) -> AsyncIterator[models.Tool]:
+        """Every tool on offer, page after page."""
+        return self._pages("tools/list", "tools", options)
+
+    async def list_resources(
+        self, cursor: str | None = None, **options: Unpack[Options]
+    ) -> models.ListResourcesResult:
+        """One page of the resources on offer; `resources` gives all of them."""
+        return cast("models.ListResourcesResult", await self.call("resources/list", _page(cursor), **options))
+
+    def resources(self, **options: Unpack[Options]) -> AsyncIterator[models.Resource]:
+        """Every resource on offer, page after page."""
+        return self._pages("resources/list", "resources", options)
+
+    async def list_resource_templates(
+        self, cursor: str | None = None, **options: Unpack[Options]
+    ) -> models.ListResourceTemplatesResult:
+        """One page of the resource templates on offer; `resource_templates` gives all of them."""
+        found = await self.call("resources/templates/list", _page(cursor), **options)
+        return cast("models.ListResourceTemplatesResult", found)
+
+    def resource_templates(self, **options: Unpack[Options]) -> AsyncIterator[models.ResourceTemplate]:
+        """Every resource template on offer, page after page."""
+        return self._pages("resources/templates/list", "resource_templates", options)
+
+    async def read_resource(self, uri: str, **options: Unpack[Options]) -> models.ReadResourceResult:
+        """The contents of a resource. Raises `ResourceNotFound` at any revision when there is none."""
+        return cast("models.ReadResourceResult", await self.call("resources/read", {"uri": uri}, **options))
+
+    async def list_prompts(
+        self, cursor: str | None = None, **options: Unpack[Options]
+    ) -> models.ListPromptsResult:
+        """One page of the prompts on offer; `prompts` gives all of them."""
+        return cast("models.ListPromptsResult", await self.call("prompts/list", _page(cursor), **options))
+
+    def prompts(self, **options: Unpack[Options]) -> AsyncIterator[models.Prompt]:
+        """Every prompt on offer, page after page."""
+        return self._pages("prompts/list", "prompts", options)
+
+    async def get_prompt(
+        self, name: str, arguments: Mapping[str, str] | None = None, **options: Unpack[Options]
+    ) -> models.GetPromptResult:
+        """A prompt, filled in with its arguments."""
+        params: dict[str, Json] = {"name": name}
+        if arguments is not None:
+            params["arguments"] = dict(arguments)
+        return cast("models.GetPromptResult", await self.call("prompts/get", params, **options))
+
+    async def complete(
+        self,
+        ref: models.PromptReference | models.ResourceTemplateReference,
+        name: str,
+        value: str,
+        context: Mapping[str, str] | None = None,
+        **options: Unpack[Options],
+    ) -> models.CompleteResult:
+        """Ways to complete what is being typed for an argument; `context` holds the arguments that are known."""
+        params: dict[str, Json] = {"ref": ref.to_wire(), "argument": {"name": name, "value": value}}
+        if context is not None:
+            params["context"] = {"arguments": dict(context)}
+        return cast("models.CompleteResult", await self.call("completion/complete", params, **options))
+
+    async def _pages(self, method: str, member: str, options: Options) -> AsyncIterator[Any]:
+        cursor: str | None = None
+        seen: set[str] = set()
+        for _ in range(MAX_PAGES):
+            page: Any = await self.call(method, _page(cursor), **options)
+            for item in getattr(page, member):
+                yield item
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+            if cursor in seen:
+                break
+            seen.add(cursor)
+        raise RemoteProtocolError(f"the pages of '{method}' do not end")
+
+
+def _page(cursor: str | None) -> dict[str, Json]:
+    return {} if cursor is None else {"cursor": cursor}

@@ -1,0 +1,148 @@
+"""Keeps a client connected: what was lost is opened again, one at a time and within bounds (STDIO-7, HTTP-23, SUB-5).
+
+A call that was in flight has failed by then and is not sent again, for its work may have been done; only one that
+says so itself is (`SessionExpired`). Calls that come later wait for the new connection. It is opened when somebody
+needs it: a caller, or whoever listens to changes. What the session knew and can be told again is told again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from mcprev.errors import AuthError, ConnectionLost, Json, McpError, RequestTimeout, SessionExpired
+
+if TYPE_CHECKING:
+    from mcprev.core.connection import Connection
+    from mcprev.protocol.negotiation.machine import Plan
+
+logger: Final = logging.getLogger("mcprev.client")
+
+
+@dataclass(frozen=True, slots=True)
+class ReconnectPolicy:
+    """How often and how fast a lost server is connected to again."""
+
+    limit: int = 3
+    """Attempts in a row, those that failed and those whose connection did not last."""
+    backoff: float = 0.1
+    """Seconds before the first attempt; before each further one it is twice as long."""
+    longest: float = 5.0
+    """Seconds before an attempt at most."""
+    stable: float = 30.0
+    """Seconds after which a connection has lasted, and attempts are counted from the beginning."""
+
+    def __post_init__(self) -> None:
+        if self.limit < 0 or min(self.backoff, self.longest, self.stable) < 0:
+            raise ValueError("the numbers of restarts and their seconds cannot be negative")
+
+    def delay(self, tried: int) -> float:
+        """Seconds to wait after so many attempts in a row."""
+        return float(min(self.backoff * 2.0 ** min(tried, 60), self.longest))
+
+
+NEVER: Final = ReconnectPolicy(limit=0)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedConnection:
+    """A connection whose revision is settled."""
+
+    connection: Connection
+    plan: Plan
+    discovery: Mapping[str, Json]
+    """What the server says of itself, as a DiscoverResult of the latest revision."""
+
+
+class Reconnector:
+    """Holds the connection of one client and opens another when it is lost."""
+
+    def __init__(
+        self,
+        opened: OpenedConnection,
+        reopen: Callable[[OpenedConnection], Awaitable[OpenedConnection]],
+        restarts: ReconnectPolicy,
+        adopt: Callable[[OpenedConnection], Awaitable[None]],
+    ) -> None:
+        self.opened = opened
+        self.times = 0
+        """How many times the connection was opened again."""
+        self._reopen = reopen
+        self._restarts = restarts
+        self._adopt = adopt
+        self._loop = asyncio.get_running_loop()
+        self._since = self._loop.time()
+        self._tried = 0
+        self._task: asyncio.Task[McpError | None] | None = None
+        self._closing = False
+
+    async def replace(self, lost: Connection, reason: McpError, end: float | None = None) -> None:
+        """See to it that there is another connection in the place of `lost`, by the time `end`.
+
+        Raises `reason` where none is to be opened, as when the client was closed, `ConnectionLost` where none can
+        be, `AuthError` and `RequestTimeout`.
+        """
+        if self._closing:
+            raise reason
+        if self.opened.connection is not lost:
+            return
+        task = self._task
+        if task is None or task.done():
+            if not self._restarts.limit and not isinstance(reason, SessionExpired):
+                raise reason
+            task = self._task = self._loop.create_task(self._again(reason))
+        began = self._loop.time()
+        timeout = None if end is None else max(end - began, 0.0)
+        done, _ = await asyncio.wait({task}, timeout=timeout)
+        if not done:
+            elapsed = self._loop.time() - began
+            text = f"no new connection within {elapsed:.3g} s (total timeout)"
+            raise RequestTimeout(text, elapsed=elapsed, kind="total")
+        if task.cancelled():
+            raise reason
+        error = task.result()
+        if error is not None:
+            raise error
+
+    async def _again(self, reason: McpError) -> McpError | None:
+        """Open another connection, in as many attempts as there may be; why there is none, if there is none."""
+        policy = self._restarts
+        if self._loop.time() - self._since >= policy.stable:
+            self._tried = 0
+        # A session that ran out says nothing about how well the server is: the first attempt is not counted.
+        counted = not isinstance(reason, SessionExpired)
+        last = reason
+        while not counted or self._tried < policy.limit:
+            if counted:
+                delay = policy.delay(self._tried)
+                self._tried += 1
+                await asyncio.sleep(delay)
+            counted = True
+            try:
+                self.opened = await self._reopen(self.opened)
+            except AuthError as error:
+                return error  # whoever did not log in is not asked to again and again
+            except McpError as error:
+                last = error
+                logger.warning("the server cannot be reached again: %s", error)
+                continue
+            self.times += 1
+            self._since = self._loop.time()
+            logger.warning("connected again after: %s", reason)
+            await self._adopt(self.opened)
+            return None
+        lost = ConnectionLost(
+            f"the connection was lost and is not opened again: {last}", in_flight=False, retry_safe=True
+        )
+        lost.__cause__ = last
+        return lost
+
+    async def stop(self) -> None:
+        """Open nothing more."""
+        self._closing = True
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            await asyncio.wait({self._task})

@@ -1,0 +1,357 @@
+"""What a side says of itself at each revision, derived from what its handler overrides (LIFE-11, LIFE-12,
+LIFE-14, SEAM-2, SEAM-3, MOD-1, MOD-2, MOD-9).
+
+Nothing is computed for a revision before a peer speaks it, so only the packages that are spoken get imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from typing_extensions import override
+
+from mcprev.convert import PayloadKind as Payload
+from mcprev.convert import convert
+from mcprev.errors import Json
+from mcprev.protocol.connection_state import RequestKind
+from mcprev.protocol.engine import declares
+from mcprev.protocol.meta import wrong_extension
+from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION
+from mcprev.protocol.subscriptions import HEARD, LISTEN
+from mcprev.protocol.tasks import CORE_CAPABILITY, TASK
+from mcprev.protocol.tasks import METHODS as TASK_METHODS
+from mcprev.protocol.tasks import NEEDS as TASK_NEEDS
+from mcprev.revisions import LATEST, Revision, TaskSupport, load
+from mcprev_types import Binding, Direction, MethodSpec
+from mcprev_types import Kind as Sort
+
+if TYPE_CHECKING:
+    from mcprev_types import Model
+
+_FLAGS: Final[Mapping[str, Mapping[str, Json]]] = {
+    "tools": {"listChanged": True},
+    "prompts": {"listChanged": True},
+    "resources": {"listChanged": True},
+}
+"""What a server can do as soon as it serves anything of the kind: `changed` is there for every author."""
+_SESSION: Final[Mapping[str, RequestKind]] = {
+    "logging/setLevel": RequestKind.SET_LEVEL,
+    "resources/subscribe": RequestKind.SUBSCRIBE,
+    "resources/unsubscribe": RequestKind.UNSUBSCRIBE,
+}
+"""What the runtime serves by itself in sessions, when the capability is there."""
+_OWN: Final[Mapping[str, RequestKind]] = {"server/discover": RequestKind.DISCOVER, LISTEN: RequestKind.LISTEN}
+"""What the runtime serves by itself without them."""
+_TASKS: Final[Mapping[TaskSupport, Mapping[str, Json]]] = {
+    TaskSupport.NONE: {},
+    TaskSupport.CORE: {"tasks": CORE_CAPABILITY},
+    TaskSupport.EXTENSION: TASK_NEEDS,
+}
+"""How a server declares that tools of its can run as tasks (TASK-1, TASKX-1)."""
+_ROOTS_CHANGED: Final = "notifications/roots/list_changed"
+_INTERNAL: Final = frozenset(
+    {"notifications/cancelled", "notifications/progress", "notifications/initialized", "initialize", "ping"}
+)
+"""What the engines see to whatever a handler overrides."""
+
+
+class Capabilities:
+    """The common part: which methods a handler serves, and everything kept that was computed."""
+
+    _base: str
+    _direction: Direction
+
+    def __init__(
+        self,
+        handler: object,
+        info: Mapping[str, Json],
+        revisions: tuple[Revision, ...],
+        exact: Mapping[str, object],
+        capabilities: Mapping[str, Json] | None,
+    ) -> None:
+        self.handler = handler
+        self.info = info
+        self.revisions = revisions
+        self.exact = exact
+        self._extra = capabilities or {}
+        self.extensions: Collection[str] = self._extra.get("extensions") or ()
+        """The extensions that its author speaks (MOD-17)."""
+        for name in self.extensions:
+            wrong = wrong_extension(name)
+            if wrong is not None:
+                raise ValueError(wrong)
+        self._heard: dict[str, frozenset[str]] = {}
+        self._kinds: dict[str, Mapping[str, RequestKind]] = {}
+        self._capabilities: dict[str, dict[str, Json]] = {}
+        self._introduction: dict[str, dict[str, Json]] = {}
+
+    def handler_at(self, revision: Revision) -> tuple[object, Revision]:
+        """The handler that serves a revision, and the revision it is written in (SEAM-9)."""
+        own = self.exact.get(revision.name)
+        return (self.handler, LATEST) if own is None else (own, revision)
+
+    def overridden(self, revision: Revision, sort: Sort) -> list[MethodSpec]:
+        """The methods of a revision that its handler serves or wants to hear of."""
+        handler, written = self.handler_at(revision)
+        found: list[MethodSpec] = []
+        for method in overridden(handler, written, self._base):
+            spec = revision.methods.get(method)
+            if spec and spec.kind is sort and self._direction in spec.directions and method not in _INTERNAL:
+                found.append(spec)
+        return found
+
+    def notifications(self, revision: Revision) -> frozenset[str]:
+        """The notifications that the handler wants to hear of."""
+        found = self._heard.get(revision.name)
+        if found is None:
+            specs = (*self.overridden(revision, Sort.NOTIFICATION), *self._heard_at(revision))
+            found = self._heard[revision.name] = frozenset(spec.method for spec in specs)
+        return found
+
+    def _heard_at(self, revision: Revision) -> Iterable[MethodSpec]:
+        """The notifications that came to an end before the revision the handler is written in, and that it hears of.
+
+        Nothing can take their place there, so it has their stubs under the names that they had.
+        """
+        handler, written = self.handler_at(revision)
+        for spec in revision.methods.values():
+            if (
+                spec.kind is Sort.NOTIFICATION
+                and spec.method not in written.methods
+                and spec.method not in _INTERNAL
+                and self._direction in spec.directions
+                and getattr(type(handler), spec.attr, None) is not None
+            ):
+                yield spec
+
+    def kinds(self, revision: Revision) -> Mapping[str, RequestKind]:
+        """The requests that are served, and by whom."""
+        found = self._kinds.get(revision.name)
+        if found is None:
+            found = self._kinds[revision.name] = self._find_kinds(revision)
+        return found
+
+    def capabilities(self, revision: Revision) -> dict[str, Json]:
+        """What this side can do, in the words of a revision."""
+        found = self._capabilities.get(revision.name)
+        if found is None:
+            found = self._capabilities[revision.name] = self._find_capabilities(revision)
+        return found
+
+    def introduction(self, revision: Revision) -> dict[str, Json]:
+        """How it introduces itself."""
+        found = self._introduction.get(revision.name)
+        if found is None:
+            found = self._introduction[revision.name] = self._find_introduction(revision)
+        return found
+
+    def requirements(self, method: str) -> Mapping[str, Json]:
+        """Nothing is required unless an author says so."""
+        del method
+        return {}
+
+    def info_at(self, revision: Revision) -> dict[str, Json]:
+        """The name of this side, with what a revision knows of such."""
+        # Texts are right at every revision, and to have that judged would import the models before the first answer.
+        judged = not all(isinstance(value, str) for value in self.info.values())
+        return cast(
+            "dict[str, Json]",
+            convert(dict(self.info), "", Payload.IMPLEMENTATION, from_=LATEST, to=revision, validate=judged),
+        )
+
+    def _find_kinds(self, revision: Revision) -> Mapping[str, RequestKind]:
+        raise NotImplementedError
+
+    def _find_capabilities(self, revision: Revision) -> dict[str, Json]:
+        raise NotImplementedError
+
+    def _find_introduction(self, revision: Revision) -> dict[str, Json]:
+        raise NotImplementedError
+
+
+class ServerCapabilities(Capabilities):
+    """What a server says of itself."""
+
+    _base = "ServerHandler"
+    _direction = Direction.CLIENT_TO_SERVER
+
+    def __init__(
+        self,
+        handler: object,
+        info: Mapping[str, Json],
+        revisions: tuple[Revision, ...],
+        exact: Mapping[str, object],
+        capabilities: Mapping[str, Json] | None,
+        instructions: str | None,
+        requires: Mapping[str, Mapping[str, Json]],
+        *,
+        tasks: bool = False,
+    ) -> None:
+        super().__init__(handler, info, revisions, exact, capabilities)
+        self._tasks = tasks
+        self._instructions = instructions
+        self._requires = requires
+
+    @override
+    def requirements(self, method: str) -> Mapping[str, Json]:
+        if self._tasks and method in TASK_METHODS[TaskSupport.EXTENSION]:
+            return TASK_NEEDS
+        return self._requires.get(method) or {}
+
+    @override
+    def _find_kinds(self, revision: Revision) -> Mapping[str, RequestKind]:
+        kinds = {spec.method: RequestKind.SERVED for spec in self.overridden(revision, Sort.REQUEST)}
+        if self._tasks:
+            kinds.update(dict.fromkeys(TASK_METHODS[revision.tasks], RequestKind.SERVED))
+        if not revision.handshake:
+            return {**kinds, **_OWN}
+        capabilities = self.capabilities(revision)
+        if "logging" in capabilities:
+            kinds = {"logging/setLevel": RequestKind.SET_LEVEL, **kinds}
+        if declares(capabilities, "resources.subscribe"):
+            kinds = {**{m: k for m, k in _SESSION.items() if k is not RequestKind.SET_LEVEL}, **kinds}
+        return kinds
+
+    @override
+    def _find_capabilities(self, revision: Revision) -> dict[str, Json]:
+        served = self.overridden(revision, Sort.REQUEST)
+        found = _nested(spec.capability for spec in served)
+        for name, flags in _FLAGS.items():
+            if name in found:
+                found[name] = {**flags, **found[name]}
+        if any(spec.method == "resources/read" for spec in served):
+            found["resources"]["subscribe"] = True
+        if served:
+            # Whoever serves anything can log from there; the runtime does the rest (LOG-1).
+            found["logging"] = {}
+        if self._tasks:
+            found = _merged(found, _TASKS[revision.tasks])
+        return _merged(found, _at(self._extra, Payload.SERVER_CAPABILITIES, revision))
+
+    @override
+    def _find_introduction(self, revision: Revision) -> dict[str, Json]:
+        said: dict[str, Json] = {"capabilities": self.capabilities(revision)}
+        if self._instructions is not None:
+            said["instructions"] = self._instructions
+        if revision.handshake:
+            return {"protocolVersion": revision.version, "serverInfo": self.info_at(revision), **said}
+        return {
+            "supportedVersions": [r.version for r in reversed(self.revisions)],
+            "resultType": "complete",
+            "ttlMs": 0,
+            "cacheScope": "private",
+            "_meta": {SERVER_INFO: self.info_at(revision)},
+            **said,
+        }
+
+
+class ClientCapabilities(Capabilities):
+    """What a client says of itself."""
+
+    _base = "ClientHandler"
+    _direction = Direction.SERVER_TO_CLIENT
+
+    def __init__(
+        self,
+        handler: object,
+        info: Mapping[str, Json],
+        revisions: tuple[Revision, ...],
+        exact: Mapping[str, object],
+        capabilities: Mapping[str, Json] | None,
+        *,
+        tasks: bool = True,
+    ) -> None:
+        super().__init__(handler, info, revisions, exact, capabilities)
+        self._tasks = tasks
+
+    @property
+    def result_types(self) -> frozenset[str]:
+        """The types of results that are understood beside those of the schema (BASE-15)."""
+        return frozenset({TASK}) if self._tasks else frozenset()
+
+    def hears(self, revision: Revision, method: str) -> bool:
+        """Whether the handler wants to hear of a notification."""
+        return method in super().notifications(revision)
+
+    @override
+    def notifications(self, revision: Revision) -> frozenset[str]:
+        # Changes are heard in any case: there may be someone who listens (SUB-7).
+        return super().notifications(revision) | (revision.methods.keys() & HEARD)
+
+    @override
+    def _find_kinds(self, revision: Revision) -> Mapping[str, RequestKind]:
+        if not revision.handshake:
+            return {}
+        return {spec.method: RequestKind.SERVED for spec in self.overridden(revision, Sort.REQUEST)}
+
+    @override
+    def _find_capabilities(self, revision: Revision) -> dict[str, Json]:
+        found = _nested(spec.capability for spec in self.overridden(revision, Sort.REQUEST))
+        if "elicitation" in found and "url" in revision.elicitation_modes:
+            found["elicitation"] = {"form": {}}
+        if "roots" in found and _ROOTS_CHANGED in revision.methods:
+            found["roots"] = {"listChanged": True}
+        if self._tasks and revision.tasks is TaskSupport.EXTENSION:
+            found = _merged(found, TASK_NEEDS)
+        return _merged(found, _at(self._extra, Payload.CLIENT_CAPABILITIES, revision))
+
+    @override
+    def _find_introduction(self, revision: Revision) -> dict[str, Json]:
+        info, capabilities = self.info_at(revision), self.capabilities(revision)
+        if revision.handshake:
+            return {"protocolVersion": revision.version, "capabilities": capabilities, "clientInfo": info}
+        return {VERSION: revision.version, CLIENT_INFO: info, CLIENT_CAPABILITIES: capabilities}
+
+
+def introduction(*, icons: Sequence[Model] = (), **texts: str | None) -> dict[str, Json]:
+    """What a side calls itself, by the members of an Implementation of the latest revision (LIFE-14)."""
+    info: dict[str, Json] = {name: text for name, text in texts.items() if text is not None}
+    if icons:
+        info["icons"] = [icon.to_wire() for icon in icons]
+    return info
+
+
+def overridden(handler: object, revision: Revision, base: str) -> list[str]:
+    """The methods whose stubs a handler overrides, of those that the revision's base class has."""
+    stubs = getattr(load(revision, "dispatch"), base)
+    return [
+        method
+        for method, binding in bindings(revision, base).items()
+        if getattr(type(handler), binding.stub, None) not in (None, getattr(stubs, binding.stub))
+    ]
+
+
+@cache
+def bindings(revision: Revision, base: str) -> Mapping[str, Binding]:
+    """The stubs of a handler class and their types, by method."""
+    table = "SERVER_BINDINGS" if base == "ServerHandler" else "CLIENT_BINDINGS"
+    return cast("Mapping[str, Binding]", getattr(load(revision, "dispatch"), table))
+
+
+def _at(capabilities: Mapping[str, Json], kind: Payload, revision: Revision) -> dict[str, Json]:
+    """Capabilities that an author gave, in the words of a revision."""
+    return cast(
+        "dict[str, Json]", convert(dict(capabilities), "", kind, from_=LATEST, to=revision, validate=False)
+    )
+
+
+def _nested(paths: Iterable[str | None]) -> dict[str, Any]:
+    """Dotted paths as objects within objects."""
+    found: dict[str, Any] = {}
+    for path in paths:
+        inner = found
+        for name in path.split(".") if path else ():
+            inner = inner.setdefault(name, {})
+    return found
+
+
+def _merged(one: Mapping[str, Json], other: Mapping[str, Json]) -> dict[str, Json]:
+    """Two objects in one; where both have an object, those are merged too."""
+    merged = dict(one)
+    for name, value in other.items():
+        mine = merged.get(name)
+        both = isinstance(mine, Mapping) and isinstance(value, Mapping)
+        merged[name] = _merged(cast("Any", mine), cast("Any", value)) if both else value
+    return merged

@@ -1,0 +1,456 @@
+"""Drives an engine: one connection, one task for each request, one timer (design §10.4).
+
+PING-1, CANC-2, CANC-7, LIFE-18, STDIO-6. A transport hands messages to the engine as they come, so that `ping` and
+`cancelled` are never behind a handler; what is to be sent is written once for each turn of the loop. How it is
+written is the transport's: `transports.lines` has one stream for everything, HTTP one for each request. Beyond a
+bound requests are refused instead of not being read, for then a cancellation could not be read either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Final, Protocol, cast
+
+from mcprev.errors import ConnectionLost, InternalError, Json, McpError, RequestTimeout
+from mcprev.protocol.connection_state import (
+    CallCancelled,
+    CallCompleted,
+    CallFailed,
+    CallTimedOut,
+    Channel,
+    Diagnostic,
+    Event,
+    IncomingRequest,
+    NotificationReceived,
+    ProgressReceived,
+    RequestCancelled,
+    SessionOpened,
+    StreamNotification,
+)
+from mcprev.protocol.endpoint import EndpointProtocol
+from mcprev.protocol.pending_calls import Call
+from mcprev.wire.jsonrpc import record
+from mcprev.wire.payloads import payloads, shown
+
+MAX_HANDLERS: Final = 1024
+"""How many requests of one connection are served at a time; more wait their turn (STDIO-9)."""
+QUEUED: Final = 16
+"""How many times as many may wait; what comes beyond that is refused."""
+LINGER: Final = 1.0
+"""Seconds that running handlers get once the peer has said that nothing more will come (STDIO-6)."""
+BURST: Final = 32
+"""How many messages are gathered at most before they are written: the peer works on them while more are made."""
+CLOSE: Final = 1.0
+"""Seconds that a transport gets to write what it holds before it is torn down."""
+_NEVER: Final = float("inf")
+
+
+class Share(Protocol):
+    """What a message takes of a bound that several connections have together: the `share` of its origin, if any."""
+
+    def hold(self) -> None:
+        """It is to be served."""
+        ...
+
+    def release(self) -> None:
+        """It has been served, or will not be."""
+        ...
+
+
+class RequestHandler(Protocol):
+    """Serves what comes in. Neither method raises, except for cancellation."""
+
+    async def handle_request(self, incoming: IncomingRequest, connection: Connection, /) -> None:
+        """Answer a request through its engine."""
+        ...
+
+    async def handle_notification(self, notified: NotificationReceived, connection: Connection, /) -> None:
+        """Take a notification."""
+        ...
+
+
+@record
+class Listener:
+    """Who wants to know of what comes before the answer to a call."""
+
+    progress: Callable[[dict[str, Json]], None] | None
+    stream: Callable[[StreamNotification], None] | None
+
+
+class Connection:
+    """One connection of either role; a subclass for each way to move messages says how they are sent."""
+
+    at_once = False
+    """Whether calls are written when they are made, one alone or a burst of them, and not later in the turn."""
+
+    def __init__(
+        self,
+        protocol: EndpointProtocol,
+        handler: RequestHandler,
+        logger: logging.Logger,
+        *,
+        max_handlers: int = MAX_HANDLERS,
+        linger: float = LINGER,
+    ) -> None:
+        self.protocol = protocol
+        self.logger = logger
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when the connection is gone and nothing of it runs any more."""
+        self._loop = asyncio.get_running_loop()
+        self._request_handler = handler
+        self._connection_state = protocol.connection
+        self._linger = linger
+        self.error: ConnectionLost | None = None
+        """Why the connection ended; None while it has not."""
+        self._flush_due = False
+        self._sendable = False
+        """Whether there is a transport that takes what is to be sent."""
+        self._paused = False
+        """Whether nothing is read for now."""
+        self._max_handlers = max_handlers
+        self._queue: deque[IncomingRequest | NotificationReceived] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        # What `create_task` does without a factory, less a few calls for each request.
+        self._spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]] = (
+            partial(asyncio.Task, loop=self._loop)
+            if self._loop.get_task_factory() is None
+            else self._loop.create_task
+        )
+        self._future: Callable[[], asyncio.Future[dict[str, Json]]] = (
+            partial(asyncio.Future, loop=self._loop)
+            if getattr(type(self._loop), "create_future", None) is asyncio.BaseEventLoop.create_future
+            else self._loop.create_future
+        )
+        self.now: Callable[[], float] = (
+            time.monotonic if type(self._loop).time is asyncio.BaseEventLoop.time else self._loop.time
+        )
+        """The time that engines are told."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = _NEVER
+        """The time that the timer is set to."""
+        self._ending: asyncio.Task[None] | None = None
+        self._lost: asyncio.Future[None] = self._loop.create_future()
+        self._on: dict[type, Callable[[Any], None]] = {
+            IncomingRequest: self._admit,
+            NotificationReceived: self._admit,
+            RequestCancelled: self._on_cancelled,
+            CallCompleted: self._on_completed,
+            CallFailed: self._on_failed,
+            CallTimedOut: self._on_timed_out,
+            CallCancelled: self._on_call_cancelled,
+            ProgressReceived: self._on_progress,
+            StreamNotification: self._on_streamed,
+            SessionOpened: self._on_opened,
+            Diagnostic: self._on_diagnostic,
+        }
+
+    # -- for transports ------------------------------------------------------------------------------------
+
+    def _send(self, sends: list[tuple[Channel, bytes]]) -> None:
+        """Send messages, each on the channel it belongs to."""
+        raise NotImplementedError
+
+    async def drain(self, channel: Channel = None) -> None:
+        """Wait while the peer does not read what it is sent on a channel."""
+
+    def refuses(self, incoming: IncomingRequest) -> McpError | None:
+        """Why the peer cannot be asked on behalf of a request of its own, if it cannot (HTTP-32)."""
+        del incoming
+        return None
+
+    async def hang_up(self, incoming: IncomingRequest, retry: float | None) -> bool:
+        """Close the connection that a request came on and not its stream, where there is such a thing (HTTP-17)."""
+        del incoming, retry
+        return False
+
+    def can_reach(self) -> bool:
+        """Whether the peer hears now what belongs to no request of its own."""
+        return self._sendable
+
+    def _on_wait(self) -> None:
+        """A call of this side begins to wait while nothing is read."""
+
+    async def _shut(self) -> None:
+        """Write what is held and let the transport go, within bounded time."""
+
+    def process_events(self) -> None:
+        """Act on what has happened, and see to it that what is to be sent is written in this turn of the loop."""
+        link = self._connection_state
+        while link.events:
+            events: list[Event] = link.events
+            link.events = []
+            for event in events:
+                self._on[event.__class__](event)
+        if link.sends and not self._flush_due and self._sendable:
+            self._flush_due = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_due = False
+        sends = self._connection_state.sends
+        if not sends or not self._sendable:
+            return
+        self._connection_state.sends = []
+        if payloads.isEnabledFor(logging.DEBUG):
+            for _, message in sends:
+                payloads.debug("%s sent %s", self.logger.name, shown(message))
+        self._send(sends)
+
+    # -- requests of the peer's ----------------------------------------------------------------------------
+
+    def _admit(self, event: IncomingRequest | NotificationReceived) -> None:
+        share = share_of(event)
+        if share is not None:
+            share.hold()
+        if len(self._tasks) < self._max_handlers:
+            self._start(event)
+        elif len(self._queue) < self._max_handlers * QUEUED:
+            self._queue.append(event)
+        elif isinstance(event, IncomingRequest):
+            event.engine.fail(event, InternalError("too many requests in progress"))
+            self._drop(event)
+        else:
+            self.logger.warning("too much waits to be served: %s is dropped", event.method)
+            self._drop(event)
+
+    def _drop(self, event: IncomingRequest | NotificationReceived) -> None:
+        """What will not be served takes nothing any more."""
+        share = share_of(event)
+        if share is not None:
+            share.release()
+
+    def _start(self, event: IncomingRequest | NotificationReceived) -> None:
+        if isinstance(event, IncomingRequest):
+            task = event.handle = self._spawn(self._serve(event))
+        else:
+            task = self._spawn(self._hear(event))
+        if not task.done():  # some loops begin a task at once
+            self._tasks.add(task)
+        share = share_of(event)
+        if share is not None:
+            task.add_done_callback(lambda _: share.release())
+
+    async def _serve(self, incoming: IncomingRequest) -> None:
+        try:
+            await self._request_handler.handle_request(incoming, self)
+        finally:
+            self._served(incoming.handle)
+
+    async def _hear(self, notified: NotificationReceived) -> None:
+        try:
+            await self._request_handler.handle_notification(notified, self)
+        finally:
+            self._served(asyncio.current_task())
+
+    def _served(self, task: Any) -> None:  # noqa: ANN401 - a task, as its request knows it
+        self._tasks.discard(task)
+        if self._connection_state.events or not self._flush_due:
+            self.process_events()
+        while self._queue and len(self._tasks) < self._max_handlers:
+            self._start(self._queue.popleft())
+
+    def _on_cancelled(self, event: RequestCancelled) -> None:
+        self.logger.debug("request %r was cancelled: %s", event.request.id, event.reason)
+        self._cancel_handler(event.request)
+
+    def _cancel_handler(self, incoming: IncomingRequest) -> None:
+        """Stop the handler of a request that is closed, or take the request out of the queue."""
+        if isinstance(task := incoming.handle, asyncio.Task):
+            self._stop(cast("asyncio.Task[None]", task))
+        elif incoming in self._queue:
+            self._queue.remove(incoming)
+            self._drop(incoming)
+
+    def _stop(self, task: asyncio.Task[None]) -> None:
+        # One that is cancelled before its first step never gets to the end of `_run`.
+        task.add_done_callback(self._tasks.discard)
+        task.cancel()
+
+    async def finish_requests(self, linger: float) -> None:
+        """Wait up to `linger` seconds for the requests in progress, then fail those that remain."""
+        deadline = self._loop.time() + linger
+        while (remaining := deadline - self._loop.time()) > 0:
+            tasks = [
+                cast("asyncio.Task[None]", i.handle)
+                for i in self._connection_state.incoming.values()
+                if i.handle
+            ]
+            if not tasks:
+                break
+            await asyncio.wait(tasks, timeout=remaining)
+        self.fail_requests()
+
+    def fail_requests(self) -> None:
+        """Answer the requests in progress with an error, and stop their handlers: the server stops."""
+        for incoming in tuple(self._connection_state.incoming.values()):
+            incoming.engine.fail(incoming, InternalError("the server stops"))
+            self._cancel_handler(incoming)
+        self.process_events()
+
+    # -- calls of our own ----------------------------------------------------------------------------------
+
+    async def wait(
+        self,
+        call: Call,
+        progress: Callable[[dict[str, Json]], None] | None = None,
+        stream: Callable[[StreamNotification], None] | None = None,
+    ) -> dict[str, Json]:
+        """Wait for the answer to a call that was just handed to the engine.
+
+        Raises what the call failed with. When the waiting task is cancelled, so is the call (CANC-7).
+        """
+        future = call.handle = self._future()
+        if progress is not None or stream is not None:
+            call.listener = Listener(progress, stream)
+        link, calls = self._connection_state, self._connection_state.calls
+        if self.at_once and (len(link.sends) >= BURST or (not self._flush_due and len(calls.waiting) == 1)):
+            self._flush()
+        if link.events or (link.sends and not self._flush_due):
+            self.process_events()
+        if calls.earliest < self._due:
+            self._arm()
+        if self._paused:
+            self._on_wait()
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self.cancel_call(call, "the caller gave up")
+            raise
+
+    def cancel_call(self, call: Call, reason: str) -> None:
+        """Cancel a call and tell the peer."""
+        self.protocol.cancel(call, reason)
+        self.process_events()
+
+    def _on_completed(self, event: CallCompleted) -> None:
+        future: Any = event.call.handle
+        if future is not None and not future.done():
+            future.set_result(event.result)
+
+    def _on_failed(self, event: CallFailed) -> None:
+        self._reject(event.call, event.error)
+
+    def _on_timed_out(self, event: CallTimedOut) -> None:
+        message = f"no answer to '{event.call.method}' within {event.elapsed:.3g} s ({event.kind} timeout)"
+        self._reject(event.call, RequestTimeout(message, elapsed=event.elapsed, kind=event.kind))
+
+    def _on_call_cancelled(self, event: CallCancelled) -> None:
+        """The stream of a call that was given up can be closed."""
+
+    def _reject(self, call: Call, error: McpError) -> None:
+        future: Any = call.handle
+        if future is not None and not future.done():
+            future.set_exception(error)
+
+    def _on_progress(self, event: ProgressReceived) -> None:
+        self._arm()
+        listener = event.call.listener
+        if isinstance(listener, Listener) and listener.progress is not None:
+            try:
+                listener.progress(event.params)
+            except Exception:
+                self.logger.exception("a progress callback raised")
+
+    def _on_streamed(self, event: StreamNotification) -> None:
+        listener = event.call.listener
+        if isinstance(listener, Listener) and listener.stream is not None:
+            listener.stream(event)
+
+    def _on_opened(self, event: SessionOpened) -> None:
+        self.logger.debug("a session is open at %s", event.revision.name)
+
+    def _on_diagnostic(self, event: Diagnostic) -> None:
+        self.logger.log(logging.WARNING if event.warn else logging.DEBUG, "%s", event.text)
+
+    @property
+    def tolerated_violations(self) -> dict[str, int]:
+        """What the peer got wrong and was understood all the same, and how often; each is warned of once."""
+        return {str(what): times for what, times in self._connection_state.violations.items()}
+
+    # -- time ----------------------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        deadline = self.protocol.deadline
+        if deadline is None or deadline >= self._due:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._due = self._loop.call_at(deadline, self._tick), deadline
+
+    def _tick(self) -> None:
+        self._timer, self._due = None, _NEVER
+        self.protocol.tick(self._loop.time())
+        self.process_events()
+        self._arm()
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def ended(self, error: ConnectionLost | None) -> None:
+        """The transport is gone: whoever waits learns of it before anything else is torn down (design §10.4)."""
+        if not self._lost.done():
+            self._lost.set_result(None)
+        if self.error is None:
+            self.error = error or ConnectionLost("the connection ended", in_flight=True, retry_safe=False)
+        self.protocol.lost(self.error)
+        self.process_events()
+        while self._queue:
+            self._drop(self._queue.popleft())
+        for task in self._tasks:
+            self._stop(task)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._sendable = False
+        self._end_soon(0)
+
+    def _end_soon(self, linger: float) -> None:
+        if self._ending is None:
+            self._ending = self._loop.create_task(self._end(linger))
+
+    def _fail_calls(self, error: ConnectionLost) -> None:
+        self.error = error
+        self._connection_state.events.extend(
+            CallFailed(call, error) for call in self._connection_state.calls.drain()
+        )
+
+    async def _end(self, linger: float) -> None:
+        """Let handlers finish, then stop them; write what is left, then close. Every wait has a bound."""
+        if self._tasks and linger:
+            await asyncio.wait(set(self._tasks), timeout=linger)
+        for task in self._tasks:
+            self._stop(task)
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=CLOSE)
+        self._flush()
+        await self._shut()
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    async def aclose(self, error: ConnectionLost | None = None) -> None:
+        """End the connection; may be called from any task, and again."""
+        if self.error is None:
+            self._fail_calls(
+                error or ConnectionLost("the connection was closed", in_flight=True, retry_safe=False)
+            )
+        self.protocol.end()
+        self.process_events()
+        self._end_soon(0)
+        await asyncio.shield(cast("asyncio.Task[None]", self._ending))
+        self.ended(None)
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run something for as long as the connection lasts."""
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def share_of(event: IncomingRequest | NotificationReceived) -> Share | None:
+    """The share that a message takes, if its transport counts that."""
+    found: Share | None = getattr(event.origin, "share", None)
+    return found

@@ -1,0 +1,229 @@
+"""Between wire and handler: read, convert up, call, convert down, judge, answer (SEAM-1, 4, 5, 9; ERR-1..3).
+
+Both roles' handlers are written in the latest revision, or in exactly the peer's where an author wants that. How
+a method gets from one to the other is worked out once for each revision and kept as a `MethodBinding`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, cast
+
+from pydantic_core import ValidationError
+
+import mcprev_types
+from mcprev.convert import ConversionContext, Converter, PayloadKind, convert, converter
+from mcprev.convert.rules import NotRepresentable
+from mcprev.core.capabilities import Capabilities, bindings
+from mcprev.errors import (
+    INTERNAL_MESSAGE,
+    ConversionError,
+    InternalError,
+    InvalidParams,
+    Json,
+    LocalProtocolError,
+    ResourceNotFound,
+    RpcError,
+)
+from mcprev.protocol.connection_state import IncomingRequest
+from mcprev.protocol.error_codes import outgoing
+from mcprev.protocol.meta import advise
+from mcprev.protocol.result_rules import CALL, RULES, only_text
+from mcprev.protocol.stateless import COMPLETE
+from mcprev.revisions import Revision
+from mcprev_types import MethodNotHandled
+
+Stub = Callable[[Any, Any], Awaitable[Any]]
+Read = Callable[[Any], Any]
+
+
+class MethodBinding:
+    """How one method reaches its handler at one revision, and how its result gets back.
+
+    The conversions are run from here, step by step: a call more or less for each message is seen in the rate.
+    """
+
+    __slots__ = (
+        "_judge",
+        "_read",
+        "_up",
+        "down",
+        "may_ask",
+        "method",
+        "plain",
+        "revision",
+        "rule",
+        "stub",
+        "up",
+    )
+
+    def __init__(
+        self, method: str, revision: Revision, written: Revision, stub: Stub, params: str | None
+    ) -> None:
+        spec = written.methods[method]
+        self.method = method
+        self.revision = revision
+        self.stub = stub
+        self.may_ask = spec.input_responses
+        """Whether the handler's result may ask for input (MRTR-1)."""
+        self.rule = RULES.get(method)
+        """What its results are held to beyond their types."""
+        self.up = converter(method, PayloadKind.PARAMS, from_=revision, to=written)
+        self._read = reader(written, params)
+        self._up = self.up.steps
+        self.down: Converter | None = None
+        self._judge: Read = _as_is
+        if spec.result is not None:
+            self.down = converter(method, PayloadKind.RESULT, from_=written, to=revision)
+            self._judge = reader(revision, revision.methods[method].result)
+        self.plain: frozenset[str] | None = None
+        """The members that are left of a tool's result of nothing but text; None where nothing is known of them."""
+        if method == CALL:
+            self.plain = self._try_text()
+
+    def params(self, given: dict[str, Json] | None, context: ConversionContext | None) -> object:
+        """The handler's params. Raises `InvalidParams`, which quotes nothing of what was sent."""
+        try:
+            if given is None:
+                given = self.up(given, context, validate=False)
+                return None if given is None else self._read(given)
+            if self._up:
+                context = context or self.up.context
+                for step in self._up:
+                    given = step(given, context)
+            return self._read(given)
+        except ValidationError as error:
+            raise InvalidParams(f"Invalid params: {first(error)}") from None
+        except (ConversionError, NotRepresentable) as error:
+            raise InvalidParams(f"Invalid params: {error}") from None
+
+    def result(self, wire: dict[str, Json], context: ConversionContext | None = None) -> dict[str, Json]:
+        """The answer at the peer's revision. Raises `ConversionError` for what is none there (SEAM-4)."""
+        down = self.down
+        assert down is not None
+        if self.plain is not None and only_text(wire):
+            # What makes no difference to one makes none to another.
+            kept = self.plain
+            return wire if kept.issuperset(wire) else {name: wire[name] for name in wire if name in kept}
+        if self.rule is not None:
+            wire = self.rule(wire)
+        if "_meta" in wire:
+            advise(wire["_meta"] or {})
+        try:
+            out = wire
+            for step in down.steps:
+                out = step(out, context or down.context)
+            self._judge(out)
+        except (NotRepresentable, ValidationError):
+            # It may be one of the other types that can answer; if not, the converter says what is wrong and where.
+            out = down(wire, context)
+        return out
+
+    def _try_text(self) -> frozenset[str] | None:
+        """The members that are left of a result of nothing but text, as trying it shows; None where more is done."""
+        given: dict[str, Json] = {"resultType": COMPLETE, "content": [{"type": "text", "text": ""}]}
+        found = self.result(dict(given))
+        return frozenset(found) if all(given.get(name) == value for name, value in found.items()) else None
+
+
+def to_wire(value: object) -> dict[str, Json]:
+    """What a handler returned, as JSON: a model, or a mapping that is JSON already."""
+    if isinstance(value, mcprev_types.Model):
+        return value.to_wire()
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, Json]", value))
+    raise TypeError(f"a handler returned {type(value).__name__}, which is no result")
+
+
+def reader(revision: Revision, name: str | None) -> Read:
+    """What makes a typed object of a JSON value; without a type the value stays as it is."""
+    if name is None:
+        return _as_is
+    found: Any = getattr(revision.models, name)
+    if isinstance(found, type) and issubclass(found, mcprev_types.Model):
+        found.model_rebuild()
+        return cast("Read", found.__pydantic_validator__.validate_python)
+    from pydantic import TypeAdapter  # with all that models need, which is not needed before
+
+    adapter: TypeAdapter[Any] = TypeAdapter(cast("Any", found))
+    return adapter.validate_python
+
+
+def _as_is(value: Json) -> Json:
+    return value
+
+
+def first(error: ValidationError) -> str:
+    """The first thing that is wrong, by its place and kind and without the value."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return f"{place}: {first['msg']}" if place else first["msg"]
+
+
+class HandlerTable:
+    """The routes of one handler, found when first needed."""
+
+    def __init__(self, identity: Capabilities, base: str) -> None:
+        self._identity = identity
+        self._base = base
+        self._found: dict[Revision, dict[str, MethodBinding]] = {}
+
+    def find(self, revision: Revision, method: str) -> MethodBinding:
+        """The route of a method that is served."""
+        try:
+            return self._found[revision][method]
+        except KeyError:
+            handler, written = self._identity.handler_at(revision)
+            if method not in written.methods:
+                # A notification that is gone by then: it is heard in the words of those that still send it.
+                written = revision
+            binding = bindings(written, self._base)[method]
+            method_binding = MethodBinding(
+                method, revision, written, getattr(handler, binding.stub), binding.params
+            )
+            self._found.setdefault(revision, {})[method] = method_binding
+            return method_binding
+
+
+def error_at(error: RpcError, method: str, revision: Revision, written: Revision) -> dict[str, Json]:
+    """The error object for a peer, its code as the peer's revision has it (ERR-2, CONV-33, CONV-34)."""
+    wire = error.to_wire()
+    if isinstance(error, ResourceNotFound):
+        wire["code"] = written.resource_not_found
+    if method in revision.methods and method in written.methods:
+        wire = convert(wire, method, PayloadKind.ERROR, from_=written, to=revision, validate=False)
+    if isinstance(error, ResourceNotFound):
+        wire["code"] = revision.resource_not_found
+    return wire
+
+
+def is_cancelled() -> bool:
+    """Whether a cancellation that is seen is one of the task's own, and not of something that a handler waited for."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def answer_failure(
+    error: Exception, incoming: IncomingRequest, written: Revision, logger: logging.Logger
+) -> None:
+    """Answer a request whose handler raised. Only an `RpcError` is told the peer; the rest is logged (ERR-1)."""
+    if isinstance(error, MethodNotHandled):
+        incoming.engine.fail(incoming, {"code": -32601, "message": f"Method not found: {incoming.method}"})
+        return
+    if isinstance(error, RpcError):
+        try:
+            found = outgoing(error_at(error, incoming.method, incoming.revision, written), incoming.revision)
+        except ConversionError as wrong:
+            error = wrong
+        else:
+            try:
+                incoming.engine.fail(incoming, found)
+            except LocalProtocolError as unwritten:
+                error = unwritten
+            else:
+                return
+    what = "the answer is not valid" if isinstance(error, ConversionError) else "the handler raised"
+    logger.error("'%s' failed: %s", incoming.method, what, exc_info=error)
+    incoming.engine.fail(incoming, InternalError(INTERNAL_MESSAGE))

@@ -1,0 +1,1 @@
+"""Checks of JSON values against JSON Schemas, within bounds."""

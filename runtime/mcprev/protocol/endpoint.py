@@ -1,0 +1,248 @@
+"""One connection as its server or its client sees it: both eras on one pipe (NEG-8, NEG-9, BASE-7, BASE-10).
+
+A request that describes itself goes to the stateless engine, everything else to the handshake session; both
+share one `ConnectionState`. These classes are what a driver holds: messages and the time go in, events and sends come out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from typing_extensions import override
+
+from mcprev.errors import ConnectionLost, Json, LocalProtocolError
+from mcprev.protocol.connection_state import Channel, ConnectionState, Event, LocalInfo, ToleratedViolation
+from mcprev.protocol.engine import Engine
+from mcprev.protocol.handshake import Handshake, HandshakeClient, HandshakeServer
+from mcprev.protocol.pending_calls import Call
+from mcprev.protocol.stateless import StatelessClient, StatelessServer, is_modern
+from mcprev.protocol.subscriptions import Changed
+from mcprev.revisions import Revision
+from mcprev.wire import jsonrpc
+from mcprev.wire.jsonrpc import ErrorResponse, Malformed, Message, Notification, Request, Response, Shape
+
+
+class EndpointProtocol:
+    """What both roles have in common."""
+
+    def __init__(self, local: LocalInfo, session: Handshake, peer: Engine) -> None:
+        self.local = local
+        self.connection = session.connection
+        self._session = session
+        self._engine = peer
+        """Whichever engine is used for what both do alike."""
+
+    def receive(self, message: Message | jsonrpc.Batch, now: float) -> None:
+        """Take what `jsonrpc.parse` made of the bytes."""
+        raise NotImplementedError
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a call of this side is open."""
+        return len(self.connection.calls) > 0
+
+    @property
+    def deadline(self) -> float | None:
+        """The time of the next `tick`, if there is anything to wait for."""
+        return self.connection.calls.deadline
+
+    def tick(self, now: float) -> None:
+        """Give up what has waited too long."""
+        self._engine.tick(now)
+
+    def notify(self, method: str, params: dict[str, Json] | None) -> None:
+        """Send a notification that belongs to no request."""
+        self._engine.send_notification(method, params)
+
+    def cancel(self, call: Call, reason: str) -> None:
+        """Give up a call and tell the peer (CANC-7)."""
+        self._engine.cancel(call, reason)
+
+    def end(self) -> None:
+        """Say goodbye, before the connection is closed; most have nothing to say (LIFE-16)."""
+
+    def events(self) -> list[Event]:
+        """Take what has happened since the last time."""
+        events = self.connection.events
+        self.connection.events = []
+        return events
+
+    def sends(self) -> list[tuple[Channel, bytes]]:
+        """Take what is to be sent since the last time."""
+        sends = self.connection.sends
+        self.connection.sends = []
+        return sends
+
+    def lost(self, error: ConnectionLost) -> None:
+        """The connection is gone: every call fails, every request is dropped."""
+        self._session.close()
+        self.connection.lost(error)
+
+    def _malformed(self, message: Malformed, *, null_id: bool) -> None:
+        """Answer what is no message; a broken answer to a call of ours fails that call."""
+        answer = message.answer
+        if not self.connection.broken(message) and answer is not None:
+            self.connection.sends.append(
+                (None, jsonrpc.encode_error(answer.id, answer.error, null_id=null_id))
+            )
+        self.connection.tolerate(ToleratedViolation.NOISE, _noise(message))
+
+
+def _noise(message: Malformed) -> str:
+    """What is wrong with a line, and how it begins unless it may be a message with somebody's arguments."""
+    begins_like_json = message.excerpt.lstrip().startswith(("{", "["))
+    return message.message if begins_like_json else f"{message.message}: {message.excerpt!r}"
+
+
+class ServerProtocol(EndpointProtocol):
+    """The server's side of a connection."""
+
+    def __init__(self, local: LocalInfo) -> None:
+        connection = ConnectionState()
+        self.session = HandshakeServer(connection, local)
+        self.stateless = StatelessServer(connection, local)
+        super().__init__(local, self.session, self.session)
+        self._handshake = any(revision.handshake for revision in local.revisions)
+        self._modern = any(not revision.handshake for revision in local.revisions)
+        self._null_id = self._handshake
+
+    @override
+    def receive(self, message: Message | jsonrpc.Batch, now: float) -> None:
+        """Take what `jsonrpc.parse` made of a line: the opener decides who serves a request (NEG-8)."""
+        kind = message.__class__
+        if kind is Request:
+            if self._modern and (not self._handshake or is_modern(message)):  # type: ignore[arg-type]
+                self._null_id = self.session.agreed and self._null_id
+                self.stateless.request(message)  # type: ignore[arg-type]
+            else:
+                self.session.request(message)  # type: ignore[arg-type]
+        else:
+            self._receive_other(message, now)
+
+    def _receive_other(self, message: Message | jsonrpc.Batch, now: float) -> None:
+        session = self.session
+        match message:
+            case Notification():
+                if self._handshake and session.agreed:
+                    session.notification(message, now)
+                else:
+                    self.stateless.notification(message)
+            case Response() | ErrorResponse():
+                session.answered(message)
+            case Malformed():
+                null_id = session.revision.null_id_in_errors if session.agreed else self._null_id
+                self._malformed(message, null_id=null_id)
+            case jsonrpc.Batch():
+                session.batch(message.messages, now)
+            case Request():
+                session.request(message)
+
+    def changed(self, kind: Changed, uri: str | None) -> None:
+        """Tell the peer of a change, in whichever way it has asked to hear of it (SUB-8)."""
+        self.session.changed(kind, uri)
+        self.stateless.changed(kind, uri)
+
+    @override
+    def end(self) -> None:
+        """End the listen streams in good order, before the connection is closed (SUB-4)."""
+        self.stateless.end_streams()
+
+
+_NOISE: Final = (Shape.NOT_JSON, Shape.UNKNOWN, Shape.ID_ONLY)
+
+
+class ClientProtocol(EndpointProtocol):
+    """The client's side of a connection."""
+
+    def __init__(self, local: LocalInfo, result_types: frozenset[str] = frozenset()) -> None:
+        connection = ConnectionState()
+        self.session = HandshakeClient(connection, local)
+        self.stateless = StatelessClient(connection, local, result_types)
+        super().__init__(local, self.session, self.session)
+        self._modern: Revision | None = None
+
+    @property
+    def agreed(self) -> bool:
+        """Whether it is settled how to speak."""
+        return self._modern is not None or self.session.agreed
+
+    @property
+    def revision(self) -> Revision:
+        """The revision that is spoken. Raises `LocalProtocolError` before there is one."""
+        return self.session.revision if self._modern is None else self._modern
+
+    @property
+    def engine(self) -> HandshakeClient | StatelessClient:
+        """The engine that speaks the revision."""
+        return self.session if self._modern is None else self.stateless
+
+    def call(
+        self,
+        method: str,
+        params: dict[str, Json] | None,
+        now: float,
+        *,
+        idle: float | None,
+        total: float | None,
+        progress: bool = False,
+        unchecked: bool = False,
+    ) -> Call:
+        """Send a request in the way of the era. Raises `LocalProtocolError` for one that may not be sent."""
+        revision = self._modern
+        if revision is None:
+            return self.session.call(
+                method, params, now, idle=idle, total=total, progress=progress, unchecked=unchecked
+            )
+        return self.stateless.call(
+            revision, method, params, now, idle=idle, total=total, progress=progress, unchecked=unchecked
+        )
+
+    @property
+    def caller(self) -> Callable[..., Call]:
+        """What `call` calls once it is settled how to speak, for one who calls much."""
+        revision = self._modern
+        return self.session.call if revision is None else partial(self.stateless.call, revision)
+
+    def check(self, method: str) -> None:
+        """Raise `LocalProtocolError` for a request that the revision or the server does not have."""
+        peer = self.engine
+        peer.check_sendable(self.revision, method, peer.peer_capabilities)
+
+    def settle(self, revision: Revision) -> None:
+        """The server speaks the stateless era, at a revision."""
+        if self.session.agreed:
+            raise LocalProtocolError("a handshake session is open")
+        self._modern = revision
+        self._engine = self.stateless
+
+    @override
+    def receive(self, message: Message | jsonrpc.Batch, now: float) -> None:
+        """Take what `jsonrpc.parse` made of a line."""
+        session, revision = self.session, self._modern
+        match message:
+            case Response() | ErrorResponse():
+                self._engine.answered(message)
+            case Notification():
+                if revision is None:
+                    session.notification(message, now)
+                else:
+                    self.stateless.notification(revision, message, now)
+            case Request():
+                self.engine.request(message)
+            case Malformed():
+                # What is no JSON is noise on a pipe: it is logged and skipped, not answered (STDIO-3).
+                if message.shape in _NOISE or revision is not None:
+                    self.connection.broken(message)
+                    self.connection.tolerate(ToleratedViolation.NOISE, _noise(message))
+                else:
+                    self._malformed(message, null_id=session.agreed and session.revision.null_id_in_errors)
+            case jsonrpc.Batch():
+                session.batch(message.messages, now)
+
+    @override
+    def lost(self, error: ConnectionLost) -> None:
+        """The connection is gone: every call fails."""
+        self.stateless.close()
+        super().lost(error)

@@ -1,0 +1,265 @@
+"""What both engines are made of: requests in both directions, over what `link` holds.
+
+BASE-5, BASE-8, BASE-9, CANC-1..6, PROG-1..3, LIFE-18. Engines are pure: messages and the time go in, events
+and sends come out and are drained; nothing here waits, calls back or looks at a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from mcprev.errors import (
+    InvalidRequest,
+    Json,
+    LocalProtocolError,
+    MethodNotFound,
+    RemoteProtocolError,
+    RpcError,
+)
+from mcprev.protocol.connection_state import (
+    BatchResponse,
+    CallCancelled,
+    CallCompleted,
+    CallFailed,
+    CallTimedOut,
+    Channel,
+    ConnectionState,
+    IncomingRequest,
+    LocalInfo,
+    NotificationReceived,
+    ProgressReceived,
+    RequestCancelled,
+    ToleratedViolation,
+)
+from mcprev.protocol.pending_calls import Call
+from mcprev.revisions import Revision
+from mcprev.wire import jsonrpc
+from mcprev.wire.jsonrpc import ErrorResponse, Notification, Request, Response
+
+PROGRESS: Final = "notifications/progress"
+CANCELLED: Final = "notifications/cancelled"
+_NEVER_CANCELLED: Final = frozenset({"initialize", "server/discover"})
+"""A session is not open while the first is out, and the second asks a server that may know neither of them."""
+
+
+class Engine:
+    """The part of an engine that both eras and both roles have."""
+
+    def __init__(self, connection: ConnectionState, local: LocalInfo) -> None:
+        self.connection = connection
+        self.local = local
+        self.peer_capabilities: dict[str, Json] | None = None
+        """What the other side declared for the whole connection; None before it has."""
+
+    # -- requests of the peer's ----------------------------------------------------------------------------
+
+    def take(
+        self, revision: Revision, request: Request, batch: BatchResponse | None, capabilities: dict[str, Json]
+    ) -> IncomingRequest | None:
+        """Take a request in; None when one of that id is being served, which is refused."""
+        connection = self.connection
+        incoming = IncomingRequest(self, revision, request, batch, capabilities)
+        if connection.shared:
+            incoming.key = request.origin
+        if incoming.key in connection.incoming:
+            connection.refuse(request, InvalidRequest("a request with this id is in progress"), batch)
+            return None
+        connection.incoming[incoming.key] = incoming
+        if batch is not None:
+            batch.waiting += 1
+        return incoming
+
+    def finish(self, incoming: IncomingRequest, result: dict[str, Json]) -> None:
+        """Answer a request; one that is no longer open is not answered (CANC-2)."""
+        if not incoming.open:
+            return
+        message = incoming.response = jsonrpc.encode_result(incoming.id, result)
+        if incoming.batch is None:
+            incoming.open = False
+            connection = self.connection
+            del connection.incoming[incoming.key]
+            connection.sends.append((incoming, message))
+        else:
+            self._close(incoming, message)
+
+    def fail(self, incoming: IncomingRequest, error: RpcError | dict[str, Json]) -> None:
+        """Answer a request with an error, which is in the words of its revision."""
+        if incoming.open:
+            wire = error.to_wire() if isinstance(error, RpcError) else error
+            incoming.code = wire["code"]
+            incoming.response = jsonrpc.encode_error(incoming.id, wire, null_id=False)
+            self._close(incoming, incoming.response)
+
+    def _close(self, incoming: IncomingRequest, message: bytes) -> None:
+        incoming.open = False
+        connection = self.connection
+        del connection.incoming[incoming.key]
+        if incoming.batch is None:
+            connection.sends.append((incoming, message))
+        else:
+            connection.reply(incoming, incoming.batch, message)
+            connection.settle(incoming.batch)
+
+    def cancel_incoming(self, params: Mapping[str, Json] | None) -> None:
+        """The peer cancels one of its requests; what is unknown, finished or malformed has no effect (CANC-3)."""
+        id_ = (params or {}).get("requestId")
+        known = (
+            isinstance(id_, str | int | float) and not isinstance(id_, bool) and not self.connection.shared
+        )
+        incoming = self.connection.incoming.get(id_) if known else None
+        if incoming is None:
+            self.connection.diagnose(f"cancelled a request that is not in progress: {id_!r}")
+            return
+        reason = (params or {}).get("reason")
+        self.cancel_request(incoming, reason if isinstance(reason, str) else "no reason given")
+
+    def cancel_request(self, incoming: IncomingRequest, reason: str) -> None:
+        """A request is not to be answered any more (CANC-2, HTTPM-6); one that is no longer open is left alone."""
+        if not incoming.open:
+            return
+        del self.connection.incoming[incoming.key]
+        incoming.open = False
+        if incoming.batch is not None:
+            self.connection.settle(incoming.batch)
+        self.connection.events.append(RequestCancelled(incoming, reason))
+
+    def progress(self, incoming: IncomingRequest, params: dict[str, Json]) -> bool:
+        """Report on a request; only while it is open, if it asked, and if it got further (PROG-2)."""
+        if not (incoming.open or incoming.reports_progress) or incoming.token is None:
+            return False
+        if not params["progress"] > incoming.progress:
+            return False
+        incoming.progress = params["progress"]
+        channel = incoming if incoming.open else None
+        self.send_notification(PROGRESS, {"progressToken": incoming.token, **params}, channel)
+        return True
+
+    def allows_log(self, incoming: IncomingRequest | None, level: str) -> bool:
+        """Whether a log message of a level is to be sent (LOG-2, LOG-3)."""
+        raise NotImplementedError
+
+    # -- requests of our own -------------------------------------------------------------------------------
+
+    def send_request(
+        self,
+        method: str,
+        params: dict[str, Json] | None,
+        now: float,
+        *,
+        idle: float | None,
+        total: float | None,
+        progress: bool = False,
+        channel: Channel = None,
+    ) -> Call:
+        """Send a request without asking whether it may be sent."""
+        call = self.connection.calls.open(method, now, idle, total)
+        if progress:
+            params = dict(params or {})
+            params["_meta"] = {**(params.get("_meta") or {}), "progressToken": call.id}
+        call.params, call.channel = params, channel
+        self.connection.sends.append((channel or call, jsonrpc.encode_request(call.id, method, params)))
+        return call
+
+    def send_notification(self, method: str, params: dict[str, Json] | None, channel: Channel = None) -> None:
+        """Send a notification without asking whether it may be sent."""
+        self.connection.sends.append((channel, jsonrpc.encode_notification(method, params)))
+
+    def cancel(self, call: Call, reason: str) -> None:
+        """Give up a call and tell the peer (CANC-7); one that is answered already is left alone."""
+        if call in self.connection.calls:
+            self.connection.calls.close(call.id)
+            self._drop(call, reason)
+
+    def _drop(self, call: Call, reason: str) -> None:
+        if self.connection.streams:
+            self.connection.events.append(CallCancelled(call))
+        self.announce_cancel(call, reason)
+
+    def announce_cancel(self, call: Call, reason: str) -> None:
+        """Tell the peer that a call was given up; not while it is open how to speak (LIFE-17, CANC-7)."""
+        if call.method not in _NEVER_CANCELLED:
+            channel = (
+                call.channel if isinstance(call.channel, IncomingRequest) and call.channel.open else None
+            )
+            self.send_notification(CANCELLED, {"requestId": call.id, "reason": reason}, channel)
+
+    def tick(self, now: float) -> None:
+        """Give up what has waited too long (LIFE-18, TIME-1)."""
+        for call in self.connection.calls.due(now):
+            kind = call.timed_out(now)
+            self._drop(call, f"timeout ({kind})")
+            self.connection.events.append(CallTimedOut(call, kind, now - call.sent_at))
+
+    def answered(self, message: Response | ErrorResponse) -> None:
+        """An answer came; a late one, or one to nothing we asked, has no effect (CANC-3)."""
+        call = self.connection.calls.close(message.id)
+        if call is None:
+            self.connection.diagnose(f"an answer to no open request: {message.id!r}")
+            return
+        if message.id.__class__ is not int:
+            self.connection.tolerate(ToleratedViolation.IDS, f"{message.id!r} for {call.id}")
+        if isinstance(message, ErrorResponse):
+            self.connection.events.append(CallFailed(call, RpcError.from_wire(message.error)))
+        elif message.result.__class__ is dict:
+            self.accept(call, message.result)
+        else:
+            error = RemoteProtocolError("the result is no object", raw=message.result)
+            self.connection.events.append(CallFailed(call, error))
+
+    def accept(self, call: Call, result: dict[str, Json]) -> None:
+        """A call has its result."""
+        self.connection.events.append(CallCompleted(call, result))
+
+    def progressed(self, params: Mapping[str, Json] | None, now: float) -> None:
+        """The peer reports on a call of ours; a report on none has no effect."""
+        token = (params or {}).get("progressToken")
+        call = self.connection.calls.progressed(token, now) if isinstance(token, str | int | float) else None
+        if call is None:
+            self.connection.diagnose(f"progress of no open request: {token!r}")
+        else:
+            if token.__class__ is not int:
+                self.connection.tolerate(ToleratedViolation.IDS, f"{token!r} for {call.id}")
+            self.connection.events.append(ProgressReceived(call, dict(params or {})))
+
+    # -- rules ---------------------------------------------------------------------------------------------
+
+    def check_sendable(
+        self, revision: Revision, method: str, capabilities: Mapping[str, Json] | None
+    ) -> None:
+        """Raise `LocalProtocolError` for a request that the revision or the peer does not have (LIFE-9, LIFE-10).
+
+        Capabilities that are not known are not held against it.
+        """
+        spec = revision.methods.get(method)
+        if spec is None or spec.result is None:
+            raise LocalProtocolError(f"'{method}' is no request of {revision.name}")
+        needs = spec.capability
+        if capabilities is not None and needs is not None and not declares(capabilities, needs):
+            raise LocalProtocolError(
+                f"'{method}' needs the capability '{needs}', which the peer has not declared"
+            )
+
+    def pass_on(self, revision: Revision, notification: Notification) -> None:
+        """Pass on a notification that the handler wants to hear of; any other has no effect (BASE-9)."""
+        if notification.method in self.local.notifications(revision):
+            self.connection.events.append(
+                NotificationReceived(revision, notification.method, notification.params, notification.origin)
+            )
+        else:
+            self.connection.diagnose(f"a notification nobody listens for: {notification.method}")
+
+
+def declares(capabilities: Mapping[str, Json], path: str) -> bool:
+    """Whether capabilities hold what a dotted path names."""
+    value: Any = capabilities
+    for name in path.split("."):
+        if value.__class__ is not dict and not isinstance(value, Mapping):
+            return False
+        value = cast("Mapping[str, Json]", value).get(name)
+    return value is not None and value is not False
+
+
+def unknown_method(method: str) -> MethodNotFound:
+    """The answer to a method that is not served (BASE-9)."""
+    return MethodNotFound(f"Method not found: {method}")

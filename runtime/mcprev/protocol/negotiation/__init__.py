@@ -1,0 +1,1 @@
+"""How a client finds the revision to speak: a plan of steps, pure functions."""

@@ -1,0 +1,154 @@
+"""How a client finds the revision to speak: a plan of steps driven by what comes of them.
+
+NEG-1 to 7, 12; LIFE-2, LIFE-4; MOD-10; AMB-2. `start` gives a `Plan` with its first step. The driver carries the
+step out and hands what came of it to `advance`, until the step is `Ready` or `Fail`. What to do is a table of step
+and outcome; a pair that is not in it is a late answer and changes no step. Each step has a deadline of its own,
+which the driver keeps (NEG-5). Steps and outcomes are in `plan_steps`, what follows from which in `plan_rules`, and
+what only HTTP has in `plan_http`.
+
+Decided here because the requirements are silent or disagree:
+
+- The newest version both sides name wins, of whichever era, also when it comes with an error (AMB-2, NEG-3).
+- A server that answers `initialize` with a version that is not allowed here may still speak an older one that is.
+  The connection ends (LIFE-4) and a new one asks for that, each version once. Only gaps in a list lead there.
+- A late result of `server/discover` does not end the fallback (NEG-5), but if `initialize` then fails, it is why
+  the server is asked once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from mcprev.protocol.negotiation import http as http
+from mcprev.protocol.negotiation import rules as rules
+from mcprev.protocol.negotiation.rules import open_with, opener
+from mcprev.protocol.negotiation.steps import (
+    HTTP,
+    MAX_TEXT,
+    MAX_VERSIONS,
+    STDIO,
+    Contradicted,
+    Discover,
+    Discovered,
+    Exited,
+    Fail,
+    HttpRefused,
+    Initialize,
+    Initialized,
+    InvalidReply,
+    Method,
+    Opening,
+    Outcome,
+    Plan,
+    Probe,
+    Ready,
+    Refused,
+    Respawn,
+    Spawned,
+    Step,
+    TimedOut,
+    describe_step,
+    discovered,
+    initialized,
+    listed,
+)
+from mcprev.protocol.negotiation.versions import mutual
+from mcprev.revisions import Era, HttpShape, Revision
+
+__all__ = [
+    "HTTP",
+    "MAX_TEXT",
+    "MAX_VERSIONS",
+    "STDIO",
+    "Opening",
+    "Contradicted",
+    "Discover",
+    "Discovered",
+    "Exited",
+    "Fail",
+    "InvalidReply",
+    "Method",
+    "HttpRefused",
+    "Initialize",
+    "Initialized",
+    "Outcome",
+    "Plan",
+    "Probe",
+    "Ready",
+    "Refused",
+    "Respawn",
+    "Spawned",
+    "Step",
+    "TimedOut",
+    "advance",
+    "discovered",
+    "initialized",
+    "start",
+]
+
+
+def start(
+    allowed: tuple[Revision, ...],
+    probe: Probe = STDIO,
+    *,
+    verdict: Era | None = None,
+    prior: Sequence[str] | None = None,
+    shape: HttpShape | None = None,
+) -> Plan:
+    """The plan for a server, with its first step.
+
+    `verdict` is the era this server was found to be of, `prior` the versions of a DiscoverResult that is still good:
+    with a mutual one nothing is asked at all (NEG-7, NEG-12). `shape` is the shape of HTTP it was found to be of, which
+    the first connection is to be opened with (`Plan.shape`). What does not fit `allowed` is disregarded.
+    """
+    if not allowed:
+        raise ValueError("at least one revision has to be allowed")
+    plan = Plan(allowed, opener(allowed), probe)
+    found = mutual(prior, allowed) if prior is not None else None
+    if prior is not None and found is not None:
+        plan = replace(plan, theirs=tuple(prior), evidence=(f"known from before: {listed(prior)}",))
+        return (
+            open_with(plan, Initialize(found))
+            if found.handshake
+            else replace(plan, step=Ready(found, Method.PRIOR))
+        )
+    if verdict is Era.HANDSHAKE and plan.legacy:
+        old = shape is HttpShape.SSE and any(revision.http is shape for revision in allowed)
+        said = "known from before: a server of the handshake era" + (f", over {shape}" if old else "")
+        plan = replace(plan, evidence=(said,), shape=shape if old else None)
+        return open_with(plan, Initialize(plan.legacy[-1]))
+    return open_with(plan, opener(allowed))
+
+
+def advance(plan: Plan, outcome: Outcome) -> Plan:
+    """The plan after an outcome, with the next step in `step`. An outcome that comes too late changes no step."""
+    rule = _RULES.get((type(plan.step), type(outcome)))
+    said = describe_step(outcome)
+    if rule is None or (isinstance(outcome, _ANSWERS) and outcome.step != plan.step):
+        late = isinstance(outcome, Discovered) and isinstance(plan.step, Initialize)
+        evidence = (*plan.evidence, f"{said} (too late)")
+        return replace(plan, evidence=evidence, late_discovery=plan.late_discovery or late)
+    return rule(replace(plan, evidence=(*plan.evidence, said)), outcome)
+
+
+_RULES: Final[Mapping[tuple[type[Step], type[Outcome]], Callable[[Plan, Any], Plan]]] = {
+    (Discover, Discovered): rules.found_out,
+    (Discover, Refused): http.probe_met_error,
+    (Discover, HttpRefused): http.probe_met_status,
+    (Discover, InvalidReply): rules.fall_back,
+    (Discover, TimedOut): rules.fall_back,
+    (Discover, Exited): rules.exited,
+    (Initialize, Initialized): rules.agreed,
+    (Initialize, Refused): http.initialize_met_error,
+    (Initialize, HttpRefused): http.initialize_met_status,
+    (Initialize, InvalidReply): rules.initialize_unanswered,
+    (Initialize, TimedOut): rules.initialize_unanswered,
+    (Initialize, Exited): rules.exited,
+    (Respawn, Spawned): rules.spawned,
+    (Respawn, HttpRefused): http.not_opened,
+    (Respawn, Exited): rules.not_spawned,
+    (Ready, Contradicted): rules.contradicted,
+}
+_ANSWERS: Final = (Discovered, Initialized, Refused, HttpRefused, InvalidReply, TimedOut)

@@ -1,0 +1,1 @@
+"""Servers: the dispatcher of requests, handler contexts, tasks."""

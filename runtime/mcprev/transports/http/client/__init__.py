@@ -1,0 +1,1 @@
+"""A client over HTTP: targets, connections, event streams, authorization."""

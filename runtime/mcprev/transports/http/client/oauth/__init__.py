@@ -1,0 +1,1 @@
+"""OAuth of a client: flows as generators, tokens, stores."""

@@ -1,0 +1,48 @@
+"""Assertions by which a client proves who it is with a key (RFC 7523): the one place that needs mcprev[jwt]."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Final
+
+from mcprev.errors import MissingExtra
+from mcprev.transports.http.client.oauth.steps import Signer
+
+try:
+    from joserfc import jwt
+    from joserfc.errors import JoseError
+    from joserfc.jwk import JWKRegistry
+except ImportError as error:
+    raise MissingExtra("signing assertions", "joserfc", "jwt") from error
+
+LIFETIME: Final = 120
+"""Seconds that an assertion is good for."""
+_TYPES: Final = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
+
+
+def signer(client_id: str, private_key: str, algorithm: str) -> Signer:
+    """What signs assertions of a client's. Raises `ValueError` for a key or an algorithm that cannot be used."""
+    kind = _TYPES.get(algorithm[:2])
+    if kind is None:
+        raise ValueError(f"'{algorithm}' is no algorithm that a key can sign with")
+    try:
+        key = JWKRegistry.import_key(private_key, kind)
+    except (ValueError, TypeError, JoseError):
+        # Its text may be a part of the key.
+        raise ValueError(f"the private key is none for {algorithm}: it takes a PEM") from None
+
+    def sign(audience: str) -> str:
+        now = int(time.time())
+        claims = {
+            "iss": client_id,
+            "sub": client_id,
+            "aud": audience,
+            "iat": now,
+            "exp": now + LIFETIME,
+            "jti": secrets.token_urlsafe(16),
+        }
+        return jwt.encode({"alg": algorithm, "typ": "JWT"}, claims, key, algorithms=[algorithm])
+
+    sign("")
+    return sign

@@ -1,0 +1,331 @@
+"""OAuth as generators of requests: who lets clients in, how this one is made known there, and what a user is asked
+(AUTH-3..9, 11, 12, 13, 15; SEC-2).
+
+What another side says is shown only within bounds, and secrets not at all.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Final
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+from mcprev.errors import (
+    AuthError,
+    AuthorizationDenied,
+    DiscoveryFailed,
+    IssuerMismatch,
+    Json,
+    RegistrationRejected,
+)
+from mcprev.revisions import Revision
+from mcprev.transports.http.client.oauth import discovery
+from mcprev.transports.http.client.oauth.discovery import (
+    BASIC,
+    NONE,
+    POST,
+    S256,
+    Challenge,
+    ProtectedServer,
+    ResourceMetadata,
+    read_object,
+    shown,
+    text,
+)
+from mcprev.transports.http.client.oauth.resources import canonical, split
+from mcprev.transports.http.client.oauth.steps import (
+    NO_MEANS,
+    ClientKeys,
+    Flow,
+    HttpFetch,
+    OpenBrowser,
+    fetch,
+    said_by,
+)
+from mcprev.transports.http.client.oauth.store import Registration
+from mcprev.transports.http.client.oauth.tokens import TokenResponse, redeem, seconds
+
+VERSION: Final = "MCP-Protocol-Version"
+GRANTS: Final = ("authorization_code", "refresh_token")
+
+
+# -- discovery ---------------------------------------------------------------------------------------------
+
+
+class _Search:
+    """Documents that are looked for, and what came of it."""
+
+    def __init__(self, revision: Revision) -> None:
+        self._headers = (("Accept", "application/json"), (VERSION, revision.version))
+        self.tried: list[str] = []
+        self.absent = True
+        """Whether every answer so far was that there is nothing there; not so where a server is out of order."""
+
+    def look(self, url: str) -> Flow[dict[str, Json] | None]:
+        reply = yield from fetch(HttpFetch(url, self._headers))
+        found = read_object(reply.body) if reply.status == 200 else None
+        if found is None:
+            outcome = "no JSON object" if reply.status == 200 else reply.outcome
+            self.tried.append(f"{shown(url)}: {outcome}")
+            self.absent = self.absent and (reply.status == 200 or 400 <= reply.status < 500)
+        return found
+
+    def unusable(self, url: str, why: str) -> None:
+        self.tried.append(f"{shown(url)}: {why}")
+
+
+def discover(
+    url: str,
+    revisions: Sequence[Revision],
+    challenge: Challenge,
+    *,
+    issuer: str | None = None,
+    resource: str | None = None,
+) -> Flow[ProtectedServer]:
+    """Find out who authorizes clients of the server at a URL.
+
+    `rows` are the revisions that it may speak, the one to go by first; where there is nothing to be found in its way,
+    that of the oldest is tried (AUTH-3). They decide where is looked, and never what is checked. `issuer` is the only
+    authorization server whose client this side is, if so; `resource` one above the URL that the server may name. Raises `DiscoveryFailed` or `IssuerMismatch`.
+    """
+    first, search = revisions[0], _Search(revisions[0])
+    assert first.auth is not None
+    if first.auth.resource_metadata:
+        found = yield from _find_resource(search, url, challenge, resource)
+        if found is not None:
+            return (yield from _find_server(search, first, found, issuer))
+    older = next(
+        (
+            revision
+            for revision in revisions
+            if revision.auth is not None and not revision.auth.resource_metadata
+        ),
+        None,
+    )
+    if older is None or not search.absent:
+        raise DiscoveryFailed(
+            f"{shown(url)} wants authorization, and does not say from whom; tried were", tried=search.tried
+        )
+    return (yield from _at_origin(search, older, url, issuer))
+
+
+def _find_resource(
+    search: _Search, url: str, challenge: Challenge, above: str | None
+) -> Flow[ResourceMetadata | None]:
+    for at in discovery.resource_urls(url, challenge.resource_metadata):
+        document = yield from search.look(at)
+        if document is not None:
+            found = discovery.read_resource(document, url, above)
+            if found is not None:
+                return found
+            search.unusable(at, "names no authorization server")
+    return None
+
+
+def _find_server(
+    search: _Search, revision: Revision, found: ResourceMetadata, wanted: str | None
+) -> Flow[ProtectedServer]:
+    """The first of the authorization servers that says where its endpoints are."""
+    profile = revision.auth
+    assert profile is not None
+    servers = found.servers
+    if wanted is not None:
+        servers = tuple(name for name in servers if name == wanted)
+        if not servers:
+            raise IssuerMismatch(
+                f"the server does not let clients of {shown(wanted)} in any more, but those of "
+                f"{shown(', '.join(found.servers))}: the credentials that were given are of no use there"
+            )
+    for name in servers:
+        if split(name) is None or "?" in name:
+            search.unusable(name, "is no URL of an authorization server")
+            continue
+        for at in discovery.server_urls(name, profile):
+            document = yield from search.look(at)
+            if document is None:
+                continue
+            server = discovery.read_server(document, name)
+            if server is not None:
+                return ProtectedServer(revision, found.resource, server, found.scopes)
+            search.unusable(at, "names no token endpoint")
+    raise DiscoveryFailed(
+        f"the authorization server {shown(', '.join(servers))} does not say where its endpoints are; tried were",
+        tried=search.tried,
+    )
+
+
+def _at_origin(search: _Search, revision: Revision, url: str, wanted: str | None) -> Flow[ProtectedServer]:
+    """The server is its own authorization server, and may have the usual endpoints (AUTH-3).
+
+    Nobody has named the issuer, and it is looked for at one URL with or without a slash at its end: it may have either.
+    """
+    profile, at = revision.auth, discovery.origin(url)
+    assert profile is not None
+    if wanted not in (None, at, f"{at}/"):
+        raise IssuerMismatch(
+            f"{shown(url)} lets clients in by itself, and the credentials are for {shown(wanted or '')}: they are not sent"
+        )
+    resource = canonical(url) or url
+    for place in discovery.server_urls(at, profile):
+        document = yield from search.look(place)
+        if document is not None:
+            slash = text(document, "issuer") == f"{at}/" if wanted is None else wanted.endswith("/")
+            server = discovery.read_server(document, f"{at}/" if slash else at)
+            if server is not None:
+                return ProtectedServer(revision, resource, server)
+            search.unusable(place, "names no token endpoint")
+    if not search.absent:
+        raise DiscoveryFailed(f"{shown(url)} wants authorization; tried were", tried=search.tried)
+    return ProtectedServer(revision, resource, discovery.default_server(at, wanted or at))
+
+
+# -- registration ------------------------------------------------------------------------------------------
+
+
+def register(
+    place: ProtectedServer, name: str, redirect_uri: str, scopes: Sequence[str] | None
+) -> Flow[Registration]:
+    """Make this client known (AUTH-12, AUTH-13). Raises `RegistrationRejected`."""
+    server = place.server
+    if server.registration_endpoint is None:
+        raise RegistrationRejected(
+            f"{shown(server.issuer)} registers no clients by itself: register one there, and give its `client_id`"
+        )
+    method = discovery.registered_method(server.methods)
+    wanted: dict[str, Json] = {
+        "client_name": name,
+        "redirect_uris": [redirect_uri],
+        "grant_types": list(GRANTS),
+        "response_types": ["code"],
+        "token_endpoint_auth_method": method,
+    }
+    if place.profile.application_type:
+        wanted["application_type"] = discovery.application_type(redirect_uri)
+    if scopes is not None:
+        wanted["scope"] = " ".join(discovery.join_scopes(scopes, place.scopes))
+    headers = (("Accept", "application/json"), ("Content-Type", "application/json"))
+    reply = yield from fetch(HttpFetch(server.registration_endpoint, headers, json.dumps(wanted).encode()))
+    found = read_object(reply.body) or {}
+    client_id = text(found, "client_id")
+    if reply.status not in (200, 201) or client_id is None:
+        raise RegistrationRejected(
+            f"{shown(server.issuer)} did not register this client ({said_by(reply, found)}): "
+            "register one there, and give its `client_id`"
+        )
+    secret = text(found, "client_secret")
+    return Registration(
+        client_id,
+        secret,
+        _method_of(text(found, "token_endpoint_auth_method"), secret, method),
+        (redirect_uri,),
+        seconds(found.get("client_secret_expires_at")) or None,
+    )
+
+
+def _method_of(said: str | None, secret: str | None, asked: str) -> str:
+    """How a client that was registered proves who it is: in the way that was asked for, unless it is told otherwise."""
+    if secret is None:
+        return NONE
+    return said if said in (NONE, BASIC, POST) else asked
+
+
+# -- the user -----------------------------------------------------------------------------------------------
+
+
+def _secret() -> str:
+    return secrets.token_urlsafe(32)
+
+
+def authorize(
+    place: ProtectedServer,
+    client: Registration,
+    scopes: Sequence[str] | None,
+    redirect_uri: str,
+    *,
+    secret: Callable[[], str] = _secret,
+    client_keys: ClientKeys = NO_MEANS,
+) -> Flow[TokenResponse]:
+    """Have the user say yes, and redeem the code that comes back (AUTH-8, AUTH-9, AUTH-11, AUTH-15).
+
+    Raises `AuthorizationDenied`, `IssuerMismatch`, `TokenRejected`, or `AuthError` for an answer to something else.
+    """
+    discovery.check_proofs(place.server)
+    state, verifier = secret(), secret()
+    page = _page(place, client, scopes, redirect_uri, state, verifier)
+    back = yield OpenBrowser(page)
+    assert isinstance(back, str)
+    form = {
+        "grant_type": "authorization_code",
+        "code": read_redirect(back, state, place),
+        "redirect_uri": redirect_uri,
+        "code_verifier": verifier,
+    }
+    return (yield from redeem(place, client, form, client_keys=client_keys))
+
+
+def _page(
+    place: ProtectedServer,
+    client: Registration,
+    scopes: Sequence[str] | None,
+    redirect_uri: str,
+    state: str,
+    verifier: str,
+) -> str:
+    """The page where the user is asked."""
+    endpoint = place.server.authorization_endpoint
+    if endpoint is None:
+        raise DiscoveryFailed(f"{shown(place.server.issuer)} has no page to authorize clients at")
+    digest = hashlib.sha256(verifier.encode()).digest()
+    query = {
+        "response_type": "code",
+        "client_id": client.client_id,
+        "redirect_uri": redirect_uri,
+        "state": state,
+        "code_challenge": base64.urlsafe_b64encode(digest).rstrip(b"=").decode(),
+        "code_challenge_method": S256,
+        "resource": place.resource,
+    }
+    if scopes is not None:
+        query["scope"] = " ".join(scopes)
+        if discovery.OFFLINE in scopes:
+            query["prompt"] = "consent"  # OpenID Connect gives a refresh token for nothing else
+    parts = urlsplit(discovery.check_page(endpoint))
+    joined = "&".join(part for part in (parts.query, urlencode(query, quote_via=quote)) if part)
+    return urlunsplit(parts._replace(query=joined))
+
+
+def read_redirect(back: str, state: str, place: ProtectedServer) -> str:
+    """The code in the URL that the user was sent back to. Whose answer it is comes before what it says."""
+    pairs = parse_qsl(urlsplit(back).query, keep_blank_values=True)
+    said = dict(pairs)
+    issuer = shown(place.server.issuer)
+    if len(said) != len(pairs):
+        raise AuthError(f"the answer of {issuer} says something twice: it is not used")
+    if not secrets.compare_digest(said.get("state", "").encode(), state.encode()):
+        raise AuthError("the browser came back with an answer to another request: it is not used; try again")
+    _check_issuer(said.get("iss"), place)
+    if "error" in said:
+        words = shown(said.get("error_description", ""))
+        error = shown(said["error"])
+        raise AuthorizationDenied(
+            f"{issuer} did not authorize this client: {error}{': ' if words else ''}{words}", error=error
+        )
+    code = said.get("code")
+    if not code:
+        raise AuthError(f"the browser came back from {issuer} without a code")
+    return code
+
+
+def _check_issuer(said: str | None, place: ProtectedServer) -> None:
+    """Raise `IssuerMismatch` for an answer that is another authorization server's, or may be (AUTH-15)."""
+    server = place.server
+    if said is None and server.names_itself:
+        raise IssuerMismatch(f"an answer does not say that it is from {shown(server.issuer)}: it is not used")
+    if said is not None and said != server.issuer:
+        raise IssuerMismatch(
+            f"an answer that should be from {shown(server.issuer)} is from another: it is not used"
+        )

@@ -1,0 +1,53 @@
+"""The URLs of protected resources and of authorization servers (AUTH-5, AUTH-9, AUTH-10, AUTH-19; RFC 8707, RFC 9728)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+from mcprev.transports.http.security import is_loopback
+
+WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
+_URL: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
+_PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}
+
+
+def canonical(uri: str) -> str | None:
+    """A resource in the form in which it is compared (AUTH-9, AUTH-10); None for what is no resource.
+
+    Scheme and host are in lower case, the usual port is not named, and no slash stands at the end.
+    """
+    parts = split(uri)
+    if parts is None:
+        return None
+    port = "" if parts.port in {None, _PORTS[parts.scheme]} else f":{parts.port}"
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{parts.scheme}://{host}{port}{parts.path.removesuffix('/')}{query}"
+
+
+def split(url: object) -> SplitResult | None:
+    """The parts of a URL of the web without user and fragment; None for any other."""
+    if not isinstance(url, str) or not _URL.fullmatch(url) or "#" in url:
+        return None
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts if parts.scheme in _PORTS and parts.hostname and "@" not in parts.netloc else None
+
+
+def in_lower_case(parts: SplitResult) -> str:
+    """A URL without query whose scheme and host are as they are compared, and the path as it was written."""
+    return f"{parts.scheme}://{parts.netloc.lower()}{parts.path}"
+
+
+def check_issuer(issuer: str) -> None:
+    """Raise `ValueError` for what cannot be the issuer of tokens: it takes https, or loopback."""
+    parts = split(issuer)
+    safe = parts is not None and (parts.scheme == "https" or is_loopback(parts.hostname or ""))
+    if parts is None or parts.query or not safe:
+        raise ValueError(f"{issuer!r} is no authorization server: it takes https and a host")

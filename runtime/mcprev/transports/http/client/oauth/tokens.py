@@ -1,0 +1,190 @@
+"""What is asked of token endpoints, and how a client proves there who it is (AUTH-9, AUTH-18; RFC 7523, RFC 8693)."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from mcprev.errors import Json, TokenRejected
+from mcprev.transports.http.client.oauth.discovery import (
+    BASIC,
+    POST,
+    ProtectedServer,
+    read_object,
+    shown,
+    text,
+)
+from mcprev.transports.http.client.oauth.steps import (
+    NO_MEANS,
+    ClientKeys,
+    DpopSigner,
+    Flow,
+    HttpFetch,
+    fetch,
+    said_by,
+)
+from mcprev.transports.http.client.oauth.store import Registration
+
+FORM: Final = "application/x-www-form-urlencoded"
+PRIVATE_KEY: Final = "private_key_jwt"
+ASSERTION: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
+ID_TOKEN: Final = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105 - a name and no secret
+ID_JAG: Final = "urn:ietf:params:oauth:token-type:id-jag"
+PROOF: Final = "DPoP"
+"""The header of a proof, and the scheme of a token that is bound to a key."""
+USE_NONCE: Final = "use_dpop_nonce"
+_LONG: Final = 1e12
+"""More seconds than anything lasts."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenResponse:
+    """What a token endpoint gave."""
+
+    access_token: str = field(repr=False)
+    refresh_token: str | None = field(default=None, repr=False)
+    expires_in: float | None = None
+    """In seconds."""
+
+
+def refresh(
+    place: ProtectedServer, client: Registration, token: str, *, client_keys: ClientKeys = NO_MEANS
+) -> Flow[TokenResponse]:
+    """Get another token with a refresh token (AUTH-18).
+
+    Raises `TokenRejected`; without a code in it, the refresh token may still be good.
+    """
+    form = {"grant_type": "refresh_token", "refresh_token": token}
+    return (yield from redeem(place, client, form, client_keys=client_keys))
+
+
+def client_credentials(
+    place: ProtectedServer,
+    client: Registration,
+    scopes: Sequence[str] | None,
+    *,
+    client_keys: ClientKeys = NO_MEANS,
+) -> Flow[TokenResponse]:
+    """Get a token in this client's own name."""
+    form = {"grant_type": "client_credentials", **_scope(scopes)}
+    return (yield from redeem(place, client, form, client_keys=client_keys))
+
+
+def assert_identity(
+    place: ProtectedServer,
+    client: Registration,
+    assertion: str,
+    scopes: Sequence[str] | None,
+    *,
+    client_keys: ClientKeys = NO_MEANS,
+) -> Flow[TokenResponse]:
+    """Get a token for a JWT of somebody whom the authorization server trusts (RFC 7523)."""
+    form = {"grant_type": JWT_BEARER, "assertion": assertion, **_scope(scopes)}
+    return (yield from redeem(place, client, form, client_keys=client_keys))
+
+
+def exchange(
+    place: ProtectedServer, endpoint: str, client: Registration, id_token: str, scopes: Sequence[str] | None
+) -> Flow[str]:
+    """Have an identity provider vouch for its user at the authorization server: the JWT that says so (RFC 8693)."""
+    form = {
+        "grant_type": EXCHANGE,
+        "requested_token_type": ID_JAG,
+        "audience": place.server.issuer,
+        "resource": place.resource,
+        "subject_token": id_token,
+        "subject_token_type": ID_TOKEN,
+        **_scope(scopes),
+    }
+    found = yield from _post(
+        endpoint, _authenticated(client, form, endpoint, NO_MEANS), "the identity provider"
+    )
+    if found.get("issued_token_type") != ID_JAG:
+        raise TokenRejected("the identity provider gave another kind of token than it was asked for")
+    return _usable(found, "the identity provider")
+
+
+def _scope(scopes: Sequence[str] | None) -> dict[str, str]:
+    return {} if scopes is None else {"scope": " ".join(scopes)}
+
+
+def redeem(
+    place: ProtectedServer, client: Registration, form: Mapping[str, str], *, client_keys: ClientKeys
+) -> Flow[TokenResponse]:
+    """Ask the token endpoint (AUTH-9). Raises `TokenRejected`, with the code of the error if it said why."""
+    server, wanted = place.server, {**form, "resource": place.resource}
+    sent = _authenticated(client, wanted, server.issuer, client_keys)
+    who = shown(server.issuer)
+    found = yield from _post(server.token_endpoint, sent, who, client_keys.dpop_signer)
+    expected = "Bearer" if client_keys.dpop_signer is None else "DPoP"
+    kind: object = found.get("token_type", "Bearer")
+    if not isinstance(kind, str) or kind.lower() != expected.lower():
+        raise TokenRejected(f"{who} gave a token of a kind that cannot be used: {shown(str(kind))}")
+    return TokenResponse(_usable(found, who), text(found, "refresh_token"), seconds(found.get("expires_in")))
+
+
+def _authenticated(
+    client: Registration, form: dict[str, str], audience: str, client_keys: ClientKeys
+) -> tuple[dict[str, str], str | None]:
+    """The form with what proves who this client is, and the `Authorization` that does."""
+    if client.method == BASIC:
+        pair = f"{quote(client.client_id, safe='')}:{quote(client.client_secret or '', safe='')}"
+        return form, "Basic " + base64.b64encode(pair.encode()).decode()
+    form["client_id"] = client.client_id
+    if client.method == POST:
+        form["client_secret"] = client.client_secret or ""
+    elif client.method == PRIVATE_KEY:
+        assert client_keys.signer is not None
+        form |= {"client_assertion_type": ASSERTION, "client_assertion": client_keys.signer(audience)}
+    return form, None
+
+
+def _post(
+    url: str, sent: tuple[dict[str, str], str | None], who: str, dpop_signer: DpopSigner | None = None
+) -> Flow[dict[str, Json]]:
+    form, authorization = sent
+    headers = [("Accept", "application/json"), ("Content-Type", FORM)]
+    if authorization is not None:
+        headers.append(("Authorization", authorization))
+    body = urlencode(form).encode()
+    reply = yield from fetch(HttpFetch(url, _proved(headers, url, dpop_signer), body))
+    found = read_object(reply.body) or {}
+    if dpop_signer is not None and reply.nonce is not None:
+        dpop_signer.learn(url, reply.nonce)
+        if found.get("error") == USE_NONCE:
+            reply = yield from fetch(HttpFetch(url, _proved(headers, url, dpop_signer), body))
+            found = read_object(reply.body) or {}
+    if reply.status != 200 or "error" in found:
+        known = 400 <= reply.status < 500 and reply.status not in (408, 425, 429)
+        error = shown(text(found, "error") or "") if known or reply.status == 200 else ""
+        raise TokenRejected(f"{who} gave no token ({said_by(reply, found)})", error=error)
+    return found
+
+
+def _proved(
+    headers: list[tuple[str, str]], url: str, dpop_signer: DpopSigner | None
+) -> tuple[tuple[str, str], ...]:
+    proof = [] if dpop_signer is None else [(PROOF, dpop_signer.prove("POST", url))]
+    return (*headers, *proof)
+
+
+def _usable(found: Mapping[str, Json], who: str) -> str:
+    """An access token that can stand in a header."""
+    token = text(found, "access_token")
+    if token is None or not token.isascii() or not token.isprintable() or " " in token:
+        raise TokenRejected(f"{who} answered with no token that can be used")
+    return token
+
+
+def seconds(said: object) -> float | None:
+    """A number of seconds, as servers write them; None for what is none."""
+    if isinstance(said, str) and said.isascii() and said.isdigit() and len(said) < 12:
+        return float(said)
+    if isinstance(said, bool) or not isinstance(said, int | float) or not said >= 0:
+        return None
+    return float(min(said, _LONG))

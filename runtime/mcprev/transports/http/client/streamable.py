@@ -1,0 +1,404 @@
+"""A server spoken to over HTTP, at every revision (HTTP-4, 5, 7, 9, 10, 13, 15, 18, 20, 23 to 25, 29; HTTPM-2, 7;
+HDR-1, 2, 6, 7, 9, 11; NEG-6, NEG-7; ERR-7; BATCH-1; AMB-10, AMB-11).
+
+Each message is a POST; what the server wants to say comes as the answer, as a stream of events, or, in sessions, on a
+stream of its own. The task of a call reads its answer and takes up a stream that was cut where there is a way to;
+ending that task ends the stream, which is what cancels a call in the stateless era.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from mcprev.errors import (
+    HEADER_MISMATCH,
+    METHOD_NOT_FOUND,
+    AuthError,
+    ConnectionLost,
+    Json,
+    McpError,
+    RemoteProtocolError,
+    RpcError,
+    SessionExpired,
+    Unanswered,
+)
+from mcprev.protocol.connection_state import CallCompleted
+from mcprev.protocol.negotiation.versions import VERSION_KEY
+from mcprev.protocol.pending_calls import Call
+from mcprev.revisions import ALL, Revision, by_version
+from mcprev.transports.http.client.streams import ResumeState, follow
+from mcprev.transports.http.client.tool_headers import CALL_TOOL, LIST_TOOLS, ParamHeaderCache
+from mcprev.wire import jsonrpc, media
+from mcprev.wire.headers import SESSION_ID, Pairs, request_headers
+from mcprev.wire.jsonrpc import ErrorResponse, Notification
+
+if TYPE_CHECKING:
+    from mcprev.transports.http.client.connection import HttpConnection
+    from mcprev.transports.http.client.responses import HttpResponse
+    from mcprev.wire.param_headers import ParamHeader
+
+INITIALIZE: Final = "initialize"
+LIST_TIMEOUT: Final = 30.0
+"""Seconds for each page of the tools that have to be known before one is called (HDR-11)."""
+MAX_PAGES: Final = 1000
+DELETE_TIMEOUT: Final = 2.0
+"""Seconds that a server gets to be told that its session is over (HTTP-24)."""
+TAIL: Final = 0.5
+"""Seconds that a stream gets to end once it has brought its answer, so that its connection can be used again."""
+OPENING: Final = 0.5
+"""Seconds that the server's own stream gets to be opened or refused before the first call is sent."""
+STABLE: Final = 5.0
+"""Seconds after which a stream that brought nothing was at least one that worked."""
+ABSENT: Final = 5
+"""Attempts to take up the stream of a call that find nobody there, after which the call is lost: about three seconds."""
+_CUT: Final = "the stream ended without an answer"
+
+
+class StreamableHttp:
+    """Speaks with an endpoint that takes POST: a session, or requests that describe themselves."""
+
+    def __init__(self, connection: HttpConnection) -> None:
+        connection.client_side.connection.streams = True
+        self.session_id: str | None = None
+        self._connection = connection
+        self._protocol = connection.client_side
+        self._requests = connection.requests
+        self._logger = connection.logger
+        self._expired = False
+        self._tools = ParamHeaderCache(connection.logger)
+        self._listing: asyncio.Task[None] | None = None
+        self._stream_known = asyncio.Event()
+
+    async def open(self, seconds: float) -> None:
+        """Nothing is connected to before the first message."""
+
+    @property
+    def _revision(self) -> Revision | None:
+        return self._protocol.revision if self._protocol.agreed else None
+
+    def _row_of(self, call: Call) -> Revision | None:
+        """The revision of a call: what was agreed on, or what it states itself while nothing is."""
+        if self._protocol.agreed:
+            return self._protocol.revision
+        meta: object = (call.params or {}).get("_meta")
+        version: object = cast("dict[str, Json]", meta).get(VERSION_KEY) if isinstance(meta, dict) else None
+        return by_version(version, ALL) if isinstance(version, str) else None
+
+    def _session(self, headers: Pairs) -> Pairs:
+        """Add the session (HTTP-20)."""
+        if self.session_id is not None:
+            headers.append((SESSION_ID, self.session_id))
+        return headers
+
+    # -- calls ---------------------------------------------------------------------------------------------
+
+    async def exchange(self, call: Call, message: bytes) -> None:
+        """Post a call and read what answers it. Raises `McpError` for what fails it."""
+        try:
+            await self._converse(call, message)
+        except ConnectionLost as error:
+            # In a session the request may be under way still; where each stands alone it is gone with its stream.
+            revision = self._revision
+            if error.in_flight and revision is not None and not revision.handshake:
+                error.retry_safe = self._tools.repeatable(call)
+            raise
+
+    async def _converse(self, call: Call, message: bytes) -> None:
+        response = await self._requests.post(message, await self._describe(call))
+        try:
+            if response.status == 400 and call.method == CALL_TOOL and await self._mismatched(call, response):
+                response.release()
+                response = await self._requests.post(message, await self._describe(call))
+            await self._read(call, response)
+        finally:
+            response.release()
+
+    async def _describe(self, call: Call) -> Pairs:
+        """The headers of a call; the tools are listed where they have to be known for that (HDR-11)."""
+        revision = self._row_of(call)
+        if revision is None:
+            return self._session([])
+        found: Sequence[ParamHeader] | None = ()
+        if revision.routing_headers and call.method == CALL_TOOL:
+            found = self._tools.find(call.params)
+            if found is None:
+                await self._list_tools()
+                found = self._tools.find(call.params)
+        return self._session(request_headers(revision, call.method, call.params, found or ()))
+
+    async def _read(self, call: Call, response: HttpResponse) -> None:
+        """Read the answer, in whichever form it comes (HTTP-7)."""
+        if not 200 <= response.status < 300:
+            raise await self._refusal(response)
+        if call.method == INITIALIZE:
+            self.session_id = response.headers.get(SESSION_ID) or None
+        if response.content_type == media.SSE:
+            await self._stream(call, response)
+            return
+        body = await self._requests.body(response)
+        if body:
+            self._connection.take(body)
+            self._connection.process_events()
+        if call in self._connection.calls:
+            self._unanswered(call, response, body)
+
+    def _unanswered(self, call: Call, response: HttpResponse, body: bytes) -> None:
+        """The body is all there will be, and it is not what was asked for."""
+        message = jsonrpc.parse(body, batch=False)
+        if isinstance(message, ErrorResponse):
+            raise RpcError.from_wire(message.error)  # an error without an id can only be about this request
+        what = f"HTTP {response.status} with {response.content_type}, {len(body)} bytes"
+        raise RemoteProtocolError(
+            f"'{call.method}' was not answered: {what}", raw=body[:200].decode(errors="replace")
+        )
+
+    async def _refusal(self, response: HttpResponse) -> McpError:
+        """Why a request was refused; a session that is not found any more has expired (HTTP-23)."""
+        error, _ = await self._requests.failure(response)
+        unknown_method = isinstance(error, RpcError) and error.code == METHOD_NOT_FOUND
+        if (
+            response.status == 404
+            and self.session_id is not None
+            and self._revision is not None
+            and not unknown_method
+        ):
+            self._expired = True
+            return SessionExpired(f"the server does not know the session any more ({error})")
+        return error
+
+    # -- streams -------------------------------------------------------------------------------------------
+
+    async def _stream(self, call: Call, response: HttpResponse) -> None:
+        """Read the stream that answers a call, over as many responses as it takes (HTTP-15, HTTP-29)."""
+        revision, cursor, calls = self._row_of(call), ResumeState(), self._connection.calls
+
+        def take(messages: list[bytes]) -> bool:
+            self._take_all(messages)
+            return call not in calls
+
+        lost: McpError | None = None
+        try:
+            while True:
+                try:
+                    await follow(self._requests, response, cursor, take)
+                    lost = None
+                except ConnectionLost as error:
+                    lost = error
+                if call not in calls:
+                    await self._finish(response)
+                    return
+                if revision is None or not revision.sse_resume or not cursor.last_event_id:
+                    raise lost or Unanswered(_CUT, in_flight=True, retry_safe=False)
+                response.close()
+                response = await self._resume(cursor, lost)
+        finally:
+            # Closed and not released: whatever is still to come on it is wanted no more.
+            response.close()
+
+    def _take_all(self, messages: list[bytes]) -> None:
+        for message in messages:
+            self._connection.take(message)
+        self._connection.process_events()
+
+    async def _finish(self, response: HttpResponse) -> None:
+        """Read what follows the answer, which should be nothing."""
+        if response.ended:
+            response.release()
+            return
+        with suppress(TimeoutError, McpError):
+            async with asyncio.timeout(TAIL):
+                while await self._requests.chunk(response):
+                    pass
+            response.release()
+
+    async def _resume(self, cursor: ResumeState, lost: McpError | None) -> HttpResponse:
+        """Take a stream up again. Raises `ConnectionLost` where the server cannot or will not."""
+        absent = 0
+        while True:
+            delay = cursor.wait() if absent < ABSENT else None
+            if delay is None:
+                why = f": {lost}" if lost is not None else ""
+                raise ConnectionLost(
+                    f"the stream cannot be taken up again{why}", in_flight=True, retry_safe=False
+                )
+            await asyncio.sleep(delay)
+            try:
+                response = await self._get(cursor)
+            except ConnectionLost as error:
+                lost = error
+                absent += not error.in_flight
+                continue
+            if response.status == 200 and response.content_type == media.SSE:
+                return response
+            try:
+                lost = await self._refusal(response)
+            finally:
+                response.release()
+            if response.status < 500:
+                # Its session is gone, or the stream is: the request was taken in, and its answer is lost (AMB-11).
+                raise ConnectionLost(
+                    f"the stream cannot be taken up again: {lost}", in_flight=True, retry_safe=False
+                )
+
+    async def _get(self, cursor: ResumeState) -> HttpResponse:
+        revision = self._revision
+        assert revision is not None
+        return await self._requests.get(self._session([*request_headers(revision), *cursor.headers()]))
+
+    def confirmed(self) -> None:
+        """The session is open: listen to the server's own stream."""
+        self._connection.run_aside(self._listen())
+        self._connection.hold_calls(self._connection.run_aside(self._await_stream()))
+
+    async def _await_stream(self) -> None:
+        """Hold calls back for a moment: what a server says on its own stream before that is open may be lost."""
+        try:
+            async with asyncio.timeout(OPENING):
+                await self._stream_known.wait()
+        except TimeoutError:
+            self._logger.debug("the server has not said whether it has a stream of its own")
+
+    async def _listen(self) -> None:
+        """Keep the stream for what belongs to no request open, if the server has one (HTTP-10)."""
+        cursor, opened, now = ResumeState(), False, asyncio.get_running_loop().time
+        while True:
+            response: HttpResponse | None = None
+            began = now()
+            try:
+                response = await self._get(cursor)
+                self._stream_known.set()
+                if response.status == 200 and response.content_type == media.SSE:
+                    opened = True
+                    await follow(self._requests, response, cursor, self._take_and_go_on)
+                elif not await self._reopens(response, cursor, opened=opened):
+                    return
+            except AuthError as error:
+                # Whoever did not log in is not asked to again and again.
+                self._logger.warning("the server's own stream is not opened: %s", error)
+                return
+            except McpError as error:
+                self._logger.debug("the server's stream broke: %s", error)
+            finally:
+                self._stream_known.set()
+                if response is not None:
+                    response.close()
+            if opened and now() - began >= STABLE:
+                cursor.tried = 0
+            delay = cursor.wait()
+            if delay is None:
+                self._logger.warning("the server's own stream is lost and not opened again")
+                return
+            await asyncio.sleep(delay)
+
+    def _take_and_go_on(self, messages: list[bytes]) -> bool:
+        self._take_all(messages)
+        return False
+
+    async def _reopens(self, response: HttpResponse, cursor: ResumeState, *, opened: bool) -> bool:
+        """Whether to ask again for the stream that was refused."""
+        error, _ = await self._requests.failure(response)
+        self._logger.debug("no stream of the server's: %s", error)
+        if response.status == 400 and cursor.last_event_id:
+            cursor.last_event_id = ""  # what was missed is gone, what comes is not (AMB-11)
+            return True
+        if response.status == 404 and opened:
+            self._expired = True
+            self.exchange_over()
+            return False
+        return response.status >= 500 and opened
+
+    def exchange_over(self) -> None:
+        """One exchange is over; a connection whose session has expired ends with the last of them."""
+        if self._expired and self._connection.idle:
+            self._connection.ended(SessionExpired())
+
+    # -- tools ---------------------------------------------------------------------------------------------
+
+    def answered(self, event: CallCompleted) -> None:
+        """Learn from a list of tools which of their arguments are headers (HDR-6)."""
+        if (
+            event.call.method == LIST_TOOLS
+            and (revision := self._row_of(event.call))
+            and revision.routing_headers
+        ):
+            self._tools.sift(event.result)
+
+    async def _list_tools(self) -> None:
+        """Know the tools; several calls that need to share one listing (HDR-11)."""
+        if self._listing is None or self._listing.done():
+            self._listing = self._connection.run_aside(self._list_all())
+        await asyncio.wait({self._listing})
+        if not self._listing.cancelled():
+            self._listing.result()
+
+    async def _list_all(self) -> None:
+        params: dict[str, Any] = {}
+        try:
+            for _ in range(MAX_PAGES):
+                call = self._protocol.call(
+                    LIST_TOOLS,
+                    params,
+                    self._connection.now(),
+                    idle=LIST_TIMEOUT,
+                    total=LIST_TIMEOUT,
+                    unchecked=True,
+                )
+                cursor = (await self._connection.wait(call)).get("nextCursor")
+                if not isinstance(cursor, str):
+                    return
+                params = {"cursor": cursor}
+        except RpcError as error:
+            self._tools.complete = True
+            self._logger.debug("the tools are not listed: %s", error)
+        except AuthError:
+            raise
+        except McpError as error:
+            self._logger.debug("the tools could not be listed: %s", error)
+
+    async def _mismatched(self, call: Call, response: HttpResponse) -> bool:
+        """Whether the headers of a tool's arguments were wrong; if so its schema is looked at again (HDR-9)."""
+        revision = self._row_of(call)
+        if revision is None or not revision.routing_headers:
+            return False
+        error, _ = await self._requests.failure(response)
+        if isinstance(error, RpcError) and error.code == HEADER_MISMATCH:
+            self._logger.debug("'%s': %s; listing the tools again", call.method, error)
+            await self._list_tools()
+            return True
+        raise error
+
+    # -- the rest ------------------------------------------------------------------------------------------
+
+    async def tell(self, message: bytes, *, no_login: bool) -> None:
+        """Send what has no answer. Raises `McpError`."""
+        revision, headers = self._revision, Pairs()
+        if revision is not None and revision.routing_headers:
+            said = jsonrpc.parse(message, batch=False)
+            if isinstance(said, Notification):
+                headers = request_headers(revision, said.method, said.params)
+        elif revision is not None:
+            headers = request_headers(revision)
+        response = await self._requests.post(message, self._session(headers), no_login=no_login)
+        try:
+            if not 200 <= response.status < 300:
+                raise await self._refusal(response)
+            await self._requests.body(response)
+        finally:
+            response.release()
+
+    async def farewell(self) -> None:
+        """End the session (HTTP-24)."""
+        revision = self._revision
+        if self.session_id is None or self._expired:
+            return
+        headers = [] if revision is None else request_headers(revision)
+        try:
+            async with asyncio.timeout(DELETE_TIMEOUT):
+                response = await self._requests.delete(self._session(headers))
+                response.release()
+                self._logger.debug("the session was ended: HTTP %d", response.status)
+        except (McpError, TimeoutError) as error:
+            self._logger.debug("the session could not be ended: %s", error)

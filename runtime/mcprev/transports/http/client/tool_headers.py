@@ -1,0 +1,91 @@
+"""What a client over HTTP knows of a server's tools: which arguments go into headers, and which tools it cannot use.
+
+HDR-6, HDR-7, HDR-9, HDR-11, HTTPM-7. Fed with every result of `tools/list` that comes by. A tool whose schema marks headers in a
+way that no server could read is taken out of the list, with a warning that says why.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final, cast
+
+from mcprev.errors import Json, LocalProtocolError
+from mcprev.protocol.pending_calls import Call
+from mcprev.wire.param_headers import ParamHeader, find_annotations
+
+LIST_TOOLS: Final = "tools/list"
+CALL_TOOL: Final = "tools/call"
+READS: Final = frozenset(
+    {
+        "completion/complete", "prompts/get", "prompts/list", "resources/list", "resources/read",
+        "resources/templates/list", "server/discover", "subscriptions/listen", "tools/list",
+    }
+)  # fmt: skip
+"""The requests that change nothing."""
+
+
+class ParamHeaderCache:
+    """The headers of tools, by their names."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self.complete = False
+        """Whether a list was read to its end: a tool that is unknown then is not listed."""
+        self._known: dict[str, tuple[ParamHeader, ...]] = {}
+        self._refused: dict[str, str] = {}
+        self._harmless: set[str] = set()
+        self._logger = logger
+
+    def sift(self, result: dict[str, Json]) -> None:
+        """Learn from a page of a list, and take out of it what cannot be used (HDR-7)."""
+        tools: object = result.get("tools")
+        if not isinstance(tools, list):
+            return
+        result["tools"] = [tool for tool in cast("list[object]", tools) if self._learn(tool)]
+        if not isinstance(result.get("nextCursor"), str):
+            self.complete = True
+
+    def _learn(self, tool: object) -> bool:
+        members: Mapping[str, Json] = cast("dict[str, Json]", tool) if isinstance(tool, dict) else {}
+        name = members.get("name")
+        if not isinstance(name, str):
+            return True  # whatever it is, it is not for this module to judge
+        found = find_annotations(members.get("inputSchema"))
+        if found.problems:
+            why = "; ".join(found.problems)
+            if self._refused.get(name) != why:
+                self._logger.warning("the tool %.100r is left out: %s", name, why)
+            self._refused[name] = why
+            self._known.pop(name, None)
+            return False
+        self._refused.pop(name, None)
+        hints: object = members.get("annotations")
+        said: Mapping[str, Json] = cast("dict[str, Json]", hints) if isinstance(hints, dict) else {}
+        self._harmless.discard(name)
+        if said.get("readOnlyHint") is True or said.get("idempotentHint") is True:
+            self._harmless.add(name)
+        self._known[name] = found.headers
+        return True
+
+    def repeatable(self, call: Call) -> bool:
+        """Whether a call does no harm when it is made twice: by its method, or by what the tool says of itself.
+
+        What a tool says is no more than a promise (TOOL-9), but so is everything else that it is good for.
+        """
+        if call.method != CALL_TOOL:
+            return call.method in READS
+        return (call.params or {}).get("name") in self._harmless
+
+    def find(self, params: Mapping[str, Json] | None) -> tuple[ParamHeader, ...] | None:
+        """The headers of the tool that is called; None when nothing is known of it.
+
+        Raises `LocalProtocolError` for a tool that was left out.
+        """
+        name = (params or {}).get("name")
+        if not isinstance(name, str):
+            return ()
+        why = self._refused.get(name)
+        if why is not None:
+            raise LocalProtocolError(f"the tool {name[:100]!r} cannot be called over HTTP: {why}")
+        known = self._known.get(name)
+        return () if known is None and self.complete else known

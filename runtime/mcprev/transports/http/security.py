@@ -1,0 +1,242 @@
+"""What an HTTP server lets in (SEC-3, SEC-4, SEC-6; HTTP-2, HTTP-19, HTTP-31; SSE-5; AMB-14).
+
+Browsers say in `Origin` which page a request comes from; other clients send none and pass. By default a page may come
+from this machine, or from the host that the request itself names. A name proves nothing there: whoever owns
+`evil.example` can point it at any address, this machine's included, and the browser then takes the server for that
+site (DNS rebinding). So a host that equals the origin counts only if it is an IP literal, which nobody can point
+elsewhere, or if `hosts` or `origins` name it.
+
+A GET of such a page has no `Origin`. So a request that arrives at a loopback address is refused where its `Host` is
+neither a loopback name nor an IP literal nor named. A proxy on the same machine that passes on a public name needs
+that name in `hosts`. At other addresses there is no rule for `Host` unless `hosts` sets one.
+
+`docs/security.md` has the table of what is let in; a test checks each of its rows.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+from mcprev.errors import InvalidRequest
+from mcprev.protocol.http_request_class import HttpError
+from mcprev.wire.headers import Headers
+
+MAX_HEADERS: Final = 64 * 1024
+"""The default bound of a request's headers, names and values together, in bytes."""
+MAX_HOST: Final = 300
+"""Bytes of the longest `Host` that can be one: a name has 253, brackets and a port apart."""
+ANY: Final = "*"
+"""As an origin: every one, `null` included."""
+
+_ORIGIN_KEY: Final = b"origin"
+_HOST_KEY: Final = b"host"
+
+
+# -- names -----------------------------------------------------------------------------------------------
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address, brackets or not, can only be this machine."""
+    name = host.strip("[]").rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        address = ip_address(name.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
+
+
+_is_local_address: Final = lru_cache(maxsize=64)(is_loopback)
+"""The same for addresses of this machine, of which there are few."""
+
+
+def is_literal(host: str) -> bool:
+    """Whether a host name, brackets or not, is an IP address."""
+    try:
+        ip_address(host.strip("[]").partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443, "ws": 80, "wss": 443}
+
+
+def origin_of(url: str) -> tuple[str, str, int | None] | None:
+    """The scheme, host and port of a URL or an `Origin`, in lower case; None for what has none, such as `null`."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return None
+    if not parts.scheme or not parts.hostname:
+        return None
+    return parts.scheme, parts.hostname, port if port is not None else _DEFAULT_PORTS.get(parts.scheme)
+
+
+def _bare(parts: SplitResult) -> bool:
+    """Whether there is nothing but an origin in a URL."""
+    return not (parts.path or parts.query or parts.fragment or "@" in parts.netloc)
+
+
+_HOST: Final = re.compile(r"(\[[0-9a-fA-F:.%]+\]|[^\[\]:/?#@\s]+)(?::([0-9]{1,5}))?")
+
+
+def split_host(value: str) -> tuple[str, int | None] | None:
+    """The name, in lower case and without brackets, and the port of a `Host`; None for what is none."""
+    found = _HOST.fullmatch(value)
+    if found is None:
+        return None
+    return found[1].strip("[]").lower(), int(found[2]) if found[2] else None
+
+
+# -- who may ask -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OriginPolicy:
+    """The rules for `Origin` and `Host` of one endpoint. Raises `ValueError` for an entry that could never match."""
+
+    origins: Sequence[str] = ()
+    """Origins that are let in beside those of the default, as `https://app.example`; `*` lets every one in."""
+    hosts: Sequence[str] | None = None
+    """The only values of `Host` that are let in, with a port or for any port.
+
+    None lets in loopback names, IP literals and the hosts of `origins` at loopback addresses, and all at others.
+    """
+    _origins: frozenset[tuple[str, str, int | None] | str] = field(init=False)
+    _hosts: frozenset[tuple[str, int | None]] | None = field(init=False)
+    _named: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_origins", frozenset(map(_origin_rule, self.origins)))
+        rules = None if self.hosts is None else frozenset(map(_host_rule, self.hosts))
+        object.__setattr__(self, "_hosts", rules)
+        named = frozenset(rule[1] for rule in self._origins if isinstance(rule, tuple))
+        object.__setattr__(self, "_named", named)
+
+    def refusal(self, headers: Headers, server: str | None) -> HttpError | None:
+        """The answer to a request that may not come in, of whatever method; None for one that may.
+
+        `server` is the address at which it was received (`scope["server"][0]`), None where nothing is known of it.
+        """
+        host = headers.found.get(_HOST_KEY)
+        if not (self._is_local(host, server) if self._hosts is None else self._is_configured(host)):
+            return _forbidden("the Host of the request is not served here; the server's `hosts` can name it")
+        if _ORIGIN_KEY not in headers.found:
+            return None
+        origin = headers.text(_ORIGIN_KEY) or ""
+        if self.admits(origin, headers.text(_HOST_KEY)):
+            return None
+        return _forbidden("the Origin of the request is not let in here; the server's `origins` can name it")
+
+    def lists(self, origin: str) -> bool:
+        """Whether an origin is one of those that were configured."""
+        if ANY in self._origins or origin in self._origins:
+            return True
+        page = origin_of(origin)
+        return page is not None and page in self._origins and _bare(urlsplit(origin))
+
+    def admits(self, origin: str, host: str | None) -> bool:
+        """Whether a page of an origin may send a request with this `Host`, which the rule for hosts lets in."""
+        if self.lists(origin):
+            return True
+        page = origin_of(origin)
+        if page is None or not _bare(urlsplit(origin)):
+            return False
+        if is_loopback(page[1]):
+            return True
+        asked = None if host is None else split_host(host)
+        if asked is None or asked[0] != page[1]:
+            return False
+        return self._hosts is not None or asked[0] in self._named or is_literal(asked[0])
+
+    def _is_configured(self, host: bytes | None) -> bool:
+        """Whether `hosts` names a host."""
+        asked = None if host is None else split_host(_text(host))
+        hosts = self._hosts
+        return asked is not None and hosts is not None and not hosts.isdisjoint({asked, (asked[0], None)})
+
+    def _is_local(self, host: bytes | None, server: str | None) -> bool:
+        """Whether the default lets a host in. Browsers always send one, so without one it is no page's request."""
+        if host is None or server is None or not _is_local_address(server) or ANY in self._origins:
+            return True
+        if len(host) > MAX_HOST:
+            return False
+        if _is_of_this_machine(host):
+            return True
+        asked = split_host(_text(host))
+        return asked is not None and asked[0] in self._named
+
+
+@lru_cache(maxsize=256)
+def _is_of_this_machine(host: bytes) -> bool:
+    """Whether a `Host` is a loopback name or an IP literal, none of which a foreign site can be behind."""
+    asked = split_host(_text(host))
+    return asked is not None and (is_loopback(asked[0]) or is_literal(asked[0]))
+
+
+def _text(value: bytes) -> str:
+    return value.strip(b" \t").decode("latin-1")
+
+
+def _origin_rule(entry: str) -> tuple[str, str, int | None] | str:
+    if entry in {ANY, "null"}:
+        return entry
+    found = origin_of(entry)
+    if found is None or not _bare(urlsplit(entry)):
+        raise ValueError(f"'{entry}' is no origin: it takes a scheme and a host, such as https://app.example")
+    return found
+
+
+def _host_rule(entry: str) -> tuple[str, int | None]:
+    found = split_host(entry)
+    if found is None:
+        raise ValueError(
+            f"'{entry}' is no host: it takes a name and perhaps a port, such as mcp.example:8000"
+        )
+    return found
+
+
+def _forbidden(why: str) -> HttpError:
+    return HttpError(403, InvalidRequest(f"Forbidden: {why}"))
+
+
+# -- how much --------------------------------------------------------------------------------------------
+
+
+def too_many_headers(pairs: Sequence[tuple[bytes, bytes]], limit: int = MAX_HEADERS) -> HttpError | None:
+    """The refusal of a request whose headers are over the limit; not every server has one (HTTP-31)."""
+    if sum([len(name) + len(value) for name, value in pairs]) <= limit:
+        return None
+    return too_long_a_head(limit)
+
+
+def too_long_a_head(limit: int) -> HttpError:
+    """The refusal of headers that are over the limit."""
+    return HttpError(431, InvalidRequest(f"Invalid Request: headers of more than {limit} bytes"))
+
+
+# -- session ids -----------------------------------------------------------------------------------------
+
+_SESSION_ID: Final = re.compile(r"[\x21-\x7e]{1,1024}")
+
+
+def new_session_id() -> str:
+    """An id that nobody can guess: 192 bits of the system's randomness in visible ASCII (HTTP-19, SEC-4)."""
+    return secrets.token_urlsafe(24)
+
+
+@lru_cache(maxsize=256)
+def is_session_id(text: str) -> bool:
+    """Whether a text could be the id of a session (HTTP-19)."""
+    return _SESSION_ID.fullmatch(text) is not None

@@ -1,0 +1,1 @@
+"""A server over HTTP: the ASGI app, sessions, event streams, authorization of requests."""

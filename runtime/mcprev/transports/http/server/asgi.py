@@ -1,0 +1,276 @@
+"""A server as an ASGI app: one path for every revision (design §4.3; HTTP-1, HTTP-2, HTTP-31, SEC-3, AUTH-1, AMB-14).
+
+Paths, origins, tokens, sizes and the body are seen to here, in this order; what a request is, `http_classify` says;
+`hosting` carries it out. Nothing has to be started: whoever mounts the app need not forward its lifespan, and
+everything belongs to the event loop that runs the first request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from mcprev.core.connection import LINGER
+from mcprev.errors import HEADER_MISMATCH, InvalidRequest
+from mcprev.protocol.http_classify import Endpoint, classify, session_id
+from mcprev.protocol.http_request_class import HttpError, RequestClass
+from mcprev.transports.http.security import OriginPolicy, too_many_headers
+from mcprev.transports.http.server.body_budget import BodyBudget, BodyShare, ClientGone
+from mcprev.transports.http.server.cors import Receive, Scope, Send
+from mcprev.transports.http.server.dispatcher import HttpDispatcher, stopped
+from mcprev.transports.http.server.options import HttpSettings, Principal, checked_principal
+from mcprev.transports.http.server.request import AsgiRequest, HttpRequest
+from mcprev.transports.http.server.tool_headers import ListedParamHeaders
+from mcprev.wire.headers import SESSION_ID_KEY, Headers
+from mcprev.wire.jsonrpc import Batch, Malformed, Message, parse
+
+if TYPE_CHECKING:
+    from mcprev.revisions import Revision
+    from mcprev.server.server import Server
+    from mcprev.transports.http.server.bearer import Bearer
+
+logger: Final = logging.getLogger("mcprev.transport.http")
+
+
+class AsgiApp:
+    """A server over HTTP, to be run by any ASGI server or mounted in another app; see `Server.asgi`."""
+
+    def __init__(self, server: Server, settings: HttpSettings) -> None:
+        self.server = server
+        self.settings = settings
+        self._access = OriginPolicy(settings.origins, settings.hosts)
+        self.budget = BodyBudget(settings.max_bodies)
+        """The memory that the bodies of requests take."""
+        self._auth = settings.auth
+        self._documents = frozenset[str]() if settings.auth is None else settings.auth.paths
+        self._tools = ListedParamHeaders(server)
+        self._endpoint = Endpoint(
+            server.identity.revisions,
+            sessions=settings.sessions,
+            sessionless=not settings.sessions,
+            get_stream=settings.get_stream,
+            json_only=settings.json_response is True,
+            param_headers=self._tools.of,
+        )
+        self._hosting: HttpDispatcher | None = None
+        self._closed = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or the lifespan of the app."""
+        kind = scope["type"]
+        if kind == "http":
+            pairs = scope["headers"]
+            http_request = AsgiRequest(scope, receive, send, Headers(pairs))
+            too_many = too_many_headers(pairs, self.settings.max_headers)
+            if too_many is None:
+                await self.serve(http_request)
+            else:
+                await http_request.refuse(too_many)
+        elif kind == "lifespan":
+            await self._lifespan(receive, send)
+        elif kind == "websocket":
+            await send({"type": "websocket.close", "code": 1000})
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                self._closed = False
+            elif message["type"] == "lifespan.shutdown":
+                await self.aclose()
+            await send({"type": f"{message['type']}.complete"})
+            if message["type"] == "lifespan.shutdown":
+                return
+
+    async def aclose(self, *, linger: float = LINGER) -> None:
+        """End all sessions and streams; what comes from now on is refused with 503.
+
+        Calls in progress get `linger` seconds to finish, in which their clients may answer what they are asked.
+        """
+        dispatcher = self._hosting
+        if dispatcher is not None and dispatcher.loop is asyncio.get_running_loop():
+            await dispatcher.aclose(linger)
+        self._closed, self._hosting = True, None
+
+    def fail_requests(self) -> None:
+        """Answer all calls in progress with an error: the server stops at once."""
+        if self._hosting is not None:
+            self._hosting.fail_requests()
+
+    @property
+    def dispatcher(self) -> HttpDispatcher:
+        """What is held in the running event loop; what another one held, or what the server has ended, is gone."""
+        found = self._hosting
+        if found is None or found.loop is not asyncio.get_running_loop() or found.shared.error is not None:
+            found = self._hosting = HttpDispatcher(self.server, self.settings)
+        return found
+
+    # -- a request -----------------------------------------------------------------------------------------
+
+    async def serve(self, http_request: HttpRequest) -> None:
+        """Serve one request, of whichever HTTP server, whose headers are within bounds."""
+        try:
+            reject = self._let_in(http_request)
+            if reject is None and self._auth is not None:
+                reject = await self._authorize(self._auth, http_request)
+            if reject is None:
+                if http_request.place is None:
+                    reject = await self._at_endpoint(http_request)
+                else:
+                    reject = await self._elsewhere(http_request)
+            if reject is not None:
+                await http_request.refuse(reject)
+        except (ClientGone, OSError) as error:
+            logger.debug("a client is gone: %s", error)
+        finally:
+            if http_request.share is not None:
+                http_request.share.release()
+
+    def _let_in(self, http_request: HttpRequest) -> HttpError | None:
+        """See where a request is to go and whether it may; or give its refusal."""
+        here, headers = self.settings.path, http_request.headers
+        place = here if http_request.path == here else self._place(http_request)
+        if place is None:
+            return HttpError(404, InvalidRequest("Invalid Request: there is nothing at this path"))
+        if self._closed:
+            return stopped()
+        reject = self._access.refusal(headers, http_request.address)
+        if reject is not None:
+            return reject
+        if self.settings.principal is not None:
+            found = self._who(self.settings.principal, http_request.scope)
+            if isinstance(found, HttpError):
+                return found
+            http_request.principal = found
+        if place is not here:
+            http_request.place = place
+        return None
+
+    def _who(self, find: Principal, scope: Mapping[str, Any]) -> str | HttpError | None:
+        """Who sends a request. Where that cannot be told nobody is let in, for None would be anybody (HTTP-28)."""
+        try:
+            return checked_principal(find(scope))
+        except Exception:
+            logger.exception("who sends a request cannot be told, so it is refused")
+            return HttpError(403, InvalidRequest("Forbidden: it cannot be told who sends the request"))
+
+    async def _authorize(self, auth: Bearer, http_request: HttpRequest) -> HttpError | None:
+        """See what the token of a request says, or give its refusal; what tells of tokens needs none (AUTH-1)."""
+        if http_request.place in self._documents:
+            return None
+        found = await auth.admit(http_request.headers, http_request.scope.get("query_string", b""))
+        if isinstance(found, HttpError):
+            return found
+        http_request.access, http_request.principal = found, found.subject
+        return stopped() if self._closed else None
+
+    def _place(self, http_request: HttpRequest) -> str | None:
+        """Which of the app's paths a request is for. At its root, a mounted app has its endpoint."""
+        path, root, here = http_request.path, http_request.root, self.settings.path
+        if root and path.startswith(root):
+            path = path[len(root) :]
+            if path in {"", "/"}:
+                return here
+        path = path.rstrip("/") or "/"
+        if path == here:
+            return here
+        return path if path in self.settings.sse_paths or path in self._documents else None
+
+    async def _at_endpoint(self, http_request: HttpRequest) -> HttpError | None:
+        """Serve a request to the one endpoint of the newer transports."""
+        verb, headers, principal = http_request.verb, http_request.headers, http_request.principal
+        dispatcher = self._hosting
+        if (
+            dispatcher is None
+            or dispatcher.shared.error is not None
+            or dispatcher.loop is not asyncio.get_running_loop()
+        ):
+            dispatcher = self.dispatcher
+        message = None
+        if verb == "POST":
+            body = http_request.body()
+            if body is None:
+                read = await self._read(dispatcher, http_request)
+                if isinstance(read, HttpError):
+                    return read
+                body = read
+            http_request.share = BodyShare(self.budget, body)
+            if self.budget.held > self.budget.limit:
+                return self.budget.refusal(http_request.share)
+            message = parse(body, batch=True)
+            del body  # the request may take long
+            if self._auth is not None and http_request.access is not None:
+                reject = self._auth.covers(http_request.access, message)
+                if reject is not None:
+                    return reject
+        session = live = None
+        if SESSION_ID_KEY in headers.found:
+            session = dispatcher.sessions.find(session_id(headers), principal)
+            live = None if session is None else session.revision
+        verdict = await self._judge(dispatcher, http_request, message, live)
+        if dispatcher is not self._hosting or dispatcher.shared.error is not None:
+            return stopped()  # while the body was read
+        if isinstance(verdict, HttpError):
+            if session is not None and isinstance(message, Malformed):
+                session.hear(message)  # a broken answer ends the waiting for a good one
+            return verdict
+        return await dispatcher.carry_out(verdict, session, http_request)
+
+    async def _judge(
+        self,
+        dispatcher: HttpDispatcher,
+        http_request: HttpRequest,
+        message: Message | Batch | None,
+        live: Revision | None,
+    ) -> RequestClass:
+        """Find out what a request is, for which the tool may have to be known that it calls."""
+        verb, headers, principal = http_request.verb, http_request.headers, http_request.principal
+        tools = self._tools
+        if self._endpoint.modern and not tools.knows(message, principal):
+            await tools.learn(message, principal, dispatcher.shared, http_request.access)
+        verdict = classify(self._endpoint, verb, headers, message, live)
+        if (
+            isinstance(verdict, HttpError)
+            and verdict.error.code == HEADER_MISMATCH
+            and await tools.learn_again(message, principal, dispatcher.shared, http_request.access)
+        ):
+            verdict = classify(self._endpoint, verb, headers, message, live)
+        return verdict
+
+    async def _elsewhere(self, http_request: HttpRequest) -> HttpError | None:
+        """Serve a request to one of the two endpoints of the oldest transport, or for the metadata."""
+        if self._auth is not None and http_request.place in self._documents:
+            answer = self._auth.document(http_request.verb)
+            if not http_request.reply(*answer):
+                await http_request.answer(*answer)
+            return None
+        dispatcher = self.dispatcher
+        if http_request.place == self.settings.sse_paths[0]:
+            return await dispatcher.open_sse(http_request)
+        found = dispatcher.sse.find(http_request)
+        if isinstance(found, HttpError):
+            return found
+        body = await self._read(dispatcher, http_request)
+        if isinstance(body, HttpError):
+            return body
+        http_request.share = BodyShare(self.budget, body)
+        refused = self.budget.refusal(http_request.share)
+        return refused or await dispatcher.take_sse(found, body, http_request)
+
+    async def _read(self, dispatcher: HttpDispatcher, http_request: HttpRequest) -> bytes | HttpError:
+        timers = dispatcher.timers
+        task = http_request.task = asyncio.current_task(dispatcher.loop)
+        assert task is not None
+        timers.reads(task)
+        try:
+            return await http_request.read(self.settings.max_body, self.budget)
+        except asyncio.CancelledError:
+            if task not in timers.late:
+                raise
+            timers.late.discard(task)
+            task.uncancel()
+            return HttpError(408, InvalidRequest("Invalid Request: the body took too long"))
+        finally:
+            del timers.reading[task]

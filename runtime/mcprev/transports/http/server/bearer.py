@@ -1,0 +1,312 @@
+"""A server that is used with tokens: whom it lets in, and what it tells the others (AUTH-1, 4, 5, 10, 16, 18, 21; SEC-4).
+
+The server is what OAuth calls a protected resource. It issues no tokens and sends nobody anywhere to log in: that is
+the authorization server's, of which this side only says where it is (RFC 9728). Every request shows its token (RFC
+6750), session or not, and sessions belong to the subject of the token that opened them.
+
+A token is for this server and no other. It is not given to handlers, and must not be passed on to another service
+(AUTH-10, SEC-7): a handler that needs one gets a token of its own for it.
+
+Decided here because the requirements are silent:
+
+- Where it cannot be told whether a token is good, since `verify` raises, hangs or gives what is no `Access`, the
+  request is refused with 503: after a 401 the client would throw a good token away.
+- Nothing of a token is kept, so one that is revoked is refused as soon as `verify` says so.
+- A challenge for more scopes also names those that the token has: otherwise clients of 2025, which ask for just what a
+  challenge names, would lose one permission with every other that they get.
+- A request that was let in is answered, however long that takes. A stream that waits for what is still to come (that of
+  a GET, of `subscriptions/listen`, of the oldest transport) ends when its token expires; that of the oldest transport
+  is its session, and lasts as long as any token that was shown in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from inspect import iscoroutinefunction
+from typing import Final, TypeAlias, cast
+from urllib.parse import parse_qsl, unquote
+
+from mcprev.core.method_binding import is_cancelled
+from mcprev.errors import InternalError, InvalidRequest, Json
+from mcprev.protocol.http_request_class import HttpError
+from mcprev.transports.http.client.oauth.resources import (
+    WELL_KNOWN,
+    canonical,
+    check_issuer,
+    in_lower_case,
+    split,
+)
+from mcprev.transports.http.server.access import Access, as_texts, of_type
+from mcprev.transports.http.server.cors import Receive, Scope, Send
+from mcprev.transports.http.server.request import JSON_TYPE
+from mcprev.wire.headers import Headers
+from mcprev.wire.jsonrpc import Batch, Message, Notification, Request
+
+TIMEOUT: Final = 10.0
+"""Seconds that `verify` may take."""
+MAX_AGE: Final = 3600
+"""Seconds that the metadata may be kept."""
+OFFLINE: Final = "offline_access"
+"""What a client asks an authorization server for and no resource needs (AUTH-18)."""
+
+Fields: TypeAlias = tuple[tuple[bytes, bytes], ...]
+_KEY: Final = b"authorization"
+_CREDENTIALS: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]++)(?: ++(.*))?")
+_TOKEN: Final = re.compile(r"[\x21-\x7e]+")
+_SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
+_OWN: Final = frozenset({"resource", "authorization_servers", "bearer_methods_supported"})
+_FIELDS: Final[Fields] = (
+    JSON_TYPE,
+    (b"cache-control", b"public, max-age=%d" % MAX_AGE),
+    (b"access-control-allow-origin", b"*"),
+)
+_logger: Final = logging.getLogger("mcprev.auth")
+
+
+Verify: TypeAlias = Callable[[str], Awaitable[Access | None]]
+Needs: TypeAlias = Callable[[str, Mapping[str, Json]], "str | Iterable[str] | None"]
+Suffices: TypeAlias = Callable[[frozenset[str], frozenset[str]], bool]
+
+
+def _includes(held: frozenset[str], needed: frozenset[str]) -> bool:
+    return needed <= held
+
+
+class Bearer:
+    """How a server tells who may use it: `server.asgi(auth=Bearer(verify, resource=..., authorization_servers=[...]))`.
+
+    One may serve any number of apps. See the specification's page on authorization.
+    """
+
+    def __init__(
+        self,
+        verify: Verify,
+        *,
+        resource: str,
+        authorization_servers: Sequence[str],
+        scopes: Sequence[str] = (),
+        needs: Needs | None = None,
+        suffices: Suffices = _includes,
+        about: Mapping[str, Json] | None = None,
+        timeout: float = TIMEOUT,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Say how tokens are checked, and what clients are told that have none.
+
+        `verify` looks at a token's signature, or asks whoever issued it: it gives what it says, or None where it is
+        not good, within `timeout` seconds. What it gives is compared here: whether the token is for `resource`,
+        which is the URL of the endpoint as clients know it (or of its origin, where it has several endpoints), and
+        whether it has expired by the `clock`. `authorization_servers` are the issuers whose tokens are taken.
+
+        `scopes` are needed for every request; `needs` says which more a request needs, given its method and its
+        params as the client sent them, unchecked, so that a client can ask its user for them when it comes to it.
+        `suffices` says whether the scopes of a token are enough for those that are needed: where some include others
+        it has to know (AUTH-21). `about` is further metadata as RFC 9728 names it, such as `resource_name`.
+
+        Raises `ValueError` for a URL or a scope that is none.
+        """
+        if iscoroutinefunction(needs) or iscoroutinefunction(suffices):
+            raise ValueError("`needs` and `suffices` cannot be awaited")
+        parts = split(resource)
+        if parts is None or "?" in resource:
+            raise ValueError(
+                f"{resource!r} is no resource: it takes https or http, a host and perhaps a path"
+            )
+        self.resource = in_lower_case(parts)
+        if not authorization_servers or isinstance(authorization_servers, str):
+            raise ValueError("authorization takes a list of one authorization server at least")
+        for issuer in authorization_servers:
+            check_issuer(issuer)
+        self._verify, self._needs, self._suffices = verify, needs, suffices
+        self._scopes = _check_scopes(scopes)
+        self._always = frozenset(self._scopes)
+        self._timeout, self.clock = timeout, clock
+        self._canonical = canonical(resource)
+        self.metadata_path = WELL_KNOWN + unquote(parts.path.removesuffix("/"))
+        """The path of `metadata_url`."""
+        self.metadata_url = in_lower_case(parts._replace(path=WELL_KNOWN + parts.path.removesuffix("/")))
+        """Where clients are told to look for the metadata."""
+        self.paths = frozenset({WELL_KNOWN, self.metadata_path})
+        """Where an app serves it that is not mounted in another (AUTH-5)."""
+        self._document = json.dumps(self._describe(authorization_servers, about or {})).encode()
+        self.metadata_app = MetadataApp(self)
+        """The same as an ASGI app, for a route of an outer app at `metadata_path`."""
+
+    # -- metadata ------------------------------------------------------------------------------------------
+
+    def _describe(self, issuers: Sequence[str], about: Mapping[str, Json]) -> dict[str, Json]:
+        if _OWN & about.keys():
+            raise ValueError(f"`about` cannot say {', '.join(sorted(_OWN & about.keys()))}")
+        _check_scopes(about.get("scopes_supported", ()))
+        scopes: dict[str, Json] = {"scopes_supported": list(self._scopes)} if self._scopes else {}
+        return {
+            "resource": self.resource,
+            "authorization_servers": list(issuers),
+            "bearer_methods_supported": ["header"],
+            **scopes,
+            **about,
+        }
+
+    def metadata(self) -> dict[str, Json]:
+        """The metadata of the resource (RFC 9728), for an outer app to serve at `metadata_path`.
+
+        An app that is mounted below a path of another is never asked for what is outside of that path.
+        """
+        return cast("dict[str, Json]", json.loads(self._document))
+
+    def document(self, verb: str) -> tuple[int, Fields, bytes]:
+        """The answer to a request for the metadata: status, headers and body."""
+        if verb == "GET":
+            return 200, _FIELDS, self._document
+        reject = HttpError(405, InvalidRequest("Invalid Request: metadata is read with GET"))
+        return reject.status, (JSON_TYPE, (b"allow", b"GET")), reject.body
+
+    # -- who is let in -------------------------------------------------------------------------------------
+
+    async def admit(self, headers: Headers, query: bytes) -> Access | HttpError:
+        """What the token of a request says; or the refusal of a request that is not let in (AUTH-1)."""
+        token = self._token(headers, query)
+        if isinstance(token, HttpError):
+            return token
+        access = await self._verified(token)
+        if isinstance(access, HttpError):
+            return access
+        if access.expires is not None and access.expires <= self.clock():
+            return self._invalid("the token has expired")
+        if self.resource not in access.audience and self._canonical not in map(canonical, access.audience):
+            return self._invalid("the token is not for this server")
+        return self._short_of(access, self._always) or access
+
+    def covers(self, access: Access, message: Message | Batch) -> HttpError | None:
+        """The refusal of a message for which a token is not good enough, all of them where it is an array (AUTH-16)."""
+        if self._needs is None:
+            return None
+        needed: set[str] = set()
+        for member in message.messages if isinstance(message, Batch) else (message,):
+            if isinstance(member, Request | Notification):
+                try:
+                    found = self._needs(member.method, member.params or {})
+                    if found is not None:
+                        needed |= set(as_texts(found.split() if isinstance(found, str) else found))
+                except Exception:
+                    _logger.exception("what %.100r needs cannot be told, so it is refused", member.method)
+                    return _unsure(message)
+        needed.discard(OFFLINE)
+        if not needed:
+            return None
+        return self._short_of(access, self._always | needed, message)
+
+    def _token(self, headers: Headers, query: bytes) -> str | HttpError:
+        """The token of a request, which is in one header and nowhere else."""
+        said = parse_qsl(query.decode("latin-1"), keep_blank_values=True) if query else ()
+        if any(name == "access_token" for name, _ in said):
+            return self._malformed("a token belongs into the Authorization header")
+        value = headers.text(_KEY)
+        if value is None:
+            return self._refusal(401, "a token is needed", scopes=self._scopes)
+        found = _CREDENTIALS.fullmatch(value)
+        if found is None or _KEY in headers.repeated:
+            return self._malformed("the Authorization header is malformed")
+        if found[1].lower() != "bearer":
+            return self._refusal(401, "a bearer token is needed", scopes=self._scopes)
+        token: str = found[2] or ""
+        return token if _TOKEN.fullmatch(token) else self._malformed("the bearer token is malformed")
+
+    async def _verified(self, token: str) -> Access | HttpError:
+        try:
+            async with asyncio.timeout(self._timeout):
+                found: object = await self._verify(token)
+            return self._invalid("the token is not good") if found is None else of_type(found, Access)
+        except asyncio.CancelledError:
+            if is_cancelled():
+                raise
+            _logger.warning("what `verify` waited for was cancelled, so a request is refused")
+        except TimeoutError:
+            _logger.warning("`verify` took too long, so a request is refused")
+        except Exception:  # noqa: BLE001 - whatever an author's callback raises lets nobody in
+            told = traceback.format_exc().replace(token, "(the token)")
+            _logger.error("`verify` failed\n%s", told)  # noqa: TRY400 - the traceback without the token
+        return _unsure(None)
+
+    # -- refusals ------------------------------------------------------------------------------------------
+
+    def _short_of(
+        self, access: Access, needed: frozenset[str], message: Message | Batch | None = None
+    ) -> HttpError | None:
+        """The refusal of a token whose scopes are not enough."""
+        try:
+            enough = not needed or of_type(self._suffices(access.scopes, needed), bool)
+        except Exception:
+            _logger.exception("whether scopes suffice cannot be told, so a request is refused")
+            return _unsure(message)
+        if enough:
+            return None
+        more = sorted(needed - self._always) + sorted(access.scopes - needed - {OFFLINE})
+        return self._refusal(
+            403, "the token has too few scopes", "insufficient_scope", (*self._scopes, *more), message
+        )
+
+    def _malformed(self, why: str) -> HttpError:
+        return self._refusal(400, why, "invalid_request")
+
+    def _invalid(self, why: str) -> HttpError:
+        return self._refusal(401, why, "invalid_token", self._scopes)
+
+    def _refusal(
+        self,
+        status: int,
+        why: str,
+        error: str | None = None,
+        scopes: Iterable[str] = (),
+        message: Message | Batch | None = None,
+    ) -> HttpError:
+        """A refusal with its challenge (RFC 6750, section 3); who showed no token has made no error."""
+        named = " ".join(scope for scope in scopes if _SCOPE.fullmatch(scope))
+        said = {"error": error, "error_description": why} if error else {}
+        said |= {"scope": named} if named else {}
+        said["resource_metadata"] = self.metadata_url
+        challenge = ", ".join(f'{name}="{value}"' for name, value in said.items())
+        return HttpError(
+            status,
+            InvalidRequest(f"{_WORDS[status]}: {why}"),
+            message.id if isinstance(message, Request) else None,
+            headers=((b"www-authenticate", f"Bearer {challenge}".encode()),),
+        )
+
+
+class MetadataApp:
+    """An ASGI app whose one answer, at whatever path, is the metadata of a resource."""
+
+    def __init__(self, bearer: Bearer) -> None:
+        self._bearer = bearer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        del receive
+        if scope["type"] == "http":
+            status, fields, body = self._bearer.document(scope["method"])
+            length = (b"content-length", b"%d" % len(body))
+            await send({"type": "http.response.start", "status": status, "headers": [*fields, length]})
+            await send({"type": "http.response.body", "body": body})
+
+
+_WORDS: Final[Mapping[int, str]] = {400: "Invalid Request", 401: "Unauthorized", 403: "Forbidden"}
+
+
+def _unsure(message: Message | Batch | None) -> HttpError:
+    error = InternalError("it cannot be told now whether the request may be served")
+    return HttpError(503, error, message.id if isinstance(message, Request) else None)
+
+
+def _check_scopes(scopes: object) -> tuple[str, ...]:
+    found = as_texts(cast("Iterable[str]", scopes)) if not isinstance(scopes, str) else (scopes,)
+    for scope in found:
+        if not _SCOPE.fullmatch(scope) or scope == OFFLINE:
+            raise ValueError(f"{scope!r} is no scope of a resource")
+    return tuple(dict.fromkeys(found))

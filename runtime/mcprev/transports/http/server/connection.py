@@ -1,0 +1,283 @@
+"""A server's connection over HTTP, whose messages go out on the answers of requests (HTTP-12, HTTP-32, HTTPM-4, HTTPM-6).
+
+The task that the HTTP server has for a request also runs its handler: no other task, queue or future is between a
+request and its answer. The members of an array, of which one task could run only one at a time, get tasks of their
+own. Which exchange a message belongs to is said by the `origin` of the request that it belongs to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from typing import cast
+
+from typing_extensions import override
+
+from mcprev.core.connection import LINGER, MAX_HANDLERS, Connection, RequestHandler
+from mcprev.errors import ConnectionLost, InternalError
+from mcprev.protocol.connection_state import (
+    Channel,
+    Event,
+    IncomingRequest,
+    NotificationReceived,
+    RequestCancelled,
+)
+from mcprev.protocol.endpoint import ServerProtocol
+from mcprev.protocol.http_request_class import status_of
+from mcprev.transports.http.server.response_stream import ResponseStream
+from mcprev.wire.jsonrpc import Batch, Malformed, Message, Notification, Request, encode_error
+
+
+def from_here(message: Request | Notification, origin: object) -> None:
+    """Say which way a message came in, which is also the way out of a request's answer."""
+    object.__setattr__(message, "origin", origin)  # a message is frozen for everyone but who made it
+
+
+class AsgiConnection(Connection):
+    """What one session and all requests without one have in common."""
+
+    protocol: ServerProtocol
+
+    def __init__(
+        self,
+        protocol: ServerProtocol,
+        handler: RequestHandler,
+        logger: logging.Logger,
+        *,
+        max_handlers: int = MAX_HANDLERS,
+    ) -> None:
+        super().__init__(protocol, handler, logger, max_handlers=max_handlers)
+        self._sendable = True
+        self._running = 0
+
+    # -- in ------------------------------------------------------------------------------------------------
+
+    async def serve(self, request: Request, response_stream: ResponseStream) -> None:
+        """Take a request, serve it in this very task, and answer it."""
+        object.__setattr__(
+            request, "origin", response_stream
+        )  # a message is frozen for everyone but who made it
+        self.receive(request)
+        incoming = response_stream.request
+        if incoming is None:
+            await response_stream.finish()
+            return
+        task = incoming.handle = response_stream.task or asyncio.current_task()
+        self._running += 1
+        try:
+            await self._request_handler.handle_request(incoming, self)
+        except asyncio.CancelledError:
+            if not response_stream.cancelled:
+                incoming.handle = None
+                incoming.engine.cancel_request(incoming, "the HTTP server gave the request up")
+                raise
+        finally:
+            self._running -= 1
+            self.process_events()
+            response_stream.request = None  # the two would keep each other
+        if response_stream.cancelled and task is not None:
+            await _calm(task)
+        if not response_stream.settle():
+            await response_stream.finish()
+
+    async def serve_batch(self, batch: Batch, response_stream: ResponseStream) -> None:
+        """Take the members of an array, each by itself: one that is slow delays no other (BATCH-4, BATCH-7)."""
+        response_stream.batch, response_stream.inline = True, False
+        broken = [member for member in batch.messages if isinstance(member, Malformed) and member.answer]
+        response_stream.waiting = len(broken) + sum(isinstance(member, Request) for member in batch.messages)
+        for member in broken:
+            error = {"code": member.code, "message": member.message}
+            response_stream.answer(encode_error(member.id, error, null_id=True))
+        for message in batch.messages:
+            if isinstance(message, Request):
+                from_here(message, response_stream)
+                self.receive(message)
+            else:
+                self.hear(message, response_stream)
+        await response_stream.finish()
+
+    def receive(self, message: Message) -> None:
+        """Take a message in."""
+        self.protocol.receive(message, self._loop.time())
+        self.process_events()
+
+    def hear(self, message: Message | Batch, origin: object = None) -> None:
+        """Take in what wants no answer, and nothing else. `origin` is where it came in."""
+        for member in message.messages if isinstance(message, Batch) else (message,):
+            if isinstance(member, Notification):
+                from_here(member, origin)
+            if not isinstance(member, Malformed) or member.answer is None:
+                self.receive(member)
+            elif self._connection_state.broken(member):
+                self.process_events()
+
+    @override
+    def process_events(self) -> None:
+        # What is sent is only put where it is to be written from, so there is nothing to be won by waiting.
+        link = self._connection_state
+        while link.events:
+            events: list[Event] = link.events
+            link.events = []
+            for event in events:
+                self._on[event.__class__](event)
+        if link.sends:
+            self._flush()
+
+    @override
+    def _admit(self, event: IncomingRequest | NotificationReceived) -> None:
+        response_stream = event.origin if isinstance(event, IncomingRequest) else None
+        if (
+            not isinstance(response_stream, ResponseStream)
+            or not response_stream.inline
+            or not isinstance(event, IncomingRequest)
+        ):
+            super()._admit(event)
+        elif self._running < self._max_handlers:
+            response_stream.request = event
+        else:
+            event.engine.fail(event, InternalError("too many requests in progress"))
+
+    # -- out -----------------------------------------------------------------------------------------------
+
+    @override
+    def _send(self, sends: list[tuple[Channel, bytes]]) -> None:
+        for channel, message in sends:
+            if isinstance(channel, IncomingRequest):
+                response_stream = channel.origin
+                if not isinstance(response_stream, ResponseStream):
+                    self._stray(message)
+                elif message is channel.response:
+                    # A result always has the same status.
+                    response_stream.answer(
+                        message, 200 if channel.code is None else self._status(channel.code)
+                    )
+                elif not response_stream.send(message):
+                    self._stray(message, related=True)
+            elif isinstance(channel, Request) and isinstance(channel.origin, ResponseStream):
+                channel.origin.answer(message, self._status_unserved(message))
+            else:
+                self._stray(message)
+
+    def _status(self, code: int) -> int:
+        """The HTTP status of an error that a handler answered."""
+        del code
+        return 200
+
+    def _status_unserved(self, message: bytes) -> int:
+        """The HTTP status of an answer that no handler was asked for."""
+        del message
+        return 200
+
+    def _stray(self, message: bytes, *, related: bool = False) -> None:
+        """A message that has no stream of a request to go to, although it may be related to one."""
+        del related
+        self.logger.debug("there is no stream for a message of %d bytes", len(message))
+
+    @override
+    async def drain(self, channel: Channel = None) -> None:
+        response_stream = channel.origin if isinstance(channel, IncomingRequest) else None
+        if isinstance(response_stream, ResponseStream):
+            await response_stream.drain()
+
+    @override
+    async def hang_up(self, incoming: IncomingRequest, retry: float | None) -> bool:
+        response_stream = incoming.origin
+        if not isinstance(response_stream, ResponseStream) or not incoming.open or not self._can_return():
+            return False
+        return await response_stream.hang_up(None if retry is None else round(retry * 1000))
+
+    def _can_return(self) -> bool:
+        """Whether clients know how to come back to a stream whose connection was closed."""
+        return False
+
+    # -- requests that end otherwise -----------------------------------------------------------------------
+
+    def opened(self, response_stream: ResponseStream) -> bytes:
+        """An answer becomes a stream; what is to come first on it."""
+        del response_stream
+        return b""
+
+    def left(self, response_stream: ResponseStream) -> None:
+        """The client of an exchange is gone."""
+
+    @override
+    def _on_cancelled(self, event: RequestCancelled) -> None:
+        super()._on_cancelled(event)
+        cast("ResponseStream", event.request.origin).cancelled_request(event.request.id)
+
+    @override
+    def _cancel_handler(self, incoming: IncomingRequest) -> None:
+        response_stream = cast("ResponseStream", incoming.origin)
+        if response_stream.request is not incoming:
+            super()._cancel_handler(incoming)
+            return
+        task: object = incoming.handle
+        if isinstance(task, asyncio.Task):
+            response_stream.cancelled = True
+            task.cancel()
+
+    @override
+    async def aclose(self, error: ConnectionLost | None = None, *, linger: float = LINGER) -> None:
+        """Let the requests in progress finish within `linger` seconds, then end the connection; may be called again."""
+        self.protocol.end()
+        self.process_events()
+        await self.finish_requests(linger)
+        self.ended(error or ConnectionLost("the server stops", in_flight=True, retry_safe=False))
+        await asyncio.shield(self.closed)
+
+
+async def _calm(task: asyncio.Task[object]) -> None:
+    """Take back a cancellation of ours, also where the handler ended without noticing it."""
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.sleep(0)
+    task.uncancel()
+
+
+class StatelessConnection(AsgiConnection):
+    """The one connection of all requests that describe themselves: each client's answer is on its own exchange."""
+
+    def __init__(
+        self,
+        protocol: ServerProtocol,
+        handler: RequestHandler,
+        logger: logging.Logger,
+        *,
+        max_handlers: int = MAX_HANDLERS,
+    ) -> None:
+        super().__init__(protocol, handler, logger, max_handlers=max_handlers)
+        self._connection_state.shared = True
+
+    @override
+    def receive(self, message: Message) -> None:
+        stateless = self.protocol.stateless
+        if isinstance(message, Request):
+            stateless.request(message)
+        elif isinstance(message, Notification):
+            stateless.notification(message)
+        self.process_events()
+
+    def end_listening(self, response_stream: ResponseStream) -> None:
+        """End the listen stream of an exchange in good order, if it has one (SUB-4)."""
+        incoming = self._connection_state.incoming.get(response_stream)
+        if incoming is not None:
+            self.protocol.stateless.end_stream(incoming)
+            self.process_events()
+
+    @override
+    def _status(self, code: int) -> int:
+        return status_of(code, pre_dispatch=False)
+
+    @override
+    def _status_unserved(self, message: bytes) -> int:
+        error = json.loads(message).get("error")  # the fast parser refuses lone surrogates, as in an id
+        return 200 if error is None else status_of(error["code"], pre_dispatch=True)
+
+    @override
+    def left(self, response_stream: ResponseStream) -> None:
+        # The end of the stream is how its request is cancelled (HTTPM-6).
+        incoming = self._connection_state.incoming.get(response_stream)
+        if incoming is not None:
+            incoming.engine.cancel_request(incoming, "the client closed the connection")
+            self._loop.call_soon(self.process_events)

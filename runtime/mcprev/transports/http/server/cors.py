@@ -1,0 +1,88 @@
+"""Pages of other origins: the headers that browsers ask for, on every answer of an ASGI app (HTTP-30).
+
+Off unless the app is wrapped in it: `cors(app, origins=["https://app.example"])`. It answers preflights itself and
+adds its headers to whatever the app answers, refusals and 405 included, without which a page could not read why. It
+lets nobody in by itself: the app's own `Access` has to name the same origins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from mcprev.transports.http.security import OriginPolicy
+from mcprev.wire import headers as names
+from mcprev.wire.headers import Headers
+from mcprev.wire.param_headers import PREFIX
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+METHODS: Final = b"GET, POST, DELETE, OPTIONS"
+REQUEST_HEADERS: Final = (
+    "Accept", "Authorization", "Content-Type", names.LAST_EVENT_ID, names.METHOD, names.NAME, names.SESSION_ID,
+    names.VERSION,
+)  # fmt: skip
+"""What a page may send, beside the `Mcp-Param-*` headers that it asks for."""
+RESPONSE_HEADERS: Final = (names.SESSION_ID, names.VERSION, "WWW-Authenticate")
+"""What a page may read."""
+MAX_AGE: Final = 600
+"""Seconds that a browser need not ask again."""
+_PARAM: Final = PREFIX.lower().encode()
+_ALLOWED: Final = b"access-control-allow-origin"
+_REQUESTED: Final = b"access-control-request-headers"
+
+
+class cors:  # noqa: N801 - called like a function
+    """An ASGI app with headers for pages of some origins; `*` names every origin, without credentials."""
+
+    def __init__(self, app: App, *, origins: Sequence[str], max_age: int = MAX_AGE) -> None:
+        """Wrap an app. Raises `ValueError` for an origin that could never match."""
+        self._app = app
+        self._access = OriginPolicy(origins)
+        self._any = "*" in origins
+        self._max_age = max_age
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request, or pass on what is none."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(list(scope["headers"]))
+        origin = headers.text(b"origin")
+        allowed = origin is not None and self._access.lists(origin)
+        extra = [(b"vary", b"Origin, Access-Control-Request-Headers")]
+        if allowed and origin is not None:
+            value = b"*" if self._any else origin.encode("latin-1")
+            exposed = ", ".join(RESPONSE_HEADERS).encode()
+            extra += [(_ALLOWED, value), (b"access-control-expose-headers", exposed)]
+        if scope["method"] == "OPTIONS" and allowed and b"access-control-request-method" in headers:
+            await send(
+                {"type": "http.response.start", "status": 204, "headers": [*extra, *self._preflight(headers)]}
+            )
+            await send({"type": "http.response.body", "body": b""})
+            return
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                own = message.get("headers", ())
+                if allowed:  # what is open to everybody says so itself, and no page takes two such headers
+                    own = (pair for pair in own if pair[0] != _ALLOWED)
+                message["headers"] = [*own, *extra]
+            await send(message)
+
+        await self._app(scope, receive, sent)
+
+    def _preflight(self, headers: Headers) -> list[tuple[bytes, bytes]]:
+        """What a page may send. A `*` would leave out `Authorization`, so headers are named (HTTP-30)."""
+        asked = [name.strip().lower() for name in (headers.get(_REQUESTED) or b"").split(b",")]
+        params = [name for name in asked if name.startswith(_PARAM)]
+        named = b", ".join([*(name.encode() for name in REQUEST_HEADERS), *params])
+        return [
+            (b"access-control-allow-methods", METHODS),
+            (b"access-control-allow-headers", named),
+            (b"access-control-max-age", b"%d" % self._max_age),
+        ]

@@ -1,0 +1,309 @@
+"""What an HTTP server holds in one event loop, and how it serves each kind of request (NEG-8 to 11, HTTP-6 to 10, HTTP-19,
+HTTP-24, HTTP-27, HTTPM-1 to 4, AMB-3, AMB-5, AMB-15, SSE-7).
+
+Requests that describe themselves share one connection, each session has its own, and so has each stream of the
+oldest transport.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from mcprev.errors import InternalError, InvalidRequest
+from mcprev.protocol.endpoint import ServerProtocol
+from mcprev.protocol.http_request_class import (
+    DeleteSession,
+    HttpError,
+    InitializeRequest,
+    OpenStream,
+    RequestClass,
+    SessionlessRequest,
+    SessionRequest,
+    StatelessRequest,
+    wants_answer,
+)
+from mcprev.protocol.subscriptions import LISTEN
+from mcprev.transports.http.server.body_budget import opening_refusal
+from mcprev.transports.http.server.connection import StatelessConnection, from_here
+from mcprev.transports.http.server.legacy_sse import LegacySseServerConnection, SseEndpoints
+from mcprev.transports.http.server.options import HttpSettings
+from mcprev.transports.http.server.request import HttpRequest
+from mcprev.transports.http.server.response_stream import ResponseStream, StreamOwner
+from mcprev.transports.http.server.sessions import Session, Sessions
+from mcprev.transports.http.server.timers import Timers
+from mcprev.transports.http.server.token_expiry import TokenExpiryTimer
+from mcprev.wire.jsonrpc import Batch, Message, Request, RequestId, parse
+from mcprev.wire.media import Accept, accepted
+
+if TYPE_CHECKING:
+    from mcprev.server.server import Server
+
+_logger: Final = logging.getLogger("mcprev.transport.http")
+_STREAM: Final = Accept(json=False, sse=True)
+
+
+class HttpDispatcher:
+    """Everything of one app that lives in one event loop."""
+
+    def __init__(self, server: Server, settings: HttpSettings) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._server = server
+        self._settings = settings
+        self._clock = settings.clock or self.loop.time
+        self.stopping = False
+        """Whether no new calls are taken, while those in progress may finish."""
+        self.sessions = Sessions(
+            idle=settings.idle,
+            limit=settings.max_sessions,
+            per_client=settings.max_sessions_per_client,
+            clock=self._clock,
+        )
+        self.shared = StatelessConnection(
+            ServerProtocol(server.identity), server, _logger, max_handlers=settings.max_requests
+        )
+        server.keep(self.shared)
+        messages = settings.sse_paths[1] if settings.sse_paths else ""
+        self.sse = SseEndpoints(
+            server,
+            _logger,
+            messages=messages,
+            limit=settings.max_sessions,
+            per_client=settings.max_sessions_per_client,
+        )
+        self.timers = Timers(
+            self._expire,
+            defer=settings.defer,
+            keep_alive=settings.keep_alive,
+            stall=settings.stall,
+            body_timeout=settings.body_timeout,
+        )
+
+    def _expire(self, now: float) -> float | None:
+        wait = self.sessions.expire()
+        return None if wait is None else now + wait
+
+    async def aclose(self, linger: float) -> None:
+        """End everything. Calls in progress get `linger` seconds, listen streams and idle sessions none (SUB-4)."""
+        self.stopping = True
+        self.shared.protocol.end()
+        self.shared.process_events()
+        await asyncio.gather(
+            self.shared.finish_requests(linger),
+            *(session.aclose(linger=linger) for session in self.sessions.all()),
+            *(connection.aclose(linger=linger) for connection in self.sse.all()),
+        )
+        await self.shared.aclose(linger=0)
+        self.timers.stop()
+
+    def fail_requests(self) -> None:
+        """Answer all calls in progress with an error."""
+        for connection in (self.shared, *self.sessions.all(), *self.sse.all()):
+            connection.fail_requests()
+
+    # -- the endpoint --------------------------------------------------------------------------------------
+
+    async def carry_out(
+        self, verdict: RequestClass, session: Session | None, http_request: HttpRequest
+    ) -> HttpError | None:
+        """Do what a request turned out to be, and answer it; or give its refusal."""
+        if self.stopping and _begins(verdict):
+            message = getattr(verdict, "message", None)
+            return stopped(message.id if isinstance(message, Request) else None)
+        if isinstance(verdict, StatelessRequest):
+            await self._by_itself(verdict, http_request)
+            return None
+        if isinstance(verdict, SessionRequest) and session is not None:
+            await self._in_session(session, verdict.message, verdict.accept, http_request)
+            return None
+        match verdict:
+            case InitializeRequest(message):
+                return await self._open(message, http_request)
+            case SessionlessRequest():
+                await self._without_session(verdict, http_request)
+            case OpenStream(_, last_event_id) if session is not None:
+                return await self._stream(session, last_event_id, http_request)
+            case DeleteSession() if session is not None:
+                self.sessions.end(session, "the client ended the session")
+                await http_request.accept(204)
+            case _:
+                raise AssertionError(verdict)
+        return None
+
+    async def _by_itself(self, verdict: StatelessRequest, http_request: HttpRequest) -> None:
+        """Serve a message that describes itself."""
+        message = verdict.message
+        if not isinstance(message, Request):
+            self.shared.receive(message)
+            await http_request.accept()
+            return
+        response_stream = self._exchange(self.shared, http_request, verdict.accept)
+        expiry_timer = None
+        if http_request.access is not None and message.method == LISTEN:
+            expiry_timer = self._lease(http_request, lambda: self.shared.end_listening(response_stream))
+        self.timers.begin(response_stream)
+        try:
+            await self.shared.serve(message, response_stream)
+        finally:
+            self.timers.end(response_stream)
+            if expiry_timer is not None:
+                expiry_timer.cancel()
+
+    def _exchange(self, owner: StreamOwner, http_request: HttpRequest, accept: Accept) -> ResponseStream:
+        return ResponseStream(
+            http_request,
+            owner,
+            self.loop.time(),
+            accept=accept,
+            json_response=self._settings.json_response,
+        )
+
+    async def _stay(self, response_stream: ResponseStream, expiry_timer: TokenExpiryTimer | None) -> None:
+        """Keep a stream open until its end."""
+        self.timers.begin(response_stream)
+        try:
+            await response_stream.finish()
+        finally:
+            self.timers.end(response_stream)
+            if expiry_timer is not None:
+                expiry_timer.cancel()
+
+    def _lease(self, http_request: HttpRequest, end: Callable[[], object]) -> TokenExpiryTimer | None:
+        """See to it that a stream ends when the token expires that it was opened with."""
+        access, auth = http_request.access, self._settings.auth
+        return None if access is None or auth is None else TokenExpiryTimer(access, auth.clock, end)
+
+    # -- sessions ------------------------------------------------------------------------------------------
+
+    def _session(self, principal: str | None, *, lasting: bool) -> Session:
+        settings = self._settings
+        return Session(
+            ServerProtocol(self._server.identity),
+            self._server,
+            _logger,
+            principal=principal,
+            events=settings.events if lasting and settings.get_stream else None,  # a GET is the way back
+            get_stream=lasting and settings.get_stream,
+            clock=self._clock,
+            max_handlers=self._server.max_handlers,
+        )
+
+    async def _open(self, message: Request, http_request: HttpRequest) -> HttpError | None:
+        """Open a session; one that comes to nothing leaves nothing behind (HTTP-19, HTTP-27)."""
+        client = http_request.client
+        refused = opening_refusal(http_request.share, message.id) or self.sessions.make_room(
+            client, message.id
+        )
+        if refused is not None:
+            return refused
+        session = self._session(http_request.principal, lasting=True)
+        response_stream = self._exchange(session, http_request, accepted(http_request.headers.get(b"accept")))
+        from_here(message, response_stream)
+        session.receive(message)
+        if session.protocol.session.agreed:
+            self._server.keep(session)
+            self.sessions.add(session, client)
+            self.timers.at(self.loop.time() + self._settings.idle)
+            response_stream.headers = ((b"mcp-session-id", session.id.encode()),)
+        await response_stream.finish()
+        return None
+
+    async def _in_session(
+        self, session: Session, message: Message | Batch, accept: Accept, http_request: HttpRequest
+    ) -> None:
+        """Hand a session what its client sends."""
+        if not isinstance(message, Request) and not (isinstance(message, Batch) and wants_answer(message)):
+            session.touch()
+            session.hear(message, http_request)
+            await http_request.accept()
+            return
+        response_stream = self._exchange(session, http_request, accept)
+        session.response_streams.add(response_stream)
+        self.timers.begin(response_stream)
+        try:
+            if isinstance(message, Request):
+                await session.serve(message, response_stream)
+            else:
+                await session.serve_batch(message, response_stream)
+        finally:
+            self.timers.end(response_stream)
+            session.left(response_stream)
+
+    async def _without_session(self, verdict: SessionlessRequest, http_request: HttpRequest) -> None:
+        """Serve a request as the only one of a session that nobody opened (AMB-15)."""
+        session = self._session(http_request.principal, lasting=False)
+        if verdict.revision is not None:
+            session.protocol.session.assume(verdict.revision)
+        try:
+            await self._in_session(
+                session, verdict.message, accepted(http_request.headers.get(b"accept")), http_request
+            )
+        finally:
+            session.retire()
+
+    async def _stream(
+        self, session: Session, last_event_id: str | None, http_request: HttpRequest
+    ) -> HttpError | None:
+        """A session's client listens, or takes up what it listened to before."""
+        response_stream = self._exchange(session, http_request, _STREAM)
+        if last_event_id is None:
+            if not session.listen(response_stream):
+                return HttpError(
+                    429, InvalidRequest("Invalid Request: too many streams of this session are open")
+                )
+        elif not await session.resume(response_stream, last_event_id):
+            return HttpError(
+                400, InvalidRequest("Invalid Request: nothing can be resumed from this Last-Event-ID")
+            )
+        session.enter(response_stream)
+        try:
+            await self._stay(response_stream, self._lease(http_request, response_stream.hand_over))
+        finally:
+            session.left(response_stream)
+        return None
+
+    # -- the oldest transport ------------------------------------------------------------------------------
+
+    async def open_sse(self, http_request: HttpRequest) -> HttpError | None:
+        """A client opens its stream, and a session with it."""
+        client = http_request.client
+        if self.stopping:
+            return stopped()
+        reject = self.sse.refuses_stream(http_request.verb, http_request.headers, client)
+        if reject is None:
+            connection = self.sse.connect(http_request.principal, client)
+            response_stream = self._exchange(connection, http_request, _STREAM)
+            connection.begin(response_stream, self.sse.endpoint(connection, http_request.root))
+            expiry_timer = connection.expiry_timer = self._lease(http_request, response_stream.hand_over)
+            await self._stay(response_stream, expiry_timer)
+        return reject
+
+    async def take_sse(
+        self, connection: LegacySseServerConnection, body: bytes, http_request: HttpRequest
+    ) -> HttpError | None:
+        """A client posts a message."""
+        access, auth = http_request.access, self._settings.auth
+        reject = None
+        if access is not None and auth is not None:
+            reject = auth.covers(access, parse(body, batch=True))
+            if connection.expiry_timer is not None:
+                connection.expiry_timer.renew(access)
+        if reject is None:
+            reject = connection.take(body, access, http_request.share)
+        if reject is None:
+            await http_request.accept()
+        return reject
+
+
+def stopped(request_id: RequestId | None = None) -> HttpError:
+    """The refusal of what begins once the server stops."""
+    return HttpError(503, InternalError("the server stops"), request_id)
+
+
+def _begins(verdict: RequestClass) -> bool:
+    """Whether a request begins something; answers, notifications and DELETE belong to what is there already."""
+    if isinstance(verdict, (SessionRequest, StatelessRequest)):
+        return wants_answer(verdict.message)
+    return not isinstance(verdict, DeleteSession)

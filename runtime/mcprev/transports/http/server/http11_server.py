@@ -1,0 +1,422 @@
+"""Connections of HTTP/1.1 without ASGI between them and the app (HTTP-3, HTTP-31, HTTPM-6, SEC-6).
+
+httptools reads the bytes; uvicorn listens, and stops. What is here is the order of the requests on a connection. ASGI
+costs each request a dictionary, two queues and two calls to send, more than everything that the app does; the app is
+the same, and `AsgiApp` serves it on any other server.
+
+Decided here because HTTP leaves it open:
+
+- A connection that has been quiet between one answer and the next whole head for `KEEP_ALIVE` seconds is closed.
+- An offer to upgrade is declined by serving the request as if it had not been made (RFC 9110, section 7.8).
+- Behind an answer to a request that was not read to its end, the connection is closed once the client had the time
+  to read that answer.
+- A client that reads nothing for as long as that is let go, whatever is being served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable
+from heapq import nlargest
+from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import unquote
+
+import httptools
+from typing_extensions import override
+
+from mcprev.errors import InternalError, InvalidRequest
+from mcprev.protocol.http_request_class import HttpError
+from mcprev.transports.http.security import too_long_a_head, too_many_headers
+from mcprev.transports.http.server.http11_request import Http11Request
+from mcprev.transports.stdio.pipes import read_in_pieces
+from mcprev.wire.headers import Headers
+
+if TYPE_CHECKING:
+    from uvicorn import Config
+    from uvicorn.server import ServerState
+
+    from mcprev.transports.http.server.asgi import AsgiApp
+
+KEEP_ALIVE: Final = 60
+"""Seconds from one answer to the next whole head."""
+GRACE: Final = 0.5
+"""Seconds that a new connection gets to send its first request before it may be closed to make room for another."""
+LINGER: Final = 2
+"""Seconds that a client gets to read the answer to what it has not finished sending."""
+WAITING: Final = 64
+"""Requests that wait on a connection for the one before them: what they take is many times what it costs to send."""
+_NO_HTTP: Final = HttpError(400, InvalidRequest("Invalid Request: this is no HTTP"), null_id=True)
+_TOO_MANY: Final = HttpError(503, InternalError("too many requests wait on this connection"), null_id=True)
+_NO_CODING: Final = HttpError(
+    501, InvalidRequest("Invalid Request: the only transfer coding is chunked"), null_id=True
+)
+_FAILED: Final = HttpError(500, InternalError("the server failed"), null_id=True)
+_VERBS: Final = {verb.encode(): verb for verb in ("POST", "GET", "DELETE")}
+_VERSIONS: Final = frozenset({"1.0", "1.1"})
+_OFFERS: Final = frozenset({b"connection", b"upgrade", b"http2-settings"})
+_logger: Final = logging.getLogger("mcprev.transport.http")
+
+
+class Http11Server:
+    """What all connections to one app share."""
+
+    def __init__(self, app: AsgiApp) -> None:
+        self.app = app
+        self.target = app.settings.path.encode()
+        self.path = app.settings.path
+        self._open: dict[Http11Connection, None] = {}
+        """The connections, oldest first."""
+        self._seen: object = None
+        self._defaults = b""
+        self._sweeping = False
+
+    def opened(self, connection: Http11Connection, loop: asyncio.AbstractEventLoop) -> None:
+        """There is one more connection."""
+        self._open[connection] = None
+        if not self._sweeping:
+            self._sweeping = True
+            loop.call_later(1.0, self._sweep, loop)
+
+    def closed(self, connection: Http11Connection) -> None:
+        """A connection is gone."""
+        self._open.pop(connection, None)
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        for connection in tuple(self._open):
+            connection.tick()
+        self._sweeping = bool(self._open)
+        if self._open:
+            loop.call_later(1.0, self._sweep, loop)
+
+    def make_room(self) -> bool:
+        """Close some of the connections that have no request in progress, the idlest first; False if there are none."""
+        idle = [connection for connection in self._open if connection.is_idle]
+        for connection in nlargest(1 + len(self._open) // 64, idle, key=Http11Connection.silence):
+            connection.shutdown()
+        return bool(idle)
+
+    def abort(self) -> None:
+        """Close what is still open, whatever it waits for."""
+        for connection in tuple(self._open):
+            connection.abort()
+
+    def defaults(self, pairs: list[tuple[bytes, bytes]]) -> bytes:
+        """The headers of every answer, which uvicorn makes anew each second."""
+        if pairs is not self._seen:
+            self._seen = pairs
+            self._defaults = b"".join([b"%b: %b\r\n" % pair for pair in pairs])
+        return self._defaults
+
+
+class Http11Connection(asyncio.Protocol):
+    """One connection of a client's, as uvicorn wants them made."""
+
+    def __init__(
+        self,
+        front: Http11Server,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        del config, app_state
+        self.http_server = front
+        self.state = server_state
+        """What uvicorn knows of all connections."""
+        self._loop = _loop or asyncio.get_running_loop()
+        self._max_body = front.app.settings.max_body
+        self.budget = front.app.budget
+        self._max_headers = front.app.settings.max_headers
+        self.address: str | None = None
+        """At which address of this machine its requests are received."""
+        self.server: tuple[str, int] | None = None
+        self.client: tuple[str, int] | None = None
+        self.paused = False
+        """Whether its client reads too slowly to be sent more."""
+        self.closed = False
+        self.stopping = False
+        """Whether no more requests are taken."""
+        self.write: Callable[[bytes], None] = _drop
+        """Send bytes, or lose them once the connection is gone."""
+        self._writable: asyncio.Future[None] | None = None
+        self._queue: deque[Http11Request] = deque()
+        self._serving: Http11Request | None = None
+        self._receiving: Http11Request | None = None
+        self._full = False
+        self._ticks = self._unread = 0
+        self._reading_paused = False
+        self._parser = httptools.HttpRequestParser(self)
+        self._target = b""
+        self._pairs: list[tuple[bytes, bytes]] = []
+        self._in_head = False
+        self._chunk = self._overhead = self._slack = 0
+        self._fed = False
+
+    # -- the transport -------------------------------------------------------------------------------------
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._made = self._loop.time()
+        self.write = self._transport.write
+        read_in_pieces(transport)
+        self.server, self.client = _address(transport, "sockname"), _address(transport, "peername")
+        self.address = None if self.server is None else self.server[0]
+        cast("set[object]", self.state.connections).add(self)
+        self.http_server.opened(self, self._loop)
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        cast("set[object]", self.state.connections).discard(self)
+        self.http_server.closed(self)
+        self.closed = True
+        self.write = _drop
+        self.resume_writing()
+        while self._queue:
+            self._queue.pop().release()
+        if self._serving is not None:
+            self._serving.lost()
+        # The parser and what it read last would otherwise wait for the garbage collector.
+        self._receiving = None
+        del self._parser
+
+    @override
+    def pause_writing(self) -> None:
+        self.paused = True
+        self._ticks = self._unread = 0
+
+    @override
+    def resume_writing(self) -> None:
+        self.paused = False
+        self._rouse()
+
+    async def writable(self) -> None:
+        """Wait until the client has read enough, or is gone."""
+        self._writable = self._loop.create_future()
+        await self._writable
+
+    def _rouse(self) -> None:
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        if self._reading_paused:
+            return
+        pieces: list[bytes | memoryview] = [data]
+        while pieces:
+            piece = pieces.pop()
+            self._chunk, self._fed = len(piece), False
+            try:
+                self._parser.feed_data(piece)
+            except httptools.HttpParserUpgrade as error:
+                pieces += self._decline(memoryview(piece)[error.args[0] :])
+            except httptools.HttpParserError:
+                self._broken(_NO_HTTP)
+                return
+        if self._in_head or not (self._fed or self._receiving is None or self._receiving.complete):
+            # Neither a head nor what surrounds the chunks of a body may be without end.
+            self._overhead += self._chunk
+            if self._overhead - self._slack > self._max_headers:
+                self._broken(too_long_a_head(self._max_headers))
+
+    def shutdown(self) -> None:
+        """The server stops: what is being served may finish."""
+        self.stopping = True
+        if self._serving is None:
+            self._transport.close()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request of it is in progress, and nothing of an answer is still to be read."""
+        return (
+            self._serving is None
+            and not self._transport.is_closing()
+            and not self._transport.get_write_buffer_size()
+            and self._loop.time() - self._made >= GRACE
+        )
+
+    def silence(self) -> int:
+        """For how many seconds nothing was answered."""
+        return self._ticks
+
+    def abort(self) -> None:
+        """It has taken too long to finish."""
+        if self._serving is not None and self._serving.task is not None:
+            self._serving.task.cancel()
+        self._transport.abort()
+
+    def tick(self) -> None:
+        """Another second is gone."""
+        if self._serving is None or self.paused:
+            waiting = self._transport.get_write_buffer_size()
+            self._ticks = 0 if waiting < self._unread else self._ticks + 1
+            self._unread = waiting
+            if self._ticks > KEEP_ALIVE:
+                self._transport.abort()
+
+    # -- what the parser finds -----------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        self._target, self._pairs = b"", []
+        # What came before it in the same piece is not its own.
+        self._in_head, self._overhead, self._slack = True, 0, self._chunk
+
+    def on_url(self, url: bytes) -> None:
+        """A part of what it asks for."""
+        self._target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header, or one behind the body, of which none is of use here."""
+        if self._in_head:
+            self._pairs.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """Its head is there: serve it, as soon as those before it are answered."""
+        parser, target = self._parser, self._target
+        self._in_head = False
+        if self._reading_paused or parser.should_upgrade():
+            self._receiving = None
+            return
+        path = self.http_server.path if target == self.http_server.target else _path_of(target)
+        verb, headers = parser.get_method(), Headers(self._pairs)
+        request = Http11Request(
+            self, _VERBS.get(verb) or verb.decode(), path or "", target, self._pairs, headers
+        )
+        request.version = parser.get_http_version()
+        request.keep_alive = request.version == "1.1" and parser.should_keep_alive()
+        self._receiving = request
+        if path is None or request.version not in _VERSIONS:
+            request.spoil(_NO_HTTP)
+        elif headers.found.get(b"transfer-encoding", b"chunked").lower() != b"chunked":
+            request.keep_alive = False
+            request.spoil(_NO_CODING)
+        elif self._overhead + self._chunk > self._max_headers:
+            too_long = too_many_headers([*self._pairs, (target, b"")], self._max_headers)
+            if too_long is not None:
+                request.spoil(too_long)
+        self._take(request)
+
+    def on_body(self, data: bytes) -> None:
+        """A part of its body."""
+        self._fed, self._overhead = True, 0
+        if self._receiving is not None:
+            self._receiving.feed(data, self._max_body)
+
+    def on_message_complete(self) -> None:
+        """All of it is there."""
+        if self._receiving is not None:
+            self._receiving.received()
+
+    def _decline(self, rest: memoryview) -> tuple[memoryview, bytes] | tuple[()]:
+        """What to read behind the head of a request that offers an upgrade, last first: it again, without the offer."""
+        parser, verb = self._parser, self._parser.get_method()
+        if verb == b"CONNECT":
+            self._broken(_NO_HTTP)
+            return ()
+        lines = [b"%b %b HTTP/%b" % (verb, self._target, parser.get_http_version().encode())]
+        lines += [b"%b: %b" % pair for pair in self._pairs if pair[0] not in _OFFERS]
+        if not parser.should_keep_alive():
+            lines.append(b"connection: close")
+        self._parser = httptools.HttpRequestParser(self)
+        return rest, b"\r\n".join([*lines, b"", b""])
+
+    def _broken(self, refusal: HttpError) -> None:
+        """Nothing of what comes now can be read; what came before is still served."""
+        self._reading_paused = True
+        request = self._receiving
+        if request is None or request.complete or self._in_head:
+            request = Http11Request(self, "", "", b"", [], Headers([]))
+            request.complete = True
+            request.spoil(refusal)
+            request.keep_alive = False
+            self._take(request)
+        else:
+            request.keep_alive = False
+            request.fail(refusal)
+
+    # -- serving -------------------------------------------------------------------------------------------
+
+    def _take(self, request: Http11Request) -> None:
+        if self._serving is not None:
+            self._queue.append(request)
+            if not self._full:
+                self._full = True
+                self._transport.pause_reading()
+            if len(self._queue) > WAITING:
+                self._reading_paused, request.keep_alive = True, False
+                request.spoil(_TOO_MANY)
+            return
+        self._serving = request
+        request.task = self._loop.create_task(self._run(request))
+
+    async def _run(self, request: Http11Request) -> None:
+        try:
+            refusal = request.refusal
+            if refusal is None:
+                await self.http_server.app.serve(request)
+            else:
+                await request.refuse(refusal)
+        except Exception:
+            _logger.exception("a request could not be served")
+            if not request.begun:
+                await request.refuse(_FAILED)
+        finally:
+            self._served(request)
+
+    def _served(self, request: Http11Request) -> None:
+        self._serving, self._ticks = None, 0
+        if request.taken:
+            request.release()
+        if self.closed:
+            return
+        if not request.answered:
+            # Its client learns from the missing end that the answer is not whole.
+            self._transport.abort()
+        elif request.keep_alive and not self.stopping:
+            if self._queue:
+                self._take(self._queue.popleft())
+            if self._full and not self._queue:
+                self._read_on()
+        elif request.complete and not self._reading_paused:
+            self._transport.close()
+        else:
+            self._linger()
+
+    def _linger(self) -> None:
+        """Close, but not before the client had the time to read: unread bytes would take its answer away."""
+        self._reading_paused = True
+        self._ticks, self._unread = KEEP_ALIVE - LINGER, 0
+        if self._full:
+            self._read_on()
+        if self._transport.can_write_eof():
+            with contextlib.suppress(OSError):
+                self._transport.write_eof()
+
+    def _read_on(self) -> None:
+        self._full = False
+        self._transport.resume_reading()
+
+
+def _drop(data: bytes) -> None:
+    del data
+
+
+def _address(transport: asyncio.BaseTransport, end: str) -> tuple[str, int] | None:
+    found: object = transport.get_extra_info(end)
+    if not isinstance(found, tuple):
+        return None
+    host, port, *_ = cast("tuple[object, ...]", found)
+    return str(host), cast("int", port)
+
+
+def _path_of(target: bytes) -> str | None:
+    """The decoded path of what a request asks for; None for what is no target."""
+    try:
+        return unquote((httptools.parse_url(target).path or b"/").decode("latin-1"))
+    except httptools.HttpParserInvalidURLError:
+        return None

@@ -1,0 +1,258 @@
+"""The two endpoints of the oldest HTTP transport, as a server has them (SSE-1, SSE-2, SSE-4 to 7; HTTP-28).
+
+A GET opens a stream, and a session that lasts as long as the stream; the stream first says where to post. Whatever
+is posted there is accepted at once and answered on the stream. Which revision is spoken is agreed on as ever: of the
+handshake era, whose clients fall back to this transport where they find no other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qs, quote
+
+from typing_extensions import override
+
+from mcprev.core.connection import MAX_HANDLERS, Connection, RequestHandler
+from mcprev.errors import ConnectionLost, InternalError, InvalidRequest, Json, RpcError
+from mcprev.protocol.connection_state import Channel, LocalInfo, RequestKind
+from mcprev.protocol.endpoint import ServerProtocol
+from mcprev.protocol.http_request_class import RETRY_LATER, HttpError
+from mcprev.revisions import Revision
+from mcprev.transports.http.security import new_session_id
+from mcprev.transports.http.server.body_budget import BodyShare, opening_refusal
+from mcprev.transports.http.server.connection import from_here
+from mcprev.transports.http.server.request import HttpRequest
+from mcprev.transports.http.server.response_stream import ResponseStream
+from mcprev.transports.http.server.token_expiry import TokenExpiryTimer
+from mcprev.wire.headers import Headers
+from mcprev.wire.jsonrpc import Batch, Malformed, Notification, Request, parse
+from mcprev.wire.media import accepted, is_json
+from mcprev.wire.sse import encode_endpoint, encode_message
+
+if TYPE_CHECKING:
+    from mcprev.server.server import Server
+    from mcprev.transports.http.server.access import Access
+
+OPEN: Final = "initialize"
+SESSION: Final = "sessionId"
+"""The parameter of the URI to post to."""
+_GET: Final = ((b"allow", b"GET"),)
+_POST: Final = ((b"allow", b"POST"),)
+
+
+class _Handshakes:
+    """What a server says of itself where the stateless era is not spoken."""
+
+    def __init__(self, local: LocalInfo) -> None:
+        self._local = local
+        self.revisions = tuple(revision for revision in local.revisions if revision.handshake)
+
+    def kinds(self, revision: Revision) -> Mapping[str, RequestKind]:
+        return self._local.kinds(revision)
+
+    def notifications(self, revision: Revision) -> frozenset[str]:
+        return self._local.notifications(revision)
+
+    def capabilities(self, revision: Revision) -> dict[str, Json]:
+        return self._local.capabilities(revision)
+
+    def introduction(self, revision: Revision) -> dict[str, Json]:
+        return self._local.introduction(revision)
+
+    def requirements(self, method: str) -> Mapping[str, Json]:
+        return self._local.requirements(method)
+
+
+class _Posted:
+    """Where a message came from, with a token of its own."""
+
+    def __init__(self, principal: str | None, access: Access | None, share: BodyShare | None) -> None:
+        self.principal = principal
+        self.access = access
+        self.share = share
+        """What its body takes of the memory for all bodies."""
+
+
+class LegacySseServerConnection(Connection):
+    """A session whose messages all go out on one stream."""
+
+    protocol: ServerProtocol
+
+    def __init__(
+        self,
+        local: LocalInfo,
+        handler: RequestHandler,
+        logger: logging.Logger,
+        *,
+        principal: str | None,
+        max_handlers: int = MAX_HANDLERS,
+    ) -> None:
+        super().__init__(ServerProtocol(_Handshakes(local)), handler, logger, max_handlers=max_handlers)
+        self.id = new_session_id()
+        self.principal = principal
+        """Whose it is; told to handlers as that of every request."""
+        self.expiry_timer: TokenExpiryTimer | None = None
+        """How long its stream may last, where there are tokens."""
+        self._exchange: ResponseStream | None = None
+        self._stopping = False
+
+    def begin(self, response_stream: ResponseStream, endpoint: str) -> None:
+        """The stream is open: say where to post (SSE-2)."""
+        self._exchange = response_stream
+        self._sendable = True
+        response_stream.started = True
+        response_stream.write(encode_endpoint(endpoint))
+
+    def take(self, body: bytes, access: Access | None, share: BodyShare | None) -> HttpError | None:
+        """Take what was posted; what is no message is refused (SSE-4), as is what comes after the end."""
+        if self.error is not None:
+            return _refuse(404, "there is no such session")
+        message = parse(body, batch=self._connection_state.accepts_batch)
+        if isinstance(message, Malformed) and message.answer is not None:
+            null_id = not self.protocol.session.agreed or self.protocol.session.revision.null_id_in_errors
+            return HttpError(400, RpcError(message.message, code=message.code), message.id, null_id=null_id)
+        members = message.messages if isinstance(message, Batch) else (message,)
+        if self._stopping and any(isinstance(member, Request) for member in members):
+            read = message.id if isinstance(message, Request) else None
+            return HttpError(503, InternalError("the server stops"), read)
+        if isinstance(message, Request) and message.method == OPEN:
+            refused = opening_refusal(share, message.id)
+            if refused is not None:
+                return refused
+        posted = _Posted(self.principal, access, share)
+        for member in members:
+            if isinstance(member, Request | Notification):
+                from_here(member, posted)
+        self.protocol.receive(message, self._loop.time())
+        self.process_events()
+        return None
+
+    @override
+    def _send(self, sends: list[tuple[Channel, bytes]]) -> None:
+        if self._exchange is not None:
+            for _, message in sends:
+                self._exchange.write(encode_message(message))
+
+    @override
+    async def drain(self, channel: Channel = None) -> None:
+        if self._exchange is not None:
+            await self._exchange.drain()
+
+    def opened(self, response_stream: ResponseStream) -> bytes:
+        """Nothing comes before where to post, which is said when the stream begins."""
+        del response_stream
+        return b""
+
+    def left(self, response_stream: ResponseStream) -> None:
+        """The session goes with its stream (SSE-6)."""
+        del response_stream
+        lost = ConnectionLost("the client closed its stream", in_flight=True, retry_safe=False)
+        self._loop.call_soon(self.ended, lost)
+
+    @override
+    async def aclose(self, error: ConnectionLost | None = None, *, linger: float = 0) -> None:
+        """Let the requests in progress finish within `linger` seconds, then end the connection."""
+        self._stopping = True
+        await self.finish_requests(linger)
+        await super().aclose(error)
+
+    @override
+    async def _shut(self) -> None:
+        if self._exchange is not None:
+            self._exchange.end()
+
+
+class SseEndpoints:
+    """The two endpoints, and the sessions that are open on them."""
+
+    def __init__(
+        self, server: Server, logger: logging.Logger, *, messages: str, limit: int, per_client: int
+    ) -> None:
+        self._server = server
+        self._logger = logger
+        self._messages = messages
+        self._limit, self._per_client = limit, per_client
+        self._served = any(revision.handshake for revision in server.identity.revisions)
+        self._open: dict[str, LegacySseServerConnection] = {}
+        self._by_client: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def refuses_stream(self, verb: str, headers: Headers, client: str | None) -> HttpError | None:
+        """Why a request to the first endpoint opens no stream."""
+        if verb != "GET":
+            return HttpError(
+                405, InvalidRequest("Invalid Request: a stream is opened with GET"), headers=_GET
+            )
+        if b"accept" in headers and not accepted(headers.get(b"accept")).sse:
+            return _refuse(406, "the client has to accept text/event-stream")
+        if not self._served:
+            return _refuse(404, "no revision that has this transport is served")
+        if client is not None and self._by_client[client] >= self._per_client:
+            error = InvalidRequest("Invalid Request: this client has too many sessions")
+            return HttpError(429, error, null_id=True, headers=RETRY_LATER)
+        if len(self._open) >= self._limit:
+            return HttpError(
+                503, InternalError("there are too many sessions"), null_id=True, headers=RETRY_LATER
+            )
+        return None
+
+    def connect(self, principal: str | None, client: str | None) -> LegacySseServerConnection:
+        """A session for one more client, counted for its quota where it is known."""
+        connection = LegacySseServerConnection(
+            self._server.identity,
+            self._server,
+            self._logger,
+            principal=principal,
+            max_handlers=self._server.max_handlers,
+        )
+        self._open[connection.id] = connection
+        if client is not None:
+            self._by_client[client] += 1
+        connection.closed.add_done_callback(lambda _: self._forget(connection, client))
+        self._server.keep(connection)
+        return connection
+
+    def _forget(self, connection: LegacySseServerConnection, client: str | None) -> None:
+        self._open.pop(connection.id, None)
+        if client is not None:
+            self._by_client[client] -= 1
+            if not self._by_client[client]:
+                del self._by_client[client]
+
+    def endpoint(self, connection: LegacySseServerConnection, root: str) -> str:
+        """Where to post, as a path: whatever name the client knows the server by, it can resolve that (SSE-3)."""
+        return f"{quote(root.rstrip('/'))}{quote(self._messages)}?{SESSION}={connection.id}"
+
+    def find(self, http_request: HttpRequest) -> LegacySseServerConnection | HttpError:
+        """The session that a request to the second endpoint is for."""
+        if http_request.verb != "POST":
+            return HttpError(
+                405, InvalidRequest("Invalid Request: messages are sent with POST"), headers=_POST
+            )
+        query = parse_qs(http_request.scope.get("query_string", b"").decode("latin-1"))
+        named = query.get(SESSION)
+        if not named or len(named) != 1:
+            return _refuse(400, f"the parameter {SESSION} is missing: post to where the stream says")
+        connection = self._open.get(named[0])
+        if (
+            connection is None
+            or connection.principal != http_request.principal
+            or connection.error is not None
+        ):
+            return _refuse(404, "there is no such session")
+        if not is_json(http_request.headers.get(b"content-type")):
+            return _refuse(415, "the body has to be application/json")
+        return connection
+
+    def all(self) -> tuple[LegacySseServerConnection, ...]:
+        """The sessions that are open."""
+        return tuple(self._open.values())
+
+
+def _refuse(status: int, why: str) -> HttpError:
+    return HttpError(status, InvalidRequest(f"Invalid Request: {why}"), null_id=True)

@@ -1,0 +1,114 @@
+"""Running a server on uvicorn (HTTP-3), with uvloop and connections of our own where uvloop and httptools are installed.
+
+uvicorn is imported when it is needed; `http_uvicorn` has our way to accept and to stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final, cast
+
+from mcprev.core.connection import LINGER
+from mcprev.errors import MissingExtra
+from mcprev.transports.exiting import exit_guard
+from mcprev.transports.gc_policy import collecting_less
+
+if TYPE_CHECKING:
+    from mcprev.transports.http.server.asgi import AsgiApp
+    from mcprev.transports.http.server.uvicorn_server import HttpServer
+
+STOP: Final = 5
+"""Seconds that answers may take to be read once the server stops."""
+BACKLOG: Final = 2048
+_logger: Final = logging.getLogger("mcprev.transport.http")
+
+
+def run_http(app: AsgiApp, host: str, port: int) -> None:
+    """Serve until the process is told to stop."""
+    server = _server(app)
+    with (
+        exit_guard() as guard,
+        bind(host, port) as listening,
+        asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner,
+        contextlib.suppress(KeyboardInterrupt),
+    ):
+        runner.run(_serve_alone(server, listening, guard))
+
+
+async def _serve_alone(server: HttpServer, listening: socket.socket, guard: threading.Timer) -> None:
+    try:
+        with collecting_less():
+            await _serve(server, listening, None)
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            guard.start()
+
+
+async def serve_http(
+    app: AsgiApp, host: str, port: int, *, ready: Callable[[int], object] | None = None
+) -> None:
+    """The same within a running loop; `ready` is told the port as soon as it listens."""
+    server = _server(app)
+    with bind(host, port) as listening:
+        await _serve(server, listening, ready)
+
+
+async def _serve(server: HttpServer, listening: socket.socket, ready: Callable[[int], object] | None) -> None:
+    port = listening.getsockname()[1]
+    _logger.info("listening at %s", listening.getsockname())
+    if ready is not None:
+        ready(port)
+    serving = asyncio.create_task(server.serve([listening]))
+    try:
+        await asyncio.shield(serving)
+    except asyncio.CancelledError:
+        # uvicorn ends what it has begun when it is told to, and not when it is cancelled.
+        server.linger = min(server.linger, LINGER)
+        server.should_exit = True
+        await asyncio.wait({serving}, timeout=2 * STOP)
+        serving.cancel()
+        raise
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that listens. Raises `OSError` for an address that is taken or not of this machine."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    # Inherited by every connection; asyncio itself does so only for sockets that were made to be TCP's by number.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
+
+
+def _server(app: AsgiApp) -> HttpServer:
+    if find_spec("uvicorn") is None:
+        raise MissingExtra("serving over HTTP", "uvicorn", "http")
+    import uvicorn
+
+    from mcprev.transports.http.server.uvicorn_server import HttpServer
+
+    front = None
+    http: str | type[asyncio.Protocol] = "h11"
+    if find_spec("httptools") is not None:
+        from mcprev.transports.http.server.http11_server import Http11Connection, Http11Server
+
+        front = Http11Server(app)
+        http = cast("type[asyncio.Protocol]", partial(Http11Connection, front))
+
+    # The app says what is worth saying; a log of every request costs as much as answering it.
+    config = uvicorn.Config(
+        app,
+        http=http,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=STOP,
+    )
+    return HttpServer(config, app, front)

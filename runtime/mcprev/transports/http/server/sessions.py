@@ -1,0 +1,436 @@
+"""The sessions of an HTTP server and their streams (HTTP-9 to 19, HTTP-22, HTTP-24, HTTP-27, HTTP-28, HTTP-32; SEC-4).
+
+A session is a connection with an engine of its own. Each answer that becomes a stream, and each GET, is a `Stream`
+with a number; its events are numbered and kept, so that a client that lost the connection, or was asked to come
+back, gets the rest (HTTP-14 to 17). What belongs to no request goes to the latest GET stream that somebody reads,
+or waits for one. Losing a connection cancels nothing (HTTP-9).
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection
+from typing import Final
+
+from typing_extensions import override
+
+from mcprev.core.connection import MAX_HANDLERS, RequestHandler
+from mcprev.errors import ConnectionLost, InternalError, InvalidRequest, LocalProtocolError, McpError
+from mcprev.protocol.connection_state import IncomingRequest, SessionOpened
+from mcprev.protocol.endpoint import ServerProtocol
+from mcprev.protocol.http_request_class import RETRY_LATER, HttpError
+from mcprev.revisions import Revision
+from mcprev.transports.http.security import new_session_id
+from mcprev.transports.http.server.connection import AsgiConnection
+from mcprev.transports.http.server.event_store import EventStore
+from mcprev.transports.http.server.response_stream import ResponseStream
+from mcprev.wire.jsonrpc import RequestId
+from mcprev.wire.sse import encode_message, encode_priming
+
+MAX_GETS: Final = 16
+"""GET streams that a session may have open at a time."""
+MAX_PENDING: Final = 256
+"""Messages that wait for a GET stream."""
+MAX_STREAMS: Final = 256
+"""Streams that are over and can still be asked for what was sent on them."""
+MAX_NEEDED: Final = 256
+"""Events of a stream of which it is known that nobody can do without them."""
+LOOKS: Final = 16
+"""How many times a store is asked for what was sent, while more is being sent: notifications after that are skipped."""
+_NOTIFICATION: Final = b'{"jsonrpc":"2.0","method":'
+_REQUEST: Final = b'{"jsonrpc":"2.0","id":'
+_EVENT_ID: Final = re.compile(r"([0-9]{1,12})-([0-9]{1,12})")
+
+
+class SessionStream:
+    """One event stream of a session, over however many connections (HTTP-14, HTTP-16)."""
+
+    __slots__ = ("_lost", "_needed", "_session", "_whole", "done", "last", "number", "reader")
+
+    def __init__(self, session: Session, number: int, *, whole: bool) -> None:
+        """Whoever comes back to a stream that is `whole` needs every event, to any other all but notifications."""
+        self._session = session
+        self.number = number
+        self.last = 0
+        """The number of its latest event."""
+        self.reader: ResponseStream | None = None
+        """Who reads it at the moment."""
+        self.done = False
+        self._whole = whole
+        self._needed: deque[int] = deque()
+        """The numbers of the events that nobody can do without, the latest of them where there are very many."""
+        self._lost = 0
+        """The latest number that is not remembered there any more."""
+
+    def event_id(self, number: int) -> str:
+        """The id of an event: of which stream it is, and its place there."""
+        return f"{self.number}-{number}"
+
+    def push(self, message: bytes, /) -> None:
+        """Keep a message, and send it to who reads."""
+        self.last += 1
+        droppable = not self._whole and message.startswith(_NOTIFICATION)
+        if not droppable:
+            self._needed.append(self.last)
+            if len(self._needed) > MAX_NEEDED:
+                self._lost = self._needed.popleft()
+        self._session.keep(self.number, self.last, message, droppable=droppable)
+        if self.reader is not None:
+            if b"\r" in message or b"\n" in message:
+                event = encode_message(message, self.event_id(self.last))
+            else:
+                event = b"event: message\nid: %d-%d\ndata: %b\n\n" % (self.number, self.last, message)
+            self.reader.write(event)
+
+    def lacks(self, place: int, found: Collection[int]) -> bool:
+        """Whether events behind a place are needed that were not found."""
+        return place < self._lost or any(at > place and at not in found for at in self._needed)
+
+    def read_by(self, response_stream: ResponseStream) -> None:
+        """Somebody reads from now on; who did before reads no longer."""
+        if self.reader is not None and self.reader is not response_stream:
+            self.reader.hand_over()
+        self.reader = response_stream
+        response_stream.replay = self
+
+    def close(self) -> None:
+        """The last message was sent."""
+        if self.done:
+            return
+        self.done = True
+        if self.reader is not None:
+            self.reader.end()
+            self.reader = None
+        self._session.over(self)
+
+    def detach(self, response_stream: ResponseStream, /) -> None:
+        """This one reads no longer."""
+        if self.reader is response_stream:
+            self.reader = None
+        self._session.touch()
+
+
+class Session(AsgiConnection):
+    """A session over HTTP."""
+
+    revision: Revision
+    """The revision, once it has been agreed on."""
+
+    def __init__(
+        self,
+        protocol: ServerProtocol,
+        handler: RequestHandler,
+        logger: logging.Logger,
+        *,
+        principal: str | None = None,
+        events: EventStore | None = None,
+        get_stream: bool = True,
+        clock: Callable[[], float],
+        max_handlers: int = MAX_HANDLERS,
+    ) -> None:
+        super().__init__(protocol, handler, logger, max_handlers=max_handlers)
+        self.id = new_session_id()
+        self.principal = principal
+        """Whose it is (HTTP-28)."""
+        self.response_streams: set[ResponseStream] = set()
+        """The HTTP requests whose clients wait for an answer, or listen."""
+        self._events = events
+        self._get_stream = get_stream
+        self._clock = clock
+        self.seen = clock()
+        """When its client gave the last sign of life."""
+        self._numbers = 0
+        self._streams: dict[int, SessionStream] = {}
+        self._finished: deque[int] = deque()
+        self._gets: list[SessionStream] = []
+        self._pending: deque[bytes] = deque(maxlen=MAX_PENDING)
+        self.places: tuple[OrderedDict[str, Session], ...] = ()
+        """The collections it is in, each ordered by the last use; empty once it is ended."""
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a request of its client is in progress, or a stream open."""
+        return bool(self.response_streams or self._connection_state.incoming)
+
+    @override
+    def _on_opened(self, event: SessionOpened) -> None:
+        super()._on_opened(event)
+        self.revision = event.revision
+
+    @property
+    def resumable(self) -> bool:
+        """Whether a client can come back to a stream (HTTP-15)."""
+        return self._events is not None and self.protocol.session.agreed and self.revision.sse_resume
+
+    def touch(self) -> None:
+        """Its client gives a sign of life."""
+        self.seen = self._clock()
+        for place in self.places:
+            place.move_to_end(self.id)
+
+    def enter(self, response_stream: ResponseStream) -> None:
+        """Its client waits for an answer."""
+        self.response_streams.add(response_stream)
+
+    @override
+    def left(self, response_stream: ResponseStream) -> None:
+        self.response_streams.discard(response_stream)
+        self.seen = self._clock()
+        for place in self.places:
+            place.move_to_end(self.id)
+
+    # -- streams of requests -------------------------------------------------------------------------------
+
+    @override
+    def opened(self, response_stream: ResponseStream) -> bytes:
+        if response_stream.replay is not None or not self.resumable:
+            return b""
+        stream = self._new_stream()
+        stream.reader, response_stream.replay = response_stream, stream
+        return b"id: %d-0\ndata: \n\n" % stream.number if self.revision.sse_priming else b""
+
+    def _new_stream(self, *, whole: bool = False) -> SessionStream:
+        self._numbers += 1
+        stream = self._streams[self._numbers] = SessionStream(self, self._numbers, whole=whole)
+        return stream
+
+    def keep(self, stream: int, number: int, message: bytes, *, droppable: bool) -> None:
+        """Keep an event for whoever comes back for it; where one is lost that is needed, nobody is let past it."""
+        if self._events is not None:
+            try:
+                self._events.append(self.id, stream, number, message, droppable=droppable)
+            except Exception:
+                self.logger.exception("an event could not be kept")
+
+    def over(self, stream: SessionStream) -> None:
+        """A stream is complete; for a while it can be asked for what was sent on it."""
+        self._finished.append(stream.number)
+        if len(self._finished) > MAX_STREAMS:
+            self._streams.pop(self._finished.popleft(), None)
+
+    @override
+    def _can_return(self) -> bool:
+        return self.resumable and self.revision.sse_priming
+
+    @override
+    def refuses(self, incoming: IncomingRequest) -> McpError | None:
+        """Why the client cannot be asked on behalf of a request, if it cannot (HTTP-32)."""
+        response_stream = incoming.origin
+        if (
+            not isinstance(response_stream, ResponseStream)
+            or self._gets
+            or response_stream.replay is not None
+        ):
+            return None
+        if not response_stream.streams:
+            return LocalProtocolError(
+                "the client cannot be asked: its request is answered with JSON, and it has no GET stream"
+            )
+        if response_stream.ended:
+            return ConnectionLost(
+                "the client has closed the stream of its request", in_flight=False, retry_safe=True
+            )
+        return None
+
+    @override
+    def can_reach(self) -> bool:
+        return any(stream.reader is not None for stream in self._gets)
+
+    # -- streams of their own ------------------------------------------------------------------------------
+
+    @override
+    def _stray(self, message: bytes, *, related: bool = False) -> None:
+        if not self._get_stream:
+            super()._stray(message, related=related)
+            return
+        for stream in reversed(self._gets):
+            if stream.reader is not None:
+                stream.push(message)
+                return
+        if related and not message.startswith(_REQUEST):
+            # What is said on the way to an answer is of no use after it.
+            super()._stray(message, related=related)
+            return
+        # Hearing twice that a list has changed says no more than hearing it once.
+        if message not in self._pending:
+            self._pending.append(message)
+
+    def listen(self, response_stream: ResponseStream) -> bool:
+        """A GET opens a stream of its own; False when there are too many (HTTP-10)."""
+        if not self.resumable:
+            for stream in [stream for stream in self._gets if stream.reader is None]:
+                self._gets.remove(stream)
+                stream.close()
+        if sum(stream.reader is not None for stream in self._gets) >= MAX_GETS:
+            return False
+        stream = self._new_stream(whole=True)
+        stream.read_by(response_stream)
+        self._gets.append(stream)
+        if len(self._gets) > MAX_GETS:
+            self._drop_get()
+        first = self.resumable and self.revision.sse_priming
+        response_stream.started = True
+        response_stream.write(encode_priming(stream.event_id(0)) if first else b"")
+        self._send_pending(stream)
+        return True
+
+    def _drop_get(self) -> None:
+        """Of too many GET streams the oldest that nobody reads cannot be taken up again."""
+        for stream in self._gets:
+            if stream.reader is None:
+                self._gets.remove(stream)
+                stream.close()
+                return
+
+    def _send_pending(self, stream: SessionStream) -> None:
+        while self._pending:
+            stream.push(self._pending.popleft())
+
+    async def resume(self, response_stream: ResponseStream, last_event_id: str) -> bool:
+        """A client takes a stream up behind an event; False if something is lost that it needs (HTTP-15, AMB-11).
+
+        On the stream of a request that is its answers and what the client is asked, on any other everything.
+        """
+        found = _EVENT_ID.fullmatch(last_event_id)
+        stream = self._streams.get(int(found[1])) if found else None
+        if found is None or stream is None or self._events is None or not self.resumable:
+            return False
+        place = int(found[2])
+        if place > stream.last:
+            return False
+        missed: dict[int, bytes] = {}
+        looked = place
+        for _ in range(LOOKS):
+            # More may be sent while the store looks for what was.
+            last = stream.last
+            try:
+                missed.update(await self._events.after(self.id, stream.number, looked, last))
+            except Exception:
+                self.logger.exception("the events of a stream could not be looked for")
+                return False
+            looked = last
+            if looked == stream.last:
+                break
+        if stream.lacks(place, missed):
+            return False
+        stream.read_by(response_stream)
+        response_stream.started = True
+        response_stream.write(
+            b"".join([encode_message(data, stream.event_id(at)) for at, data in missed.items()])
+        )
+        if stream.done:
+            response_stream.end()
+        elif stream in self._gets:
+            self._send_pending(stream)
+        return True
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def retire(self) -> None:
+        """Nothing more will come; what still runs may finish."""
+        if self._tasks:
+            self._end_soon(self._linger)
+
+    @override
+    def ended(self, error: ConnectionLost | None) -> None:
+        super().ended(error)
+        for stream in self._gets:
+            stream.close()
+        self._gets.clear()
+        self._pending.clear()
+        if self._events is not None:
+            try:
+                self._events.discard(self.id)
+            except Exception:
+                self.logger.exception("the events of a session could not be discarded")
+
+
+class Sessions:
+    """The sessions that are open, by id, the idlest first."""
+
+    def __init__(self, *, idle: float, limit: int, per_client: int, clock: Callable[[], float]) -> None:
+        """`limit` bounds the sessions of all clients, `per_client` those of one; `idle` is in seconds."""
+        self._idle, self._limit, self._per_client = idle, limit, per_client
+        self._clock = clock
+        self._open: OrderedDict[str, Session] = OrderedDict()
+        self._unused: OrderedDict[str, Session] = OrderedDict()
+        """Those that nobody has come back to yet, oldest first."""
+        self._by_client: dict[str, OrderedDict[str, Session]] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def find(self, session_id: str | None, principal: str | None) -> Session | None:
+        """The session that a request names, if it is the one of who asks (HTTP-22, HTTP-28)."""
+        session = None if session_id is None else self._open.get(session_id)
+        if session is None or session.principal != principal or session.error is not None:
+            return None
+        if session.id in self._unused:
+            del self._unused[session.id]
+        return session
+
+    def make_room(self, client: str | None, request_id: RequestId) -> HttpError | None:
+        """Make room for one more session of a client, or return the refusal of its request (SEC-6).
+
+        A client over its quota loses its own idlest session. Where the server is full, a session goes that nobody
+        came back to, else the idlest of all. None with a request in progress or an open stream is ended.
+        """
+        own = None if client is None else self._by_client.get(client)
+        if own is not None and len(own) >= self._per_client and not self._evict(own):
+            error = InvalidRequest("Invalid Request: this client has too many sessions in use")
+            return HttpError(429, error, request_id, headers=RETRY_LATER)
+        if len(self._open) >= self._limit and not self._evict(self._unused) and not self._evict(self._open):
+            return HttpError(
+                503, InternalError("there are too many sessions in use"), request_id, headers=RETRY_LATER
+            )
+        return None
+
+    def _evict(self, sessions: OrderedDict[str, Session]) -> bool:
+        """End the idlest of these sessions; False when each is in use."""
+        for _ in range(len(sessions)):
+            session = next(iter(sessions.values()))
+            if not session.in_use:
+                self.end(session, "the session was idle, and others need the room")
+                return True
+            sessions.move_to_end(session.id)
+        return False
+
+    def add(self, session: Session, client: str | None) -> None:
+        """A session is open; it counts for the quota of a client, where that is known."""
+        session.places = (self._open,)
+        if client is not None:
+            session.places += (self._by_client.setdefault(client, OrderedDict()),)
+        for place in (*session.places, self._unused):
+            place[session.id] = session
+        session.closed.add_done_callback(lambda _: self._forget(session, client))
+
+    def _forget(self, session: Session, client: str | None = None) -> None:
+        places, session.places = session.places, ()
+        for place in (*places, self._unused):
+            place.pop(session.id, None)
+        if client is not None and not self._by_client.get(client, True):
+            del self._by_client[client]
+
+    def end(self, session: Session, why: str) -> None:
+        """End a session: its id is not known any more, what it runs is stopped, its streams end."""
+        self._forget(session)
+        session.ended(ConnectionLost(why, in_flight=True, retry_safe=False))
+
+    def expire(self) -> float | None:
+        """End the sessions that are idle; the seconds until the next may be, None without any."""
+        now = self._clock()
+        for session in tuple(self._open.values()):
+            if not session.response_streams and now - session.seen >= self._idle:
+                self.end(session, "the session was idle for too long")
+        if not self._open:
+            return None
+        oldest = min(
+            (session.seen for session in self._open.values() if not session.response_streams), default=now
+        )
+        return max(oldest + self._idle - now, self._idle / 60)
+
+    def all(self) -> tuple[Session, ...]:
+        """The sessions that are open."""
+        return tuple(self._open.values())

@@ -1,0 +1,106 @@
+"""The one timer of an HTTP server: long requests, silent streams, slow clients, idle sessions (HTTPM-5, HTTPM-9, HTTP-27).
+
+A request costs an entry in a table. Only one that takes longer than `defer` is looked at: from then on its client
+is watched, and its answer may become a stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeAlias
+
+from mcprev.transports.http.server.response_stream import ResponseStream
+
+Task: TypeAlias = "asyncio.Task[object]"
+
+
+class Timers:
+    """Looks after everything that takes time, as often as there is need."""
+
+    def __init__(
+        self,
+        expire: Callable[[float], float | None],
+        *,
+        defer: float,
+        keep_alive: float,
+        stall: float,
+        body_timeout: float,
+    ) -> None:
+        """`expire` ends what is idle and gives the time to look again. Everything else is in seconds."""
+        self._loop = asyncio.get_running_loop()
+        self._expire = expire
+        self._defer, self._keep_alive, self._stall = defer, keep_alive, stall
+        self._body_timeout = body_timeout
+        self._pace = min(1.0, keep_alive / 2, stall / 2, body_timeout / 2)
+        self._young: dict[ResponseStream, None] = {}
+        self._old: set[ResponseStream] = set()
+        self.reading: dict[Task, float] = {}
+        """The tasks that read the body of a request, and since when; a task takes itself out."""
+        self.late: set[Task] = set()
+        """The tasks that were cancelled since their clients took too long to send a body."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = float("inf")
+
+    def begin(self, response_stream: ResponseStream) -> None:
+        """A request is being served."""
+        self._young[response_stream] = None
+        if response_stream.began + self._defer < self._due:
+            self.at(response_stream.began + self._defer)
+
+    def end(self, response_stream: ResponseStream) -> None:
+        """It is not any more."""
+        if response_stream in self._young:
+            del self._young[response_stream]
+        else:
+            self._old.discard(response_stream)
+
+    def reads(self, task: Task) -> None:
+        """A task reads the body of a request."""
+        now = self.reading[task] = self._loop.time()
+        if now + self._body_timeout < self._due:
+            self.at(now + self._body_timeout)
+
+    def at(self, when: float) -> None:
+        """Look after things at a time, if not before."""
+        if when >= self._due:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._due = when
+        self._timer = self._loop.call_at(when, self._tick)
+
+    def stop(self) -> None:
+        """Look after nothing any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._due = None, float("inf")
+
+    def _tick(self) -> None:
+        self._timer, self._due = None, float("inf")
+        now = self._loop.time()
+        next_times = [self._grow_up(now)]
+        for response_stream in tuple(self._old):
+            response_stream.tick(now, self._keep_alive, self._stall)
+        if self._old:
+            next_times.append(now + self._pace)
+        for task, since in self.reading.items():
+            if now - since >= self._body_timeout and task not in self.late:
+                self.late.add(task)
+                task.cancel()
+        if self.reading:
+            next_times.append(min(self.reading.values()) + self._body_timeout)
+        next_times.append(self._expire(now))
+        for when in next_times:
+            if when is not None:
+                self.at(max(when, now + self._defer / 4))
+
+    def _grow_up(self, now: float) -> float | None:
+        """Let what is no longer young be watched; when the next one is to be."""
+        for response_stream in tuple(self._young):
+            if now - response_stream.began < self._defer:
+                return response_stream.began + self._defer
+            del self._young[response_stream]
+            self._old.add(response_stream)
+            response_stream.watch_client()
+        return None

@@ -1,0 +1,89 @@
+"""uvicorn's server with our way to accept and to stop (HTTP-3, SEC-6); imported only to serve.
+
+Told to stop, it refuses new connections, ends listen streams and idle sessions at once, lets calls in progress finish
+for `drain` seconds, answers those that remain with an error, and then closes the connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, cast
+
+import uvicorn
+from typing_extensions import override
+from uvicorn.server import HANDLED_SIGNALS
+
+from mcprev.transports.http.server.accepting import Acceptor, connection_limit
+
+if TYPE_CHECKING:
+    from mcprev.transports.http.server.asgi import AsgiApp
+    from mcprev.transports.http.server.http11_server import Http11Server
+
+POLL: Final = 0.1
+"""Seconds after which it is seen that a second signal wants the server to stop at once."""
+
+
+class HttpServer(uvicorn.Server):
+    """Serves one app; `front` has its connections where they are our own."""
+
+    def __init__(self, config: uvicorn.Config, app: AsgiApp, front: Http11Server | None) -> None:
+        super().__init__(config)
+        self._app, self._front = app, front
+        self.linger = app.settings.drain
+        """Seconds that calls in progress get once the server stops."""
+        self._limit = connection_limit(app.settings.max_connections)
+        self._accepting: set[asyncio.Task[None]] = set()
+
+    @override
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=[])
+        for listening in sockets or ():
+            acceptor = Acceptor(listening, self._protocol, has_room=self._has_room, make_room=self._make_room)
+            self._accepting.add(asyncio.create_task(acceptor.run()))
+
+    def _protocol(self) -> asyncio.Protocol:
+        make = cast("Callable[..., asyncio.Protocol]", self.config.http_protocol_class)
+        return make(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+
+    def _has_room(self) -> bool:
+        return len(self.server_state.connections) < self._limit
+
+    def _make_room(self) -> bool:
+        return self._front is not None and self._front.make_room()
+
+    @override
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for task in self._accepting:
+            task.cancel()
+        if self._accepting:
+            await asyncio.wait(self._accepting)
+        for listening in sockets or ():
+            listening.close()
+        ending = asyncio.create_task(self._app.aclose(linger=self.linger))
+        while not ending.done():
+            await asyncio.wait({ending}, timeout=POLL)
+            if self.force_exit:
+                self._app.fail_requests()
+        ending.result()
+        await super().shutdown([])
+        if self._front is not None:
+            self._front.abort()
+
+    @override
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Stop at SIGINT and SIGTERM. Neither is raised again: the exit code is that of whoever serves."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in HANDLED_SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

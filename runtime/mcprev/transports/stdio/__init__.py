@@ -1,0 +1,1 @@
+"""Pipes and processes: newline-delimited JSON-RPC."""

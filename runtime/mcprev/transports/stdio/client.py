@@ -1,0 +1,305 @@
+"""A server in a process of its own, spoken to over its stdin and stdout (STDIO-1, 3, 4, 5, 9, 10).
+
+Its stderr is read all the time and the end of it kept, for the error that says why it ended. It is the leader
+of a process group, so that nothing it started outlives the connection. Every wait has a bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from typing_extensions import override
+
+from mcprev.client.reconnecting import ReconnectPolicy
+from mcprev.errors import ConnectionLost, ProcessExited
+from mcprev.transports.lines import LineConnection
+
+if TYPE_CHECKING:
+    from mcprev.core.connection import Connection, RequestHandler
+    from mcprev.protocol.endpoint import ClientProtocol
+
+INHERITED: Final = (
+    "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
+)  # fmt: skip
+"""The variables that a server gets without being given them (STDIO-10)."""
+GRACE: Final = 2.0
+"""Seconds that a server gets at each stage of being ended: after its stdin was closed, and after SIGTERM."""
+TAIL: Final = 8 * 1024
+"""How many bytes of stderr are kept."""
+logger: Final = logging.getLogger("mcprev.client")
+_STDERR: Final = 2
+_LAST_WORDS: Final = 0.5
+"""Seconds in which a process that is ending may still say something, or tell its exit code."""
+
+
+class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "argument"))`
+    """A command to run as a server. No shell is involved, and little of the environment is passed on.
+
+    Each client that connects to it has a process of its own.
+    """
+
+    restarts: Final = ReconnectPolicy()
+    """A server that ends by itself is started again, unless `connect` is told otherwise (STDIO-7)."""
+
+    def __init__(
+        self,
+        command: str,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        stderr: Callable[[bytes], None] | None = None,
+        grace: float = GRACE,
+    ) -> None:
+        """Say what to run.
+
+        `env` is added to the few variables that are passed on; `stderr` is given what the server writes there,
+        as it comes; `grace` is the time for each stage of ending it.
+        """
+        self._command = (command, *arguments)
+        self._env = env
+        self._cwd = cwd
+        self._stderr = stderr
+        self._grace = grace
+        self._process: _Process | None = None
+        self._runs: list[_Run] = []
+
+    async def open(self, protocol: ClientProtocol, handler: RequestHandler, /) -> Connection:
+        """Start a process for this connection. Raises `ProcessExited` for a command that cannot be started."""
+        run = _Run(partial(self._start, protocol, handler))
+        # Whoever waits may be cancelled, and again: then `close` still finds what was started.
+        self._runs.append(run)
+        try:
+            return await asyncio.shield(run.starting)
+        except BaseException:
+            run.given_up = True
+            raise
+
+    async def _start(self, protocol: ClientProtocol, handler: RequestHandler, run: _Run) -> Connection:
+        connection = LineConnection(protocol, handler, logger, linger=0)
+        environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        loop = asyncio.get_running_loop()
+        try:
+            _, process = await loop.subprocess_exec(
+                lambda: _Process(connection, self._command, self._stderr),
+                *self._command,
+                env={**environment, **(self._env or {})},
+                cwd=self._cwd,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            text = f"cannot start '{self._command[0]}': {error}"
+            raise ProcessExited(text, returncode=None, stderr="") from error
+        self._process = run.process = process
+        return connection
+
+    @property
+    def pid(self) -> int | None:
+        """The process that was started last, once it runs."""
+        return None if self._process is None else self._process.pid
+
+    async def close(self) -> None:
+        """End the processes whose connections have ended; those of other clients go on.
+
+        By closing stdin, then SIGTERM, then SIGKILL, to the whole group (STDIO-5).
+        """
+        closing: list[asyncio.Task[None]] = []
+        for run in self._runs:
+            if run.closing is None and run.over:
+                run.closing = asyncio.get_running_loop().create_task(self._end(run))
+            if run.closing is not None:
+                closing.append(run.closing)
+        for task in closing:
+            await asyncio.shield(task)
+
+    async def _end(self, run: _Run) -> None:
+        try:
+            await asyncio.wait({run.starting})
+            if run.process is not None:
+                await run.process.end(self._grace)
+        finally:
+            self._runs.remove(run)
+
+    @override
+    def __repr__(self) -> str:
+        return f"<stdio {' '.join(self._command)}>"
+
+
+class _Run:
+    """One start of the command, for one connection."""
+
+    def __init__(self, start: Callable[[_Run], Coroutine[Any, Any, Connection]]) -> None:
+        self.starting = asyncio.get_running_loop().create_task(start(self))
+        self.closing: asyncio.Task[None] | None = None
+        self.process: _Process | None = None
+        self.given_up = False
+        """Whether nobody waits for it to start any more."""
+
+    @property
+    def over(self) -> bool:
+        """Whether nobody speaks to it any more, so that it is to be ended."""
+        starting = self.starting
+        if self.given_up or not starting.done():
+            return self.given_up
+        return starting.cancelled() or starting.exception() is not None or starting.result().error is not None
+
+
+class _Process(asyncio.SubprocessProtocol):
+    """What the loop tells of the process."""
+
+    def __init__(
+        self, connection: LineConnection, command: tuple[str, ...], stderr: Callable[[bytes], None] | None
+    ) -> None:
+        self._connection = connection
+        self._command = command
+        self._on_stderr = stderr
+        self._tail = bytearray()
+        self._loop = asyncio.get_running_loop()
+        self._exited: asyncio.Future[None] = self._loop.create_future()
+        self._pipes = {1, 2}
+        self._last_words: asyncio.TimerHandle | None = None
+        self._told = False
+        self._transport: asyncio.SubprocessTransport | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process, which is also its group."""
+        assert self._transport is not None
+        return self._transport.get_pid()
+
+    # -- what happens --------------------------------------------------------------------------------------
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.SubprocessTransport", transport)
+        self._connection.connection_made(_Ends(self._transport, self))
+
+    @override
+    def pipe_data_received(self, fd: int, data: bytes | str) -> None:
+        if fd == 1:
+            self._connection.data_received(cast("bytes", data))
+            return
+        self._tail += cast("bytes", data)
+        del self._tail[:-TAIL]
+        if self._on_stderr is not None:
+            try:
+                self._on_stderr(cast("bytes", data))
+            except Exception:
+                logger.exception("what reads the server's stderr raised")
+
+    @override
+    def pause_writing(self) -> None:
+        self._connection.pause_writing()
+
+    @override
+    def resume_writing(self) -> None:
+        self._connection.resume_writing()
+
+    @override
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        self._pipes.discard(fd)
+        if fd != _STDERR or self._exited.done():
+            # A server may have no use for its stderr and live on.
+            self._ending()
+
+    @override
+    def process_exited(self) -> None:
+        if not self._exited.done():
+            self._exited.set_result(None)
+        self._ending()
+
+    def _ending(self) -> None:
+        """A pipe or the process is gone: once everything is, or a moment later, the connection is."""
+        if self._exited.done() and not self._pipes:
+            self.tell()
+        elif self._last_words is None:
+            self._last_words = self._loop.call_later(_LAST_WORDS, self.tell)
+
+    def tell(self) -> None:
+        """The connection is lost, if it is not yet."""
+        if self._last_words is not None:
+            self._last_words.cancel()
+        if not self._told:
+            self._told = True
+            self._connection.connection_lost(self._why())
+
+    def _why(self) -> ConnectionLost:
+        code = None if self._transport is None else self._transport.get_returncode()
+        stderr = self._tail.decode(errors="replace")
+        if code is None:
+            return ConnectionLost("the server closed its end", in_flight=True, retry_safe=False)
+        text = f"'{self._command[0]}' exited with {code}"
+        return ProcessExited(text, returncode=code, stderr=stderr, in_flight=True)
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    async def end(self, grace: float) -> None:
+        """Climb the ladder until the process is gone, then see that its group is too."""
+        assert self._transport is not None
+        stdin = self._transport.get_pipe_transport(0)
+        if stdin is not None:
+            stdin.close()
+        try:
+            for number in (None, signal.SIGTERM, signal.SIGKILL):
+                if number is not None:
+                    self._kill(number)
+                if await self._gone(grace):
+                    break
+        finally:
+            self._kill(signal.SIGKILL)
+        self._transport.close()
+        self.tell()
+
+    async def _gone(self, seconds: float) -> bool:
+        await asyncio.wait({self._exited}, timeout=seconds)
+        return self._exited.done()
+
+    def _kill(self, number: int) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+
+class _Ends(asyncio.Transport):
+    """The process's stdin and stdout as one transport. Closing it closes stdin; stdout is read to its end."""
+
+    def __init__(self, process: asyncio.SubprocessTransport, protocol: _Process) -> None:
+        super().__init__()
+        self._stdin = cast("asyncio.WriteTransport", process.get_pipe_transport(0))
+        self._stdout = cast("asyncio.ReadTransport", process.get_pipe_transport(1))
+        self._protocol = protocol
+        self._closing = False
+
+    @override
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self._stdin.write(data)
+
+    @override
+    def close(self) -> None:
+        if not self._closing:
+            self._closing = True
+            self._stdin.close()
+            asyncio.get_running_loop().call_soon(self._protocol.tell)
+
+    @override
+    def abort(self) -> None:
+        self._closing = True
+        self._stdin.abort()
+        self._protocol.tell()
+
+    @override
+    def is_closing(self) -> bool:
+        return self._closing
+
+    @override
+    def pause_reading(self) -> None:
+        self._stdout.pause_reading()
+
+    @override
+    def resume_reading(self) -> None:
+        self._stdout.resume_reading()

@@ -1,0 +1,82 @@
+"""Serving one client on stdin and stdout (STDIO-1, STDIO-2, STDIO-6, STDIO-9).
+
+While a server runs, the descriptors that everyone knows lead elsewhere: what is printed, by this process or its
+children, goes to stderr, and children read from an empty stdin. Only the transport has the real ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING
+
+from mcprev.core.connection import LINGER
+from mcprev.transports.exiting import exit_guard
+from mcprev.transports.gc_policy import collecting_less
+from mcprev.transports.stdio.pipes import connect_pipes
+
+if TYPE_CHECKING:
+    from mcprev.server.server import Server
+
+
+@contextmanager
+def diverted() -> Generator[tuple[int, int], None, None]:
+    """Take stdin and stdout away from everyone else; both are put back in the end."""
+    sys.stdout.flush()
+    incoming, outgoing = os.dup(0), os.dup(1)
+    kept = os.dup(0), os.dup(1)
+    blocking = [os.get_blocking(descriptor) for descriptor in kept]
+    try:
+        with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - for its descriptor
+            os.dup2(nothing.fileno(), 0)
+        os.dup2(2, 1)
+        yield incoming, outgoing
+    finally:
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+        for number, (descriptor, was) in enumerate(zip(kept, blocking, strict=True)):
+            # Whoever shares the other end of a terminal or pipe finds it as it was.
+            with suppress(OSError):
+                os.set_blocking(descriptor, was)
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+
+
+async def serve_stdio(server: Server, *, freeze: bool = False) -> None:
+    """Serve until stdin ends, stdout is closed, or it is cancelled. Requests in progress then get a second, or an error."""
+    with diverted() as (incoming, outgoing):
+        connection = server.connection()
+        await connect_pipes(connection, incoming, outgoing)
+        with collecting_less() if freeze else nullcontext():
+            try:
+                await asyncio.shield(connection.closed)
+            finally:
+                await connection.finish_requests(LINGER)
+                await connection.aclose()
+
+
+def run_stdio(server: Server) -> None:
+    """Serve in a process of its own, until its client is gone or a signal tells it to stop (STDIO-6)."""
+
+    async def main() -> None:
+        serving = asyncio.create_task(serve_stdio(server, freeze=True))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            # Not on Windows, and only in the main thread.
+            with suppress(NotImplementedError, RuntimeError, ValueError):
+                loop.add_signal_handler(number, serving.cancel)
+        try:
+            await asyncio.wait({serving})
+            if not serving.cancelled():
+                serving.result()
+        finally:
+            if threading.current_thread() is threading.main_thread():
+                guard.start()
+
+    with exit_guard() as guard:
+        asyncio.run(main())
