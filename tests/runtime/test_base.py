@@ -16,7 +16,7 @@ import pytest
 import mcprev
 from api.authors import Everything, Helpful
 from api.wire import served, serving
-from driver.fake_desk import RawPeer
+from core.fake_handler import RawPeer
 from engine.fakes import initialize, modern, notification, request, result
 from mcprev.errors import RemoteProtocolError
 from mcprev.revisions import Revision

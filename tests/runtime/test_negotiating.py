@@ -13,7 +13,7 @@ import pytest
 import mcprev
 from api.authors import Everything, sample
 from api.wire import CLIENT_CAPABILITIES, INFO, VERSION, Error, HandServer, Json, Message, served
-from driver.fake_desk import RawPeer
+from core.fake_handler import RawPeer
 from engine.fakes import initialize, modern, notification, request
 from mcprev.errors import NegotiationError
 from mcprev.protocol.negotiation.machine import Method, Ready

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from driver.fake_desk import client, server
+from core.fake_handler import client, server
 from engine.fakes import result
 from mcprev.errors import RpcError
 from mcprev.protocol.connection_state import ToleratedViolation

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driver.fake_desk import client, server
+from core.fake_handler import client, server
 from engine.fakes import HANDSHAKE, initialize, modern, notification, request, result
 from mcprev.core.connection import Connection
 from mcprev.errors import ConnectionLost, RequestTimeout, RpcError

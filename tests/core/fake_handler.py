@@ -15,7 +15,7 @@ from mcprev.transports.lines import LineConnection
 from mcprev.transports.memory import connect_pair
 
 
-class FakeDesk:
+class FakeHandler:
     """Serves `tools/call`: the name says how."""
 
     def __init__(self) -> None:
@@ -73,9 +73,9 @@ class RawPeer(asyncio.Protocol):
         return [json.loads(line) for line in self.data.splitlines()]
 
 
-def server(**bounds: Any) -> tuple[LineConnection, FakeDesk, RawPeer]:
+def server(**bounds: Any) -> tuple[LineConnection, FakeHandler, RawPeer]:
     """A server's connection, with a peer by hand."""
-    handler, peer = FakeDesk(), RawPeer()
+    handler, peer = FakeHandler(), RawPeer()
     connection = LineConnection(
         ServerProtocol(FakeServer()), handler, logging.getLogger("mcprev.test"), **bounds
     )
@@ -85,7 +85,7 @@ def server(**bounds: Any) -> tuple[LineConnection, FakeDesk, RawPeer]:
 
 def client(**bounds: Any) -> tuple[LineConnection, ClientProtocol, RawPeer]:
     """A client's connection, with a peer by hand."""
-    handler, peer, side = FakeDesk(), RawPeer(), ClientProtocol(FakeClient())
+    handler, peer, side = FakeHandler(), RawPeer(), ClientProtocol(FakeClient())
     connection = LineConnection(side, handler, logging.getLogger("mcprev.test"), linger=0, **bounds)
     connect_pair(connection, peer)
     return connection, side, peer
