@@ -118,7 +118,6 @@ if TYPE_CHECKING:
     from mcprev.protocol.subscriptions import Changed as Changed
     from mcprev.server.server import Server as Server
     from mcprev.server.server import ServerHandler as ServerHandler
-    from mcprev.server.server import serve_stdio as serve_stdio
     from mcprev.server.tasks import MemoryTaskStore as MemoryTaskStore
     from mcprev.server.tasks import Tasks as Tasks
     from mcprev.transports.http.client.oauth.grants import Authorization as Authorization
@@ -164,7 +163,7 @@ _HOMES: Final = {
     "protocol.request_state": ("RequestStateSealer",),
     "protocol.subscriptions": ("Changed",),
     "client.reconnecting": ("ReconnectPolicy",),
-    "server.server": ("Server", "ServerHandler", "serve_stdio"),
+    "server.server": ("Server", "ServerHandler"),
     "client.request_handler": ("form_defaults",),
     "client.tasks": ("ClientTask",),
     "server.tasks": ("MemoryTaskStore", "Tasks"),

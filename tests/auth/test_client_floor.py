@@ -18,8 +18,7 @@ from auth.test_client_discovery import ISSUER, THEIRS, URL, follow, place
 from auth.test_client_programs import pem
 from auth.world import PRM, World, query, world
 from mcprev.revisions import ALL, AuthProfile, Revision
-from mcprev.transports.http.client.oauth import authorizer as authorizer
-from mcprev.transports.http.client.oauth import discovery, flow
+from mcprev.transports.http.client.oauth import authorizer, discovery, flow
 from mcprev.transports.http.client.oauth.discovery import Challenge
 from mcprev.transports.http.client.oauth.store import Registration
 from mcprev.transports.http.client.oauth.tokens import ID_JAG

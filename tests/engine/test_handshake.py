@@ -33,7 +33,8 @@ from mcprev.protocol.connection_state import (
     SessionOpened,
 )
 from mcprev.protocol.endpoint import ClientProtocol, ServerProtocol
-from mcprev.protocol.handshake import HandshakeClient, HandshakeServer, State
+from mcprev.protocol.handshake import HandshakeClient, HandshakeServer
+from mcprev.protocol.session_state import State
 from mcprev.protocol.subscriptions import MAX_RESOURCES, MAX_URI, Changed
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from requirements import req

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator, Draft202012Validator  # type: ignore[import-untyped]
 
+from mcprev.json_schema.bounds import canonical, pattern
 from mcprev.json_schema.plain import ANNOTATIONS, compile_plain
-from mcprev.schemabounds import canonical, pattern
 from requirements import req
 
 SCALARS = st.one_of(

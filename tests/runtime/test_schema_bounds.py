@@ -9,12 +9,12 @@ from typing import Any, Final
 import pytest
 
 from linear import add, assert_linear
-from mcprev import schemabounds
 from mcprev.errors import SchemaError
+from mcprev.json_schema import bounds as schemabounds
 from mcprev.json_schema import plain as plainschema
 from mcprev.json_schema import validation
+from mcprev.json_schema.bounds import MAX_PATTERN, MAX_SECONDS, canonical, pattern
 from mcprev.json_schema.validation import MAX_VALUES, compile_schema, describe
-from mcprev.schemabounds import MAX_PATTERN, MAX_SECONDS, canonical, pattern
 from mcprev.wire import bounds
 from mcprev.wire.jsonrpc import MAX_LINE
 from requirements import req

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcprev.errors import SchemaError
+from mcprev.json_schema.bounds import MAX_SECONDS
 from mcprev.json_schema.validation import MAX_DEPTH, MAX_OBJECTS, compile_schema, describe
-from mcprev.schemabounds import MAX_SECONDS
 from requirements import req
 
 NEW = "https://json-schema.org/draft/2020-12/schema"

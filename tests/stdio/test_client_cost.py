@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 import mcprev
-from mcprev.core.connection import BURST, RequestHandler
+from mcprev.core.connection import RequestHandler
+from mcprev.core.limits import BURST
 from mcprev.errors import ConversionError
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.revisions import DEFAULT, Revision

@@ -25,13 +25,13 @@ from typing_extensions import TypedDict, override
 
 from mcprev.core.context import Context
 from mcprev.errors import Json
-from mcprev.schemabounds import LIST, OBJECT
+from mcprev.json_schema.bounds import LIST, OBJECT
 
 if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue, JsonSchemaWarningKind
     from pydantic_core import core_schema
 
-    from mcprev.schemabounds import Complaint
+    from mcprev.json_schema.bounds import Complaint
 
 Schema = dict[str, Any]
 Work = Callable[..., object]

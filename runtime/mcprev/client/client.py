@@ -38,8 +38,8 @@ from mcprev.protocol import mrtr
 from mcprev.protocol.cache import METHODS
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.engine import declares
-from mcprev.protocol.handshake import SEVERITY
 from mcprev.protocol.pending_calls import Call
+from mcprev.protocol.session_state import SEVERITY
 from mcprev.protocol.stateless import COMPLETE, LOG_LEVEL, SERVER_INFO
 from mcprev.protocol.subscriptions import TASK_IDS
 from mcprev.protocol.tasks import TASK, is_task

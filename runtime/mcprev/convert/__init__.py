@@ -27,13 +27,13 @@ from mcprev.convert.sessions import (
 )
 
 __all__ = [
-    "UnmetInput",
     "ConversionContext",
     "Converter",
-    "PayloadKind",
     "OnDowngrade",
+    "PayloadKind",
     "Reason",
     "ServerRequest",
+    "UnmetInput",
     "argument_failure",
     "convert",
     "converter",

@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final, Protocol, cast
 
+from mcprev.core.limits import BURST, CLOSE, LINGER, MAX_HANDLERS, QUEUED
 from mcprev.errors import ConnectionLost, InternalError, Json, McpError, RequestTimeout
 from mcprev.protocol.connection_state import (
     CallCancelled,
@@ -37,16 +38,6 @@ from mcprev.protocol.pending_calls import Call
 from mcprev.wire.jsonrpc import record
 from mcprev.wire.payloads import payloads, shown
 
-MAX_HANDLERS: Final = 1024
-"""How many requests of one connection are served at a time; more wait their turn (STDIO-9)."""
-QUEUED: Final = 16
-"""How many times as many may wait; what comes beyond that is refused."""
-LINGER: Final = 1.0
-"""Seconds that running handlers get once the peer has said that nothing more will come (STDIO-6)."""
-BURST: Final = 32
-"""How many messages are gathered at most before they are written: the peer works on them while more are made."""
-CLOSE: Final = 1.0
-"""Seconds that a transport gets to write what it holds before it is torn down."""
 _NEVER: Final = float("inf")
 
 

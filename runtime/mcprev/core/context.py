@@ -17,7 +17,8 @@ from mcprev.protocol import input_requests as asking
 from mcprev.protocol import mrtr
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.engine import PROGRESS
-from mcprev.protocol.handshake import SEVERITY, HandshakeServer
+from mcprev.protocol.handshake import HandshakeServer
+from mcprev.protocol.session_state import SEVERITY
 from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, missing_capability
 from mcprev.protocol.subscriptions import Changed
 from mcprev.protocol.tasks import related

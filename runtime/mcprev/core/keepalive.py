@@ -10,7 +10,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from mcprev.errors import ConnectionLost, McpError, RequestTimeout
-from mcprev.protocol.handshake import Handshake, State
+from mcprev.protocol.handshake import Handshake
+from mcprev.protocol.session_state import State
 
 if TYPE_CHECKING:
     from mcprev.core.connection import Connection

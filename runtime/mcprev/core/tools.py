@@ -19,8 +19,8 @@ from pydantic_core import MISSING
 from mcprev.convert import PayloadKind, argument_failure
 from mcprev.core.method_binding import HandlerTable, to_wire
 from mcprev.errors import InvalidParams, Json, LocalProtocolError, RemoteProtocolError, SchemaError
+from mcprev.json_schema.bounds import Check, Complaint
 from mcprev.protocol.stateless import COMPLETE
-from mcprev.schemabounds import Check, Complaint
 
 if TYPE_CHECKING:
     from mcprev.convert import ConversionContext as Conversion

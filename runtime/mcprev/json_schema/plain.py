@@ -17,7 +17,7 @@ from math import isfinite
 from typing import Any, Final, cast
 
 from mcprev.errors import Json
-from mcprev.schemabounds import LIST, OBJECT, Check, Complaint, canonical, in_time, pattern
+from mcprev.json_schema.bounds import LIST, OBJECT, Check, Complaint, canonical, in_time, pattern
 
 MAX_DEPTH: Final = 32
 """Schemas that nest deeper are left to the library."""

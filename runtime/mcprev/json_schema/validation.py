@@ -23,8 +23,7 @@ from itertools import islice
 from typing import Any, Final, cast
 
 from mcprev.errors import Json, SchemaError
-from mcprev.json_schema.plain import compile_plain, is_number
-from mcprev.schemabounds import (
+from mcprev.json_schema.bounds import (
     LIST,
     MAX_SECONDS,
     OBJECT,
@@ -37,6 +36,7 @@ from mcprev.schemabounds import (
     pattern,
     within_time,
 )  # fmt: skip
+from mcprev.json_schema.plain import compile_plain, is_number
 
 MAX_DEPTH: Final = 100
 """How deep the JSON of a schema may nest: each level of schemas takes two."""

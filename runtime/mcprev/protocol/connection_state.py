@@ -83,8 +83,25 @@ class IncomingRequest:
     """
 
     __slots__ = (
-        "response", "batch", "capabilities", "client_info", "code", "handle", "id", "key", "level", "listen",
-        "method", "open", "origin", "params", "engine", "progress", "revision", "reports_progress", "token",
+        "batch",
+        "capabilities",
+        "client_info",
+        "code",
+        "engine",
+        "handle",
+        "id",
+        "key",
+        "level",
+        "listen",
+        "method",
+        "open",
+        "origin",
+        "params",
+        "progress",
+        "reports_progress",
+        "response",
+        "revision",
+        "token",
     )  # fmt: skip
 
     def __init__(
@@ -269,8 +286,8 @@ class ConnectionState:
         "number",
         "sends",
         "shared",
-        "violations",
         "streams",
+        "violations",
     )
 
     def __init__(self) -> None:

@@ -9,7 +9,6 @@ the session and nothing else (SEAM-1).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import Enum, auto
 from typing import Final, TypeAlias, cast
 
 from typing_extensions import override
@@ -27,41 +26,13 @@ from mcprev.protocol.connection_state import (
 from mcprev.protocol.engine import CANCELLED, PROGRESS, Engine, declares, unknown_method
 from mcprev.protocol.negotiation.versions import RevisionRefused, answer_initialize
 from mcprev.protocol.pending_calls import Call
+from mcprev.protocol.session_state import DEFAULT_LEVEL, SEVERITY, NotificationKind, State
 from mcprev.protocol.subscriptions import CHANGES, Changed, resource_error
 from mcprev.revisions import Revision
 from mcprev.wire import jsonrpc
 from mcprev.wire.jsonrpc import Notification, Request
 
-LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-"""The severities of log messages, lowest first (LOG-1)."""
-SEVERITY: Final = {level: number for number, level in enumerate(LEVELS)}
-DEFAULT_LEVEL: Final = "warning"
-"""What a session logs before the client has said what it wants (LOG-2)."""
 INITIALIZED: Final = "notifications/initialized"
-
-
-class State(Enum):
-    """How far a session has come."""
-
-    __hash__ = object.__hash__  # looked up for each message; that of Enum runs in Python
-
-    NEW = auto()
-    """Nothing has been agreed on."""
-    OPENING = auto()
-    """Client: `initialize` is sent. Server: it is answered, and the client has yet to confirm."""
-    READY = auto()
-    CLOSED = auto()
-
-
-class NotificationKind(Enum):
-    """The kinds of notifications."""
-
-    __hash__ = object.__hash__
-
-    INITIALIZED = auto()
-    CANCELLED = auto()
-    PROGRESS = auto()
-    OTHER = auto()
 
 
 _NOTIFICATION_KINDS: Final = {

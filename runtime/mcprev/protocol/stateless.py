@@ -33,9 +33,9 @@ from mcprev.protocol.connection_state import (
     StreamNotification,
 )
 from mcprev.protocol.engine import CANCELLED, PROGRESS, Engine, declares, unknown_method
-from mcprev.protocol.handshake import SEVERITY
 from mcprev.protocol.negotiation.versions import VERSION_KEY, RevisionRefused, check_version, versions
 from mcprev.protocol.pending_calls import Call
+from mcprev.protocol.session_state import SEVERITY
 from mcprev.protocol.subscriptions import (
     ACKNOWLEDGED,
     CHANGES,

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from mcprev.convert import ConversionContext as Conversion
 from mcprev.convert import OnDowngrade, PayloadKind, make_context, request_meta, unmet_input
 from mcprev.core.capabilities import ServerCapabilities, introduction, overridden
-from mcprev.core.connection import MAX_HANDLERS, Connection
+from mcprev.core.connection import Connection
 from mcprev.core.context import Context, unasked
 from mcprev.core.keepalive import check_interval, keep_pinging
+from mcprev.core.limits import MAX_HANDLERS
 from mcprev.core.method_binding import HandlerTable, MethodBinding, answer_failure, is_cancelled, to_wire
 from mcprev.core.tools import CALL, UNKNOWN, ToolTable
 from mcprev.errors import ConversionError, Json, LocalProtocolError
@@ -447,8 +448,3 @@ def _read_stamp(stamp: Mapping[str, Json]) -> Mapping[str, Json]:
     models = LATEST.models
     read = {CLIENT_INFO: models.Implementation, CLIENT_CAPABILITIES: models.ClientCapabilities}
     return {key: read[key].from_wire(value) if key in read else value for key, value in stamp.items()}
-
-
-def serve_stdio(server: Server) -> None:
-    """Serve one client on stdin and stdout until it closes them; see `Server.run_stdio`."""
-    server.run_stdio()

@@ -15,7 +15,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from mcprev.convert import PayloadKind, convert
-from mcprev.core.connection import CLOSE, share_of
+from mcprev.core.connection import share_of
+from mcprev.core.limits import CLOSE
 from mcprev.errors import (
     INTERNAL_MESSAGE,
     ConnectionLost,
@@ -29,7 +30,8 @@ from mcprev.errors import (
 )
 from mcprev.protocol import mrtr, tasks
 from mcprev.protocol.connection_state import IncomingRequest
-from mcprev.protocol.handshake import HandshakeServer, State
+from mcprev.protocol.handshake import HandshakeServer
+from mcprev.protocol.session_state import State
 from mcprev.protocol.stateless import lacking
 from mcprev.protocol.subscriptions import LISTEN, task_ids
 from mcprev.protocol.tasks import Support, Task

@@ -12,7 +12,8 @@ from typing import cast
 
 from typing_extensions import override
 
-from mcprev.core.connection import CLOSE, LINGER, MAX_HANDLERS, Connection, RequestHandler
+from mcprev.core.connection import Connection, RequestHandler
+from mcprev.core.limits import CLOSE, LINGER, MAX_HANDLERS
 from mcprev.errors import ConnectionLost
 from mcprev.protocol.connection_state import Channel
 from mcprev.protocol.endpoint import EndpointProtocol

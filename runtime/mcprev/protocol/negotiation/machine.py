@@ -21,8 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from mcprev.protocol.negotiation import http as http
-from mcprev.protocol.negotiation import rules as rules
+from mcprev.protocol.negotiation import http, rules
 from mcprev.protocol.negotiation.rules import open_with, opener
 from mcprev.protocol.negotiation.steps import (
     HTTP,
@@ -62,17 +61,17 @@ __all__ = [
     "MAX_TEXT",
     "MAX_VERSIONS",
     "STDIO",
-    "Opening",
     "Contradicted",
     "Discover",
     "Discovered",
     "Exited",
     "Fail",
-    "InvalidReply",
-    "Method",
     "HttpRefused",
     "Initialize",
     "Initialized",
+    "InvalidReply",
+    "Method",
+    "Opening",
     "Outcome",
     "Plan",
     "Probe",

@@ -15,7 +15,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
-from mcprev.core.connection import LINGER
+from mcprev.core.limits import LINGER
 from mcprev.transports.exiting import exit_guard
 from mcprev.transports.gc_policy import collecting_less
 from mcprev.transports.stdio.pipes import connect_pipes

@@ -16,7 +16,8 @@ from typing import Any, Final, Protocol, cast
 
 from typing_extensions import override
 
-from mcprev.core.connection import CLOSE, Connection, RequestHandler
+from mcprev.core.connection import Connection, RequestHandler
+from mcprev.core.limits import CLOSE
 from mcprev.errors import ConnectionLost, McpError
 from mcprev.protocol.connection_state import (
     CallCancelled,

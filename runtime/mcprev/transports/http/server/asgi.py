@@ -12,7 +12,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from mcprev.core.connection import LINGER
+from mcprev.core.limits import LINGER
 from mcprev.errors import HEADER_MISMATCH, InvalidRequest
 from mcprev.protocol.http_classify import Endpoint, classify, session_id
 from mcprev.protocol.http_request_class import HttpError, RequestClass

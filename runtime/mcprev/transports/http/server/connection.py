@@ -15,7 +15,8 @@ from typing import cast
 
 from typing_extensions import override
 
-from mcprev.core.connection import LINGER, MAX_HANDLERS, Connection, RequestHandler
+from mcprev.core.connection import Connection, RequestHandler
+from mcprev.core.limits import LINGER, MAX_HANDLERS
 from mcprev.errors import ConnectionLost, InternalError
 from mcprev.protocol.connection_state import (
     Channel,

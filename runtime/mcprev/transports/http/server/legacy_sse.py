@@ -15,7 +15,8 @@ from urllib.parse import parse_qs, quote
 
 from typing_extensions import override
 
-from mcprev.core.connection import MAX_HANDLERS, Connection, RequestHandler
+from mcprev.core.connection import Connection, RequestHandler
+from mcprev.core.limits import MAX_HANDLERS
 from mcprev.errors import ConnectionLost, InternalError, InvalidRequest, Json, RpcError
 from mcprev.protocol.connection_state import Channel, LocalInfo, RequestKind
 from mcprev.protocol.endpoint import ServerProtocol

@@ -16,7 +16,8 @@ from typing import Final
 
 from typing_extensions import override
 
-from mcprev.core.connection import MAX_HANDLERS, RequestHandler
+from mcprev.core.connection import RequestHandler
+from mcprev.core.limits import MAX_HANDLERS
 from mcprev.errors import ConnectionLost, InternalError, InvalidRequest, LocalProtocolError, McpError
 from mcprev.protocol.connection_state import IncomingRequest, SessionOpened
 from mcprev.protocol.endpoint import ServerProtocol
