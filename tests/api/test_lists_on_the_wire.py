@@ -10,7 +10,7 @@ import mcprev
 from api.scripted import giving, server
 from api.wire import HandClient, Json, Message, each_session, most_values, served, serving
 from mcprev.errors import InvalidParams, RemoteProtocolError
-from mcprev.protocol.results import MOST_VALUES
+from mcprev.protocol.result_rules import MOST_VALUES
 from mcprev.revisions import LATEST, Revision
 from mcprev_types.latest import models as m
 from named import ROW_A, B, rows_until

@@ -9,9 +9,9 @@ from random import Random
 from typing import Any, Final
 
 from fuzz.fuzzing import character, damaged, damaged_text, fuzz, json_value, with_a_change
-from mcprev.auth.discovery import MAX_CHALLENGES, parse_challenges
 from mcprev.errors import HeaderMismatch, LocalProtocolError
-from mcprev.transports.security import Access
+from mcprev.transports.http.client.oauth.discovery import MAX_CHALLENGES, parse_challenges
+from mcprev.transports.http.security import OriginPolicy
 from mcprev.wire import media
 from mcprev.wire.headers import Headers, decode_value, encode_value, mismatch, param_mismatch, render, says
 from mcprev.wire.param_headers import find_annotations
@@ -228,7 +228,7 @@ def draw_asked(rng: Random) -> Asked:
 @req("SEC-3", "SEC-6", everywhere=True)
 def test_a_page_of_a_site_is_never_let_in() -> None:
     """Whatever is made of `Origin`: it passes only if a browser would say so on a page of this machine, or of an address."""
-    access = Access()
+    access = OriginPolicy()
 
     def check(asked: Asked) -> None:
         headers = Headers([(b"host", asked.host), (b"origin", asked.origin)])

@@ -30,10 +30,10 @@ from uvicorn.server import ServerState
 
 import mcprev
 from fuzz.fuzzing import damaged, generator, pieces_of, report, reproducible, seeds
-from mcprev.transports.asgi import AsgiApp
-from mcprev.transports.http_incoming import HttpRequest
-from mcprev.transports.http_options import HttpSettings
-from mcprev.transports.http_protocol import Http11Server
+from mcprev.transports.http.server.asgi import AsgiApp
+from mcprev.transports.http.server.http11_server import Http11Server
+from mcprev.transports.http.server.options import HttpSettings
+from mcprev.transports.http.server.request import HttpRequest
 from mcprev_types.latest import models as m
 from requirements import E, req
 from wired import Wire, chunked, head, read_answers

@@ -22,7 +22,7 @@ from api.scripted import client, giving, server, text
 from api.wire import INFO, HandClient, HandServer, Message
 from fuzz.fuzzing import damaged, fuzz_on_loop, json_value, with_a_change
 from mcprev.revisions import DEFAULT
-from mcprev.transports.memory import join
+from mcprev.transports.memory import connect_pair
 from mcprev_types.latest import models as m
 from requirements import NAMES, req
 from running import until
@@ -151,7 +151,7 @@ SERVER: Final = server(call_tool=echo)
 
 async def check_server(case: Case) -> None:
     connection, hand = SERVER.connection(), RawClient(case.revision)
-    join(hand, connection)
+    connect_pair(hand, connection)
     try:
         await hand.open()
         before = len(hand.got)
@@ -213,8 +213,10 @@ def draw_for_client(rng: Random) -> Case:
 async def check_client(case: Case) -> None:
     hand = RawServer(case.revision, {"tools/call": called})
     target: Any = hand
-    named: dict[str, Any] = {} if hand.row.negotiable else {"revisions": [hand.row.name]}
-    async with mcprev.connect(mcprev.memory(target), mode=hand.row.name, handler=HANDLER, **named) as ours:
+    named: dict[str, Any] = {} if hand.revision.negotiable else {"revisions": [hand.revision.name]}
+    async with mcprev.connect(
+        mcprev.memory(target), mode=hand.revision.name, handler=HANDLER, **named
+    ) as ours:
         hand.answering = False
         calls = [asyncio.ensure_future(ours.call_tool(f"call {n}", timeout=None)) for n in range(CALLS)]
         await until(lambda: len(hand.asked("tools/call")) == CALLS)

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from fuzz.fuzzing import TEXTS, damaged_text, fuzz, json_value, members, with_a_change
 from mcprev.errors import InvalidParams
-from mcprev.protocol.request_state import KEY_BYTES, RequestStates, params_digest
+from mcprev.protocol.request_state import KEY_BYTES, RequestStateSealer, params_digest
 from requirements import E, req
 from support import same
 
-STATES: Final = RequestStates([b"k" * KEY_BYTES, b"o" * KEY_BYTES], audience="fuzzed")
+STATES: Final = RequestStateSealer([b"k" * KEY_BYTES, b"o" * KEY_BYTES], audience="fuzzed")
 NOW: Final = 1_800_000_000.0
 TOKENS: Final = ("A", "AA", "AAAA", "=", "==", "-", "_", "+", "/", ".", " ", "\n", "\0", "é", "\ud800", "e30")
 

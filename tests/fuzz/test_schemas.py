@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fuzz.fuzzing import NUMBERS, TEXTS, fuzz, json_value, members, with_a_change
 from mcprev.errors import SchemaError
-from mcprev.validation import compile_schema, describe
+from mcprev.json_schema.validation import compile_schema, describe
 from requirements import req
 
 TYPES: Final[tuple[Any, ...]] = (

@@ -8,7 +8,7 @@ from typing import Final
 
 from fuzz.fuzzing import character, damaged, fuzz, pieces_of
 from mcprev.errors import EventTooLarge, LocalProtocolError
-from mcprev.wire.sse import MAX_RETRY, Decoder, Event, encode
+from mcprev.wire.sse import MAX_RETRY, Decoder, Event, encode_event
 from requirements import B, req
 
 LIMIT: Final = 120
@@ -94,7 +94,7 @@ def draw_event(rng: Random) -> Written:
 def test_an_event_is_read_as_it_was_written() -> None:
     def check(case: Written) -> None:
         try:
-            data = encode(case.event)
+            data = encode_event(case.event)
         except LocalProtocolError:
             return
         pieces = pieces_of(data, Random(case.seed))  # noqa: S311 - to be the same again

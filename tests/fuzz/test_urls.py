@@ -16,7 +16,7 @@ from yarl import URL
 
 from fuzz.fuzzing import damaged_text, fuzz
 from mcprev.errors import RemoteProtocolError
-from mcprev.transports.urls import (
+from mcprev.transports.http.urls import (
     check_fetch,
     check_server_url,
     endpoint_url,

@@ -72,5 +72,5 @@ def test_seeds_differ() -> None:
 
 
 def test_the_next_revision_is_a_date_to_come() -> None:
-    assert next_revision("2026-07-28") == "2027-01-01"
+    assert next_revision("2031-07-28") == "2032-01-01"
     assert next_revision(NEWEST) > NEWEST
