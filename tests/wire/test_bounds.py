@@ -116,7 +116,7 @@ def test_steps_grow_with_the_bytes_only(
 ) -> None:
     monkeypatch.setattr(json_bounds, "max_values", 100)
     monkeypatch.setattr(bounds, "SMALL", 0)
-    monkeypatch.setattr(bounds, "MAX_NAMES", 1000)
+    monkeypatch.setattr(bounds, "MAX_NAMES", 0)
     monkeypatch.setattr(unread, "HEAD", 1 << 20)
     monkeypatch.setattr(unread, "TAIL", 1 << 20)
     assert_linear(lambda data: jsonrpc.parse(data, batch=False), make, jsonrpc, bounds, unread)
