@@ -358,7 +358,13 @@ def _item(name: str, what: Any, flags: int) -> Callable[[str], bool]:
             raise NotImplementedError(name)
 
 
+def _is_word(text: str, at: int) -> bool:
+    """Whether there is a letter, digit or underscore of ASCII at a place, as expressions of bytes see it."""
+    return 0 <= at < len(text) and text[at].isascii() and (text[at].isalnum() or text[at] == "_")
+
+
 _PLACES: Final[dict[str, Callable[[str, int], bool]]] = {
+    "AT_BOUNDARY": lambda text, at: _is_word(text, at - 1) is not _is_word(text, at),
     "AT_BEGINNING": lambda _, at: at == 0,
     "AT_BEGINNING_STRING": lambda _, at: at == 0,
     "AT_END": lambda text, at: at == len(text) or (at == len(text) - 1 and text[at] == "\n"),

@@ -37,13 +37,13 @@ _PARENT: Final = re.compile(
 )
 _STATE_KEY: Final = r"(?:[a-z][a-z0-9_*/-]{0,255}|[a-z0-9][a-z0-9_*/-]{0,240}@[a-z][a-z0-9_*/-]{0,13})"
 _STATE: Final = re.compile(
-    rf"[ \t]*(?:{_STATE_KEY}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{{0,255}}[\x21-\x2b\x2d-\x3c\x3e-\x7e])?[ \t]*"
+    rf"[ \t]*+(?:{_STATE_KEY}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{{0,255}}[\x21-\x2b\x2d-\x3c\x3e-\x7e])?[ \t]*+"
 )
 _STATE_MEMBERS: Final = 32
-_WORD: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-_VALUE: Final = r"[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*"
-_PROPERTY: Final = rf"[ \t]*;[ \t]*{_WORD}(?:[ \t]*=[ \t]*{_VALUE})?"
-_BAGGAGE: Final = re.compile(rf"[ \t]*{_WORD}[ \t]*=[ \t]*{_VALUE}(?:{_PROPERTY})*[ \t]*")
+_WORD: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]++"
+_VALUE: Final = r"[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*+"
+_PROPERTY: Final = rf"[ \t]*+;[ \t]*+{_WORD}(?:[ \t]*+=[ \t]*+{_VALUE})?"
+_BAGGAGE: Final = re.compile(rf"[ \t]*+{_WORD}[ \t]*+=[ \t]*+{_VALUE}(?:{_PROPERTY})*+[ \t]*+")
 _BAGGAGE_SIZE: Final = 8192
 
 
