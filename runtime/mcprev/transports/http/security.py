@@ -1,16 +1,15 @@
-"""What an HTTP server lets in (SEC-3, SEC-4, SEC-6; HTTP-2, HTTP-19, HTTP-31; SSE-5; AMB-14).
+"""Which requests an HTTP server accepts (SEC-3, SEC-4, SEC-6; HTTP-2, HTTP-19, HTTP-31; SSE-5; AMB-14).
 
-Browsers say in `Origin` which page a request comes from; other clients send none and pass. By default a page may come
-from this machine, or from the host that the request itself names. A name proves nothing there: whoever owns
-`evil.example` can point it at any address, this machine's included, and the browser then takes the server for that
-site (DNS rebinding). So a host that equals the origin counts only if it is an IP literal, which nobody can point
-elsewhere, or if `hosts` or `origins` name it.
+Browsers send the origin of a page in `Origin`; other clients send none and are accepted. By default a page must come
+from loopback or from the host in `Host`. A host name alone proves nothing: the owner of `evil.example` can point it at
+any address, also at 127.0.0.1, and the browser then takes this server for that site (DNS rebinding). So a host that
+equals the origin counts only if it is an IP literal, which DNS cannot redirect, or if `hosts` or `origins` lists it.
 
-A GET of such a page has no `Origin`. So a request that arrives at a loopback address is refused where its `Host` is
-neither a loopback name nor an IP literal nor named. A proxy on the same machine that passes on a public name needs
-that name in `hosts`. At other addresses there is no rule for `Host` unless `hosts` sets one.
+A GET from such a page has no `Origin`. So a request that arrives at a loopback address is refused unless its `Host` is
+a loopback name, an IP literal or listed. A proxy on the same machine that forwards a public name needs that name in
+`hosts`. At other addresses every `Host` is accepted unless `hosts` is set.
 
-`docs/security.md` has the table of what is let in; a test checks each of its rows.
+`docs/security.md` has the table of accepted requests; a test checks each of its rows.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from mcprev.protocol.http_request_class import HttpError
 from mcprev.wire.headers import Headers
 
 MAX_HEADERS: Final = 64 * 1024
-"""The default bound of a request's headers, names and values together, in bytes."""
+"""The default limit of a request's header names and values together, in bytes."""
 MAX_HOST: Final = 300
-"""Bytes of the longest `Host` that can be one: a name has 253, brackets and a port apart."""
+"""The maximum length of `Host`, in bytes: a name has at most 253, plus brackets and a port."""
 ANY: Final = "*"
-"""As an origin: every one, `null` included."""
+"""As an entry of `origins`: accept every origin, `null` included."""
 
 _ORIGIN_KEY: Final = b"origin"
 _HOST_KEY: Final = b"host"
@@ -43,7 +42,7 @@ _HOST_KEY: Final = b"host"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host name or address, brackets or not, can only be this machine."""
+    """Return whether a host name or address, with or without brackets, is loopback."""
     name = host.strip("[]").rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return True
@@ -56,11 +55,11 @@ def is_loopback(host: str) -> bool:
 
 
 _is_local_address: Final = lru_cache(maxsize=64)(is_loopback)
-"""The same for addresses of this machine, of which there are few."""
+"""`is_loopback` with a cache, for the few addresses that this machine listens at."""
 
 
 def is_literal(host: str) -> bool:
-    """Whether a host name, brackets or not, is an IP address."""
+    """Return whether a host, with or without brackets, is an IP address."""
     try:
         ip_address(host.strip("[]").partition("%")[0])
     except ValueError:
@@ -72,7 +71,7 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
 
 def origin_of(url: str) -> tuple[str, str, int | None] | None:
-    """The scheme, host and port of a URL or an `Origin`, in lower case; None for what has none, such as `null`."""
+    """Return the scheme, host and port of a URL or an `Origin`, in lower case; None if it has none, such as `null`."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -84,7 +83,7 @@ def origin_of(url: str) -> tuple[str, str, int | None] | None:
 
 
 def _bare(parts: SplitResult) -> bool:
-    """Whether there is nothing but an origin in a URL."""
+    """Return whether a URL consists of an origin only."""
     return not (parts.path or parts.query or parts.fragment or "@" in parts.netloc)
 
 
@@ -92,26 +91,26 @@ _HOST: Final = re.compile(r"(\[[0-9a-fA-F:.%]+\]|[^\[\]:/?#@\s]+)(?::([0-9]{1,5}
 
 
 def split_host(value: str) -> tuple[str, int | None] | None:
-    """The name, in lower case and without brackets, and the port of a `Host`; None for what is none."""
+    """Return the name, in lower case and without brackets, and the port of a `Host`; None if it is invalid."""
     found = _HOST.fullmatch(value)
     if found is None:
         return None
     return found[1].strip("[]").lower(), int(found[2]) if found[2] else None
 
 
-# -- who may ask -----------------------------------------------------------------------------------------
+# -- Origin and Host -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class OriginPolicy:
-    """The rules for `Origin` and `Host` of one endpoint. Raises `ValueError` for an entry that could never match."""
+    """The rules for `Origin` and `Host` of one endpoint. Raises `ValueError` for an entry that cannot match."""
 
     origins: Sequence[str] = ()
-    """Origins that are let in beside those of the default, as `https://app.example`; `*` lets every one in."""
+    """Origins that are accepted beside the default ones, as `https://app.example`; `*` accepts every origin."""
     hosts: Sequence[str] | None = None
-    """The only values of `Host` that are let in, with a port or for any port.
+    """The only accepted values of `Host`; an entry without a port matches every port.
 
-    None lets in loopback names, IP literals and the hosts of `origins` at loopback addresses, and all at others.
+    None accepts, at loopback addresses, loopback names, IP literals and the hosts of `origins`; at others, every host.
     """
     _origins: frozenset[tuple[str, str, int | None] | str] = field(init=False)
     _hosts: frozenset[tuple[str, int | None]] | None = field(init=False)
@@ -125,9 +124,9 @@ class OriginPolicy:
         object.__setattr__(self, "_named", named)
 
     def refusal(self, headers: Headers, server: str | None) -> HttpError | None:
-        """The answer to a request that may not come in, of whatever method; None for one that may.
+        """Return the error response for a request that is not accepted, of any method; None for an accepted one.
 
-        `server` is the address at which it was received (`scope["server"][0]`), None where nothing is known of it.
+        `server` is the local address at which it arrived (`scope["server"][0]`), None if unknown.
         """
         host = headers.found.get(_HOST_KEY)
         if not (self._is_local(host, server) if self._hosts is None else self._is_configured(host)):
@@ -140,14 +139,14 @@ class OriginPolicy:
         return _forbidden("the Origin of the request is not let in here; the server's `origins` can name it")
 
     def lists(self, origin: str) -> bool:
-        """Whether an origin is one of those that were configured."""
+        """Return whether an origin is listed in `origins`."""
         if ANY in self._origins or origin in self._origins:
             return True
         page = origin_of(origin)
         return page is not None and page in self._origins and _bare(urlsplit(origin))
 
     def admits(self, origin: str, host: str | None) -> bool:
-        """Whether a page of an origin may send a request with this `Host`, which the rule for hosts lets in."""
+        """Return whether a page of an origin may send a request with this `Host`, which the rule for hosts accepts."""
         if self.lists(origin):
             return True
         page = origin_of(origin)
@@ -161,13 +160,13 @@ class OriginPolicy:
         return self._hosts is not None or asked[0] in self._named or is_literal(asked[0])
 
     def _is_configured(self, host: bytes | None) -> bool:
-        """Whether `hosts` names a host."""
+        """Return whether `hosts` lists a host."""
         asked = None if host is None else split_host(_text(host))
         hosts = self._hosts
         return asked is not None and hosts is not None and not hosts.isdisjoint({asked, (asked[0], None)})
 
     def _is_local(self, host: bytes | None, server: str | None) -> bool:
-        """Whether the default lets a host in. Browsers always send one, so without one it is no page's request."""
+        """Return whether the default accepts a host. Browsers always send `Host`, so a request without it passes."""
         if host is None or server is None or not _is_local_address(server) or ANY in self._origins:
             return True
         if len(host) > MAX_HOST:
@@ -180,7 +179,7 @@ class OriginPolicy:
 
 @lru_cache(maxsize=256)
 def _is_of_this_machine(host: bytes) -> bool:
-    """Whether a `Host` is a loopback name or an IP literal, none of which a foreign site can be behind."""
+    """Return whether a `Host` is a loopback name or an IP literal; no foreign site can have either."""
     asked = split_host(_text(host))
     return asked is not None and (is_loopback(asked[0]) or is_literal(asked[0]))
 
@@ -211,18 +210,18 @@ def _forbidden(why: str) -> HttpError:
     return HttpError(403, InvalidRequest(f"Forbidden: {why}"))
 
 
-# -- how much --------------------------------------------------------------------------------------------
+# -- limits ----------------------------------------------------------------------------------------------
 
 
 def too_many_headers(pairs: Sequence[tuple[bytes, bytes]], limit: int = MAX_HEADERS) -> HttpError | None:
-    """The refusal of a request whose headers are over the limit; not every server has one (HTTP-31)."""
+    """Return the refusal of a request whose headers exceed the limit, which not every ASGI server checks (HTTP-31)."""
     if sum([len(name) + len(value) for name, value in pairs]) <= limit:
         return None
     return too_long_a_head(limit)
 
 
 def too_long_a_head(limit: int) -> HttpError:
-    """The refusal of headers that are over the limit."""
+    """Return the refusal of headers that exceed the limit."""
     return HttpError(431, InvalidRequest(f"Invalid Request: headers of more than {limit} bytes"))
 
 
@@ -232,11 +231,11 @@ _SESSION_ID: Final = re.compile(r"[\x21-\x7e]{1,1024}")
 
 
 def new_session_id() -> str:
-    """An id that nobody can guess: 192 bits of the system's randomness in visible ASCII (HTTP-19, SEC-4)."""
+    """Return a session id that cannot be guessed: 192 random bits in visible ASCII (HTTP-19, SEC-4)."""
     return secrets.token_urlsafe(24)
 
 
 @lru_cache(maxsize=256)
 def is_session_id(text: str) -> bool:
-    """Whether a text could be the id of a session (HTTP-19)."""
+    """Return whether a text is a possible session id (HTTP-19)."""
     return _SESSION_ID.fullmatch(text) is not None

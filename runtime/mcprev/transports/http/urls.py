@@ -1,15 +1,14 @@
-"""Which URLs a client goes to: the server's own, where a server sends it, and what it may fetch (SSE-3, SEC-1).
+"""Rules for URLs: of the server, of redirects, and of documents that a server names (SSE-3, SEC-1).
 
-Requests to an MCP server carry its session id and a token, so they stay with the origin that the user named: the
-endpoint of the old HTTP+SSE transport and every redirect have to be of that origin. A redirect may also lead from
-http to https of the same host. One that leads back is a server's that does not know of the proxy in front of it, which
-is common: it is followed over https. Where a name of that origin leads is the user's choice, who has named it.
+Requests to an MCP server carry its session id and a token, so they stay at the origin that the user named. The
+endpoint of the HTTP+SSE transport and every redirect must be of that origin. A redirect may also lead from http to
+https of the same host. A redirect from https back to http is common behind a proxy that ends TLS: it is followed over
+https. The resolved addresses of that origin are not checked, because the user chose its name.
 
-What a server names for something else, such as its authorization, is checked hop by hop with `check_fetch`, however
-its host is spelled; and `is_public` judges each address that such a request is about to be connected to, so that no
-name leads into a private network, not even one that leads elsewhere by the time it is asked for again. A host that is
-the user's own server is exempt from both, as are all where the user allows private networks (`private=True`) and where
-the server itself is at a loopback address. A `session` of the user's connects by itself: there only URLs are judged.
+URLs that a server names for other purposes, such as authorization, are checked with `check_fetch` at each redirect,
+in every spelling of the host. `is_public` checks each address just before the connection is made, so DNS cannot lead
+into a private network, even if its answer changes. Three cases are exempt: the host of the user's own server, any host
+with `private=True`, and servers on loopback. With the user's own `session`, only URLs are checked.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ from mcprev.transports.http.security import is_loopback, origin_of
 
 SCHEMES: Final = frozenset({"http", "https"})
 MAX_REDIRECTS: Final = 5
-"""How many redirects in a row are followed."""
+"""The maximum number of consecutive redirects."""
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _CHANGES_METHOD: Final = 303
 _NOT_IN_URLS: Final = re.compile(r"[\x00-\x20\x7f\\\ud800-\udfff]")
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 _PROTOCOLS: Final = IPv4Network("192.0.0.0/24")
-"""Assigned to protocols (RFC 6890); some releases of Python take parts of it for public."""
+"""Reserved for protocols (RFC 6890); some releases of Python treat parts of it as global."""
 _GLOBAL_UNICAST: Final = IPv6Network("2000::/3")
 _DOTS: Final = str.maketrans({"\u3002": ".", "\uff0e": ".", "\uff61": "."})
-"""What is read as a dot in the names of hosts (RFC 3490, section 3.1)."""
+"""Characters that count as dots in host names (RFC 3490, section 3.1)."""
 
 
 def check_server_url(url: str) -> str:
-    """The URL of a server without its fragment. Raises `ValueError` for what is none, or has a password in it."""
+    """Return a server's URL without its fragment. Raises `ValueError` for an invalid URL or one with a password."""
     parts = _split(url)
     if parts is None or parts.scheme not in SCHEMES or not parts.hostname:
         raise ValueError(f"'{_shown(url)}' is no URL of a server: it takes http or https and a host")
@@ -49,9 +48,9 @@ def check_server_url(url: str) -> str:
 
 
 def endpoint_url(sse_url: str, data: bytes) -> str:
-    """Where to post to, from the data of an `endpoint` event and the URL of its stream (SSE-3).
+    """Return the URL to POST to, from the data of an `endpoint` event and the URL of its stream (SSE-3).
 
-    Raises `RemoteProtocolError` for another origin than that of the stream, and for what is no URL.
+    Raises `RemoteProtocolError` for an invalid URL and for another origin than that of the stream.
     """
     uri = data.decode(errors="replace").strip()
     found = _joined(sse_url, uri)
@@ -63,10 +62,10 @@ def endpoint_url(sse_url: str, data: bytes) -> str:
 
 
 def redirected(url: str, status: int, location: str | None, *, verb: str, count: int) -> str:
-    """Where to go when a server answers with a redirect, `count` of which were followed before.
+    """Return the target of a redirect; `count` is the number of redirects followed before.
 
-    The verb and the body stay the same. Raises `RemoteProtocolError` where following would take the request to
-    another origin, make it another request, or lead nowhere.
+    The method and the body stay the same. Raises `RemoteProtocolError` for a redirect to another origin, one that
+    changes the method, one without a valid URL, and one too many.
     """
     if count >= MAX_REDIRECTS:
         raise RemoteProtocolError(f"more than {MAX_REDIRECTS} redirects in a row, the last of {_shown(url)}")
@@ -89,11 +88,11 @@ def redirected(url: str, status: int, location: str | None, *, verb: str, count:
 
 
 def check_fetch(url: str, *, private: bool = False) -> str:
-    """A URL that a server named and that this side is to fetch, such as one of its authorization (SEC-1).
+    """Return a URL that a server named and that the client is about to fetch, if that is allowed (SEC-1).
 
-    It has to be https, and no address of a private network in it; loopback is held to neither with `private`, which
-    is for development. Addresses are recognised in every spelling that leads to one, such as `0x7f.1`. Names are judged
-    once they are resolved, by `is_public`. Raises `RemoteProtocolError`.
+    It must be https, and its host must not be an address of a private network in any spelling, such as `0x7f.1`.
+    `private` allows private addresses, and http on loopback for development. Host names are checked by `is_public`
+    after they are resolved. Raises `RemoteProtocolError`.
     """
     parts = _split(url)
     host = None if parts is None else parts.hostname
@@ -109,7 +108,7 @@ def check_fetch(url: str, *, private: bool = False) -> str:
 
 
 def fetch_redirected(url: str, location: str | None, *, count: int) -> str:
-    """Where what is fetched is said to be, `count` redirects in: to be checked as any URL. Raises `RemoteProtocolError`."""
+    """Return the target of a redirect of a fetch; check it with `check_fetch`. Raises `RemoteProtocolError`."""
     if count >= MAX_REDIRECTS:
         raise RemoteProtocolError(f"more than {MAX_REDIRECTS} redirects in a row, the last of {_shown(url)}")
     found = None if not location else _joined(url, location)
@@ -119,7 +118,7 @@ def fetch_redirected(url: str, location: str | None, *, count: int) -> str:
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address, brackets or not, is one of the public internet; what is none is not (SEC-1)."""
+    """Return whether a text is an IP address, with or without brackets, of the public internet (SEC-1)."""
     found = _address(address)
     if isinstance(found, IPv6Address):
         if found.ipv4_mapped is not None:
@@ -132,7 +131,7 @@ def is_public(address: str) -> bool:
 
 
 def _address(host: str) -> IPv4Address | IPv6Address | None:
-    """The IP address that a host is, in any spelling that a resolver takes for one; None for a name."""
+    """Return the IP address of a host, in any spelling that a resolver accepts; None for a name."""
     name = _plain(host).strip("[]").partition("%")[0]
     try:
         return ip_address(name)
@@ -145,12 +144,12 @@ def _address(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def _plain(host: str) -> str:
-    """A host in the characters that a resolver is asked for, where it is an address or has only letters of ASCII."""
+    """Return a host as a resolver reads it: full-width digits and dots become ASCII."""
     return unicodedata.normalize("NFKC", host.translate(_DOTS)).translate(_DOTS)
 
 
 def _split(url: str) -> SplitResult | None:
-    """The parts of a URL; None where its host or port is none, and where it holds what no URL does."""
+    """Split a URL; return None for an invalid host, port or character."""
     if _NOT_IN_URLS.search(url):
         return None
     try:
@@ -162,7 +161,7 @@ def _split(url: str) -> SplitResult | None:
 
 
 def _joined(base: str, reference: str) -> str | None:
-    """An absolute URL of a scheme that is spoken, without a fragment and without a user."""
+    """Return an absolute http or https URL without fragment; None for an invalid one and one with a user."""
     if _split(reference) is None:
         return None
     try:
@@ -175,6 +174,6 @@ def _joined(base: str, reference: str) -> str | None:
 
 
 def _shown(url: str) -> str:
-    """A URL fit to be shown: bounded, printable, and without a query, in which secrets are found."""
+    """Return a URL for an error message: truncated, printable, and without its query, which may hold secrets."""
     head, question, _ = url[:200].partition("?")
     return "".join(c if c.isprintable() else " " for c in head) + ("?..." if question else "")

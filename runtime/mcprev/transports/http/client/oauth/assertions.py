@@ -1,4 +1,4 @@
-"""Assertions by which a client proves who it is with a key (RFC 7523): the one place that needs mcprev[jwt]."""
+"""Signed assertions that authenticate a client by its private key (RFC 7523). Needs mcprev[jwt]."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ except ImportError as error:
     raise MissingExtra("signing assertions", "joserfc", "jwt") from error
 
 LIFETIME: Final = 120
-"""Seconds that an assertion is good for."""
+"""Seconds until an assertion expires."""
 _TYPES: Final = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
 
 
 def signer(client_id: str, private_key: str, algorithm: str) -> Signer:
-    """What signs assertions of a client's. Raises `ValueError` for a key or an algorithm that cannot be used."""
+    """Return a function that signs assertions for a client. Raises `ValueError` for an unusable key or algorithm."""
     kind = _TYPES.get(algorithm[:2])
     if kind is None:
         raise ValueError(f"'{algorithm}' is no algorithm that a key can sign with")
     try:
         key = JWKRegistry.import_key(private_key, kind)
     except (ValueError, TypeError, JoseError):
-        # Its text may be a part of the key.
+        # The text of the library's error may contain part of the key.
         raise ValueError(f"the private key is none for {algorithm}: it takes a PEM") from None
 
     def sign(audience: str) -> str:

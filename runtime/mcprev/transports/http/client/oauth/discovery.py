@@ -1,15 +1,15 @@
-"""What a client makes of a server's refusal, and where it looks for who lets it in (AUTH-3, 5, 6, 7, 8, 9, 17, 18; SEC-2).
+"""Challenges and metadata: parse `WWW-Authenticate`, list the metadata URLs, check the documents, choose scopes.
 
-Pure functions: URLs to try in their order, readers of what is found there, choices. `flow` asks, with these.
+Pure functions for AUTH-3, 5, 6, 7, 8, 9, 17, 18 and SEC-2. `flow` sends the requests.
 
-Decided here because the requirements are silent:
+The specification leaves these points open; they are decided here:
 
-- A document that is not JSON, such as the page that some servers answer everything with, is one that is not there.
-- The resource that the metadata names is the server's URL, compared in canonical form and with or without its query. A
-  resource above it takes the user's word (`resource=`): a token for it is good at every server below, and those may be
-  of several tenants.
-- Metadata that an authorization server does not have says nothing; metadata that it has must list S256.
-- Scopes of the user's own choice are asked for together with those of the challenge.
+- A metadata document that is not JSON counts as absent. Some servers answer every path with an HTML page.
+- The `resource` in the metadata must equal the server's URL, in canonical form, with or without its query. A resource
+  above that URL is accepted only if the user passes it as `resource=`: a token for it is valid at every server below
+  it, and those may belong to different tenants.
+- An authorization server without metadata gets the default endpoints; existing metadata must list S256.
+- Scopes that the user passes are requested together with those of the challenge.
 """
 
 from __future__ import annotations
@@ -34,55 +34,55 @@ NONE: Final = "none"
 BASIC: Final = "client_secret_basic"
 POST: Final = "client_secret_post"
 MAX_SERVERS: Final = 5
-"""How many of the authorization servers that are named are looked at."""
+"""The maximum number of authorization servers that are tried."""
 MAX_CHALLENGES: Final = 8192
-"""How many characters of all `WWW-Authenticate` headers of an answer are read."""
+"""The maximum number of characters of `WWW-Authenticate` that are read in one response."""
 
 
 # -- challenges --------------------------------------------------------------------------------------------
 
-# No part of a text is read twice: nothing here is given back once it has matched.
+# Possessive quantifiers: the patterns never backtrack, so parsing takes linear time.
 _QUOTED: Final = r'"((?:[^"\\]++|\\.)*+)("?)'
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]++")
 _WORD: Final = re.compile(rf'[\s,]*+(?:([^\s,="]++)(\s*+=)?|{_QUOTED}|=)?', re.DOTALL)
-"""What stands before it, a word, and whether it is the name of a parameter; or something that stands there alone."""
+"""Separators, then a token with the `=` of a parameter if there is one, or a quoted string, or a single `=`."""
 _VALUE: Final = re.compile(rf'\s*+(?:{_QUOTED}|([^\s,"]++))?', re.DOTALL)
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """How a server wants to be shown who asks, of one scheme."""
+    """One challenge of a `WWW-Authenticate` header: its scheme and parameters."""
 
     scheme: str = "bearer"
     parameters: Mapping[str, str] = field(default_factory=dict[str, str])
-    """By name in lower case."""
+    """Keys are in lower case."""
 
     @property
     def error(self) -> str:
-        """What was wrong with the request; empty where it only had no token."""
+        """The error code; empty if the request had no token."""
         return shown(self.parameters.get("error", ""))
 
     @property
     def reason(self) -> str:
-        """What is wrong, in words."""
+        """The description of the error, or its code."""
         return shown(self.parameters.get("error_description", "")) or self.error
 
     @property
     def scopes(self) -> tuple[str, ...] | None:
-        """The scopes that are needed; None where none are named."""
+        """The required scopes; None if the challenge names none."""
         return tuple(self.parameters.get("scope", "").split()) or None
 
     @property
     def resource_metadata(self) -> str | None:
-        """Where the server says who lets clients in."""
+        """The URL of the protected resource metadata."""
         return self.parameters.get("resource_metadata")
 
 
 def parse_challenges(values: Iterable[str]) -> tuple[Challenge, ...]:
-    """The challenges in the `WWW-Authenticate` headers of an answer. Skips what is malformed or beyond the limit.
+    """Parse the `WWW-Authenticate` headers of a response. Skips malformed challenges and those beyond the limit.
 
-    The number of steps grows with the number of characters, of which `MAX_CHALLENGES` are read in all.
+    Takes time linear in the number of characters, of which at most `MAX_CHALLENGES` are read.
     """
     found: list[tuple[str, dict[str, str]]] = []
     left = MAX_CHALLENGES
@@ -95,7 +95,7 @@ def parse_challenges(values: Iterable[str]) -> tuple[Challenge, ...]:
 
 
 def _read_challenges(header: str, found: list[tuple[str, dict[str, str]]]) -> None:
-    """Add the schemes and parameters of one header to those that were found before."""
+    """Append the schemes and parameters of one header to `found`."""
     at = 0
     while at < len(header):
         word = _WORD.match(header, at)
@@ -116,15 +116,15 @@ def _read_challenges(header: str, found: list[tuple[str, dict[str, str]]]) -> No
 
 
 def challenge_of(values: Iterable[str], schemes: Sequence[str] = ("bearer", "dpop")) -> Challenge | None:
-    """The challenge that tokens are an answer to, if there is one."""
+    """Return the first challenge that a token can answer, or None."""
     return next((found for found in parse_challenges(values) if found.scheme in schemes), None)
 
 
-# -- where to look -----------------------------------------------------------------------------------------
+# -- metadata URLs -----------------------------------------------------------------------------------------
 
 
 def resource_urls(url: str, named: str | None) -> list[str]:
-    """Where a server may say who lets clients in, in the order of trying (AUTH-5)."""
+    """Return the URLs of the protected resource metadata, in the order of trying (AUTH-5)."""
     parts = urlsplit(url)
     origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     found = [] if named is None else [named]
@@ -132,7 +132,7 @@ def resource_urls(url: str, named: str | None) -> list[str]:
 
 
 def server_urls(issuer: str, profile: AuthProfile) -> list[str]:
-    """Where an authorization server may describe itself, in the order of trying (AUTH-6)."""
+    """Return the URLs of an authorization server's metadata, in the order of trying (AUTH-6)."""
     parts = urlsplit(issuer)
     origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     found = [f"{origin}{OAUTH}{path}"]
@@ -142,16 +142,16 @@ def server_urls(issuer: str, profile: AuthProfile) -> list[str]:
 
 
 def origin(url: str) -> str:
-    """The origin of a URL."""
+    """Return the origin of a URL, in lower case."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}".lower()
 
 
-# -- what is found there -----------------------------------------------------------------------------------
+# -- metadata documents ------------------------------------------------------------------------------------
 
 
 def read_object(body: bytes) -> dict[str, Json] | None:
-    """A JSON object; None for anything else."""
+    """Parse a JSON object; return None for anything else."""
     try:
         found: object = json.loads(body)
     except (ValueError, RecursionError):
@@ -160,13 +160,13 @@ def read_object(body: bytes) -> dict[str, Json] | None:
 
 
 def text(document: Mapping[str, Json], name: str) -> str | None:
-    """A member that is a text and not empty."""
+    """Return a member that is a non-empty string, or None."""
     found: object = document.get(name)
     return found if isinstance(found, str) and found else None
 
 
 def texts(document: Mapping[str, Json], name: str) -> tuple[str, ...] | None:
-    """A member that is a list of texts; None where it is absent."""
+    """Return the non-empty strings of a member that is a list; None if it is not a list."""
     found: object = document.get(name)
     if not isinstance(found, list):
         return None
@@ -175,10 +175,10 @@ def texts(document: Mapping[str, Json], name: str) -> tuple[str, ...] | None:
 
 @dataclass(frozen=True, slots=True)
 class ResourceMetadata:
-    """What a server says of those that let clients in (RFC 9728)."""
+    """Protected resource metadata (RFC 9728)."""
 
     resource: str
-    """What tokens are to be asked for, byte for byte."""
+    """The resource to request tokens for, byte for byte."""
     servers: tuple[str, ...]
     scopes: tuple[str, ...] | None
 
@@ -186,10 +186,10 @@ class ResourceMetadata:
 def read_resource(
     document: Mapping[str, Json], url: str, above: str | None = None
 ) -> ResourceMetadata | None:
-    """Read the metadata of the server at a URL; None where it names nobody who lets clients in.
+    """Read the metadata of the server at a URL; return None if it names no authorization server.
 
-    `above` is a resource that the user lets it name as well if it is above the URL. Raises `DiscoveryFailed` for the
-    metadata of any other resource: a token for that one must not be given to this server (AUTH-9).
+    `above` is a resource above the URL that the user accepts. Raises `DiscoveryFailed` for the metadata of any other
+    resource: this server must not receive a token for that one (AUTH-9).
     """
     named = text(document, "resource")
     if named is not None and not is_resource(named, url, above):
@@ -211,7 +211,7 @@ def read_resource(
 
 
 def is_resource(named: str, url: str, above: str | None = None) -> bool:
-    """Whether a resource is the server at a URL, or the one above it that the user lets it name."""
+    """Return whether a resource is the server at a URL, or `above`, the resource that the user accepts."""
     mine, theirs = canonical(url), canonical(named)
     if mine is None or theirs is None:
         return False
@@ -220,7 +220,7 @@ def is_resource(named: str, url: str, above: str | None = None) -> bool:
 
 
 def is_above(resource: str, url: str) -> bool:
-    """Whether a resource has the origin of a URL, and a path that is the beginning of its path in whole segments."""
+    """Return whether a resource has the origin of a URL and a path that is a prefix of its path, in whole segments."""
     mine, theirs = canonical(url), canonical(resource)
     if mine is None or theirs is None:
         return False
@@ -229,28 +229,28 @@ def is_above(resource: str, url: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ServerMetadata:
-    """What an authorization server says of itself (RFC 8414)."""
+    """Authorization server metadata (RFC 8414)."""
 
     issuer: str
-    """The name that it was looked for under, and that it gives itself."""
+    """The issuer identifier; equals the one that the metadata was requested for."""
     token_endpoint: str
     authorization_endpoint: str | None = None
     registration_endpoint: str | None = None
     scopes: tuple[str, ...] | None = None
     methods: tuple[str, ...] | None = None
-    """The ways in which a client can prove who it is; None where it does not say."""
+    """The supported client authentication methods of the token endpoint; None if not listed."""
     takes_documents: bool = False
-    """Whether it takes the URL of a document for the name of a client (AUTH-12)."""
+    """Whether the server accepts the URL of a metadata document as a client id (AUTH-12)."""
     names_itself: bool = False
-    """Whether it says in its answers who it is (AUTH-15)."""
+    """Whether authorization responses carry `iss` (AUTH-15)."""
     proofs: tuple[str, ...] | None = None
-    """The methods of proof keys that it knows; None where its metadata does not say."""
+    """The supported PKCE challenge methods; None if the metadata does not list any."""
 
 
 def read_server(document: Mapping[str, Json], issuer: str) -> ServerMetadata | None:
-    """Read what an authorization server says of itself; None where that is of no use.
+    """Read the metadata of an authorization server; return None if it has no token endpoint.
 
-    Raises `IssuerMismatch` where it says that it is another (AUTH-7).
+    Raises `IssuerMismatch` if its `issuer` differs from the requested one (AUTH-7).
     """
     said = text(document, "issuer")
     if said != issuer:
@@ -275,7 +275,7 @@ def read_server(document: Mapping[str, Json], issuer: str) -> ServerMetadata | N
 
 
 def default_server(at: str, issuer: str) -> ServerMetadata:
-    """The endpoints of an authorization server at an origin that says nothing of itself (AUTH-3)."""
+    """Return the default endpoints of an authorization server without metadata at an origin (AUTH-3)."""
     return ServerMetadata(
         issuer=issuer,
         token_endpoint=f"{at}/token",
@@ -287,17 +287,17 @@ def default_server(at: str, issuer: str) -> ServerMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ProtectedServer:
-    """Where authorization for a server is to be had, and in the way of which revision."""
+    """The authorization server and the resource of one MCP server, and the revision whose rules apply."""
 
     revision: Revision
     resource: str
     server: ServerMetadata
     scopes: tuple[str, ...] | None = None
-    """The scopes that the server is used with, where it says so."""
+    """The scopes that the protected resource metadata lists, if any."""
 
     @property
     def profile(self) -> AuthProfile:
-        """What the revision says."""
+        """The authorization rules of the revision."""
         assert self.revision.auth is not None
         return self.revision.auth
 
@@ -306,9 +306,9 @@ class ProtectedServer:
 
 
 def check_proofs(server: ServerMetadata) -> None:
-    """Raise `DiscoveryFailed` for a server that cannot tell who redeems a code (AUTH-8).
+    """Raise `DiscoveryFailed` for an authorization server without PKCE (AUTH-8).
 
-    Metadata without a list of methods says that there is none (RFC 8414, section 2).
+    Metadata that lists no methods means that the server supports none (RFC 8414, section 2).
     """
     if S256 in (server.proofs or ()):
         return
@@ -323,31 +323,31 @@ def check_proofs(server: ServerMetadata) -> None:
 def first_scopes(
     place: ProtectedServer, challenge: Challenge, wanted: Sequence[str] | None
 ) -> tuple[str, ...] | None:
-    """The scopes to ask for at first; None leaves them to the authorization server (AUTH-17)."""
+    """Return the scopes of the first authorization request; None omits `scope` (AUTH-17)."""
     if wanted is not None:
         return join_scopes(wanted, challenge.scopes)
     return place.scopes if challenge.scopes is None else challenge.scopes
 
 
 def more_scopes(profile: AuthProfile, challenge: Challenge, before: Sequence[str] | None) -> tuple[str, ...]:
-    """The scopes to ask for when those of before do not suffice (AUTH-17)."""
+    """Return the scopes to request when the granted ones do not suffice (AUTH-17)."""
     return join_scopes(before if profile.joins_scopes else (), challenge.scopes)
 
 
 def with_offline(place: ProtectedServer, scopes: Sequence[str] | None) -> tuple[str, ...] | None:
-    """The same, with the scope that a refresh token may take, where there is one (AUTH-18)."""
+    """Add `offline_access` to the scopes if the server lists it, to get a refresh token (AUTH-18)."""
     if scopes is None or not place.profile.offline_access or OFFLINE not in (place.server.scopes or ()):
         return None if scopes is None else tuple(scopes)
     return join_scopes(scopes, (OFFLINE,))
 
 
 def join_scopes(first: Sequence[str] | None, second: Sequence[str] | None) -> tuple[str, ...]:
-    """Scopes of both, in their order."""
+    """Return the scopes of both lists, in order, without duplicates."""
     return tuple(dict.fromkeys([*(first or ()), *(second or ())]))
 
 
 def secret_method(methods: Sequence[str] | None) -> str:
-    """How a client that has a secret shows it. Raises `AuthError` where it can be shown in no way there."""
+    """Return the authentication method for a client with a secret. Raises `AuthError` if the server supports none."""
     if methods is None or BASIC in methods:
         return BASIC
     for method in (POST, NONE):
@@ -357,25 +357,25 @@ def secret_method(methods: Sequence[str] | None) -> str:
 
 
 def registered_method(methods: Sequence[str] | None) -> str:
-    """How a client that registers says it will prove who it is."""
+    """Return the authentication method that a client registers with."""
     if methods is None:
         return BASIC
     return next((method for method in (NONE, BASIC, POST) if method in methods), BASIC)
 
 
 def application_type(redirect_uri: str) -> str:
-    """What sort of application it is, by where users are sent back to (AUTH-13)."""
+    """Return the `application_type` for registration: `web` or `native`, by the redirect URI (AUTH-13)."""
     parts = urlsplit(redirect_uri)
     return "web" if parts.scheme == "https" and not is_loopback(parts.hostname or "") else "native"
 
 
-# -- what may be opened ------------------------------------------------------------------------------------
+# -- URLs that may be opened -------------------------------------------------------------------------------
 
 
 def check_page(url: str) -> str:
-    """A URL that a user is sent to: of the web, and in the clear to this machine only (SEC-2, AUTH-19).
+    """Return a URL that may be opened in the user's browser: https, or http on loopback (SEC-2, AUTH-19).
 
-    Raises `DiscoveryFailed`.
+    Raises `DiscoveryFailed` for any other.
     """
     parts = split(url)
     if parts is None or (parts.scheme != "https" and not is_loopback(parts.hostname or "")):
@@ -386,7 +386,7 @@ def check_page(url: str) -> str:
 
 
 def shown(said: str) -> str:
-    """A text of somebody else's, fit to be shown: bounded, printable, and without the query of a URL."""
+    """Return a peer's text for an error message: at most 200 characters, printable, without the query of a URL."""
     head, question, _ = said[:200].partition("?")
     return "".join(c if c.isprintable() else " " for c in head) + (
         "?..." if question and "://" in head else question

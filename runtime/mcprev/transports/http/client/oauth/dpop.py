@@ -1,6 +1,6 @@
-"""Proof that a token is used by whom it was given to (RFC 9449): needs mcprev[jwt].
+"""DPoP: proofs that a token is used by the client that it was issued to (RFC 9449). Needs mcprev[jwt].
 
-The key is one of this process and is written down nowhere, so tokens that are bound to it are not kept either.
+The key lives in this process only. Tokens that are bound to it are therefore not stored.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ ALGORITHM: Final = "ES256"
 
 
 class KeyProver:
-    """A key, and the nonces that servers want to see in what it signs."""
+    """Signs DPoP proofs with one key and remembers the nonce of each server."""
 
     def __init__(self) -> None:
         self._key = ECKey.generate_key("P-256", private=True)
         self._nonces: dict[str, str] = {}
 
     def prove(self, verb: str, url: str, token: str | None = None) -> str:
-        """The proof for one request, and for the token that it shows."""
+        """Return the proof for one request and the token that it carries."""
         claims: dict[str, object] = {
             "jti": secrets.token_urlsafe(16),
             "htm": verb,
@@ -50,7 +50,7 @@ class KeyProver:
         return jwt.encode(header, claims, self._key, algorithms=[ALGORITHM])
 
     def learn(self, url: str, nonce: str) -> None:
-        """A server wants this nonce from now on."""
+        """Remember the nonce that a server requires from now on."""
         self._nonces[origin(url)] = nonce
 
     @override

@@ -1,7 +1,6 @@
-"""OAuth as generators of requests: who lets clients in, how this one is made known there, and what a user is asked
-(AUTH-3..9, 11, 12, 13, 15; SEC-2).
+"""OAuth flows as generators of requests: discovery, registration and the authorization code flow.
 
-What another side says is shown only within bounds, and secrets not at all.
+AUTH-3 to 9, 11, 12, 13, 15; SEC-2. Texts of other parties are shown truncated; secrets are never shown.
 """
 
 from __future__ import annotations
@@ -57,13 +56,13 @@ GRANTS: Final = ("authorization_code", "refresh_token")
 
 
 class _Search:
-    """Documents that are looked for, and what came of it."""
+    """Fetches metadata documents and records the URLs that were tried."""
 
     def __init__(self, revision: Revision) -> None:
         self._headers = (("Accept", "application/json"), (VERSION, revision.version))
         self.tried: list[str] = []
         self.absent = True
-        """Whether every answer so far was that there is nothing there; not so where a server is out of order."""
+        """Whether every document so far was absent; False after a server error."""
 
     def look(self, url: str) -> Flow[dict[str, Json] | None]:
         reply = yield from fetch(HttpFetch(url, self._headers))
@@ -86,11 +85,12 @@ def discover(
     issuer: str | None = None,
     resource: str | None = None,
 ) -> Flow[ProtectedServer]:
-    """Find out who authorizes clients of the server at a URL.
+    """Find the authorization server of the MCP server at a URL.
 
-    `rows` are the revisions that it may speak, the one to go by first; where there is nothing to be found in its way,
-    that of the oldest is tried (AUTH-3). They decide where is looked, and never what is checked. `issuer` is the only
-    authorization server whose client this side is, if so; `resource` one above the URL that the server may name. Raises `DiscoveryFailed` or `IssuerMismatch`.
+    `rows` are the revisions that the server may speak, the preferred one first; if its metadata is absent, the rules
+    of the oldest are tried (AUTH-3). Revisions decide which URLs are tried, never which checks apply. `issuer` is the
+    only authorization server that this client accepts, if set; `resource` is a resource above the URL that the
+    metadata may name. Raises `DiscoveryFailed` or `IssuerMismatch`.
     """
     first, search = revisions[0], _Search(revisions[0])
     assert first.auth is not None
@@ -129,7 +129,7 @@ def _find_resource(
 def _find_server(
     search: _Search, revision: Revision, found: ResourceMetadata, wanted: str | None
 ) -> Flow[ProtectedServer]:
-    """The first of the authorization servers that says where its endpoints are."""
+    """Return the first of the authorization servers that has usable metadata."""
     profile = revision.auth
     assert profile is not None
     servers = found.servers
@@ -159,9 +159,9 @@ def _find_server(
 
 
 def _at_origin(search: _Search, revision: Revision, url: str, wanted: str | None) -> Flow[ProtectedServer]:
-    """The server is its own authorization server, and may have the usual endpoints (AUTH-3).
+    """Treat the MCP server's origin as its authorization server, with the default endpoints if it has no metadata.
 
-    Nobody has named the issuer, and it is looked for at one URL with or without a slash at its end: it may have either.
+    The issuer is not known in advance (AUTH-3): the origin counts with or without a slash at its end.
     """
     profile, at = revision.auth, discovery.origin(url)
     assert profile is not None
@@ -189,7 +189,7 @@ def _at_origin(search: _Search, revision: Revision, url: str, wanted: str | None
 def register(
     place: ProtectedServer, name: str, redirect_uri: str, scopes: Sequence[str] | None
 ) -> Flow[Registration]:
-    """Make this client known (AUTH-12, AUTH-13). Raises `RegistrationRejected`."""
+    """Register this client dynamically (AUTH-12, AUTH-13). Raises `RegistrationRejected`."""
     server = place.server
     if server.registration_endpoint is None:
         raise RegistrationRejected(
@@ -227,13 +227,13 @@ def register(
 
 
 def _method_of(said: str | None, secret: str | None, asked: str) -> str:
-    """How a client that was registered proves who it is: in the way that was asked for, unless it is told otherwise."""
+    """Return the authentication method of a registered client: the requested one unless the server chose another."""
     if secret is None:
         return NONE
     return said if said in (NONE, BASIC, POST) else asked
 
 
-# -- the user -----------------------------------------------------------------------------------------------
+# -- authorization code -------------------------------------------------------------------------------------
 
 
 def _secret() -> str:
@@ -249,9 +249,9 @@ def authorize(
     secret: Callable[[], str] = _secret,
     client_keys: ClientKeys = NO_MEANS,
 ) -> Flow[TokenResponse]:
-    """Have the user say yes, and redeem the code that comes back (AUTH-8, AUTH-9, AUTH-11, AUTH-15).
+    """Run the authorization code flow in the user's browser and redeem the code (AUTH-8, AUTH-9, AUTH-11, AUTH-15).
 
-    Raises `AuthorizationDenied`, `IssuerMismatch`, `TokenRejected`, or `AuthError` for an answer to something else.
+    Raises `AuthorizationDenied`, `IssuerMismatch`, `TokenRejected`, or `AuthError` for a response to another request.
     """
     discovery.check_proofs(place.server)
     state, verifier = secret(), secret()
@@ -275,7 +275,7 @@ def _page(
     state: str,
     verifier: str,
 ) -> str:
-    """The page where the user is asked."""
+    """Return the URL of the authorization request."""
     endpoint = place.server.authorization_endpoint
     if endpoint is None:
         raise DiscoveryFailed(f"{shown(place.server.issuer)} has no page to authorize clients at")
@@ -299,7 +299,7 @@ def _page(
 
 
 def read_redirect(back: str, state: str, place: ProtectedServer) -> str:
-    """The code in the URL that the user was sent back to. Whose answer it is comes before what it says."""
+    """Return the code in a redirect URL. Checks `state` and `iss` before anything else in it is used."""
     pairs = parse_qsl(urlsplit(back).query, keep_blank_values=True)
     said = dict(pairs)
     issuer = shown(place.server.issuer)
@@ -321,7 +321,7 @@ def read_redirect(back: str, state: str, place: ProtectedServer) -> str:
 
 
 def _check_issuer(said: str | None, place: ProtectedServer) -> None:
-    """Raise `IssuerMismatch` for an answer that is another authorization server's, or may be (AUTH-15)."""
+    """Raise `IssuerMismatch` for a response of another authorization server, or one of unknown origin (AUTH-15)."""
     server = place.server
     if said is None and server.names_itself:
         raise IssuerMismatch(f"an answer does not say that it is from {shown(server.issuer)}: it is not used")

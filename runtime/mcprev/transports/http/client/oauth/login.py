@@ -1,7 +1,7 @@
-"""One connection's way through a gate: which revisions count, what a refusal is, and what stands still (AUTH-2, AUTH-17).
+"""Authorization of one connection's requests: attaches tokens and recognises challenges (AUTH-2, AUTH-17).
 
-A refusal that is about tokens is a 401, or a 403 whose challenge says that the token does not reach far enough. Others
-are answers like any other. Only the server is shown the token, in a header: requests of a client stay with its origin.
+A challenge is a 401, or a 403 with `insufficient_scope`. Any other response passes through. The token is sent in a
+header, and only to the origin of the server.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcprev.transports.http.client.responses import HttpResponse
 
 NONCES: Final = 2
-"""How many times one request may be sent again for another nonce."""
+"""The maximum number of times that one request is resent for a new nonce."""
 _NONCE: Final = "DPoP-Nonce"
 _UNAUTHORIZED: Final = 401
 _FORBIDDEN: Final = 403
@@ -29,7 +29,7 @@ _MORE: Final = "insufficient_scope"
 
 
 class Login:
-    """What the requests of one connection need of a gate."""
+    """Authorizes the requests of one connection, through the `Authorizer` of its server."""
 
     def __init__(
         self,
@@ -37,33 +37,33 @@ class Login:
         protocol: ClientProtocol,
         hold: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        """`hold` keeps the clocks of the connection from running while somebody logs in."""
+        """`hold` returns a context manager that pauses the connection's timeouts while a user logs in."""
         self._gate = authorizer
         self._protocol = protocol
         self._hold = hold
         self.waiting: set[asyncio.Task[Any] | None] = set()
-        """Whoever waits for somebody to log in; their requests have been taken in by nobody."""
+        """Tasks that wait for a login; the server has accepted none of their requests."""
 
     async def token(self) -> ActiveToken | None:
-        """What to send with the next request."""
+        """Return the token for the next request; refresh it first if it expires soon."""
         if self._gate.expiring:
             with self._wait():
                 await self._gate.refresh()
         return self._gate.active
 
     def budget(self) -> RetryBudget:
-        """What a request that is new has led to."""
+        """Return the retry budget for a new request."""
         return RetryBudget()
 
     @property
     def active(self) -> ActiveToken | None:
-        """The same, as it is: for what is not worth a wait."""
+        """Return the current token without refreshing it."""
         return self._gate.active
 
     async def passed(
         self, response: HttpResponse, used: ActiveToken | None, budget: RetryBudget, *, no_login: bool
     ) -> bool:
-        """Whether an answer is one; otherwise the request can be sent again. Raises `AuthError`."""
+        """Return whether to pass the response on. If False, send the request again. Raises `AuthError`."""
         status = response.status
         if used is not None and status != _UNAUTHORIZED:
             used.proved = True
@@ -100,7 +100,7 @@ class Login:
             self.waiting.discard(task)
 
     def _revisions(self) -> list[Revision]:
-        """The revisions in whose way authorization may be had: what is spoken first, else the newest."""
+        """Return the revisions whose authorization rules may apply: the negotiated one first, else the newest."""
         protocol = self._protocol
         revisions = [revision for revision in reversed(protocol.local.revisions) if revision.auth is not None]
         if (
@@ -112,5 +112,5 @@ class Login:
                 protocol.revision,
                 *(revision for revision in revisions if revision is not protocol.revision),
             ]
-        # What has no metadata of its own may have been let in by that of a later one.
+        # A server of a revision without resource metadata may still serve the metadata of a later one.
         return revisions

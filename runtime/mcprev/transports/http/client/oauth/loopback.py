@@ -1,7 +1,7 @@
-"""Where a user's browser comes back to: an address of this machine, listened at while somebody logs in (AUTH-11, SEC-2).
+"""Login in a browser: opens the authorization page and receives the redirect on loopback (AUTH-11, SEC-2).
 
-The browser is opened by the standard library, with no shell in between, and only at URLs of the web. Whoever else
-asks at the address while it is open is told that there is nothing; only the answer to the very request counts.
+The standard library opens the browser, without a shell, and only at http and https URLs. The listener answers any
+other request with an error page; only a redirect with the expected `state` completes the login.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from mcprev.transports.http.client.oauth.discovery import check_page
 HOST: Final = "127.0.0.1"
 PATH: Final = "/callback"
 READ: Final = 5.0
-"""Seconds that a browser gets to send its request."""
+"""Seconds in which a browser must send its request."""
 MAX_REQUEST: Final = 32 * 1024
-"""Bytes of its first line."""
+"""The maximum length of a request line, in bytes."""
 _PAGE: Final = "<!doctype html><meta charset=utf-8><title>{0}</title><p>{0}"
 
 BrowserOpener: TypeAlias = Callable[[str], Awaitable[str]]
 
 
 def open_browser(url: str) -> bool:
-    """Open a page in the user's browser; whether one was found. Raises `AuthError` for what is no page of the web."""
+    """Open a page in the user's browser; return False if none was found. Raises `AuthError` for an unsafe URL."""
     check_page(url)
-    # Some browsers run in the terminal until they are closed, so nobody waits for them.
+    # Some terminal browsers run until they are closed, so wait for one second only.
     found: list[bool] = []
     thread = threading.Thread(target=lambda: found.append(webbrowser.open(url)), daemon=True)
     thread.start()
@@ -41,7 +41,7 @@ def open_browser(url: str) -> bool:
 
 
 class Loopback:
-    """Sends users to their browser, and has them come back to this machine."""
+    """Opens the user's browser and listens on loopback for the redirect."""
 
     def __init__(
         self,
@@ -50,20 +50,22 @@ class Loopback:
         path: str = PATH,
         open: Callable[[str], bool] = open_browser,  # noqa: A002
     ) -> None:
-        """Say where to listen. Port 0 is any that is free: authorization servers that want to know the URL before take
-        a `port` of their own. `open` shows a page to the user, and says whether it could.
+        """Set the address of the redirect URI, `http://127.0.0.1:<port><path>`, and how a page is opened.
+
+        Port 0 picks a free port; set `port` for an authorization server that requires the exact URI in advance.
+        `open` shows a URL to the user and returns whether it could.
         """
         if not path.startswith("/"):
             raise ValueError(f"the path '{path}' has to begin with a slash")
         self._port = port
         self._last = 0
-        """Where it was free once it will be again, so that one registration is enough."""
+        """The port of the previous login, tried first, so that one registration suffices."""
         self._path = path
         self._open = open
 
     @asynccontextmanager
     async def ready(self) -> AsyncGenerator[tuple[str, BrowserOpener], None]:
-        """Listen: the URL that users are to be sent back to, and what sends them out. Raises `AuthError`."""
+        """Listen; yield the redirect URI and a function that runs a login. Raises `AuthError`."""
         listener = _Listener(self._path)
         server = await self._listen(listener)
         port = self._last = server.sockets[0].getsockname()[1]
@@ -95,7 +97,7 @@ class Loopback:
 
 
 class _Listener:
-    """Answers browsers."""
+    """Answers the browser's request and completes `back` with the redirect URL."""
 
     def __init__(self, path: str) -> None:
         self.back: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -104,7 +106,7 @@ class _Listener:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def expect(self, url: str) -> None:
-        """Wait for the answer to a request."""
+        """Accept the redirect with the `state` of this authorization URL."""
         self._state = parse_qs(urlsplit(url).query).get("state", [""])[0]
 
     def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -113,7 +115,7 @@ class _Listener:
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Let every browser go; one gets a moment to read that it may be closed."""
+        """Close all connections, after a short wait in which the browser can read its page."""
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=0.2)
         for task in self._tasks:

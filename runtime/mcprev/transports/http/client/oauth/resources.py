@@ -15,9 +15,9 @@ _PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}
 
 
 def canonical(uri: str) -> str | None:
-    """A resource in the form in which it is compared (AUTH-9, AUTH-10); None for what is no resource.
+    """Return a resource identifier in canonical form (AUTH-9, AUTH-10), or None if it is not one.
 
-    Scheme and host are in lower case, the usual port is not named, and no slash stands at the end.
+    The scheme and host are in lower case; a default port and a trailing slash are removed.
     """
     parts = split(uri)
     if parts is None:
@@ -29,7 +29,7 @@ def canonical(uri: str) -> str | None:
 
 
 def split(url: object) -> SplitResult | None:
-    """The parts of a URL of the web without user and fragment; None for any other."""
+    """Split an http or https URL without user and fragment; return None for any other."""
     if not isinstance(url, str) or not _URL.fullmatch(url) or "#" in url:
         return None
     try:
@@ -41,12 +41,12 @@ def split(url: object) -> SplitResult | None:
 
 
 def in_lower_case(parts: SplitResult) -> str:
-    """A URL without query whose scheme and host are as they are compared, and the path as it was written."""
+    """Return a URL without its query; the scheme and host are in lower case, the path is unchanged."""
     return f"{parts.scheme}://{parts.netloc.lower()}{parts.path}"
 
 
 def check_issuer(issuer: str) -> None:
-    """Raise `ValueError` for what cannot be the issuer of tokens: it takes https, or loopback."""
+    """Raise `ValueError` for an issuer that is not an https URL, or http on loopback."""
     parts = split(issuer)
     safe = parts is not None and (parts.scheme == "https" or is_loopback(parts.hostname or ""))
     if parts is None or parts.query or not safe:

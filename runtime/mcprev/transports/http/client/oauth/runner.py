@@ -1,9 +1,9 @@
-"""Carries out what the flows of OAuth want sent, over aiohttp (AUTH-19, SEC-1, SEC-6).
+"""Runs OAuth flows: sends their requests with aiohttp (AUTH-19, SEC-1, SEC-6).
 
-The URLs are named by others, so they are held to the rules of `transports.urls`: https, or this machine where the
-server is on it too; no address of a private network, unless that is allowed. Each address is judged when a socket to it
-is made, so it does not matter how it is spelled, which name leads to it or which redirect. Answers have a limit and
-every request a bound. Whatever goes wrong is an answer too: a flow knows what to do without one.
+Other parties name the URLs, so the rules of `transports.http.urls` apply: https, or loopback if the MCP server is on
+loopback too; no address in a private network unless the user allows it. Each address is checked when its socket is
+created, so neither spelling, DNS nor redirects circumvent the check. The size of responses and the duration of
+requests are limited. A failed request becomes a reply with status 0, because flows handle missing documents.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ except ImportError as error:
 
 T = TypeVar("T")
 MAX_BODY: Final = 256 * 1024
-"""Bytes that metadata and tokens may have."""
+"""The maximum size of a response body, in bytes."""
 
 
 def public_socket(found: tuple[Any, ...]) -> socket.socket:
-    """A socket for an address that is about to be connected to, given as `getaddrinfo` does.
+    """Create a socket for one `getaddrinfo` result.
 
-    Raises `OSError` unless it is an address of the public internet.
+    Raises `OSError` unless the address is on the public internet.
     """
     family, kind, protocol, _, place = found
     if not is_public(place[0]):
@@ -43,25 +43,25 @@ def public_socket(found: tuple[Any, ...]) -> socket.socket:
 
 
 class FlowRunner:
-    """Sends the requests of one authorization, for as long as it is entered."""
+    """Runs the flows of one authorization; an async context manager."""
 
     def __init__(
         self, url: str, session: aiohttp.ClientSession | None, *, private: bool, seconds: float
     ) -> None:
-        """`url` is the server that authorization is for; its host is where the user wants to be, wherever that is.
+        """`url` is the MCP server; its host is exempt from the check for private networks, as the user named it.
 
-        Where the user has a `session`, its connector is used, and where names lead is the user's to judge. Each request
-        gets a number of `seconds`, redirects included.
+        If the user passes a `session`, its connector is used, and addresses are not checked. `seconds` limits each
+        request, redirects included.
         """
         self._host = urlsplit(url).hostname or ""
         self._given = session
         self._held = AsyncExitStack()
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
-        """What sends to the public internet only, and what sends anywhere."""
+        """Sessions by whether they may connect to any address; the other connects to the public internet only."""
         self._private = private
         self._seconds = seconds
         self.visit: Callable[[str], Awaitable[str]] | None = None
-        """Has the user open a page, and gives the URL that they were sent back to."""
+        """Opens a page for the user and returns the redirect URL."""
 
     async def __aenter__(self) -> Self:
         for anywhere in (False, True):
@@ -79,7 +79,7 @@ class FlowRunner:
             )
         else:
             connector = given.connector
-        # Of a session of the user's, its headers and cookies are for the server alone.
+        # The headers and cookies of the user's session are for the MCP server only.
         return aiohttp.ClientSession(
             connector=connector,
             connector_owner=given is None,
@@ -94,7 +94,7 @@ class FlowRunner:
         await self._held.__aexit__(kind, value, trace)
 
     async def run(self, flow: Flow[T]) -> T:
-        """Carry a flow out to its end. Raises what it raises."""
+        """Run a flow to its end and return its result. Raises the flow's errors."""
         try:
             step = next(flow)
             while True:

@@ -1,7 +1,7 @@
-"""What the flows of OAuth yield and are given: requests, pages for a user, and their answers.
+"""The values that OAuth flows yield and receive: HTTP requests, browser pages and their replies.
 
-A flow is a generator. Nothing is sent here, and no time passes: `courier` carries the requests out, and tests give the
-answers from tables. Secrets are in no `repr`.
+A flow is a generator without I/O or clock: `runner` sends its requests, and tests answer from tables. No `repr` shows
+secrets.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class HttpFetch:
-    """A request to send."""
+    """An HTTP request to send."""
 
     url: str
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     body: bytes | None = field(default=None, repr=False)
-    """What to post; None for a GET."""
+    """The body of a POST; None for a GET."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenBrowser:
-    """A page for the user's browser; the answer is the URL that it was sent back to."""
+    """A page to open in the user's browser; the flow receives the redirect URL."""
 
     url: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
-    """The answer to a request."""
+    """The reply to an `HttpFetch`."""
 
     status: int
-    """Zero where there was none."""
+    """The HTTP status; 0 if there was no response."""
     body: bytes = field(default=b"", repr=False)
     why: str = ""
-    """What went wrong where there was none."""
+    """The reason why there was no response."""
     nonce: str | None = None
-    """What the server wants to see in the next proof."""
+    """The DPoP nonce that the server requires next."""
 
     @property
     def outcome(self) -> str:
-        """What came of it, in words."""
+        """The status or the reason, for error messages."""
         return self.why if not self.status else f"HTTP {self.status}"
 
 
@@ -57,24 +57,24 @@ Flow: TypeAlias = Generator[Step, Answer, T]
 
 
 class DpopSigner(Protocol):
-    """Proves that a token is used by whom it was given to."""
+    """Signs proofs that a token is used by the client that it was issued to."""
 
     def prove(self, verb: str, url: str, token: str | None = None) -> str:
-        """The proof for one request, and for the token that it shows."""
+        """Return the proof for one request and the token that it carries."""
         ...
 
     def learn(self, url: str, nonce: str) -> None:
-        """A server wants this nonce from now on."""
+        """Remember the nonce that a server requires from now on."""
         ...
 
 
 Signer: TypeAlias = Callable[[str], str]
-"""Makes an assertion of who this client is, for the issuer that is to read it."""
+"""Returns a signed assertion of this client's identity, for the issuer given."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientKeys:
-    """The keys that a client has, and what it does with them."""
+    """The keys of a client: one signs assertions, one signs DPoP proofs."""
 
     signer: Signer | None = None
     dpop_signer: DpopSigner | None = None
@@ -84,14 +84,14 @@ NO_MEANS: Final = ClientKeys()
 
 
 def fetch(request: HttpFetch) -> Flow[HttpReply]:
-    """Send a request and have its answer."""
+    """Yield a request and return its reply."""
     reply = yield request
     assert isinstance(reply, HttpReply)
     return reply
 
 
 def said_by(reply: HttpReply, found: Mapping[str, Json]) -> str:
-    """What an endpoint said when it refused."""
+    """Return the outcome of a failed request with the error that its body names."""
     error, words = text(found, "error"), text(found, "error_description")
     said = ": ".join(shown(part) for part in (error, words) if part is not None)
     return f"{reply.outcome}: {said}" if said else reply.outcome

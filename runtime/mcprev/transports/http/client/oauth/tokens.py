@@ -1,4 +1,4 @@
-"""What is asked of token endpoints, and how a client proves there who it is (AUTH-9, AUTH-18; RFC 7523, RFC 8693)."""
+"""Token requests and client authentication at token endpoints (AUTH-9, AUTH-18; RFC 7523, RFC 8693)."""
 
 from __future__ import annotations
 
@@ -36,28 +36,28 @@ EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
 ID_TOKEN: Final = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105 - a name and no secret
 ID_JAG: Final = "urn:ietf:params:oauth:token-type:id-jag"
 PROOF: Final = "DPoP"
-"""The header of a proof, and the scheme of a token that is bound to a key."""
+"""The header of a DPoP proof, and the scheme of a bound token."""
 USE_NONCE: Final = "use_dpop_nonce"
 _LONG: Final = 1e12
-"""More seconds than anything lasts."""
+"""Longer lifetimes, in seconds, count as unlimited."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenResponse:
-    """What a token endpoint gave."""
+    """A successful response of a token endpoint."""
 
     access_token: str = field(repr=False)
     refresh_token: str | None = field(default=None, repr=False)
     expires_in: float | None = None
-    """In seconds."""
+    """The lifetime, in seconds."""
 
 
 def refresh(
     place: ProtectedServer, client: Registration, token: str, *, client_keys: ClientKeys = NO_MEANS
 ) -> Flow[TokenResponse]:
-    """Get another token with a refresh token (AUTH-18).
+    """Request a new token with a refresh token (AUTH-18).
 
-    Raises `TokenRejected`; without a code in it, the refresh token may still be good.
+    Raises `TokenRejected`; if its `error` is empty, the refresh token may still be valid.
     """
     form = {"grant_type": "refresh_token", "refresh_token": token}
     return (yield from redeem(place, client, form, client_keys=client_keys))
@@ -70,7 +70,7 @@ def client_credentials(
     *,
     client_keys: ClientKeys = NO_MEANS,
 ) -> Flow[TokenResponse]:
-    """Get a token in this client's own name."""
+    """Request a token for the client itself (client credentials grant)."""
     form = {"grant_type": "client_credentials", **_scope(scopes)}
     return (yield from redeem(place, client, form, client_keys=client_keys))
 
@@ -83,7 +83,7 @@ def assert_identity(
     *,
     client_keys: ClientKeys = NO_MEANS,
 ) -> Flow[TokenResponse]:
-    """Get a token for a JWT of somebody whom the authorization server trusts (RFC 7523)."""
+    """Request a token with a JWT that the authorization server trusts (JWT bearer grant, RFC 7523)."""
     form = {"grant_type": JWT_BEARER, "assertion": assertion, **_scope(scopes)}
     return (yield from redeem(place, client, form, client_keys=client_keys))
 
@@ -91,7 +91,7 @@ def assert_identity(
 def exchange(
     place: ProtectedServer, endpoint: str, client: Registration, id_token: str, scopes: Sequence[str] | None
 ) -> Flow[str]:
-    """Have an identity provider vouch for its user at the authorization server: the JWT that says so (RFC 8693)."""
+    """Exchange an ID token at the identity provider for a JWT that the authorization server accepts (RFC 8693)."""
     form = {
         "grant_type": EXCHANGE,
         "requested_token_type": ID_JAG,
@@ -116,7 +116,7 @@ def _scope(scopes: Sequence[str] | None) -> dict[str, str]:
 def redeem(
     place: ProtectedServer, client: Registration, form: Mapping[str, str], *, client_keys: ClientKeys
 ) -> Flow[TokenResponse]:
-    """Ask the token endpoint (AUTH-9). Raises `TokenRejected`, with the code of the error if it said why."""
+    """Send a token request (AUTH-9). Raises `TokenRejected`, with the error code if the server sent one."""
     server, wanted = place.server, {**form, "resource": place.resource}
     sent = _authenticated(client, wanted, server.issuer, client_keys)
     who = shown(server.issuer)
@@ -131,7 +131,7 @@ def redeem(
 def _authenticated(
     client: Registration, form: dict[str, str], audience: str, client_keys: ClientKeys
 ) -> tuple[dict[str, str], str | None]:
-    """The form with what proves who this client is, and the `Authorization` that does."""
+    """Add the client authentication to a form; return it with the `Authorization` header, if any."""
     if client.method == BASIC:
         pair = f"{quote(client.client_id, safe='')}:{quote(client.client_secret or '', safe='')}"
         return form, "Basic " + base64.b64encode(pair.encode()).decode()
@@ -174,7 +174,7 @@ def _proved(
 
 
 def _usable(found: Mapping[str, Json], who: str) -> str:
-    """An access token that can stand in a header."""
+    """Return the access token if it can be sent in a header. Raises `TokenRejected`."""
     token = text(found, "access_token")
     if token is None or not token.isascii() or not token.isprintable() or " " in token:
         raise TokenRejected(f"{who} answered with no token that can be used")
@@ -182,7 +182,7 @@ def _usable(found: Mapping[str, Json], who: str) -> str:
 
 
 def seconds(said: object) -> float | None:
-    """A number of seconds, as servers write them; None for what is none."""
+    """Parse a lifetime in seconds; return None for any other value."""
     if isinstance(said, str) and said.isascii() and said.isdigit() and len(said) < 12:
         return float(said)
     if isinstance(said, bool) or not isinstance(said, int | float) or not said >= 0:
