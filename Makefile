@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PYTHON_CODE := runtime codegen tests benchmarks examples
 
-.PHONY: setup generate check lint types imports generated test upstream rehearse fuzz interop conformance bench clean
+.PHONY: setup generate check lint types imports house generated test upstream rehearse fuzz interop conformance bench clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -27,7 +27,7 @@ $(READY): pyproject.toml
 generate: setup
 	$(BIN)/mcprev generate
 
-check: lint types imports generated
+check: lint types imports generated house
 
 lint: setup
 	$(BIN)/ruff check .
@@ -39,6 +39,10 @@ types: setup
 
 imports: setup
 	$(BIN)/lint-imports
+
+# Import circles, code lines, the way of a call: each with the limit that it must not go above.
+house: setup
+	$(BIN)/python tests/house_figures.py
 
 generated: setup
 	$(BIN)/mcprev generate --check

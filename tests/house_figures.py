@@ -1,0 +1,381 @@
+"""Measures the house: import circles, code lines, names defined twice, and the files that a warm `tools/call` passes.
+
+`python tests/house_figures.py` prints each figure with its limit and its goal, and fails where one is above its limit;
+`make check` runs it. A limit is the figure of the day it was last lowered: it is lowered as the house gets better and
+never raised, until it is the goal. `--root DIR` measures another checkout, `--details` adds the members of the circles,
+the places of names and the files on the way of a call.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import http.client
+import io
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import tokenize
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import grimp
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+PACKAGES: Final = {"mcprev": "runtime/mcprev", "mcprev_codegen": "codegen/mcprev_codegen"}
+ADD_ONS: Final = ("app", "cli")
+"""Areas of the runtime that a server or client can do without."""
+SESSION: Final = "2025-11-25"
+STATELESS: Final = "2026-07-28"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """How high a figure may be today, and how high it should be."""
+
+    figure: str
+    most: int
+    goal: int
+
+
+LIMITS: Final = (
+    Limit("import circles", 3, 0),
+    Limit("modules on the top level", 2, 6),
+    Limit("names defined in more than one module", 4, 0),
+    Limit("code lines of the runtime", 18_963, 15_500),
+    Limit("code lines of the runtime without add-ons", 17_298, 14_000),
+    Limit("stdio session: files", 20, 12),
+    Limit("stdio session: changes of file", 32, 16),
+    Limit("HTTP session: files", 33, 18),
+    Limit("HTTP session: changes of file", 66, 30),
+    Limit("stateless HTTP: files", 27, 18),
+    Limit("stateless HTTP: changes of file", 56, 30),
+)
+
+
+@dataclass
+class Details:
+    """What the figures were counted from."""
+
+    areas: Counter[str] = field(default_factory=Counter[str])
+    circles: list[list[str]] = field(default_factory=list[list[str]])
+    names: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    ways: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+
+
+# -- what stands in the files --------------------------------------------------------------------------------------
+
+NO_CODE: Final = {
+    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING,
+    tokenize.ENDMARKER,
+}  # fmt: skip
+
+
+def lines_of(first: int, last: int | None) -> range:
+    """The numbers of the lines of a node or token."""
+    return range(first, (last or first) + 1)
+
+
+def code_lines(text: str) -> int:
+    """How many lines hold code: those with a token, without strings that stand alone in a body, such as docstrings."""
+    with_token = {
+        line
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type not in NO_CODE
+        for line in lines_of(token.start[0], token.end[0])
+    }
+    documentation = {
+        line
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+        for line in lines_of(node.lineno, node.end_lineno)
+    }
+    return len(with_token - documentation)
+
+
+def handwritten(root: Path, package: str) -> dict[str, Path]:
+    """The modules of a package, by their path below it."""
+    base = root / PACKAGES[package]
+    return {
+        path.relative_to(base).as_posix(): path
+        for path in sorted(base.rglob("*.py"))
+        if "templates" not in path.parts
+    }
+
+
+def top_level_names(text: str) -> Iterator[str]:
+    """The public classes and functions that a module defines at its top level."""
+    for node in ast.parse(text).body:
+        if isinstance(
+            node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        ) and not node.name.startswith("_"):
+            yield node.name
+
+
+def count_files(root: Path, details: Details) -> Iterator[tuple[str, int]]:
+    """The figures that are counted in the text of the modules."""
+    homes: defaultdict[str, list[str]] = defaultdict(list)
+    for name, path in handwritten(root, "mcprev").items():
+        text = path.read_text(encoding="utf-8")
+        details.areas[name.split("/")[0] if "/" in name else "(top level)"] += code_lines(text)
+        for each in set(top_level_names(text)):
+            homes[each].append(name)
+    runtime = details.areas.total()
+    generator = (path.read_text(encoding="utf-8") for path in handwritten(root, "mcprev_codegen").values())
+    details.names = {name: places for name, places in sorted(homes.items()) if len(places) > 1}
+    modules = [path for path in (root / PACKAGES["mcprev"]).glob("*.py") if path.name != "__init__.py"]
+    yield "modules on the top level", len(modules)
+    yield "names defined in more than one module", len(details.names)
+    yield "code lines of the runtime", runtime
+    yield "code lines of the runtime without add-ons", runtime - sum(details.areas[area] for area in ADD_ONS)
+    details.areas["the generator"] = sum(map(code_lines, generator))
+
+
+# -- who imports whom ----------------------------------------------------------------------------------------------
+
+
+def reachable(graph: Mapping[str, Iterable[str]], start: str) -> set[str]:
+    """Everything that a module imports, directly or through others; itself only if it stands on a circle."""
+    found: set[str] = set()
+    waiting = list(graph[start])
+    while waiting:
+        each = waiting.pop()
+        if each not in found:
+            found.add(each)
+            waiting.extend(graph[each])
+    return found
+
+
+def circles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
+    """The largest groups of modules in which each one imports every other, directly or through others."""
+    reach = {name: reachable(graph, name) for name in graph}
+    groups = {
+        frozenset({name, *(other for other in reach[name] if name in reach[other])})
+        for name in graph
+        if name in reach[name]
+    }
+    return sorted(map(sorted, groups))
+
+
+def count_imports(root: Path, details: Details) -> Iterator[tuple[str, int]]:
+    """The circles, with imports counted that stand in functions or are for type checkers only.
+
+    The packages' own `__init__` modules, which lend names from everywhere below them, import nothing here.
+    """
+    sys.path[:0] = [str((root / folder).parent) for folder in PACKAGES.values()]
+    graph = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=False, cache_dir=None)
+    imported: dict[str, set[str]] = {
+        name: set() if name in PACKAGES else graph.find_modules_directly_imported_by(name)
+        for name in graph.modules
+    }
+    details.circles = circles(imported)
+    yield "import circles", len(details.circles)
+
+
+# -- the way of a call ---------------------------------------------------------------------------------------------
+
+SERVER: Final = """
+import json, sys
+import mcprev
+from mcprev_types.latest import models as m
+
+HOME, WARM, CALLS = sys.argv[1], 30, 21
+ways, files = [], []
+
+def record(frame, event, arg):
+    name = frame.f_code.co_filename
+    if event == "call" and name.startswith(HOME):
+        files.append(name[len(HOME):])
+
+class Handler(mcprev.ServerHandler):
+    served = 0
+    async def call_tool(self, ctx: mcprev.Context, params: m.CallToolRequestParams) -> m.CallToolResult:
+        sys.setprofile(None)
+        if self.served > WARM:
+            ways.append(files[:])
+        self.served += 1
+        if self.served == WARM + CALLS:
+            return m.CallToolResult(content=[m.TextContent(text=json.dumps(ways))])
+        files.clear()
+        result = m.CallToolResult(content=[m.TextContent(text="hi")])
+        if self.served >= WARM:
+            sys.setprofile(record)
+        return result
+
+server = mcprev.Server(Handler(), "s", "1")
+server.run_http(port=int(sys.argv[2])) if len(sys.argv) > 2 else server.run_stdio()
+"""
+"""A server that records the files, of the runtime and of the models, whose functions run between two calls of its handler."""
+CALLS: Final = 51
+PREFIX: Final = "io.modelcontextprotocol/"
+CLIENT: Final = {"name": "figures", "version": "1"}
+CALL: Final = {"name": "t", "arguments": {"text": "hi"}}
+OPENING: Final = {"protocolVersion": SESSION, "capabilities": {}, "clientInfo": CLIENT}
+STATELESS_CALL: Final = CALL | {
+    "_meta": {
+        PREFIX + "protocolVersion": STATELESS, PREFIX + "clientCapabilities": {}, PREFIX + "clientInfo": CLIENT,
+    }
+}  # fmt: skip
+
+
+def message(method: str, params: object = None, id_: int | None = None) -> bytes:
+    """A request, or a notification if it has no id."""
+    members = {"jsonrpc": "2.0", "id": id_, "method": method, "params": params}
+    return json.dumps({name: value for name, value in members.items() if value is not None}).encode()
+
+
+def start(root: Path, *args: str) -> subprocess.Popen[bytes]:
+    """Run the server above on the runtime of a checkout."""
+    paths = os.pathsep.join(str(root / folder) for folder in ("runtime", "generated"))
+    command = [sys.executable, "-c", SERVER, f"{root}/", *args]
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": paths},
+    )  # fmt: skip
+
+
+def recorded(answer: bytes) -> list[str]:
+    """The way that most of the recorded calls went, from the answer to the last one."""
+    text = next(part for part in answer.decode().split("\n") if '"result"' in part).removeprefix("data:")
+    ways: list[list[str]] = json.loads(json.loads(text)["result"]["content"][0]["text"])
+    return list(Counter(map(tuple, ways)).most_common(1)[0][0])
+
+
+def over_stdio(root: Path) -> list[str]:
+    """The way of a call in a session over stdio."""
+    with start(root) as process:
+        assert process.stdin
+        assert process.stdout
+
+        def say(line: bytes) -> None:
+            assert process.stdin
+            process.stdin.write(line + b"\n")
+            process.stdin.flush()
+
+        say(message("initialize", OPENING, 0))
+        answer = process.stdout.readline()
+        say(message("notifications/initialized"))
+        for number in range(1, CALLS + 1):
+            say(message("tools/call", CALL, number))
+            answer = process.stdout.readline()
+        process.stdin.close()
+        return recorded(answer)
+
+
+def over_http(root: Path, *, stateless: bool) -> list[str]:
+    """The way of a call over HTTP."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    with start(root, str(port)) as process:
+        try:
+            return recorded(_post_calls(port, stateless=stateless))
+        finally:
+            process.terminate()
+
+
+def _post_calls(port: int, *, stateless: bool) -> bytes:
+    """The answer to the last of many calls."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            connection.connect()
+            break
+        except ConnectionRefusedError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+
+    def post(body: bytes) -> tuple[Mapping[str, str], bytes]:
+        connection.request("POST", "/mcp", body, headers)
+        response = connection.getresponse()
+        return dict(response.getheaders()), response.read()
+
+    if stateless:
+        headers |= {"MCP-Protocol-Version": STATELESS, "Mcp-Method": "tools/call", "Mcp-Name": "t"}
+    else:
+        opened, _ = post(message("initialize", OPENING, 0))
+        session = next(value for name, value in opened.items() if name.lower() == "mcp-session-id")
+        headers |= {"MCP-Protocol-Version": SESSION, "Mcp-Session-Id": session}
+        post(message("notifications/initialized"))
+    answer = b""
+    for number in range(1, CALLS + 1):
+        _, answer = post(message("tools/call", STATELESS_CALL if stateless else CALL, number))
+    connection.close()
+    return answer
+
+
+WAYS: Final = ("stdio session", "HTTP session", "stateless HTTP")
+
+
+def count_ways(root: Path, details: Details, names: Iterable[str] = WAYS) -> Iterator[tuple[str, int]]:
+    """How many files a warm `tools/call` passes, and how often it goes from one to another.
+
+    Counted once around: from the handler that returns to the one that is called next, whose file counts too.
+    """
+    for name in names:
+        walked = over_stdio(root) if name == WAYS[0] else over_http(root, stateless=name == WAYS[2])
+        way = ["the handler", *walked]
+        stations = [file for before, file in zip([way[-1], *way], way, strict=False) if file != before]
+        details.ways[name] = stations
+        yield f"{name}: files", len(set(stations))
+        yield f"{name}: changes of file", len(stations)
+
+
+# -- all of it -----------------------------------------------------------------------------------------------------
+
+
+def measure(root: Path) -> tuple[dict[str, int], Details]:
+    """Every figure by its name, and what it was counted from."""
+    details = Details()
+    figures = {
+        **dict(count_files(root, details)),
+        **dict(count_imports(root, details)),
+        **dict(count_ways(root, details)),
+    }
+    return figures, details
+
+
+def above(figures: Mapping[str, int], limits: Iterable[Limit] = LIMITS) -> list[str]:
+    """A sentence for each figure that is above its limit."""
+    return [
+        f"{limit.figure}: {figures[limit.figure]}, more than the limit of {limit.most}"
+        for limit in limits
+        if figures[limit.figure] > limit.most
+    ]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the figures; return 1 where one is above its limit."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--root", type=Path, default=ROOT, help="the checkout to measure")
+    parser.add_argument("--details", action="store_true", help="name what was counted")
+    options: Any = parser.parse_args(arguments)
+    figures, details = measure(options.root.resolve())
+    print(f"{'figure':48}{'now':>8}{'limit':>8}{'goal':>8}")
+    for limit in LIMITS:
+        print(f"{limit.figure:48}{figures[limit.figure]:8}{limit.most:8}{limit.goal:8}")
+    print("code lines: " + ", ".join(f"{area} {count}" for area, count in details.areas.most_common()))
+    if options.details:
+        for circle in details.circles:
+            print("circle:", ", ".join(circle))
+        for name, places in details.names.items():
+            print(f"name {name}:", ", ".join(places))
+        for name, stations in details.ways.items():
+            print(f"way of {name}:", " > ".join(stations))
+    found = above(figures)
+    print(*found, sep="\n", end="\n" if found else "")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
