@@ -63,14 +63,14 @@ class Recorder(AsgiApp):
         self.requests: list[Request] = []
 
     @override
-    async def serve(self, incoming: HttpRequest) -> None:
+    async def serve(self, http_request: HttpRequest) -> None:
         headers = {
             name: value.strip(b" \t")
-            for name, value in incoming.headers.found.items()
+            for name, value in http_request.headers.found.items()
             if name not in OFFERS  # which our connections take out
         }
-        self.requests.append((incoming.verb, incoming.path, headers))
-        await super().serve(incoming)
+        self.requests.append((http_request.verb, http_request.path, headers))
+        await super().serve(http_request)
 
 
 # -- what is sent ------------------------------------------------------------------------------------------

@@ -190,7 +190,7 @@ def draw_for_client(rng: Random) -> Case:
     row = rng.choice(DEFAULT)
     lines: list[bytes] = []
     for number in range(rng.randint(1, 8)):
-        id_ = rng.choice(("@0", "@1", "@2", *IDS))
+        id_ = rng.choice(("@0", "@1", "@2") if rng.random() < 0.7 else IDS)
         result: Message = {"content": [{"type": "text", "text": f"line {number}, {rng.randbytes(8).hex()}"}]}
         if not row.handshake:
             result["resultType"] = rng.choice(("complete", "complete", "input_required", "task", "x", 1))
@@ -268,7 +268,8 @@ def check_outcome(request: Message, outcome: object, sent: list[bytes]) -> None:
     for data in sent:
         if said.startswith("line ") and said.encode() in data:
             with suppress(ValueError):
-                assert json.loads(data)["id"] == request["id"], "another's answer"
+                named = json.loads(data)["id"]  # "2" is read as 2, which is told the user
+                assert named == request["id"] or named == str(request["id"]), "another's answer"
 
 
 HANDLER: Final = client(create_message=giving(None))
