@@ -13,7 +13,15 @@ from mcprev.errors import HeaderMismatch, LocalProtocolError
 from mcprev.transports.http.client.oauth.discovery import MAX_CHALLENGES, parse_challenges
 from mcprev.transports.http.security import OriginPolicy
 from mcprev.wire import media
-from mcprev.wire.headers import Headers, decode_value, encode_value, mismatch, param_mismatch, render, says
+from mcprev.wire.headers import (
+    Headers,
+    decode_value,
+    encode_value,
+    equals_argument,
+    mismatch,
+    param_mismatch,
+    render,
+)
 from mcprev.wire.param_headers import find_annotations
 from requirements import D, E, req
 
@@ -54,7 +62,7 @@ def test_a_value_is_read_as_it_was_written() -> None:
             assert written.isascii()
             assert not set(written) & set("\r\n\0\t")
             assert decode_value(written) == text
-            assert says(decode_value(written), text)
+            assert equals_argument(decode_value(written), text)
         with suppress(ValueError):
             assert isinstance(decode_value(text), str)
 
@@ -257,7 +265,7 @@ def test_numbers_of_any_size_are_compared() -> None:
 
     def check(case: tuple[str, float]) -> None:
         text, value = case
-        same = says(text, value)
+        same = equals_argument(text, value)
         assert isinstance(same, bool)
         if same:
             assert math.isclose(float(text), value)

@@ -66,7 +66,7 @@ class Recorder(AsgiApp):
     async def serve(self, http_request: HttpRequest) -> None:
         headers = {
             name: value.strip(b" \t")
-            for name, value in http_request.headers.found.items()
+            for name, value in http_request.headers.values.items()
             if name not in OFFERS  # which our connections take out
         }
         self.requests.append((http_request.verb, http_request.path, headers))

@@ -43,7 +43,7 @@ def test_dialects(dialect: str | None, extra: dict[str, Any]) -> None:
     new = dialect is None or "2020" in dialect
     tuples = {**named, "items": [{"type": "string"}]}
     if new:
-        with pytest.raises(SchemaError, match="no schema of"):
+        with pytest.raises(SchemaError, match="not a valid schema of"):
             compile_schema(tuples, trusted=True)
         assert not fits({**named, "prefixItems": [{"type": "string"}]}, [1])
     else:
@@ -72,7 +72,7 @@ def test_other_dialects_are_an_error_that_names_what_is_spoken(dialect: Any) -> 
 def test_one_dialect_for_all_of_a_schema() -> None:
     inner = {"properties": {"a": {"$schema": NEW, "type": "string", "not": False}}}
     assert not fits({"$schema": NEW, **inner}, {"a": 1})
-    with pytest.raises(SchemaError, match="another dialect"):
+    with pytest.raises(SchemaError, match="in another dialect"):
         compile_schema({"$schema": OLD, **inner}, trusted=True)
     # What is a value and no schema may say anything.
     assert fits({"const": {"$schema": "x"}, **NOT_PLAIN}, {"$schema": "x"})
@@ -107,7 +107,7 @@ def test_nothing_is_fetched(
 
     monkeypatch.setattr(socket, "create_connection", no_network)
     monkeypatch.setattr(socket, "getaddrinfo", no_network)
-    with pytest.raises(SchemaError, match="leads out of the schema"):
+    with pytest.raises(SchemaError, match="does not resolve within the schema"):
         compile_schema(places(reference)[place], trusted=trusted)
 
 
@@ -232,7 +232,7 @@ def test_what_is_no_schema() -> None:
 def test_complaints_are_short_and_say_where() -> None:
     check = compile_schema({"items": {"type": "string", "minLength": 3}}, trusted=True)
     text = describe(check([1, "x" * 10, "y", *range(50)]), "arguments")
-    assert text.startswith("arguments.0 is not of type string; arguments.2 does not keep to minLength 3")
+    assert text.startswith("arguments.0 is not of type string; arguments.2 does not satisfy minLength 3")
     assert "more" in text
     long = compile_schema({"properties": {"a": {"enum": ["x" * 10_000]}}, **NOT_PLAIN}, trusted=True)
     assert len(describe(long({"a": "y" * 10_000}), "arguments")) < 600

@@ -113,7 +113,7 @@ def test_names_are_unique_whatever_their_case() -> None:
     )
     assert [header.name for header in found.headers] == ["Region", "Other"]
     assert [problem.split(":")[0] for problem in found.problems] == ["'#/properties/b'"]
-    assert "another property has the same" in found.problems[0]
+    assert "another property has the same name" in found.problems[0]
 
 
 @req("HDR-7")

@@ -71,7 +71,7 @@ READERS: dict[str, tuple[Callable[[str], object], tuple[ModuleType, ...]]] = {
     "WWW-Authenticate": (lambda text: discovery.parse_challenges([text]), (discovery,)),
     "Authorization": (read_authorization, (bearer, headers)),
     "a value of a header": (read_value, (headers,)),
-    "a number in a header": (lambda text: headers.says(text, 1), (headers,)),
+    "a number in a header": (lambda text: headers.equals_argument(text, 1), (headers,)),
     "an annotation": (read_annotation, (param_headers,)),
     "a stream in one piece": (lambda text: read_stream(text, len(text) or 1), (sse,)),
     "a stream in small pieces": (lambda text: read_stream(text, 3), (sse,)),

@@ -1,1 +1,1 @@
-"""What both roles share: connections that drive an engine, conversions of a method, what a handler serves."""
+"""Code shared by servers and clients: connections that drive an engine, method bindings, capabilities."""

@@ -1,7 +1,7 @@
-"""What a side says of itself at each revision, derived from what its handler overrides (LIFE-11, LIFE-12,
-LIFE-14, SEAM-2, SEAM-3, MOD-1, MOD-2, MOD-9).
+"""The capabilities and the info that a peer declares at each revision, derived from its handler's overrides.
 
-Nothing is computed for a revision before a peer speaks it, so only the packages that are spoken get imported.
+Requirements: LIFE-11, LIFE-12, LIFE-14, SEAM-2, SEAM-3, MOD-1, MOD-2, MOD-9. Results for a revision are computed when
+a peer first negotiates it, so that only the generated packages in use are imported.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ _FLAGS: Final[Mapping[str, Mapping[str, Json]]] = {
     "prompts": {"listChanged": True},
     "resources": {"listChanged": True},
 }
-"""What a server can do as soon as it serves anything of the kind: `changed` is there for every author."""
+"""Flags that a server declares with a capability: every server can send these change notifications."""
 _SESSION: Final[Mapping[str, RequestKind]] = {
     "logging/setLevel": RequestKind.SET_LEVEL,
     "resources/subscribe": RequestKind.SUBSCRIBE,
     "resources/unsubscribe": RequestKind.UNSUBSCRIBE,
 }
-"""What the runtime serves by itself in sessions, when the capability is there."""
+"""Session requests that the runtime serves itself if the capability is declared."""
 _OWN: Final[Mapping[str, RequestKind]] = {"server/discover": RequestKind.DISCOVER, LISTEN: RequestKind.LISTEN}
-"""What the runtime serves by itself without them."""
+"""Requests that the runtime serves itself at revisions without sessions."""
 _TASKS: Final[Mapping[TaskSupport, Mapping[str, Json]]] = {
     TaskSupport.NONE: {},
     TaskSupport.CORE: {"tasks": CORE_CAPABILITY},
     TaskSupport.EXTENSION: TASK_NEEDS,
 }
-"""How a server declares that tools of its can run as tasks (TASK-1, TASKX-1)."""
+"""The capability with which a server declares that its tools can run as tasks (TASK-1, TASKX-1)."""
 _ROOTS_CHANGED: Final = "notifications/roots/list_changed"
 _INTERNAL: Final = frozenset(
     {"notifications/cancelled", "notifications/progress", "notifications/initialized", "initialize", "ping"}
 )
-"""What the engines see to whatever a handler overrides."""
+"""Methods that the engines handle, whatever a handler overrides."""
 
 
 class Capabilities:
-    """The common part: which methods a handler serves, and everything kept that was computed."""
+    """The part shared by both roles: the methods that a handler serves, and a cache of the computed results."""
 
     _base: str
     _direction: Direction
@@ -77,7 +77,7 @@ class Capabilities:
         self.exact = exact
         self._extra = capabilities or {}
         self.extensions: Collection[str] = self._extra.get("extensions") or ()
-        """The extensions that its author speaks (MOD-17)."""
+        """The extensions that the author declares (MOD-17)."""
         for name in self.extensions:
             wrong = wrong_extension(name)
             if wrong is not None:
@@ -88,12 +88,12 @@ class Capabilities:
         self._introduction: dict[str, dict[str, Json]] = {}
 
     def handler_at(self, revision: Revision) -> tuple[object, Revision]:
-        """The handler that serves a revision, and the revision it is written in (SEAM-9)."""
+        """Return the handler that serves a revision, and the revision it is written for (SEAM-9)."""
         own = self.exact.get(revision.name)
         return (self.handler, LATEST) if own is None else (own, revision)
 
     def overridden(self, revision: Revision, sort: Sort) -> list[MethodSpec]:
-        """The methods of a revision that its handler serves or wants to hear of."""
+        """Return the methods of a revision, of one kind, that its handler overrides."""
         handler, written = self.handler_at(revision)
         found: list[MethodSpec] = []
         for method in overridden(handler, written, self._base):
@@ -103,7 +103,7 @@ class Capabilities:
         return found
 
     def notifications(self, revision: Revision) -> frozenset[str]:
-        """The notifications that the handler wants to hear of."""
+        """Return the notifications that the handler receives."""
         found = self._heard.get(revision.name)
         if found is None:
             specs = (*self.overridden(revision, Sort.NOTIFICATION), *self._heard_at(revision))
@@ -111,9 +111,10 @@ class Capabilities:
         return found
 
     def _heard_at(self, revision: Revision) -> Iterable[MethodSpec]:
-        """The notifications that came to an end before the revision the handler is written in, and that it hears of.
+        """Yield the notifications that were removed before the revision of the handler and that the handler has
+        methods for.
 
-        Nothing can take their place there, so it has their stubs under the names that they had.
+        No later notification replaces them, so the handler class keeps their stubs under their old names.
         """
         handler, written = self.handler_at(revision)
         for spec in revision.methods.values():
@@ -127,34 +128,34 @@ class Capabilities:
                 yield spec
 
     def kinds(self, revision: Revision) -> Mapping[str, RequestKind]:
-        """The requests that are served, and by whom."""
+        """Return how each served request is handled, by method."""
         found = self._kinds.get(revision.name)
         if found is None:
             found = self._kinds[revision.name] = self._find_kinds(revision)
         return found
 
     def capabilities(self, revision: Revision) -> dict[str, Json]:
-        """What this side can do, in the words of a revision."""
+        """Return the capabilities at a revision."""
         found = self._capabilities.get(revision.name)
         if found is None:
             found = self._capabilities[revision.name] = self._find_capabilities(revision)
         return found
 
     def introduction(self, revision: Revision) -> dict[str, Json]:
-        """How it introduces itself."""
+        """Return the result or params that declare the info and the capabilities at a revision."""
         found = self._introduction.get(revision.name)
         if found is None:
             found = self._introduction[revision.name] = self._find_introduction(revision)
         return found
 
     def requirements(self, method: str) -> Mapping[str, Json]:
-        """Nothing is required unless an author says so."""
+        """Return the client capabilities that a method requires; none by default."""
         del method
         return {}
 
     def info_at(self, revision: Revision) -> dict[str, Json]:
-        """The name of this side, with what a revision knows of such."""
-        # Texts are right at every revision, and to have that judged would import the models before the first answer.
+        """Return the Implementation of this peer with the members that a revision knows."""
+        # Strings are valid at every revision; validating them would import the models before the first response.
         judged = not all(isinstance(value, str) for value in self.info.values())
         return cast(
             "dict[str, Json]",
@@ -172,7 +173,7 @@ class Capabilities:
 
 
 class ServerCapabilities(Capabilities):
-    """What a server says of itself."""
+    """The capabilities and the info of a server."""
 
     _base = "ServerHandler"
     _direction = Direction.CLIENT_TO_SERVER
@@ -224,7 +225,7 @@ class ServerCapabilities(Capabilities):
         if any(spec.method == "resources/read" for spec in served):
             found["resources"]["subscribe"] = True
         if served:
-            # Whoever serves anything can log from there; the runtime does the rest (LOG-1).
+            # The runtime serves logging for every server that serves any method (LOG-1).
             found["logging"] = {}
         if self._tasks:
             found = _merged(found, _TASKS[revision.tasks])
@@ -248,7 +249,7 @@ class ServerCapabilities(Capabilities):
 
 
 class ClientCapabilities(Capabilities):
-    """What a client says of itself."""
+    """The capabilities and the info of a client."""
 
     _base = "ClientHandler"
     _direction = Direction.SERVER_TO_CLIENT
@@ -268,16 +269,16 @@ class ClientCapabilities(Capabilities):
 
     @property
     def result_types(self) -> frozenset[str]:
-        """The types of results that are understood beside those of the schema (BASE-15)."""
+        """The result types that the client accepts besides those of the schema (BASE-15)."""
         return frozenset({TASK}) if self._tasks else frozenset()
 
     def hears(self, revision: Revision, method: str) -> bool:
-        """Whether the handler wants to hear of a notification."""
+        """Return whether the handler receives a notification."""
         return method in super().notifications(revision)
 
     @override
     def notifications(self, revision: Revision) -> frozenset[str]:
-        # Changes are heard in any case: there may be someone who listens (SUB-7).
+        # Change notifications are always received: subscriptions may need them (SUB-7).
         return super().notifications(revision) | (revision.methods.keys() & HEARD)
 
     @override
@@ -306,7 +307,7 @@ class ClientCapabilities(Capabilities):
 
 
 def introduction(*, icons: Sequence[Model] = (), **texts: str | None) -> dict[str, Json]:
-    """What a side calls itself, by the members of an Implementation of the latest revision (LIFE-14)."""
+    """Return the info of a peer as members of the latest revision's Implementation (LIFE-14)."""
     info: dict[str, Json] = {name: text for name, text in texts.items() if text is not None}
     if icons:
         info["icons"] = [icon.to_wire() for icon in icons]
@@ -314,7 +315,7 @@ def introduction(*, icons: Sequence[Model] = (), **texts: str | None) -> dict[st
 
 
 def overridden(handler: object, revision: Revision, base: str) -> list[str]:
-    """The methods whose stubs a handler overrides, of those that the revision's base class has."""
+    """Return the methods whose stubs in the revision's base class a handler overrides."""
     stubs = getattr(load(revision, "dispatch"), base)
     return [
         method
@@ -325,20 +326,20 @@ def overridden(handler: object, revision: Revision, base: str) -> list[str]:
 
 @cache
 def bindings(revision: Revision, base: str) -> Mapping[str, Binding]:
-    """The stubs of a handler class and their types, by method."""
+    """Return the stubs of a handler class and their types, by method."""
     table = "SERVER_BINDINGS" if base == "ServerHandler" else "CLIENT_BINDINGS"
     return cast("Mapping[str, Binding]", getattr(load(revision, "dispatch"), table))
 
 
 def _at(capabilities: Mapping[str, Json], kind: Payload, revision: Revision) -> dict[str, Json]:
-    """Capabilities that an author gave, in the words of a revision."""
+    """Convert declared capabilities to a revision."""
     return cast(
         "dict[str, Json]", convert(dict(capabilities), "", kind, from_=LATEST, to=revision, validate=False)
     )
 
 
 def _nested(paths: Iterable[str | None]) -> dict[str, Any]:
-    """Dotted paths as objects within objects."""
+    """Turn dotted paths into nested objects."""
     found: dict[str, Any] = {}
     for path in paths:
         inner = found
@@ -348,7 +349,7 @@ def _nested(paths: Iterable[str | None]) -> dict[str, Any]:
 
 
 def _merged(one: Mapping[str, Json], other: Mapping[str, Json]) -> dict[str, Json]:
-    """Two objects in one; where both have an object, those are merged too."""
+    """Merge two objects recursively; the second one wins."""
     merged = dict(one)
     for name, value in other.items():
         mine = merged.get(name)

@@ -1,7 +1,7 @@
-"""Asking a peer now and then whether it is still there, where the revision has a way to (PING-2).
+"""Periodic pings to check that the peer is alive, at revisions with `ping` (PING-2).
 
-Off unless it is wanted. A peer that does not answer in time is gone: the connection is ended, and everybody who
-waits for something learns of it. An error is an answer, too.
+Off by default. If a ping gets no response in time, the connection is closed and every pending call fails. An error
+response counts as a response.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 PING = "ping"
 PATIENCE = 10.0
-"""Seconds that a peer gets to answer a ping: one that is busy is not gone."""
+"""The timeout of a ping in seconds, long enough for a busy peer."""
 
 
 def check_interval(interval: float | None) -> float | None:
-    """The seconds between pings. Raises `ValueError` for what is no time to wait."""
+    """Return the interval between pings in seconds. Raises `ValueError` unless it is positive or None."""
     if interval is not None and not interval > 0:
         raise ValueError("the time between pings is a positive number of seconds, or None for no pings")
     return interval
 
 
 async def keep_pinging(connection: Connection, session: Handshake, interval: float) -> None:
-    """Ping whenever `interval` seconds have passed since the last answer."""
+    """Send a ping every `interval` seconds."""
     while True:
         await asyncio.sleep(interval)
         if (
@@ -43,7 +43,7 @@ async def keep_pinging(connection: Connection, session: Handshake, interval: flo
             await connection.wait(call)
         except RequestTimeout as error:
             if not connection.can_reach():
-                continue  # it could not have heard of it: over HTTP a stream may be gone and the client not
+                continue  # the ping may not have been sent: over HTTP the stream can be closed while the client is alive
             connection.logger.warning("the peer did not answer a ping within %g s", error.elapsed)
             lost = f"the peer did not answer a ping within {error.elapsed:.3g} s"
             await connection.aclose(ConnectionLost(lost, in_flight=True, retry_safe=False))
@@ -52,5 +52,5 @@ async def keep_pinging(connection: Connection, session: Handshake, interval: flo
             if connection.error is not None:
                 return
         except McpError as error:
-            # It may refuse, or there may be no way to it right now: neither says that it is gone.
+            # An error response, or no open stream right now: the peer may still be alive.
             connection.logger.debug("a ping was not answered with a result: %s", error)

@@ -1,7 +1,7 @@
-"""Between wire and handler: read, convert up, call, convert down, judge, answer (SEAM-1, 4, 5, 9; ERR-1..3).
+"""One method between wire and handler: validate, convert up, call, convert down, validate (SEAM-1, 4, 5, 9; ERR-1..3).
 
-Both roles' handlers are written in the latest revision, or in exactly the peer's where an author wants that. How
-a method gets from one to the other is worked out once for each revision and kept as a `MethodBinding`.
+A handler is written for the latest revision, or for exactly the peer's revision if the author registers one. The
+conversions of a method are prepared once for each revision and kept as a `MethodBinding`.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ Read = Callable[[Any], Any]
 
 
 class MethodBinding:
-    """How one method reaches its handler at one revision, and how its result gets back.
+    """The handler method and the conversions of one method at one revision.
 
-    The conversions are run from here, step by step: a call more or less for each message is seen in the rate.
+    The conversion steps are called directly from here: one more call per message is measurable in the throughput.
     """
 
     __slots__ = (
@@ -67,9 +67,9 @@ class MethodBinding:
         self.revision = revision
         self.stub = stub
         self.may_ask = spec.input_responses
-        """Whether the handler's result may ask for input (MRTR-1)."""
+        """Whether the handler may return `InputRequiredResult` (MRTR-1)."""
         self.rule = RULES.get(method)
-        """What its results are held to beyond their types."""
+        """The rule that results of the method keep beyond their types."""
         self.up = converter(method, PayloadKind.PARAMS, from_=revision, to=written)
         self._read = reader(written, params)
         self._up = self.up.steps
@@ -79,12 +79,14 @@ class MethodBinding:
             self.down = converter(method, PayloadKind.RESULT, from_=written, to=revision)
             self._judge = reader(revision, revision.methods[method].result)
         self.plain: frozenset[str] | None = None
-        """The members that are left of a tool's result of nothing but text; None where nothing is known of them."""
+        """The members that the conversion keeps of a tool result with only text; None if such a result is converted
+        normally.
+        """
         if method == CALL:
             self.plain = self._try_text()
 
     def params(self, given: dict[str, Json] | None, context: ConversionContext | None) -> object:
-        """The handler's params. Raises `InvalidParams`, which quotes nothing of what was sent."""
+        """Return the params for the handler. Raises `InvalidParams`, whose message does not quote the input."""
         try:
             if given is None:
                 given = self.up(given, context, validate=False)
@@ -100,11 +102,11 @@ class MethodBinding:
             raise InvalidParams(f"Invalid params: {error}") from None
 
     def result(self, wire: dict[str, Json], context: ConversionContext | None = None) -> dict[str, Json]:
-        """The answer at the peer's revision. Raises `ConversionError` for what is none there (SEAM-4)."""
+        """Return the result at the peer's revision. Raises `ConversionError` for an invalid result (SEAM-4)."""
         down = self.down
         assert down is not None
         if self.plain is not None and only_text(wire):
-            # What makes no difference to one makes none to another.
+            # Conversion keeps the same members of every text-only result.
             kept = self.plain
             return wire if kept.issuperset(wire) else {name: wire[name] for name in wire if name in kept}
         if self.rule is not None:
@@ -117,19 +119,19 @@ class MethodBinding:
                 out = step(out, context or down.context)
             self._judge(out)
         except (NotRepresentable, ValidationError):
-            # It may be one of the other types that can answer; if not, the converter says what is wrong and where.
+            # Another type of the result may match; if none does, the converter raises with the path and the reason.
             out = down(wire, context)
         return out
 
     def _try_text(self) -> frozenset[str] | None:
-        """The members that are left of a result of nothing but text, as trying it shows; None where more is done."""
+        """Convert a sample text-only result and return the members that are kept, or None if their values change."""
         given: dict[str, Json] = {"resultType": COMPLETE, "content": [{"type": "text", "text": ""}]}
         found = self.result(dict(given))
         return frozenset(found) if all(given.get(name) == value for name, value in found.items()) else None
 
 
 def to_wire(value: object) -> dict[str, Json]:
-    """What a handler returned, as JSON: a model, or a mapping that is JSON already."""
+    """Return the result of a handler as JSON. The handler returns a model or a mapping of JSON values."""
     if isinstance(value, mcprev_types.Model):
         return value.to_wire()
     if isinstance(value, Mapping):
@@ -138,14 +140,14 @@ def to_wire(value: object) -> dict[str, Json]:
 
 
 def reader(revision: Revision, name: str | None) -> Read:
-    """What makes a typed object of a JSON value; without a type the value stays as it is."""
+    """Return the function that validates a JSON value as a named type; without a name it returns the value unchanged."""
     if name is None:
         return _as_is
     found: Any = getattr(revision.models, name)
     if isinstance(found, type) and issubclass(found, mcprev_types.Model):
         found.model_rebuild()
         return cast("Read", found.__pydantic_validator__.validate_python)
-    from pydantic import TypeAdapter  # with all that models need, which is not needed before
+    from pydantic import TypeAdapter  # imported late: it loads all that models need
 
     adapter: TypeAdapter[Any] = TypeAdapter(cast("Any", found))
     return adapter.validate_python
@@ -156,14 +158,14 @@ def _as_is(value: Json) -> Json:
 
 
 def first(error: ValidationError) -> str:
-    """The first thing that is wrong, by its place and kind and without the value."""
+    """Return the first validation error as path and message, without the value."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     place = ".".join(str(part) for part in first["loc"])
     return f"{place}: {first['msg']}" if place else first["msg"]
 
 
 class HandlerTable:
-    """The routes of one handler, found when first needed."""
+    """The method bindings of one handler, created on first use."""
 
     def __init__(self, identity: Capabilities, base: str) -> None:
         self._identity = identity
@@ -171,13 +173,13 @@ class HandlerTable:
         self._found: dict[Revision, dict[str, MethodBinding]] = {}
 
     def find(self, revision: Revision, method: str) -> MethodBinding:
-        """The route of a method that is served."""
+        """Return the binding of a served method."""
         try:
             return self._found[revision][method]
         except KeyError:
             handler, written = self._identity.handler_at(revision)
             if method not in written.methods:
-                # A notification that is gone by then: it is heard in the words of those that still send it.
+                # A notification that later revisions removed: the handler receives it at the revision that sends it.
                 written = revision
             binding = bindings(written, self._base)[method]
             method_binding = MethodBinding(
@@ -188,7 +190,7 @@ class HandlerTable:
 
 
 def error_at(error: RpcError, method: str, revision: Revision, written: Revision) -> dict[str, Json]:
-    """The error object for a peer, its code as the peer's revision has it (ERR-2, CONV-33, CONV-34)."""
+    """Return the error object for the peer, with the error code of its revision (ERR-2, CONV-33, CONV-34)."""
     wire = error.to_wire()
     if isinstance(error, ResourceNotFound):
         wire["code"] = written.resource_not_found
@@ -200,7 +202,7 @@ def error_at(error: RpcError, method: str, revision: Revision, written: Revision
 
 
 def is_cancelled() -> bool:
-    """Whether a cancellation that is seen is one of the task's own, and not of something that a handler waited for."""
+    """Return whether the current task itself is being cancelled, not something that the handler awaited."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 
@@ -208,7 +210,9 @@ def is_cancelled() -> bool:
 def answer_failure(
     error: Exception, incoming: IncomingRequest, written: Revision, logger: logging.Logger
 ) -> None:
-    """Answer a request whose handler raised. Only an `RpcError` is told the peer; the rest is logged (ERR-1)."""
+    """Send the error response to a request whose handler raised. Only an `RpcError` is sent; others are logged
+    (ERR-1).
+    """
     if isinstance(error, MethodNotHandled):
         incoming.engine.fail(incoming, {"code": -32601, "message": f"Method not found: {incoming.method}"})
         return

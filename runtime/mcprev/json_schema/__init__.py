@@ -1,1 +1,1 @@
-"""Checks of JSON values against JSON Schemas, within bounds."""
+"""Bounded validation of JSON values against JSON Schemas."""

@@ -1,4 +1,6 @@
-"""What keeps the check of a value against a JSON Schema within bounds (JSCH-3): time, patterns, equality of values."""
+"""Bounds for the validation of a value against a JSON Schema (JSCH-3): time, regular expressions, comparison of
+values.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +17,21 @@ from pydantic_core import SchemaValidator, core_schema
 from mcprev.errors import Json
 
 Complaint: TypeAlias = tuple[tuple[str | int, ...], str]
-"""Where a value is wrong, and how."""
+"""The path of an invalid value, and the reason."""
 Check: TypeAlias = Callable[[Any], list[Complaint]]
-"""Says what is wrong with a value: nothing, most of the time."""
+"""Returns the issues of a value; an empty list if it is valid."""
 
 LIST: Final[Any] = list
 OBJECT: Final[Any] = dict
-"""What `isinstance` asks for. Typed so that checkers leave JSON values alone: each cast would be a call."""
+"""The types for `isinstance`, typed as `Any` so that type checkers do not narrow JSON values; a cast would cost a
+call.
+"""
 MAX_SECONDS: Final = 1.0
-"""How long a check may take; what takes longer counts as wrong."""
+"""The maximum duration of one validation in seconds; a value that takes longer is invalid."""
 MAX_PATTERN: Final = 1_000
-"""How many characters a pattern has."""
+"""The maximum number of characters of a regular expression."""
 MAX_STEPS: Final = 300_000_000
-"""How many steps may be needed to match a text, in the worst case; some hundred million take a second."""
+"""The maximum number of steps that a match may take in the worst case; some hundred million take a second."""
 _REPETITION: Final = re.compile(r"\{\s*([0-9]*)\s*(?:,\s*([0-9]*)\s*)?\}")
 _VERBOSE: Final = re.compile(r"\(\?[a-zA-Z-]*x")
 _limit: ContextVar[tuple[Callable[[], float], float]] = ContextVar(
@@ -36,12 +40,12 @@ _limit: ContextVar[tuple[Callable[[], float], float]] = ContextVar(
 
 
 class TooSlowError(Exception):
-    """A check has used up its time."""
+    """A validation exceeded its time limit."""
 
 
 @contextmanager
 def deadline(clock: Callable[[], float]) -> Generator[None]:
-    """Let `in_time` raise when more than `MAX_SECONDS` have passed."""
+    """Set a deadline `MAX_SECONDS` from now, after which `in_time` raises."""
     token = _limit.set((clock, clock() + MAX_SECONDS))
     try:
         yield
@@ -50,14 +54,16 @@ def deadline(clock: Callable[[], float]) -> Generator[None]:
 
 
 def in_time() -> None:
-    """Raise `TooSlowError` after the deadline, where there is one."""
+    """Raise `TooSlowError` after the deadline, if one is set."""
     clock, last = _limit.get()
     if clock() > last:
         raise TooSlowError
 
 
 def within_time(check: Check, clock: Callable[[], float]) -> Check:
-    """A check that ends at a deadline, if it asks `in_time` often enough; what is not done by then counts as wrong."""
+    """Return a validator with a deadline; a value not validated by then is invalid. The validator must call `in_time`
+    often.
+    """
 
     def run(value: Json) -> list[Complaint]:
         try:
@@ -72,11 +78,13 @@ def within_time(check: Check, clock: Callable[[], float]) -> Check:
 
 
 def pattern(expression: str) -> Callable[[str], str | None]:
-    """What is wrong with a text: no part of it matches, or it is too long to look for one. None if a part matches.
+    """Compile a regular expression to a function that returns why a text does not match, or None if a part of it
+    matches.
 
-    The time is linear to the text, but for a pattern with counted repetitions each character may take as many steps
-    as there are repetitions. Raises `ValueError` for an expression that is too long or cannot be matched in that way:
-    with lookarounds or references.
+    The function runs in time linear in the text, except that with counted repetitions each character may take as many
+    steps as there are repetitions; a text that could take more than `MAX_STEPS` does not match. Raises `ValueError`
+    for an expression that is too long or that cannot be matched in linear time, such as one with lookarounds or
+    backreferences.
     """
     in_time()
     if len(expression) > MAX_PATTERN:
@@ -104,14 +112,14 @@ def pattern(expression: str) -> Callable[[str], str | None]:
 
 
 def _repetitions(expression: str) -> int:
-    """How often a part of an expression is repeated at most, by counts that may be within one another."""
+    """Return how often a part of an expression may be repeated at most: the product of all counted repetitions."""
     return prod(max(int(found[1] or 0), int(found[2] or 0), 1) for found in _REPETITION.finditer(expression))
 
 
 def canonical(value: Json) -> str:
-    """A text that is the same for the same JSON: `1` and `1.0` are the same, `1` and `true` are not.
+    """Return a text that is equal for equal JSON values: `1` and `1.0` are equal, `1` and `true` are not.
 
-    Unlike numbers, texts cannot be made to have the same hash.
+    A peer can choose numbers with colliding hashes, but not texts.
     """
     parts: list[str] = []
     _spell(value, parts)

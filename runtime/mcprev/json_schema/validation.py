@@ -1,14 +1,15 @@
 """JSON Schemas of tools, compiled once and within bounds (TOOL-3, TOOL-4, TOOL-6, JSCH-1..4).
 
-`compile_schema` makes a check of a schema. A plain one (`plainschema`) is checked right here; for any other the
-library jsonschema does the work, which the extra `mcprev[schema]` installs and the first such schema imports.
+`compile_schema` compiles a schema to a validator. `plain` compiles schemas that use the common keywords only. For any
+other schema this module uses the library jsonschema, which the extra `mcprev[schema]` installs; the first such schema
+imports it.
 
-- Dialects: 2020-12, which is meant where a schema does not say, and draft-07. Any other is an error (JSCH-1).
-- References lead to places within the schema or to a metaschema of a dialect. Nothing is ever fetched: a reference
-  to anywhere else is an error when the schema is compiled (JSCH-2).
-- A schema has a bound in depth and in size, compiling and checking have one in time (JSCH-3). Patterns are matched in
-  linear time; one that cannot be is refused in a schema of a stranger's.
-- `format` says what a value is meant to be and makes none wrong, as both dialects leave it by default.
+- Dialects: 2020-12, which is the default, and draft-07. Any other is an error (JSCH-1). - References resolve within
+the schema or to a metaschema of a dialect. Nothing is fetched: any other reference is an
+  error when the schema is compiled (JSCH-2).
+- The depth and size of a schema and the time to compile it and to validate a value are bounded (JSCH-3). Regular
+  expressions run in linear time; others are refused in a schema of the peer.
+- `format` is an annotation and makes no value invalid, the default of both dialects.
 """
 
 from __future__ import annotations
@@ -39,20 +40,20 @@ from mcprev.json_schema.bounds import (
 from mcprev.json_schema.plain import compile_plain, is_number
 
 MAX_DEPTH: Final = 100
-"""How deep the JSON of a schema may nest: each level of schemas takes two."""
+"""The maximum nesting depth of a schema's JSON; each level of subschemas takes two."""
 MAX_OBJECTS: Final = 2_000
-"""How many objects a schema may hold, subschemas and others."""
+"""The maximum number of objects in a schema, subschemas and others."""
 MAX_VALUES: Final = 50_000
-"""How many items and members it may hold, options of an `enum` and names of `required` included."""
+"""The maximum number of items and members in a schema, including `enum` options and `required` names."""
 SHOWN: Final = 5
-"""How many complaints are told."""
+"""The maximum number of issues in an error message."""
 EXTRA: Final = "install it with: pip install 'mcprev[schema]'"
 LATEST_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 DIALECTS: Final[Mapping[str, str]] = {
     LATEST_DIALECT: "Draft202012Validator",
     "http://json-schema.org/draft-07/schema": "Draft7Validator",
 }
-"""The dialects that are spoken, and the library's class for each."""
+"""The supported dialects, and the library's class for each."""
 _SCHEMA: Final = "$schema"
 _REFERENCES: Final = ("$ref", "$dynamicRef")
 _IN_ORDER: Final = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
@@ -64,17 +65,17 @@ _ALONE: Final = (
     "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties",
 )  # fmt: skip
 _CHOICES: Final = frozenset({"anyOf", "oneOf", "allOf"})
-"""Keywords that look at one value several times."""
+"""Keywords that visit one value several times."""
 
 
 def compile_schema(schema: Json, *, trusted: bool, clock: Callable[[], float] = time.monotonic) -> Check:
-    """The check for a schema; `trusted` says that it is the author's own and not a peer's.
+    """Compile a schema to a validator. `trusted` is True for a schema of the author and False for one of the peer.
 
-    Raises `SchemaError` for one that cannot be used: it breaks the rules above, is no schema of its dialect, or
-    needs the library where that is not installed.
+    Raises `SchemaError` for a schema that exceeds the bounds, is invalid in its dialect, has an unresolvable
+    reference, or needs the library while it is not installed.
     """
     if isinstance(schema, bool):
-        return _whatever if schema else _never
+        return _always_valid if schema else _never_valid
     if not isinstance(schema, OBJECT):
         raise SchemaError("a JSON Schema is an object or a boolean")
     has_choices = _measure(schema)
@@ -92,31 +93,31 @@ def compile_schema(schema: Json, *, trusted: bool, clock: Callable[[], float] = 
         raise SchemaError(f"the schema takes longer than {MAX_SECONDS:g} s to be compiled") from None
 
 
-def describe(complaints: list[Complaint], root: str) -> str:
-    """Complaints as one text for whoever has to mend the value, the first few of them."""
-    told = [
+def describe(issues: list[Complaint], root: str) -> str:
+    """Format the first few issues as one text for the author of the value. `root` names the value."""
+    shown = [
         f"{'.'.join([root, *(str(part) for part in path)])[:200]} {text[:300]}"
-        for path, text in complaints[:SHOWN]
+        for path, text in issues[:SHOWN]
     ]
-    more = len(complaints) - SHOWN
-    return "; ".join(told) + (f"; and {more} more" if more > 0 else "")
+    more = len(issues) - SHOWN
+    return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
 
 
-def _whatever(_: Json) -> list[Complaint]:
+def _always_valid(_: Json) -> list[Complaint]:
     return []
 
 
-def _never(_: Json) -> list[Complaint]:
-    return [((), "is not allowed to be there")]
+def _never_valid(_: Json) -> list[Complaint]:
+    return [((), "is not allowed")]
 
 
 # -- before a schema is used -----------------------------------------------------------------------------
 
 
 def _measure(schema: Json) -> bool:
-    """Raise `SchemaError` for a schema that is out of bounds, found level by level and so without recursion.
+    """Return whether a schema may contain a keyword that visits one value several times.
 
-    Whether anything in it may be a keyword that looks at one value several times.
+    Raises `SchemaError` for a schema that exceeds the bounds. Works level by level, without recursion.
     """
     level, objects, values, choices = [schema], 0, 0, False
     for _ in range(MAX_DEPTH + 1):
@@ -151,17 +152,17 @@ def _dialect(schema: Mapping[str, Any]) -> str:
 
 
 def _canonical(name: str) -> str:
-    """The name of a dialect, however it is written: with an empty fragment, or over the other scheme."""
+    """Return the normalised URI of a dialect: without an empty fragment, and http and https treated as equal."""
     bare = name.removesuffix("#")
     return next((d for d in DIALECTS if d.partition("://")[2] == bare.partition("://")[2]), bare)
 
 
 def _without_dialect(schema: Json, dialect: str) -> Json:
-    """The schema with no word about its dialect: one for all of it is settled."""
+    """Return the schema without `$schema` at any level; all subschemas have the same dialect."""
     if not isinstance(schema, OBJECT):
         return schema
     if _canonical(str(schema.get(_SCHEMA, dialect))) != dialect:
-        raise SchemaError(f"part of the schema is in another dialect: {schema[_SCHEMA]!r:.200}")
+        raise SchemaError(f"a subschema is in another dialect: {schema[_SCHEMA]!r:.200}")
     found: dict[str, Any] = _bare(schema)
     for keyword in found.keys() & {*_ALONE, *_IN_ORDER, *_BY_NAME}:
         inner = found[keyword]
@@ -175,7 +176,7 @@ def _without_dialect(schema: Json, dialect: str) -> Json:
 
 
 def _subschemas(schema: Mapping[str, Any]) -> Iterator[Any]:
-    """The schemas right within a schema: not what only looks like one, in `enum` or `default`."""
+    """Yield the direct subschemas of a schema; values inside `enum` or `default` are not subschemas."""
     for keyword in _ALONE:
         if isinstance(schema.get(keyword), dict):
             yield schema[keyword]
@@ -191,11 +192,11 @@ def _subschemas(schema: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def _compiled(schema: dict[str, Any], dialect: str, *, trusted: bool) -> Check:
-    """The library's check for a schema."""
+    """Return the library's validator for a schema."""
     library = _library(dialect, trusted)
     found = _errors(library(_bare(library.META_SCHEMA), registry=_registry()), schema)
     if found:
-        raise SchemaError(f"this is no schema of {dialect}: {describe(found, 'schema')}")
+        raise SchemaError(f"this is not a valid schema of {dialect}: {describe(found, 'schema')}")
     _resolve(schema, dialect)
     if not trusted:
         _refuse_patterns(schema)
@@ -204,16 +205,16 @@ def _compiled(schema: dict[str, Any], dialect: str, *, trusted: bool) -> Check:
 
 def _errors(validator: Json, value: Json) -> list[Complaint]:
     errors = islice(validator.iter_errors(value), SHOWN + 1)
-    return [(tuple(error.absolute_path), f"is wrong: {error.message:.300}") for error in errors]
+    return [(tuple(error.absolute_path), f"is invalid: {error.message:.300}") for error in errors]
 
 
 @cache
 def _library(dialect: str, trusted: bool) -> Json:  # noqa: FBT001
-    """The library's class for a dialect, with every keyword within the bounds."""
+    """Return the library's validator class for a dialect, with every keyword bounded."""
     try:
         validators = import_module("jsonschema.validators")
     except ImportError as error:
-        raise SchemaError(f"a schema like this one needs the library jsonschema; {EXTRA}") from error
+        raise SchemaError(f"this schema needs the library jsonschema; {EXTRA}") from error
     base: Any = getattr(validators, DIALECTS[dialect])
     keywords = {
         **base.VALIDATORS,
@@ -231,9 +232,9 @@ def _finite(_: Json, value: Json) -> bool:
 
 @cache
 def _registry() -> Json:
-    """The metaschemas, and nothing else: the library's own default fetches what it does not know.
+    """Return a registry with the metaschemas only; the library's default registry fetches unknown URIs.
 
-    They are without their `$schema`, for which the library would change to its own class, which has no bounds.
+    The metaschemas have no `$schema`, because the library would replace the bounded class by its own one for it.
     """
     known: Any = import_module("jsonschema_specifications").REGISTRY
     specification_with: Any = cast("Any", import_module("referencing.jsonschema")).specification_with
@@ -252,7 +253,7 @@ _Keyword = Callable[[Any, Any, Any, Any], Any]
 
 
 def _bounded(keyword: _Keyword) -> _Keyword:
-    """A keyword that stops when the time is over."""
+    """Wrap a keyword so that it stops at the deadline."""
 
     def check(validator: Json, value: Json, instance: Json, schema: Json) -> Json:
         in_time()
@@ -262,7 +263,7 @@ def _bounded(keyword: _Keyword) -> _Keyword:
 
 
 def _pattern(*, trusted: bool) -> _Keyword:
-    """`pattern` in linear time; in a schema of the author's own any expression is taken, however slow."""
+    """Return the `pattern` keyword in linear time; a trusted schema may use any Python expression, however slow."""
     matchers: dict[str, Callable[[str], str | None]] = {}
     error: Any = import_module("jsonschema.exceptions").ValidationError
 
@@ -287,17 +288,19 @@ def _matcher(expression: str, *, trusted: bool) -> Callable[[str], str | None]:
         try:
             matches = re.compile(expression).search
         except re.error as wrong:
-            raise SchemaError(f"the pattern {expression!r:.80} is none: {wrong}") from None
+            raise SchemaError(
+                f"the pattern {expression!r:.80} is not a valid regular expression: {wrong}"
+            ) from None
     return lambda text: None if matches(text) else f"does not match {expression!r:.80}"
 
 
 def _refuse_patterns(schema: Json) -> None:
-    """Raise `SchemaError` for patterns that a stranger could use to keep this process busy."""
+    """Raise `SchemaError` for regular expressions that a peer could use to keep this process busy."""
     if not isinstance(schema, OBJECT):
         return
     given = schema
     if given.get("patternProperties"):
-        raise SchemaError("patterns for the names of members are not checked in a schema of the peer's")
+        raise SchemaError("patternProperties is not supported in a schema of the peer")
     if isinstance(given.get("pattern"), str):
         _matcher(given["pattern"], trusted=False)
     for inner in _subschemas(given):
@@ -305,7 +308,7 @@ def _refuse_patterns(schema: Json) -> None:
 
 
 def _unique_items(_: Json, value: Json, instance: Json, __: Json) -> Iterator[Any]:
-    """`uniqueItems` in linear time: the library compares each with each where they cannot be sorted."""
+    """Validate `uniqueItems` in linear time; the library compares all pairs of items that cannot be sorted."""
     if value is not True or not isinstance(instance, LIST):
         return
     if len({canonical(item) for item in instance}) < len(instance):
@@ -313,7 +316,7 @@ def _unique_items(_: Json, value: Json, instance: Json, __: Json) -> Iterator[An
 
 
 def _resolve(schema: dict[str, Any], dialect: str) -> None:
-    """Raise `SchemaError` for a reference that leads out of the schema (JSCH-2)."""
+    """Raise `SchemaError` for a reference that does not resolve within the schema (JSCH-2)."""
     referencing: Any = import_module("referencing")
     specification = cast("Any", import_module("referencing.jsonschema")).specification_with(dialect)
     resource = specification.create_resource(schema)
@@ -328,7 +331,7 @@ def _resolve(schema: dict[str, Any], dialect: str) -> None:
                     resolver.lookup(reference)
                 except referencing.exceptions.Unresolvable:
                     raise SchemaError(
-                        f"the reference {reference!r:.200} leads out of the schema; nothing is fetched from elsewhere"
+                        f"the reference {reference!r:.200} does not resolve within the schema; nothing is fetched"
                     ) from None
         for child in _subschemas(inner):
             if isinstance(child, OBJECT):

@@ -175,7 +175,7 @@ def classify(
 def _post(
     endpoint: Endpoint, headers: Headers, message: Message | Batch, live: Revision | None
 ) -> RequestClass:
-    if headers.found.get(CONTENT_TYPE_KEY) != _JSON and not is_json(headers.get(CONTENT_TYPE_KEY)):
+    if headers.values.get(CONTENT_TYPE_KEY) != _JSON and not is_json(headers.get(CONTENT_TYPE_KEY)):
         return _refuse(endpoint, headers, live, 415, "the body has to be application/json", message)
     if isinstance(message, Malformed):
         return _malformed(endpoint, headers, live, message)
@@ -187,7 +187,7 @@ def _post(
     revision = endpoint.revision(headers.text(names.VERSION_KEY))
     if not endpoint.legacy or (revision is not None and not revision.handshake and not opens):
         return _modern(endpoint, headers, message, None)
-    accept = accepted(headers.found.get(ACCEPT_KEY))
+    accept = accepted(headers.values.get(ACCEPT_KEY))
     if not accept.json or not (accept.sse or endpoint.json_only):
         wanted = "application/json" if endpoint.json_only else "application/json and text/event-stream"
         return _refuse(endpoint, headers, live, 406, f"the client has to accept {wanted}", message)
@@ -201,7 +201,7 @@ def _modern(
     if not isinstance(message, (Request, Notification)):
         what = "batches are" if isinstance(message, Batch) else "a response is"
         return HttpError(400, InvalidRequest(f"Invalid Request: {what} not part of this revision"))
-    formats = headers.found.get(ACCEPT_KEY)
+    formats = headers.values.get(ACCEPT_KEY)
     accept = BOTH if formats is None else accepted(formats)
     if not accept.json and not accept.sse:
         return _refuse(endpoint, headers, None, 406, "the client accepts no format of an answer", message)
@@ -313,7 +313,7 @@ def _no_batch(revision: Revision) -> HttpError:
 def _no_session(endpoint: Endpoint, headers: Headers, message: Message | Batch | None) -> HttpError:
     """A session that is gone is not found, one that is not named is missing (HTTP-21, HTTP-22)."""
     if names.SESSION_ID_KEY in headers.repeated:
-        return _refuse(endpoint, headers, None, 400, "Mcp-Session-Id is there more than once", message)
+        return _refuse(endpoint, headers, None, 400, "Mcp-Session-Id is repeated", message)
     if session_id(headers) is not None:
         return _refuse(endpoint, headers, None, 404, "there is no such session", message)
     why = "Mcp-Session-Id is missing: initialize first"

@@ -1,1 +1,1 @@
-"""What messages look like in bytes: pure functions and small buffers, no sockets, no clock, no revision names."""
+"""Messages as bytes: pure functions and small buffers. No sockets, no clock, no revision names."""

@@ -1,17 +1,17 @@
-"""The bounds of what JSON may become, judged by its bytes before any object is built (BASE-10, HTTP-31, STDIO-9).
+"""Bounds on the size of parsed JSON, checked on its bytes before any object is built (BASE-10, HTTP-31, STDIO-9).
 
-Every message that arrives, whatever the transport and the role, is held to them by `jsonrpc.parse`:
+`jsonrpc.parse` applies them to every message that arrives, for every transport and both roles:
 
-- `max_values`, 500,000 by default: how many values one message holds, keys of objects counted too. Parsing as many
-  takes some tenths of a second, in which nothing else runs. `mcprev.json_bounds.max_values = n` sets another bound
-  for the whole process.
-- `MAX_NAMES`, 128 MiB: the bytes of the longest name of a member times the number of values.
-- `MAX_DEPTH`, 200: how deep arrays and objects nest. It is the parser's own and cannot be raised.
-- An integer has at most 4,300 digits, and a number with a fraction or an exponent stays within the range of a double.
+- `max_values`, 500,000 by default: how many values one message holds; the keys of objects count as values. Parsing
+  that many takes some tenths of a second and blocks the event loop meanwhile. `mcprev.json_bounds.max_values = n`
+  sets another bound for the whole process.
+- `MAX_NAMES`, 128 MiB: the length of the longest member name in bytes, times the number of values. - `MAX_DEPTH`, 200:
+how deep arrays and objects nest. The parser sets it; it cannot be raised. - An integer has at most 4,300 digits. A
+number with a fraction or an exponent stays within the range of a double.
 
-How many bytes a message has is bounded by its transport (`max_line`, `max_body`, `max_message`).
+The transport bounds the number of bytes of a message (`max_line`, `max_body`, `max_message`).
 
-Everything here is a fixed number of passes over the bytes, each in C: no loop over what the peer sent.
+Every function here makes a fixed number of passes over the bytes, each in C; no Python loop runs over the input.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from dataclasses import dataclass
 from typing import Final
 
 SMALL: Final = 64 * 1024
-"""A text of fewer bytes is weighed as it stands, punctuation within its strings included."""
+"""Texts of fewer bytes are weighed without removing their strings; punctuation inside strings counts too."""
 MAX_NAMES: Final = 128 * 1024 * 1024
-"""The bound of the bytes of a message's longest member name times the number of its values.
+"""The bound on the length in bytes of a message's longest member name times its number of values.
 
-Validation names the place of each value that is wrong, and each place repeats the names that lead there.
+A validation error names the path of each invalid value, and each path repeats the names of its parents.
 """
 UNCHECKED: Final = 32 * 1024
-"""A text of no more bytes cannot be over a bound, unless `max_values` is smaller."""
+"""A text of at most this many bytes cannot exceed a bound, unless `max_values` is smaller."""
 MAX_DEPTH: Final = 200
-"""How deep JSON may nest: what the fast parser allows, kept by the slow one too."""
+"""The maximum nesting depth of JSON: the fast parser's own limit, applied by the slow parser too."""
 _STRING: Final = re.compile(rb'"[^"]*"?')
 
 _ARRAY: Final = 72
@@ -39,40 +39,42 @@ _OBJECT: Final = 96
 _KEY: Final = 40
 _STRING_HEAD: Final = 48
 _ITEM: Final = 40
-"""A place in a list or the table of a dict, and a number in it."""
+"""One slot in a list or in the table of a dict, and a number in it."""
 
 
 @dataclass(slots=True)
 class JsonBounds:
-    """The bounds of JSON that can be set. They hold for the whole process, from the next message on."""
+    """The configurable bounds of JSON. They hold for the whole process and apply from the next message on."""
 
     max_values: int = 500_000
-    """How many values one message may hold, keys of objects counted too."""
+    """The maximum number of values in one message; the keys of objects count as values."""
 
 
 json_bounds: Final = JsonBounds()
 
 
 class OutOfBoundsError(ValueError):
-    """A JSON text is over a bound; nothing of it was parsed."""
+    """A JSON text exceeds a bound. Nothing of it was parsed."""
 
 
 def check_values(data: bytes | bytearray) -> None:
-    """Raise `OutOfBoundsError` for a JSON text of more than `max_values` values, or of long names and many values."""
+    """Raise `OutOfBoundsError` for a JSON text with more than `max_values` values, or with too long names for their
+    number.
+    """
     most = json_bounds.max_values
     values = _count(data)
     if values > most and (values := _count(without_strings(data))) > most:
         raise OutOfBoundsError(f"a message of more than {most} JSON values (mcprev.json_bounds.max_values)")
     longest = _longest_name(data, MAX_NAMES // values) if len(data) * values > MAX_NAMES else 0
     if longest * values > MAX_NAMES and longest * _count(without_strings(data)) > MAX_NAMES:
-        raise OutOfBoundsError("a message whose names of members are too long for how many values it has")
+        raise OutOfBoundsError("a message with member names too long for its number of values")
 
 
 def parsed_weight(data: bytes | bytearray) -> int:
-    """Estimate how many bytes of memory the objects take that parsing makes of a JSON text, without the text itself.
+    """Estimate the memory in bytes of the objects that parsing a JSON text creates, without the text itself.
 
-    The estimate is for the worst case: values that are small or occur often share their objects and take less, at
-    most a fifth of the estimate. For bytes that are not JSON it is an estimate as well, and no error.
+    The estimate is for the worst case. Small or repeated values share objects and may take as little as a fifth of it.
+    Bytes that are not JSON get an estimate too; they raise no error.
     """
     width = 1 if data.isascii() and b"\\u" not in data else _character_width(data)
     text = data if len(data) < SMALL else without_strings(data)
@@ -85,17 +87,17 @@ def parsed_weight(data: bytes | bytearray) -> int:
 
 
 def without_strings(data: bytes | bytearray) -> bytes | bytearray:
-    """Leave of each string in a JSON text one quotation mark; a text that is over the bound by its strings alone stays
-    as it is.
+    """Return a JSON text with each string replaced by one quotation mark.
 
-    Up to the first error in a text that is not JSON the same holds: what a parser reads of it is counted right.
+    A text whose strings alone exceed the bound is returned unchanged. In a text that is not JSON, the part before the
+    first error is treated the same way, so the count of values that a parser reads is right.
     """
     bare = data.replace(b"\\\\", b"").replace(b'\\"', b"")
     return data if bare.count(b'"') > 2 * json_bounds.max_values else _STRING.sub(b'"', bare)
 
 
 def _longest_name(data: bytes | bytearray, enough: int) -> int:
-    """How many bytes the longest name of a member has in a JSON text; 0 if it has no more than `enough`."""
+    """Return the length in bytes of the longest member name of a JSON text, or 0 if no name is longer than `enough`."""
     parts: Sequence[bytes | bytearray] = data.replace(b"\\\\", b"__").replace(b'\\"', b"__").split(b'"')
     if max(map(len, parts[1::2]), default=0) <= enough:
         return 0
@@ -104,12 +106,12 @@ def _longest_name(data: bytes | bytearray, enough: int) -> int:
 
 
 def _count(text: bytes | bytearray) -> int:
-    """How many values a JSON text holds, at least where its strings are left out: an empty container counts twice."""
+    """Return the number of values in a JSON text whose strings are removed; an empty container counts twice."""
     return 1 + len(text) - len(text.translate(None, b",:[{"))
 
 
 def _character_width(data: bytes | bytearray) -> int:
-    """How many bytes a character may take in memory, for each byte that it takes in the text."""
+    """Return the maximum memory of one character, in bytes per byte of text."""
     if any(lead in data for lead in (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4", b"\\ud", b"\\uD")):
         return 4
     return 1 if data.isascii() and b"\\u" not in data else 2

@@ -1,15 +1,15 @@
-"""The headers that repeat what a body says, and their check (HDR-1 to 6, HDR-8; HTTP-20, HTTP-25; AMB-8).
+"""The headers that repeat parts of the body, and the check that they match (HDR-1 to 6, HDR-8; HTTP-20, HTTP-25;
+AMB-8).
 
-Names are compared without regard to case, values with it (HDR-4). A server gets header pairs as ASGI gives them,
-names in lower case; a client gets pairs of text to send. Which parameters are repeated by `Mcp-Param-*` is said by
-a tool's schema, see `param_headers`.
+Names are compared case-insensitively, values case-sensitively (HDR-4). A server passes header pairs as ASGI gives
+them, with names in lower case; a client gets pairs of strings to send. The tool's schema says which parameters
+`Mcp-Param-*` headers repeat, see `param_headers`.
 
-Decided here because the requirements are silent or disagree:
+Decisions where the requirements are silent or disagree:
 
-- A value with a tab is encoded, although it need not be: some readers refuse it. Reading takes it either way.
-- A value that begins as an encoded one does is encoded, whether or not it ends so and in whatever case.
-- White space around a value belongs to HTTP and not to the value.
-- `Mcp-Name` on a method without a name has nothing to be compared with and is ignored.
+- A value with a tab is encoded, because some readers refuse a plain tab. Reading accepts both forms. - A value that
+begins like an encoded one is encoded, whatever its end and its case. - White space around a value belongs to HTTP, not
+to the value. - `Mcp-Name` on a method without a name parameter is ignored.
 """
 
 from __future__ import annotations
@@ -50,38 +50,42 @@ _SPACE: Final = b" \t"
 
 
 def encode_value(text: str) -> str:
-    """Write a value: plain if it can be, else in base64 (HDR-5). Raises `LocalProtocolError` for lone surrogates."""
+    """Encode a header value: plain if possible, else base64 (HDR-5). Raises `LocalProtocolError` for lone surrogates."""
     if _PLAIN.fullmatch(text) and text[: len(_OPEN)].lower() != _OPEN:
         return text
     try:
         raw = text.encode()
     except UnicodeEncodeError as error:
         raise LocalProtocolError(
-            f"this cannot be put in a header, it is not Unicode: {text[:40]!r}"
+            f"this value has no UTF-8 encoding and cannot be sent in a header: {text[:40]!r}"
         ) from error
     return f"{_OPEN}{binascii.b2a_base64(raw, newline=False).decode()}{_CLOSE}"
 
 
 def decode_value(value: str) -> str:
-    """Read a value (HDR-5). Raises `ValueError` for characters that a header has not, and for broken base64."""
+    """Decode a header value (HDR-5). Raises `ValueError` for characters not allowed in a header and for invalid
+    base64.
+    """
     if not _READABLE.fullmatch(value):
-        raise ValueError("it has characters that no header has")
+        raise ValueError("it has characters that are not allowed in a header")
     if len(value) < len(_OPEN) + len(_CLOSE) or not (value.startswith(_OPEN) and value.endswith(_CLOSE)):
         return value
     try:
         return binascii.a2b_base64(value[len(_OPEN) : -len(_CLOSE)], strict_mode=True).decode()
     except ValueError as error:
-        raise ValueError("its base64 is broken") from error
+        raise ValueError("its base64 is invalid") from error
 
 
 # -- the client ------------------------------------------------------------------------------------------
 
 TASK_NAMES: Final[Mapping[str, str]] = dict.fromkeys(("tasks/get", "tasks/update", "tasks/cancel"), "taskId")
-"""The methods of the tasks extension are in no schema (HDR-2, TASKX-5)."""
+"""The parameter that `Mcp-Name` repeats for the methods of the tasks extension, which no schema lists (HDR-2,
+TASKX-5).
+"""
 
 
 def name_param(revision: Revision, method: str) -> str | None:
-    """The parameter that `Mcp-Name` repeats for a method at a revision; None when there is none (HDR-2)."""
+    """Return the parameter that `Mcp-Name` repeats for a method at a revision, or None (HDR-2)."""
     if not revision.routing_headers:
         return None
     spec = revision.methods.get(method)
@@ -96,12 +100,12 @@ def request_headers(
     params: Mapping[str, Json] | None = None,
     param_headers: Sequence[ParamHeader] = (),
 ) -> Pairs:
-    """What a client says in headers of a request or notification at a revision, the session id apart.
+    """Return the headers that a client sends with a request or notification at a revision, without the session id.
 
-    `row` is what was agreed on; `initialize`, which agrees on it, gets no version of the handshake era (HTTP-25).
-    `method` is None for GET and DELETE. `param_headers` are those of the tool that is called (HDR-6). The notifications
-    of a revision with these headers carry them too, which no server may demand (AMB-8). Raises `LocalProtocolError`
-    for an argument that no header can carry.
+    `revision` is the negotiated one; `initialize`, which negotiates it, carries no version header (HTTP-25). `method`
+    is None for GET and DELETE. `param_headers` are those of the called tool (HDR-6). Notifications carry the routing
+    headers too, although no server may require them (AMB-8). Raises `LocalProtocolError` for an argument that no
+    header can hold.
     """
     headers: Pairs = []
     if revision.version_header and not (method == "initialize" and revision.handshake):
@@ -123,10 +127,10 @@ def request_headers(
 
 
 def render(value: Json, header: ParamHeader) -> str:
-    """An argument as a header says it: text as it is, integers in decimal, booleans in words (HDR-6).
+    """Format an argument as a header value: text as it is, integers in decimal, booleans as `true` or `false` (HDR-6).
 
-    An argument that is not of the declared type is rendered by its own, for the server to judge. Raises
-    `LocalProtocolError` for one that has no such form.
+    An argument of another type than the declared one is formatted by its own type; the server validates it. Raises
+    `LocalProtocolError` for a value that has no header form.
     """
     if isinstance(value, str):
         return encode_value(value)
@@ -134,9 +138,9 @@ def render(value: Json, header: ParamHeader) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float) and value == value // 1 and abs(value) <= MAX_SAFE:
         return str(int(value))
-    where = ".".join(header.path)
+    path = ".".join(header.path)
     raise LocalProtocolError(
-        f"the argument {where} cannot be sent in the header {header.header}: {value!r:.60}"
+        f"the argument {path} cannot be sent in the header {header.header}: {value!r:.60}"
     )
 
 
@@ -149,37 +153,37 @@ _NONE: Final[frozenset[bytes]] = frozenset()
 class Headers:
     """The headers of one request, by name in lower case.
 
-    A repeated header is one list, as HTTP has it; `repeated` says which are, for those that may come only once.
+    The values of a repeated header are joined by commas, as HTTP allows; `repeated` lists the names of those headers.
     """
 
-    __slots__ = ("found", "repeated")
+    __slots__ = ("repeated", "values")
 
     def __init__(self, pairs: Sequence[tuple[bytes, bytes]]) -> None:
         """Take header pairs as in an ASGI scope."""
-        self.found: dict[bytes, bytes] = dict(pairs)
-        """The values as they came, which may have white space around them."""
+        self.values: dict[bytes, bytes] = dict(pairs)
+        """The raw values; white space may surround them."""
         self.repeated: frozenset[bytes] = _NONE
-        if len(self.found) != len(pairs):
+        if len(self.values) != len(pairs):
             self._merge(pairs)
 
     def _merge(self, pairs: Sequence[tuple[bytes, bytes]]) -> None:
-        values: dict[bytes, list[bytes]] = {}
+        merged: dict[bytes, list[bytes]] = {}
         for name, value in pairs:
-            values.setdefault(name, []).append(value)
-        self.found = {name: b", ".join(found) for name, found in values.items()}
-        self.repeated = frozenset(name for name, found in values.items() if len(found) > 1)
+            merged.setdefault(name, []).append(value)
+        self.values = {name: b", ".join(found) for name, found in merged.items()}
+        self.repeated = frozenset(name for name, found in merged.items() if len(found) > 1)
 
     def get(self, name: bytes) -> bytes | None:
-        """The value of a header without the white space around it; None when it is not there."""
-        value = self.found.get(name)
+        """Return the value of a header without surrounding white space, or None if the header is absent."""
+        value = self.values.get(name)
         return None if value is None else value.strip(_SPACE)
 
     def __contains__(self, name: bytes) -> bool:
-        return name in self.found
+        return name in self.values
 
     def text(self, name: bytes) -> str | None:
-        """The same as text, a character for each byte."""
-        value = self.found.get(name)
+        """Return the value of a header decoded as Latin-1, without surrounding white space, or None."""
+        value = self.values.get(name)
         return None if value is None else value.strip(_SPACE).decode("latin-1")
 
 
@@ -191,26 +195,28 @@ def mismatch(
     name_of: str | None,
     param_headers: Sequence[ParamHeader] = (),
 ) -> HeaderMismatch | None:
-    """What is wrong with the headers of a request, if something is (HDR-1, HDR-3, HDR-8).
+    """Return the error for headers that do not match the body of their request, or None (HDR-1, HDR-3, HDR-8).
 
-    `version` is the one in `_meta`, `name_of` the parameter that `Mcp-Name` repeats (`name_param`), `param_headers`
-    those of the tool that is called.
+    `version` is the version in `_meta`, `name_of` the parameter that `Mcp-Name` repeats (see `name_param`) and
+    `param_headers` those of the called tool.
     """
-    wrong = _compare(headers, VERSION_KEY, VERSION, version) or _compare(headers, METHOD_KEY, METHOD, method)
-    if wrong is None and name_of is not None:
+    error = _compare(headers, VERSION_KEY, VERSION, version) or _compare(headers, METHOD_KEY, METHOD, method)
+    if error is None and name_of is not None:
         name = params.get(name_of)
         if isinstance(name, str):
-            wrong = _compare(headers, NAME_KEY, NAME, name)
+            error = _compare(headers, NAME_KEY, NAME, name)
         elif headers.get(NAME_KEY) is not None:
-            wrong = HeaderMismatch(f"Header mismatch: {NAME} is there, but no {name_of} in the params")
-    if wrong is None and param_headers:
+            error = HeaderMismatch(
+                f"Header mismatch: {NAME} is present, but params.{name_of} is not a string"
+            )
+    if error is None and param_headers:
         return param_mismatch(headers, params.get("arguments"), param_headers)
-    return wrong
+    return error
 
 
 def _compare(headers: Headers, key: bytes, name: str, expected: str) -> HeaderMismatch | None:
     text = headers.text(key) or ""
-    # Most requests are right, and their values plain.
+    # Fast path: most requests match and have plain values.
     if (
         text == expected
         and text.isascii()
@@ -224,13 +230,13 @@ def _compare(headers: Headers, key: bytes, name: str, expected: str) -> HeaderMi
         return found
     if found is None:
         return HeaderMismatch(f"Header mismatch: {name} is missing")
-    return None if found == expected else HeaderMismatch(f"Header mismatch: {name} is not what the body says")
+    return None if found == expected else HeaderMismatch(f"Header mismatch: {name} does not match the body")
 
 
 def _read(headers: Headers, key: bytes, name: str) -> str | HeaderMismatch | None:
-    """A header that may come only once, decoded."""
+    """Return the decoded value of a header that may occur only once, None if absent, or the mismatch."""
     if key in headers.repeated:
-        return HeaderMismatch(f"Header mismatch: {name} is there more than once")
+        return HeaderMismatch(f"Header mismatch: {name} is repeated")
     value = headers.text(key)
     if value is None:
         return None
@@ -243,29 +249,33 @@ def _read(headers: Headers, key: bytes, name: str) -> str | HeaderMismatch | Non
 def param_mismatch(
     headers: Headers, arguments: Json, param_headers: Sequence[ParamHeader]
 ) -> HeaderMismatch | None:
-    """What is wrong with the `Mcp-Param-*` headers of a call, if something is; others than the tool's are ignored (HDR-8)."""
+    """Return the error for `Mcp-Param-*` headers that do not match the arguments, or None; unknown ones are ignored
+    (HDR-8).
+    """
     for header in param_headers:
         found = _read(headers, header.key, header.header)
         if isinstance(found, HeaderMismatch):
             return found
         value = header.value_in(arguments)
-        where = ".".join(header.path)
+        path = ".".join(header.path)
         if found is None and value is not None:
             return HeaderMismatch(
-                f"Header mismatch: {header.header} is missing, but not the argument {where}"
+                f"Header mismatch: {header.header} is missing, but the argument {path} is present"
             )
         if found is not None and value is None:
-            return HeaderMismatch(f"Header mismatch: {header.header} is there, but not the argument {where}")
-        if found is not None and not says(found, value):
-            return HeaderMismatch(f"Header mismatch: {header.header} is not what the argument {where} says")
+            return HeaderMismatch(
+                f"Header mismatch: {header.header} is present, but the argument {path} is missing"
+            )
+        if found is not None and not equals_argument(found, value):
+            return HeaderMismatch(f"Header mismatch: {header.header} does not match the argument {path}")
     return None
 
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
 
 
-def says(text: str, value: Json) -> bool:
-    """Whether a decoded header says the same as an argument; numbers are compared as such (HDR-8)."""
+def equals_argument(text: str, value: Json) -> bool:
+    """Return whether a decoded header equals an argument; numbers are compared by value (HDR-8)."""
     if isinstance(value, str):
         return text == value
     if isinstance(value, bool):

@@ -1,17 +1,17 @@
 """Bytes to JSON-RPC messages and back (BASE-1, 2, 5 to 8, 10, 16, 17; BATCH-1, 5, 6; STDIO-1, STDIO-9).
 
-Reading never raises: what is no message is a `Malformed`, which says what to answer and whether to answer at all.
-Reading is lenient where it can be (unknown members of the envelope, `"params": null`, a null beside the other of
-result and error, a byte order mark, `1.0` as an id) and exact where it has to be (`1`, `1.0` and `"1"` stay three
-things, integers have no bound, lone surrogates survive). Decided here because the requirements are silent:
+Parsing never raises: invalid input becomes a `Malformed`, which holds the error to send and whether to send one.
+Parsing tolerates unknown envelope members, `"params": null`, a null `error` beside a `result` and the reverse, a byte
+order mark, and `1.0` as an id. It keeps `1`, `1.0` and `"1"` distinct, integers of any size and lone surrogates.
+Decisions where the requirements are silent:
 
-- Scalar params are no JSON-RPC request (-32600); an array is one, whose params fit no MCP method (-32602).
-- A broken response or notification is never answered: the sender could take the answer for one to its own call.
-- A line over the limit is -32600 and not -32700: nobody has looked whether it is JSON.
-- A message with a `method` is a request or notification, whatever else is in it.
-- A number beyond the range of a double is refused like a literal that is not JSON. A number JSON has no form for is
-  written as null, as the generated models and every JavaScript peer write it.
-- What is refused unread is answered with its id where its text shows one (`unread`), so that no call waits for it.
+- Scalar params make an invalid request (-32600); array params are valid JSON-RPC but fit no MCP method (-32602). - A
+malformed response or notification gets no reply: the sender could match the reply to one of its own requests. - A line
+over the limit is -32600, not -32700: the line is not parsed, so it may be valid JSON. - A message with a `method` is a
+request or notification, whatever other members it has. - A number beyond the range of a double is refused as invalid
+JSON. A number that JSON cannot represent is written as
+  null, as the generated models and JavaScript peers write it.
+- An error for a message that is refused unparsed carries the id its text shows (see `unread`), so the call ends.
 """
 
 from __future__ import annotations
@@ -38,29 +38,31 @@ from mcprev.wire.bounds import (
 from mcprev.wire.unread import find_id
 
 RequestId: TypeAlias = int | str | float
-"""An id as it came; a float only when it is a whole number written with a fraction part (BASE-16)."""
+"""An id as received. A float is a whole number that was written with a fraction part (BASE-16)."""
 
 MAX_LINE: Final = 16 * 1024 * 1024
-"""The default bound of a line, in bytes (STDIO-9)."""
+"""The default limit of a line, in bytes (STDIO-9)."""
 MAX_BATCH: Final = 10_000
-"""More members than this are refused as one, so that a small batch cannot ask for a large answer."""
+"""A batch of more members is refused as a whole: each member may cost an error response."""
 EXCERPT: Final = 200
-"""How many characters of a bad message are kept for the log."""
+"""How many characters of a malformed message are kept for the log."""
 
 T = TypeVar("T")
 _kind: Callable[[object], type[object]] = type
-"""`type`, so called that a checker does not narrow a JSON value to a container of unknown things."""
+"""`type` under another name, so that type checkers do not narrow a JSON value to a container of unknown types."""
 
 
 @dataclass_transform(frozen_default=True)
 def record(cls: type[T]) -> type[T]:
-    """A slots dataclass, frozen for the type checkers only: the check at run time triples what one costs."""
+    """Return a dataclass with slots that only type checkers treat as frozen; a frozen one is three times slower to
+    create.
+    """
     made: type[T] = dataclass(slots=True)(cls)
     return made
 
 
 class Shape(StrEnum):
-    """What a malformed message seems to have been meant as."""
+    """The kind of message that a malformed one was probably meant to be."""
 
     NOT_JSON = "not JSON"
     UNKNOWN = "unknown"
@@ -68,23 +70,23 @@ class Shape(StrEnum):
     NOTIFICATION = "notification"
     RESPONSE = "response"
     ID_ONLY = "an id and nothing that was meant by it"
-    """An answer without its result, if the id is one of ours; else whatever it was is answered."""
+    """A response without its result if the id is a pending one; any other such message gets an error response."""
 
 
 @record
 class Request:
-    """A message that wants an answer."""
+    """A message that expects a response."""
 
     id: RequestId
     method: str
     params: dict[str, Json] | None = None
     origin: object = field(default=None, compare=False, repr=False)
-    """Whatever a transport knows it by, where one connection has several ways in; set by that transport."""
+    """The transport's own reference to the source of the message; set by transports that carry several streams."""
 
 
 @record
 class Notification:
-    """A message that must not be answered."""
+    """A message that gets no response."""
 
     method: str
     params: dict[str, Json] | None = None
@@ -94,7 +96,9 @@ class Notification:
 
 @record
 class Response:
-    """The successful answer to a request. MCP wants an object; what came is judged by whoever knows the method."""
+    """The successful response to a request. MCP requires an object; the code that knows the method validates the
+    result.
+    """
 
     id: RequestId
     result: Json
@@ -102,7 +106,7 @@ class Response:
 
 @record
 class ErrorResponse:
-    """The failed answer to a request; without an id when it answers something that had none to read (BASE-7)."""
+    """The error response to a request. The id is None if the request had no readable id (BASE-7)."""
 
     id: RequestId | None
     error: dict[str, Json]
@@ -110,20 +114,20 @@ class ErrorResponse:
 
 @record
 class Malformed:
-    """What is no message. It is data, so that one bad line harms nobody (BASE-10)."""
+    """Invalid input, as data, so that one malformed message does not affect the others (BASE-10)."""
 
     code: int
     message: str
-    """What is wrong, without a word of what was sent."""
+    """What is invalid, without quoting the input."""
     id: RequestId | None
-    """The id, where there was a valid one to read."""
+    """The id, if the input has a valid one."""
     excerpt: str
-    """The beginning of what came."""
+    """The beginning of the input."""
     shape: Shape
 
     @property
     def answer(self) -> ErrorResponse | None:
-        """What to answer; None for what is never answered (BASE-8)."""
+        """Return the error response to send, or None for input that gets no response (BASE-8)."""
         if self.shape is Shape.RESPONSE or self.shape is Shape.NOTIFICATION:
             return None
         return ErrorResponse(self.id, {"code": self.code, "message": self.message})
@@ -134,7 +138,7 @@ Message: TypeAlias = Request | Notification | Response | ErrorResponse | Malform
 
 @record
 class Batch:
-    """The members of an array, each a message of its own, in their order (BATCH-1)."""
+    """The messages of a JSON array, in order (BATCH-1)."""
 
     messages: tuple[Message, ...]
 
@@ -146,13 +150,17 @@ _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _DIGITS: Final = bytes.maketrans(b"123456789E", b"000000000e")
 _EXPONENT: Final = b"0e000"
 _LONG: Final = b"0" * 200
-"""Once every digit is a 0 and no plus is left, one of these is in each number that is beyond the range of a double."""
+"""With every digit replaced by 0 and plus signs removed, each number beyond the range of a double contains one of
+these.
+"""
 
 
 def parse(data: bytes | bytearray, *, batch: bool) -> Message | Batch:
-    """Read one line or one HTTP body. `batch` says whether an array is a message here (BATCH-6). Never raises."""
+    """Parse one line or one HTTP body. `batch` says whether the revision allows arrays (BATCH-6). Never raises."""
     try:
-        if len(data) > UNCHECKED or len(data) > json_bounds.max_values:  # there are no more values than bytes
+        if (
+            len(data) > UNCHECKED or len(data) > json_bounds.max_values
+        ):  # A text has at most as many values as bytes.
             check_values(data)
         value = from_json(data, allow_inf_nan=False)
         digits = data.translate(_DIGITS, b"+")
@@ -177,7 +185,7 @@ def parse(data: bytes | bytearray, *, batch: bool) -> Message | Batch:
 
 
 def _reread(data: bytes, error: ValueError) -> Json:
-    """Read again what the fast parser refuses without being wrong JSON, or say what is wrong."""
+    """Parse valid JSON that the fast parser refuses, or return the error."""
     if isinstance(error, OutOfBoundsError):
         return unread(INVALID_REQUEST, f"Invalid Request: {error}", data, data)
     try:
@@ -189,7 +197,7 @@ def _reread(data: bytes, error: ValueError) -> Json:
             error = ValueError(f"nested deeper than {MAX_DEPTH}")
     except (ValueError, RecursionError) as second:
         error = second if isinstance(second, ValueError) else ValueError(f"nested deeper than {MAX_DEPTH}")
-    # What goes to the peer names no codec of ours.
+    # The message goes to the peer; it does not name internal codecs.
     why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
     if "recursion" in why:
         why = f"nested deeper than {MAX_DEPTH}"
@@ -197,19 +205,19 @@ def _reread(data: bytes, error: ValueError) -> Json:
 
 
 def _refuse_infinity(data: bytes | bytearray) -> None:
-    """Raise `ValueError` for a number beyond the range of a double, in JSON that may have one."""
+    """Raise `ValueError` if JSON that may contain a number beyond the range of a double does contain one."""
     digits = without_strings(data).translate(_DIGITS, b"+")
     if _EXPONENT in digits or _LONG in digits:
         _read_slowly(data)
 
 
 def _read_slowly(data: bytes | bytearray) -> Json:
-    """Read JSON with lone surrogates, and look at each number. Raises `ValueError` and `RecursionError`."""
+    """Parse JSON with lone surrogates and check each number. Raises `ValueError` and `RecursionError`."""
     return json.loads(data.decode(), parse_constant=_no_constant, parse_float=_finite)
 
 
 def unread(code: int, message: str, head: bytes | bytearray, tail: bytes | bytearray) -> Malformed:
-    """What stands for a message that is refused unread, with the id that the beginning or the end of it shows."""
+    """Return the `Malformed` for a message refused unparsed, with the id found at its beginning or end."""
     found, names = find_id(head, tail)
     request_id, shape = _id({"id": found}), Shape.NOT_JSON if code == PARSE_ERROR else Shape.UNKNOWN
     if request_id is not None:
@@ -233,7 +241,7 @@ def _no_constant(name: str) -> Never:
 
 
 def _within(value: Json, depth: int) -> bool:
-    """Whether containers nest no deeper than `depth`, found level by level and so without recursion."""
+    """Return whether containers nest at most `depth` levels; checked level by level, without recursion."""
     level: list[Json] = [value]
     for _ in range(depth + 1):
         level = [item for container in level for item in _children(container)]
@@ -254,7 +262,9 @@ def _element(value: Json) -> Message:
 
 
 def _envelope(value: dict[str, Json], data: bytes | bytearray | None) -> Message:
-    """The message that an object is. What is right is found first; what is wrong is looked for only then."""
+    """Return the message that an object represents. Valid messages are recognised first; errors are analysed after
+    that.
+    """
     if value.get("jsonrpc") != "2.0":
         return _malformed('jsonrpc is not "2.0"', value, data)
     method = value.get("method")
@@ -274,7 +284,7 @@ def _envelope(value: dict[str, Json], data: bytes | bytearray | None) -> Message
     if type(method) is not str:
         return _malformed("method is not a string", value, data)
     if "id" in value and _id(value) is None:
-        # A null id is a request without one to answer to, never a notification (BASE-2).
+        # A request with a null id is a malformed request, never a notification (BASE-2).
         return _malformed("id is neither a string nor an integer", value, data)
     if kind is list:
         return _malformed("params is not an object", value, data, code=INVALID_PARAMS)
@@ -308,7 +318,7 @@ def _integral(value: object) -> bool:
 
 
 def _id(value: dict[str, Json]) -> RequestId | None:
-    """The id of an envelope where it is a valid one; a bool is none, although Python would say so (BASE-2)."""
+    """Return the id of an envelope if it is valid; a bool is invalid, although it is an int in Python (BASE-2)."""
     found = value.get("id")
     if type(found) is int or type(found) is str or (type(found) is float and found.is_integer()):
         return found
@@ -345,7 +355,9 @@ _ESCAPED: Final = {b"\xe2\x80\xa8": rb"\u2028", b"\xe2\x80\xa9": rb"\u2029"}
 
 
 def encode(message: Request | Notification | Response | ErrorResponse, *, null_id_in_errors: bool) -> bytes:
-    """Write a message on one line, without a line end. Raises `LocalProtocolError` for what is not JSON."""
+    """Encode a message as one line without a line end. Raises `LocalProtocolError` for values that JSON cannot
+    represent.
+    """
     if type(message) is Response:
         return encode_result(message.id, message.result)
     if type(message) is Request:
@@ -357,7 +369,7 @@ def encode(message: Request | Notification | Response | ErrorResponse, *, null_i
 
 
 def encode_request(request_id: RequestId, method: str, params: dict[str, Json] | bytes | None) -> bytes:
-    """Write a request. Params that are bytes are JSON already and are put in as they are."""
+    """Encode a request. Params given as bytes are JSON already and are inserted unchanged."""
     if type(params) is bytes:
         return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % (
             _scalar(request_id), _dump(method), _one_line(params),
@@ -373,7 +385,7 @@ def encode_request(request_id: RequestId, method: str, params: dict[str, Json] |
 
 
 def encode_notification(method: str, params: dict[str, Json] | bytes | None) -> bytes:
-    """Write a notification. Params that are bytes are JSON already and are put in as they are."""
+    """Encode a notification. Params given as bytes are JSON already and are inserted unchanged."""
     if type(params) is bytes:
         return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (_dump(method), _one_line(params))
     envelope: dict[str, Json] = {"jsonrpc": "2.0", "method": method}
@@ -383,7 +395,7 @@ def encode_notification(method: str, params: dict[str, Json] | bytes | None) -> 
 
 
 def encode_result(request_id: RequestId, result: Json) -> bytes:
-    """Write a response. A result that is bytes (`model.to_json()`) is put in without a second pass."""
+    """Encode a response. A result given as bytes (`model.to_json()`) is inserted without encoding it again."""
     if type(result) is bytes:
         return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_scalar(request_id), _one_line(result))
     message: Json = {"jsonrpc": "2.0", "id": request_id, "result": result}
@@ -395,14 +407,16 @@ def encode_result(request_id: RequestId, result: Json) -> bytes:
 
 
 def encode_error(request_id: RequestId | None, error: dict[str, Json], *, null_id: bool = False) -> bytes:
-    """Write an error response; one without an id says `null_id` or leaves it out (BASE-7)."""
+    """Encode an error response. `null_id` writes `"id": null` for one without an id; else the member is omitted
+    (BASE-7).
+    """
     if request_id is None and not null_id:
         return _dump({"jsonrpc": "2.0", "error": error})
     return _dump({"jsonrpc": "2.0", "id": request_id, "error": error})
 
 
 def encode_batch(messages: Iterable[bytes]) -> bytes:
-    """Put encoded messages into one array; only ever to answer a batch (BATCH-2)."""
+    """Join encoded responses into one array, the response to a batch (BATCH-2)."""
     return b"[%b]" % b",".join(messages)
 
 
@@ -414,7 +428,7 @@ def _dump(value: Json) -> bytes:
     try:
         text = to_json(value, inf_nan_mode="null")
     except ValueError:
-        # Lone surrogates have no UTF-8, but an escape; what the slow writer refuses too is not JSON.
+        # UTF-8 cannot encode lone surrogates, JSON escapes can. A value that `json.dumps` refuses too is not JSON.
         try:
             return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
         except (ValueError, TypeError, RecursionError) as error:
@@ -423,9 +437,9 @@ def _dump(value: Json) -> bytes:
 
 
 def _one_line(text: bytes) -> bytes:
-    """JSON that no reader takes for two lines: raw line ends stand between tokens only, separators in strings only.
+    """Return JSON without line ends. Raw line ends occur only between tokens, U+2028 and U+2029 only inside strings.
 
-    Node's readline ends lines at U+2028 and U+2029 too, so they are written as escapes (STDIO-1).
+    Node's readline ends lines at U+2028 and U+2029 too, so they are escaped (STDIO-1).
     """
     if b"\n" in text:
         text = text.replace(b"\n", b" ")

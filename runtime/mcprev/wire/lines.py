@@ -1,4 +1,4 @@
-"""Lines out of chunks of bytes (STDIO-1, STDIO-9, SEC-6)."""
+"""Splitting chunks of bytes into lines (STDIO-1, STDIO-9, SEC-6)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _SPACE: Final = b" \t\r"
 
 
 class LineBuffer:
-    r"""Lines out of chunks, however the chunks are cut (STDIO-1).
+    r"""Splits chunks of bytes into lines, wherever the chunks are cut (STDIO-1).
 
-    Only `\n` ends a line; whoever knows that no more will come feeds one. White space around a line and blank lines are dropped. A line over the limit is one
-    `Malformed`: as soon as it is known if its beginning shows the id of the message or that it is none, else when
-    the line ends, for the id may be the last thing in it. What is kept is bounded by the limit plus one chunk, and
-    every byte is copied at most twice.
+    Only `\n` ends a line; at the end of input the caller feeds one. White space around a line and blank lines are
+    dropped. A line over the limit yields one `Malformed`: immediately if the beginning shows the id of the message or
+    is not a JSON object, else when the line ends, because the id may be its last member. The buffer holds at most the
+    limit plus one chunk, and every byte is copied at most twice.
     """
 
     __slots__ = ("_head", "_limit", "_rest", "_skipping")
@@ -27,10 +27,10 @@ class LineBuffer:
         self._rest = bytearray()
         self._skipping = False
         self._head = b""
-        """How the line begins that is skipped, as long as its id may still come."""
+        """The beginning of a line that is being skipped, while its id is still unknown."""
 
     def feed(self, chunk: bytes | bytearray | memoryview) -> list[bytes | Malformed]:
-        """Take the next bytes and give the lines that are now complete, oldest first."""
+        """Take the next bytes and return the lines completed by them, oldest first."""
         lines = bytes(chunk).split(b"\n")
         last = lines.pop()
         found: list[bytes | Malformed] = []
@@ -47,21 +47,21 @@ class LineBuffer:
         return found
 
     def _extend(self, piece: bytes, found: list[bytes | Malformed]) -> None:
-        """Add to the line in progress, of which only the end is kept once it is over the limit."""
+        """Append to the current line; once it exceeds the limit, keep only its end."""
         self._rest += piece
         if not self._skipping and len(self._rest) > self._limit:
             self._skipping = True
             head = bytes(self._rest[: min(self._limit, HEAD)])
-            told = self._too_long(head, b"")
-            if told.id is None and is_object(head):
+            malformed = self._too_long(head, b"")
+            if malformed.id is None and is_object(head):
                 self._head = head
             else:
-                found.append(told)
+                found.append(malformed)
         if self._skipping:
             del self._rest[:-TAIL]
 
     def _end(self, found: list[bytes | Malformed]) -> bytes:
-        """End the line in progress: what it is, which is nothing if it was too long."""
+        """End the current line and return it, or empty bytes if it exceeded the limit."""
         line = b"" if self._skipping else bytes(self._rest)
         if self._head:
             found.append(self._too_long(self._head, self._rest))

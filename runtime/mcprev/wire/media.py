@@ -1,7 +1,7 @@
 """Media types in `Accept` and `Content-Type` (HTTP-4, HTTP-7).
 
-Only what the two formats of MCP need: whether a body says it is JSON, and whether an answer may be JSON, an event
-stream or either. A broken element of a list is passed over, as HTTP readers do.
+Covers the two formats of MCP: whether a body is JSON, and whether a client accepts JSON, an event stream or both.
+Malformed elements of a list are ignored, as HTTP parsers do.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Final
 JSON: Final = "application/json"
 SSE: Final = "text/event-stream"
 _USUAL_LENGTH: Final = 256
-"""Longer headers are read without being remembered."""
+"""Longer headers are parsed without caching the result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """What a client can read."""
+    """The formats that a client accepts."""
 
     json: bool
     sse: bool
@@ -30,7 +30,7 @@ NEITHER: Final = Accept(json=False, sse=False)
 
 
 def accepted(value: bytes | None) -> Accept:
-    """Read an `Accept` header; None, where there is no header, accepts nothing by name (HTTP-4)."""
+    """Parse an `Accept` header. None, for an absent header, accepts neither format (HTTP-4)."""
     if value is None:
         return NEITHER
     return _remembered(value) if len(value) <= _USUAL_LENGTH else _accepted(value)
@@ -41,7 +41,7 @@ def _accepted(value: bytes) -> Accept:
     for element in _elements(value.decode("latin-1")):
         name, parameters = _split(element)
         if name is not None:
-            # Of two ranges that differ in parameters only, one that is wanted is enough.
+            # Ranges that differ only in their parameters are accepted if one of them is.
             ranges[name] = ranges.get(name, False) or _weight(parameters) > 0
     return Accept(json=_allows(ranges, JSON), sse=_allows(ranges, SSE))
 
@@ -50,7 +50,7 @@ _remembered: Final = lru_cache(maxsize=64)(_accepted)
 
 
 def _allows(ranges: dict[str, bool], name: str) -> bool:
-    """The most exact of the ranges that a type is in decides."""
+    """Return whether a media type is accepted; the most specific range that matches decides."""
     for candidate in (name, name.partition("/")[0] + "/*", "*/*"):
         if candidate in ranges:
             return ranges[candidate]
@@ -58,7 +58,7 @@ def _allows(ranges: dict[str, bool], name: str) -> bool:
 
 
 def is_json(value: bytes | None) -> bool:
-    """Whether a `Content-Type` is JSON in an encoding that this reads, which is UTF-8 and what is part of it."""
+    """Return whether a `Content-Type` is JSON in UTF-8 or in ASCII, its subset."""
     if value is None:
         return False
     name, parameters = _split(value.decode("latin-1"))
@@ -67,7 +67,7 @@ def is_json(value: bytes | None) -> bool:
 
 
 def media_type(value: str | None) -> str:
-    """The type that a `Content-Type` names, in lower case and without its parameters; empty when it names none."""
+    """Return the media type of a `Content-Type` in lower case without parameters, or an empty string."""
     return "" if value is None else _split(value)[0] or ""
 
 
@@ -79,12 +79,12 @@ _ELEMENT: Final = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*"?)+')
 
 
 def _elements(value: str) -> list[str]:
-    """The members of a list; a comma in quotes parts nothing."""
+    """Split a list at its commas; a comma inside quotes does not split."""
     return _ELEMENT.findall(value)
 
 
 def _split(element: str) -> tuple[str | None, dict[str, str]]:
-    """A type in lower case and its parameters; no type where it is not well formed."""
+    """Return the media type in lower case and its parameters; the type is None if the element is malformed."""
     found = _TYPE.match(element)
     if found is None:
         return None, {}

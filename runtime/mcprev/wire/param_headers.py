@@ -1,16 +1,15 @@
-"""Which arguments of a tool are repeated in headers, as `x-mcp-header` in its inputSchema says (HDR-6, HDR-7).
+"""The arguments of a tool that HTTP headers repeat, as `x-mcp-header` in its inputSchema declares (HDR-6, HDR-7).
 
-An annotation is good on a property of a primitive type that is reached through `properties` alone, so that a proxy
-finds the value without understanding the schema. Any other makes the tool one that a client over HTTP does not
-offer; what is wrong is said in words, for its log.
+An annotation is valid on a property of a primitive type that is reached through `properties` alone, so that a proxy
+finds the value without understanding the schema. A client over HTTP does not offer a tool with an invalid annotation;
+the client logs the reason.
 
-Decided here because the requirements are silent:
+Decisions where the requirements are silent:
 
-- A type that is a list of one primitive type and `null` is good: an argument that is null is left out anyway.
-- An integer whose schema allows none of the safe values, or names (`const`, `enum`, `default`) one that is not safe,
-  is not good. A bound beyond the safe range, such as that of 64 bits, is good; a value beyond it is refused when sent.
-- Only what is a schema is searched: a property may be called `x-mcp-header`, and an example may have a member of
-  that name.
+- A type that is a list of one primitive type and `null` is valid: a null argument is omitted anyway. - An integer is
+invalid if its schema allows none of the safe values, or if `const`, `enum` or `default` names an unsafe
+  one. A bound beyond the safe range, such as that of 64 bits, is valid; a value beyond it is refused when it is sent.
+- Only schemas are searched: a property may be named `x-mcp-header`, and an example may have a member of that name.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ ANNOTATION: Final = "x-mcp-header"
 PREFIX: Final = "Mcp-Param-"
 PRIMITIVES: Final = ("string", "integer", "boolean")
 MAX_SAFE: Final = 2**53 - 1
-"""The greatest integer that every peer can tell from its neighbours."""
+"""The greatest integer that every peer represents exactly."""
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 Path: TypeAlias = tuple[str, ...]
@@ -37,7 +36,7 @@ class ParamHeader:
     """One argument that a header repeats."""
 
     name: str
-    """The name as annotated, the part of the header after `Mcp-Param-`."""
+    """The annotated name: the part of the header name after `Mcp-Param-`."""
     path: Path
     """The names of the properties that lead to the argument."""
     type: str
@@ -45,14 +44,14 @@ class ParamHeader:
     header: str = field(init=False)
     """The name of the header."""
     key: bytes = field(init=False)
-    """The same in lower case, as a server looks it up."""
+    """The name of the header as lower-case bytes, for lookups in an ASGI scope."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "header", PREFIX + self.name)
         object.__setattr__(self, "key", self.header.lower().encode())
 
     def value_in(self, arguments: Json) -> Json:
-        """The argument; None when it is absent or null, which is the same here (HDR-6)."""
+        """Return the argument, or None if it is absent or null; both are omitted (HDR-6)."""
         value = arguments
         for step in self.path:
             if not isinstance(value, dict):
@@ -63,29 +62,29 @@ class ParamHeader:
 
 @dataclass(frozen=True, slots=True)
 class Annotations:
-    """What was found in an inputSchema."""
+    """The annotations of an inputSchema."""
 
     headers: tuple[ParamHeader, ...]
-    """The good ones, in the order of the schema."""
+    """The valid annotations, in the order of the schema."""
     problems: tuple[str, ...]
-    """What is wrong, a line each. A tool with one is not offered over HTTP."""
+    """One line for each invalid annotation. A tool with any of them is not offered over HTTP."""
 
 
 NONE: Final = Annotations((), ())
 
 
 def find_annotations(schema: Json) -> Annotations:
-    """Find the annotations of an inputSchema. What is no schema has none."""
+    """Return the annotations of an inputSchema; none for a value that is not a schema."""
     headers: list[ParamHeader] = []
     problems: list[str] = []
     seen: set[str] = set()
     for found in _walk(schema):
         name = found.schema[ANNOTATION]
-        wrong = _wrong_name(name) or found.misplaced or _wrong_type(found.schema)
-        if wrong is None and name.lower() in seen:
-            wrong = "another property has the same"
-        if wrong is not None:
-            problems.append(f"{found.where!a:.{_SHOWN}}: {ANNOTATION} {name!a:.60}: {wrong}")
+        problem = _name_error(name) or found.misplaced or _type_error(found.schema)
+        if problem is None and name.lower() in seen:
+            problem = "another property has the same name"
+        if problem is not None:
+            problems.append(f"{found.pointer!a:.{_SHOWN}}: {ANNOTATION} {name!a:.60}: {problem}")
         else:
             seen.add(name.lower())
             headers.append(ParamHeader(name, found.path, str(_type(found.schema))))
@@ -102,31 +101,33 @@ _LIST: Final = ("allOf", "anyOf", "items", "oneOf", "prefixItems")
 _NAMED: Final = ("$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties")
 _PROPERTIES: Final = "properties"
 _SHOWN: Final = 200
-"""Characters of a place in a schema that are shown."""
+"""The maximum number of characters shown of a location in a schema."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """A schema, and how it was reached."""
+class _Location:
+    """A schema and its location."""
 
     schema: dict[str, Json]
     path: Path
-    where: str
-    """The beginning of its JSON pointer, for people; what is below a long name does not repeat it whole."""
-    chained: bool
-    """Whether properties alone lead here."""
+    pointer: str
+    """The JSON pointer for messages, cut after `_SHOWN` characters."""
+    only_properties: bool
+    """Whether only `properties` keywords lead to the schema."""
 
     @property
     def misplaced(self) -> str | None:
-        if not self.chained:
+        if not self.only_properties:
             return "it is not reached through properties alone"
         return None if self.path else "it is not on a property"
 
 
-def _walk(schema: Json) -> Iterator[_Found]:
-    """Every schema that is annotated, in the order of the document and however deep it is."""
+def _walk(schema: Json) -> Iterator[_Location]:
+    """Yield every annotated schema in document order, at any depth."""
     stack = (
-        [_Found(cast("dict[str, Json]", schema), (), "#", chained=True)] if isinstance(schema, dict) else []
+        [_Location(cast("dict[str, Json]", schema), (), "#", only_properties=True)]
+        if isinstance(schema, dict)
+        else []
     )
     while stack:
         here = stack.pop()
@@ -135,31 +136,31 @@ def _walk(schema: Json) -> Iterator[_Found]:
         stack.extend(reversed(list(_below(here))))
 
 
-def _below(here: _Found) -> Iterator[_Found]:
-    """The schemas directly inside one."""
+def _below(here: _Location) -> Iterator[_Location]:
+    """Yield the direct subschemas of a schema."""
     keyword: str
     value: object
     for keyword, value in here.schema.items():
         if keyword == _PROPERTIES or keyword in _NAMED:
-            chained = here.chained and keyword == _PROPERTIES
+            only_properties = here.only_properties and keyword == _PROPERTIES
             for name, inner in _members(value):
-                path = (*here.path, name) if chained else here.path
+                path = (*here.path, name) if only_properties else here.path
                 if isinstance(inner, dict):
-                    where = _pointer(here.where, keyword, name)
-                    yield _Found(cast("dict[str, Json]", inner), path, where, chained)
+                    pointer = _pointer(here.pointer, keyword, name)
+                    yield _Location(cast("dict[str, Json]", inner), path, pointer, only_properties)
             continue
         if keyword in _LIST:
             for number, inner in enumerate(_items(value)):
                 if isinstance(inner, dict):
-                    where = _pointer(here.where, keyword, str(number))
-                    yield _Found(cast("dict[str, Json]", inner), here.path, where, chained=False)
+                    pointer = _pointer(here.pointer, keyword, str(number))
+                    yield _Location(cast("dict[str, Json]", inner), here.path, pointer, only_properties=False)
         if keyword in _ONE and isinstance(value, dict):
-            where = _pointer(here.where, keyword)
-            yield _Found(cast("dict[str, Json]", value), here.path, where, chained=False)
+            pointer = _pointer(here.pointer, keyword)
+            yield _Location(cast("dict[str, Json]", value), here.path, pointer, only_properties=False)
 
 
 def _pointer(start: str, *steps: str) -> str:
-    """A JSON pointer continued, within `_SHOWN`."""
+    """Extend a JSON pointer; the result has at most `_SHOWN` characters."""
     return "/".join((start, *(step[:_SHOWN] for step in steps)))[:_SHOWN]
 
 
@@ -171,22 +172,22 @@ def _members(value: object) -> Iterator[tuple[str, object]]:
 # -- the rules -------------------------------------------------------------------------------------------
 
 
-def _wrong_name(name: Json) -> str | None:
+def _name_error(name: Json) -> str | None:
     if not isinstance(name, str):
         return "it is not a string"
     if not name:
         return "it is empty"
-    return None if _TOKEN.fullmatch(name) else "it has characters that no name of a header has"
+    return None if _TOKEN.fullmatch(name) else "it has characters that are not allowed in a header name"
 
 
 def _type(schema: Mapping[str, Json]) -> object:
-    """The type that a schema names; of a list the one beside `null`."""
+    """Return the type that a schema declares; of a list with `null`, the other type."""
     kind: object = schema.get("type")
     others = [name for name in _items(kind) if name != "null"]
     return others[0] if len(others) == 1 else kind
 
 
-def _wrong_type(schema: Mapping[str, Json]) -> str | None:
+def _type_error(schema: Mapping[str, Json]) -> str | None:
     kind = _type(schema)
     if kind not in PRIMITIVES:
         return f"its type is {kind!a:.60}, not one of {', '.join(PRIMITIVES)}"
@@ -196,7 +197,7 @@ def _wrong_type(schema: Mapping[str, Json]) -> str | None:
 
 
 def _safe(schema: Mapping[str, Json]) -> bool:
-    """Whether what a schema says of integers leaves and names only such as every peer can read."""
+    """Return whether a schema of integers allows at least one safe value and names no unsafe ones."""
     named = _numbers(schema.get("const"), schema.get("default"), *_items(schema.get("enum")))
     lowest = _numbers(schema.get("minimum"), schema.get("exclusiveMinimum"))
     highest = _numbers(schema.get("maximum"), schema.get("exclusiveMaximum"))

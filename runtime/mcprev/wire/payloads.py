@@ -1,9 +1,9 @@
-"""What messages say, in the log: nothing unless it is asked for, and never a secret (SEC-6).
+"""Logging of message contents: off by default, with secrets removed (SEC-6).
 
-Messages hold the arguments and results of tools. They are written to the logger `mcprev.payloads` at the level DEBUG
-and to no other. That logger has the level WARNING unless it is given another one before or after this is imported, so
-that `mcprev`, or every logger, at the level DEBUG does not show them. Values of members that are named like secrets are
-left out; what else is secret in arguments or results, nobody can know.
+Messages hold the arguments and results of tools. They are written only to the logger `mcprev.payloads`, at level
+DEBUG. Importing this module sets the level of that logger to WARNING unless it has a level, so that DEBUG on `mcprev`
+or on the root logger does not show them. Values of members with names of secrets are removed; other secrets in
+arguments or results cannot be recognised.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import re
 from typing import Final
 
 MOST: Final = 2000
-"""Bytes of a message that are shown."""
+"""How many bytes of a message are logged."""
 payloads: Final = logging.getLogger("mcprev.payloads")
-"""Where messages are logged: set its level to DEBUG to see them."""
+"""The logger of message contents; set its level to DEBUG to see them."""
 if payloads.level == logging.NOTSET:
     payloads.setLevel(logging.WARNING)
 
@@ -31,6 +31,6 @@ _BEARER: Final = re.compile(rb"\b(Bearer|Basic|DPoP)[ ]+[A-Za-z0-9._~+/=-]{8,}",
 
 
 def shown(message: bytes) -> str:
-    """The beginning of a message, without the values of members that are named like secrets."""
+    """Return the beginning of a message, with the values of secret members removed."""
     text = _SECRET.sub(rb'\1"[...]"', message[: 2 * MOST])
     return repr(_BEARER.sub(rb"\1 [...]", text)[:MOST])

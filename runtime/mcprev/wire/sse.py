@@ -1,13 +1,13 @@
 r"""Server-sent events: bytes to events and back (HTTP-7, 8, 14, 15, 17, 18; HTTPM-4, 5, 8; SSE-2).
 
-Reading follows the event stream format of the HTML standard: lines end with CR, LF or CRLF, one byte order mark at
-the beginning is skipped, an id with a NUL is ignored, a `retry` that is not all digits too, an event that the end of
-the stream cuts off is none, and its id does not count. What differs, because MCP needs it:
+Reading follows the event stream format of the HTML standard: lines end with CR, LF or CRLF; one byte order mark at the
+beginning is skipped; an id with a NUL and a `retry` with other characters than digits are ignored; an event cut off by
+the end of the stream is dropped with its id. Differences that MCP requires:
 
-- An event without data is shown as well when it has an id or a `retry`: the first is how a server makes a stream
-  resumable before there is anything to say (HTTP-17), and neither is a message (HTTP-18).
-- Data stays bytes, as `jsonrpc.parse` wants them; whether they are UTF-8 is judged there.
-- An event has a limit, so that a stream without an empty line cannot fill the memory (SEC-6).
+- An event without data is reported if it has an id or a `retry`: a server sends such an event to make a stream
+  resumable before the first message (HTTP-17). It is not a message (HTTP-18).
+- Data stays bytes for `jsonrpc.parse`, which checks that they are UTF-8. - The size of an event is limited, so that a
+stream without an empty line cannot exhaust memory (SEC-6).
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from mcprev.errors import EventTooLarge, LocalProtocolError
 from mcprev.wire.jsonrpc import MAX_LINE
 
 MESSAGE: Final = "message"
-"""The type of an event that carries JSON-RPC, and of one that names none."""
+"""The type of an event that carries JSON-RPC, and of an event without a type."""
 ENDPOINT: Final = "endpoint"
-"""The type of the event that says where to post to (SSE-2)."""
+"""The type of the event that names the URI to POST to (SSE-2)."""
 MEDIA_TYPE: Final = "text/event-stream"
 KEEP_ALIVE: Final = b": keep-alive\n\n"
-"""A comment, which every reader ignores and every proxy takes for traffic (HTTPM-5)."""
+"""A comment: readers ignore it, proxies count it as traffic (HTTPM-5)."""
 MAX_EVENT: Final = MAX_LINE + 4096
-"""The default bound of an event, in bytes of the lines it keeps: a message of the greatest size and its fields."""
+"""The default limit of an event, in bytes of its lines: the largest message and the other fields."""
 MAX_RETRY: Final = 2**31 - 1
-"""A greater `retry` is read as this, in milliseconds; so is one with more digits than Python would convert."""
+"""The maximum `retry`, in milliseconds; greater values are reduced to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event: at least one of data, id and `retry` was in it."""
+    """One event, with at least one of data, id and `retry`."""
 
     data: bytes = b""
     """The data; several data lines are joined by LF."""
     event: str = MESSAGE
     """The type."""
     id: str | None = None
-    """The id this event names; empty when it takes back the last one, None when it says nothing of it."""
+    """The id of the event; empty if the event resets the last id, None if it has no id field."""
     retry: int | None = None
-    """Milliseconds to wait before connecting again, from now on."""
+    """The reconnection delay from now on, in milliseconds."""
 
     @property
     def is_message(self) -> bool:
-        """Whether the data are a JSON-RPC message; an event without data never is one (HTTP-18)."""
+        """Return whether the data are a JSON-RPC message; an event without data is not one (HTTP-18)."""
         return self.event == MESSAGE and self.data != b""
 
 
@@ -57,9 +57,9 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 
 class Decoder:
-    """Events out of chunks, however the chunks are cut. One decoder reads one stream.
+    """Decodes one stream of chunks into events, wherever the chunks are cut.
 
-    What is kept is bounded by the limit plus one chunk, and every byte is copied a bounded number of times.
+    The buffer holds at most the limit plus one chunk, and every byte is copied a bounded number of times.
     """
 
     __slots__ = (
@@ -68,9 +68,9 @@ class Decoder:
     )  # fmt: skip
 
     def __init__(self, limit: int = MAX_EVENT, *, last_event_id: str = "") -> None:
-        """`last_event_id` is what a stream that is taken up again begins with (HTTP-15)."""
+        """`last_event_id` is the id from which a resumed stream continues (HTTP-15)."""
         self.last_event_id = last_event_id
-        """The id to ask for what follows; empty when there is none."""
+        """The id for `Last-Event-ID` on resumption; empty if there is none."""
         self.retry: int | None = None
         """The last `retry` of the stream, in milliseconds."""
         self._limit = limit
@@ -87,10 +87,10 @@ class Decoder:
         self._size = 0
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
-        """Take the next bytes and give the events that are now complete, oldest first.
+        """Take the next bytes and yield the events completed by them, oldest first.
 
-        The work is done as the events are taken, so take them all before the next chunk is fed. Raises
-        `EventTooLarge` after the events before the one that is over the limit; the stream is of no use then.
+        Decoding happens during iteration, so exhaust the iterator before feeding the next chunk. Raises
+        `EventTooLarge` after the events that precede the oversized one; the decoder cannot be used after that.
         """
         if self._after_cr and chunk:
             self._after_cr = False
@@ -127,7 +127,7 @@ class Decoder:
     def _line(self, line: bytes) -> None:
         """Take a line that is not empty."""
         self._bound(line)
-        if line.startswith(b"data: "):  # as the long lines are, which are copied once only
+        if line.startswith(b"data: "):  # fast path: long lines are data, and this copies them only once
             self._data.append(line[6:])
             self._size += len(line) + 1
             return
@@ -146,11 +146,11 @@ class Decoder:
                 self._retry = self.retry = _milliseconds(value)
             return
         else:
-            return  # a comment, or a field that the standard does not know
+            return  # a comment or an unknown field
         self._size += len(line) + 1
 
     def _dispatch(self) -> Event | None:
-        """The event that an empty line ends, if it is one to be seen."""
+        """Return the event that an empty line ends, or None if it has no data, id or `retry`."""
         event = None
         if self._id is not None:
             self.last_event_id = self._id
@@ -169,7 +169,7 @@ def _milliseconds(digits: bytes) -> int:
 
 
 def encode_message(message: bytes, event_id: str | None = None) -> bytes:
-    """Write a JSON-RPC message as an event. JSON has line ends only between tokens, where a space does as well."""
+    """Encode a JSON-RPC message as an event. Line ends in JSON occur only between tokens and are replaced by spaces."""
     if b"\n" in message or b"\r" in message:
         message = message.replace(b"\n", b" ").replace(b"\r", b" ")
     if event_id is None:
@@ -178,25 +178,25 @@ def encode_message(message: bytes, event_id: str | None = None) -> bytes:
 
 
 def encode_priming(event_id: str, retry: int | None = None) -> bytes:
-    """Write the event that makes a stream resumable before its first message: an id and empty data (HTTP-17)."""
+    """Encode the event that makes a stream resumable before its first message: an id and empty data (HTTP-17)."""
     return encode_event(Event(id=event_id, retry=retry))
 
 
 def encode_retry(milliseconds: int) -> bytes:
-    """Write how long to wait before connecting again, as an event that no reader takes for a message (HTTP-17)."""
+    """Encode a reconnection delay as an event without data, which is not a message (HTTP-17)."""
     return encode_event(Event(retry=milliseconds))
 
 
 def encode_endpoint(uri: str) -> bytes:
-    """Write where to post to (SSE-2). Raises `LocalProtocolError` for a URI with a line end."""
+    """Encode the event that names the URI to POST to (SSE-2). Raises `LocalProtocolError` for a URI with a line end."""
     return b"event: endpoint\ndata: %b\n\n" % _field(uri, "endpoint")
 
 
 def encode_event(event: Event) -> bytes:
-    """Write any event, so that a `Decoder` gives the same again.
+    """Encode an event such that a `Decoder` returns an equal one.
 
-    Raises `LocalProtocolError` for what has no form on the wire: an empty type, a CR in the data, a line end in the
-    type, a line end or a NUL in the id, and a `retry` out of its range.
+    Raises `LocalProtocolError` for an event that has no encoding: an empty type, a CR in the data, a line end in the
+    type, a line end or a NUL in the id, or a `retry` outside its range.
     """
     lines: list[bytes] = []
     if event.event != MESSAGE or event.data:
@@ -215,7 +215,7 @@ def encode_event(event: Event) -> bytes:
 
 
 def _field(text: str, name: str, *, empty: bool = True) -> bytes:
-    """The value of a field of one line."""
+    """Return the value of a single-line field as bytes."""
     if "\n" in text or "\r" in text or "\0" in text or not (text or empty):
         raise LocalProtocolError(f"the {name} of an event cannot be {text[:40]!r}")
     try:

@@ -1,7 +1,8 @@
-"""The id of a message that is refused without being parsed, so that whoever waits for it hears of it (BASE-7, BASE-10).
+"""Find the id of a message that is refused without being parsed, so that the error response carries it (BASE-7,
+BASE-10).
 
-A message that is too long, nests too deeply or is not quite JSON still shows its id: in the members that come before
-the large one, or behind it at the very end. Only a bounded part of the message is looked at.
+A message that is too long, nested too deeply or not quite JSON can still show its id: in the members before the large
+one, or at the very end. Only a bounded part of the message is searched.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from typing import Final
 from mcprev.errors import Json
 
 HEAD: Final = 16 * 1024
-"""How many bytes of the beginning are looked at."""
+"""How many bytes of the beginning are searched."""
 TAIL: Final = 1024
-"""How many bytes of the end are looked at."""
+"""How many bytes of the end are searched."""
 _TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}:,]', re.DOTALL)
 _LAST_MEMBERS: Final = re.compile(
     rb'[,{]\s*"id"\s*:\s*("[^"\\]*+(?:\\.[^"\\]*+)*+"|[-+.0-9eE]++)\s*'
@@ -25,8 +26,8 @@ _LAST_MEMBERS: Final = re.compile(
 
 
 def find_id(head: bytes | bytearray, tail: bytes | bytearray) -> tuple[Json, frozenset[bytes]]:
-    """The id of an object from the beginning and the end of its text, None where it shows none, and the names of
-    members that were seen.
+    """Return the id of an object from the beginning and the end of its text, or None, and the member names found
+    there.
     """
     members = _members(bytes(head[:HEAD]))
     if not members.get(b"id") and is_object(head) and (last := _LAST_MEMBERS.search(tail[-TAIL:])):
@@ -35,12 +36,12 @@ def find_id(head: bytes | bytearray, tail: bytes | bytearray) -> tuple[Json, fro
 
 
 def is_object(head: bytes | bytearray) -> bool:
-    """Whether a text begins as an object."""
+    """Return whether a text begins like a JSON object."""
     return head[:HEAD].lstrip().startswith(b"{")
 
 
 def _members(head: bytes) -> dict[bytes, bytes]:
-    """The members of the outermost object as far as it goes, each with what is written before the next comma."""
+    """Return the members of the outermost object as far as the text goes, with the raw text of each value."""
     found: dict[bytes, bytes] = {}
     depth, begin, name = 0, 0, b""
     if not is_object(head):

@@ -128,10 +128,10 @@ class OriginPolicy:
 
         `server` is the local address at which it arrived (`scope["server"][0]`), None if unknown.
         """
-        host = headers.found.get(_HOST_KEY)
+        host = headers.values.get(_HOST_KEY)
         if not (self._is_local(host, server) if self._hosts is None else self._is_configured(host)):
             return _forbidden("the Host of the request is not served here; the server's `hosts` can name it")
-        if _ORIGIN_KEY not in headers.found:
+        if _ORIGIN_KEY not in headers.values:
             return None
         origin = headers.text(_ORIGIN_KEY) or ""
         if self.admits(origin, headers.text(_HOST_KEY)):

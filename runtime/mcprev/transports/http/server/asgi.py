@@ -206,7 +206,7 @@ class AsgiApp:
                 if reject is not None:
                     return reject
         session = live = None
-        if SESSION_ID_KEY in headers.found:
+        if SESSION_ID_KEY in headers.values:
             session = dispatcher.sessions.find(session_id(headers), principal)
             live = None if session is None else session.revision
         verdict = await self._judge(dispatcher, http_request, message, live)

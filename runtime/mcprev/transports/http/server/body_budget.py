@@ -115,7 +115,7 @@ async def read_body(receive: Receive, headers: Headers, limit: int, budget: Body
 
 def declares_too_much(headers: Headers, limit: int) -> bool:
     """Whether a request announces a body that is over the limit, so that none of it need be read."""
-    declared = headers.found.get(b"content-length", b"").strip()
+    declared = headers.values.get(b"content-length", b"").strip()
     return declared.isdigit() and (len(declared) > 18 or int(declared) > limit)
 
 

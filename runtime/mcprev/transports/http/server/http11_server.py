@@ -292,7 +292,7 @@ class Http11Connection(asyncio.Protocol):
         self._receiving = request
         if path is None or request.version not in _VERSIONS:
             request.spoil(_NO_HTTP)
-        elif headers.found.get(b"transfer-encoding", b"chunked").lower() != b"chunked":
+        elif headers.values.get(b"transfer-encoding", b"chunked").lower() != b"chunked":
             request.keep_alive = False
             request.spoil(_NO_CODING)
         elif self._overhead + self._chunk > self._max_headers:
