@@ -120,7 +120,7 @@ if TYPE_CHECKING:
     from mcprev.server.server import ServerHandler as ServerHandler
     from mcprev.server.tasks import MemoryTaskStore as MemoryTaskStore
     from mcprev.server.tasks import Tasks as Tasks
-    from mcprev.transports.http.client.oauth.grants import Authorization as Authorization
+    from mcprev.transports.http.client.oauth.authorizer import Authorization as Authorization
     from mcprev.transports.http.client.oauth.grants import ClientCredentials as ClientCredentials
     from mcprev.transports.http.client.oauth.grants import EnterpriseManaged as EnterpriseManaged
     from mcprev.transports.http.client.oauth.grants import OAuth as OAuth
@@ -141,7 +141,8 @@ __version__ = "0.1.0"
 
 _HOMES: Final = {
     "app.app": ("App",),
-    "transports.http.client.oauth.grants": ("Authorization", "ClientCredentials", "EnterpriseManaged", "OAuth", "WorkloadIdentity"),
+    "transports.http.client.oauth.authorizer": ("Authorization",),
+    "transports.http.client.oauth.grants": ("ClientCredentials", "EnterpriseManaged", "OAuth", "WorkloadIdentity"),
     "transports.http.client.oauth.loopback": ("Loopback",),
     "transports.http.client.oauth.store": ("MemoryTokens", "Registration", "TokenKey", "TokenStore", "Tokens"),
     "transports.http.server.access": ("Access",),

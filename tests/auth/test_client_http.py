@@ -98,7 +98,7 @@ def test_neither_tokens_nor_secrets_are_shown(caplog: pytest.LogCaptureFixture) 
             at.refreshes = True
             with caplog.at_level("DEBUG"):
                 async with connect(at, auth) as client:
-                    shown = [repr(auth), repr(client), repr(auth.gates), repr(vars(auth.store))]
+                    shown = [repr(auth), repr(client), repr(auth.authorizers), repr(vars(auth.store))]
                     at.good.clear()
                     at.refreshes = False
                     at.documents[at.issuer + "/token"] = {}
@@ -883,7 +883,7 @@ def test_whoever_is_cancelled_while_it_is_let_in_leaves_nothing_behind(row: Revi
             done = False
             while not done:
                 steps += 7
-                auth.gates.clear()
+                auth.authorizers.clear()
                 at.good.clear()
                 entering = asyncio.ensure_future(connect(at, auth).__aenter__())
                 for _ in range(steps):

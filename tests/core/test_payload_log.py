@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import mcprev
 from mcprev.revisions import DEFAULT, Revision
-from mcprev.wire.payloads import MOST, payloads, shown
+from mcprev.wire.payloads import MOST, payloads, redacted
 from mcprev_types.latest import models as m
 from requirements import req
 from running import run
@@ -106,7 +106,7 @@ def test_a_level_that_was_set_before_is_left_alone() -> None:
 )
 def test_values_of_members_that_are_named_like_secrets_are_left_out(name: str, value: str, form: str) -> None:
     secret = "§".join(value)
-    text = shown((form % (name, secret)).encode())
+    text = redacted((form % (name, secret)).encode())
     assert name in text
     assert repr(secret.encode())[2:-1] not in text
 
@@ -114,10 +114,10 @@ def test_values_of_members_that_are_named_like_secrets_are_left_out(name: str, v
 @req("SEC-6", everywhere=True)
 @pytest.mark.parametrize("name", ["progressToken", "tokens", "secretary", "cursor"])
 def test_other_members_are_shown(name: str) -> None:
-    assert "value" in shown(b'{"%s":"value"}' % name.encode())
+    assert "value" in redacted(b'{"%s":"value"}' % name.encode())
 
 
 @req("SEC-6", everywhere=True)
 def test_long_messages_are_cut_and_a_secret_on_the_edge_is_not_shown() -> None:
-    assert len(shown(b"x" * 10 * MOST)) <= MOST + 10
-    assert "secret" not in shown(b" " * (MOST - 30) + b'{"password":"' + b"secret" * 10 * MOST)
+    assert len(redacted(b"x" * 10 * MOST)) <= MOST + 10
+    assert "secret" not in redacted(b" " * (MOST - 30) + b'{"password":"' + b"secret" * 10 * MOST)

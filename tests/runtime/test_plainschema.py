@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator, Draft202012Validator  # type: ignore[import-untyped]
 
-from mcprev.json_schema.bounds import canonical, pattern
+from mcprev.json_schema.bounds import canonical_json, pattern
 from mcprev.json_schema.plain import ANNOTATIONS, compile_plain
 from requirements import req
 
@@ -122,7 +122,7 @@ def test_depth_is_bounded() -> None:
 @given(VALUES, VALUES)
 def test_the_same_json(one: Any, other: Any) -> None:
     validator = cast("Any", Draft202012Validator({"const": one}))
-    assert (canonical(one) == canonical(other)) is validator.is_valid(other)
+    assert (canonical_json(one) == canonical_json(other)) is validator.is_valid(other)
 
 
 @req("JSCH-3", everywhere=True)

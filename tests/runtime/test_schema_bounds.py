@@ -13,7 +13,7 @@ from mcprev.errors import SchemaError
 from mcprev.json_schema import bounds as schemabounds
 from mcprev.json_schema import plain as plainschema
 from mcprev.json_schema import validation
-from mcprev.json_schema.bounds import MAX_PATTERN, MAX_SECONDS, canonical, pattern
+from mcprev.json_schema.bounds import MAX_PATTERN, MAX_SECONDS, canonical_json, pattern
 from mcprev.json_schema.validation import MAX_VALUES, compile_schema, describe
 from mcprev.wire import bounds
 from mcprev.wire.jsonrpc import MAX_LINE
@@ -187,9 +187,9 @@ def test_no_two_values_are_spelled_alike() -> None:
         None, True, False, 0, 1, -1, 10**5000, 0.5, -0.5, 1e300, "", "1", "1,", "None,", "a", "1'a", "{", [], {}, [[]], [{}],
         [1, 2], [12], ["12"], ["1", "2"], ["1'2"], {"": []}, {"a": 1, "b": 2}, {"a": {"b": 1}}, {"a": "b1,"}, [None], [True],
     ]  # fmt: skip
-    assert len({canonical(value) for value in values}) == len(values)
+    assert len({canonical_json(value) for value in values}) == len(values)
     for one, other in ((1, 1.0), (0, -0.0), (10**22, 1e22), ({"a": 1, "b": [2]}, {"b": [2.0], "a": 1.0})):
-        assert canonical(one) == canonical(other)
+        assert canonical_json(one) == canonical_json(other)
 
 
 @req("JSCH-3", "BASE-10", everywhere=True)

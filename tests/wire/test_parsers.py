@@ -75,11 +75,11 @@ READERS: dict[str, tuple[Callable[[str], object], tuple[ModuleType, ...]]] = {
     "an annotation": (read_annotation, (param_headers,)),
     "a stream in one piece": (lambda text: read_stream(text, len(text) or 1), (sse,)),
     "a stream in small pieces": (lambda text: read_stream(text, 3), (sse,)),
-    "a URL": (resources.canonical, (resources,)),
+    "a URL": (resources.canonical_resource, (resources,)),
     "a resource": (lambda text: discovery.is_resource(text, URL, text), (resources, discovery)),
     "what the browser comes back with": (read_redirect, (flow, resources, discovery)),
     "a lifetime": (tokens.seconds, (tokens,)),
-    "words of another": (discovery.shown, (discovery,)),
+    "words of another": (discovery.printable, (discovery,)),
 }
 PIECES = (
     "a", "a=", 'a="', '"', "\\", ",", ";", "a/b", ";a=b", '; a="b', " ", "\t", "=", "a=b,", "0", "e", ".", "-", "%41", "&",

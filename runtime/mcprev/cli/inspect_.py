@@ -20,7 +20,7 @@ from mcprev.cli.table import clean, echo_table
 if TYPE_CHECKING:
     from mcprev.client.client import Client
     from mcprev.client.connect import Target
-    from mcprev.transports.http.client.oauth.grants import Authorization
+    from mcprev.transports.http.client.oauth.authorizer import Authorization
 
 TIMEOUT: Final = 30.0
 """Seconds for each step, unless said otherwise."""
@@ -150,7 +150,7 @@ def _unauthorized(error: Exception) -> bool:
 def _authorization(url: str) -> Authorization | None:
     """Have the user log in with the browser of this machine, where a token may be sent at all."""
     import mcprev
-    from mcprev.transports.http.client.oauth.grants import check_server
+    from mcprev.transports.http.client.oauth.credentials import check_server
     from mcprev.transports.http.client.oauth.loopback import open_browser
 
     def show(page: str) -> bool:

@@ -36,7 +36,7 @@ from mcprev.protocol.connection_state import (
 from mcprev.protocol.endpoint import EndpointProtocol
 from mcprev.protocol.pending_calls import Call
 from mcprev.wire.jsonrpc import record
-from mcprev.wire.payloads import payloads, shown
+from mcprev.wire.payloads import payloads, redacted
 
 _NEVER: Final = float("inf")
 
@@ -189,7 +189,7 @@ class Connection:
         self._connection_state.sends = []
         if payloads.isEnabledFor(logging.DEBUG):
             for _, message in sends:
-                payloads.debug("%s sent %s", self.logger.name, shown(message))
+                payloads.debug("%s sent %s", self.logger.name, redacted(message))
         self._send(sends)
 
     # -- requests of the peer's ----------------------------------------------------------------------------

@@ -116,7 +116,7 @@ def _repetitions(expression: str) -> int:
     return prod(max(int(found[1] or 0), int(found[2] or 0), 1) for found in _REPETITION.finditer(expression))
 
 
-def canonical(value: Json) -> str:
+def canonical_json(value: Json) -> str:
     """Return a text that is equal for equal JSON values: `1` and `1.0` are equal, `1` and `true` are not.
 
     A peer can choose numbers with colliding hashes, but not texts.

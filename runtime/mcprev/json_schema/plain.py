@@ -16,7 +16,7 @@ from math import isfinite
 from typing import Any, Final, cast
 
 from mcprev.errors import Json
-from mcprev.json_schema.bounds import LIST, OBJECT, Check, Complaint, canonical, in_time, pattern
+from mcprev.json_schema.bounds import LIST, OBJECT, Check, Complaint, canonical_json, in_time, pattern
 
 MAX_DEPTH: Final = 32
 """Schemas that nest deeper are validated by the library."""
@@ -131,7 +131,7 @@ def _const(value: Json, _: int) -> Check:
 
 def _one_of_values(options: list[Any], what: str) -> Check:
     strings = {option for option in options if isinstance(option, str)}
-    others = {canonical(option) for option in options if not isinstance(option, str)}
+    others = {canonical_json(option) for option in options if not isinstance(option, str)}
     containers = any(isinstance(option, dict | list) for option in options)
     wrong: list[Complaint] = [((), what)]
 
@@ -139,10 +139,10 @@ def _one_of_values(options: list[Any], what: str) -> Check:
         if given.__class__ is str:
             return VALID if given in strings else wrong
         if given.__class__ is int:
-            return VALID if f"{given:x}," in others else wrong  # the format of `canonical`
+            return VALID if f"{given:x}," in others else wrong  # the format of `canonical_json`
         if not others or (not containers and isinstance(given, dict | list)):
             return wrong
-        return VALID if canonical(given) in others else wrong
+        return VALID if canonical_json(given) in others else wrong
 
     return check
 

@@ -31,7 +31,7 @@ from mcprev.json_schema.bounds import (
     Check,
     Complaint,
     TooSlowError,
-    canonical,
+    canonical_json,
     deadline,
     in_time,
     pattern,
@@ -311,7 +311,7 @@ def _unique_items(_: Json, value: Json, instance: Json, __: Json) -> Iterator[An
     """Validate `uniqueItems` in linear time; the library compares all pairs of items that cannot be sorted."""
     if value is not True or not isinstance(instance, LIST):
         return
-    if len({canonical(item) for item in instance}) < len(instance):
+    if len({canonical_json(item) for item in instance}) < len(instance):
         yield import_module("jsonschema.exceptions").ValidationError("holds the same item twice")
 
 

@@ -30,7 +30,7 @@ _SECRET: Final = re.compile(
 _BEARER: Final = re.compile(rb"\b(Bearer|Basic|DPoP)[ ]+[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
 
 
-def shown(message: bytes) -> str:
+def redacted(message: bytes) -> str:
     """Return the beginning of a message, with the values of secret members removed."""
     text = _SECRET.sub(rb'\1"[...]"', message[: 2 * MOST])
     return repr(_BEARER.sub(rb"\1 [...]", text)[:MOST])

@@ -58,7 +58,7 @@ class HttpResponse:
         length = None if self._coding else self.content_length
         if length is not None and length > limit:
             self.close()
-            raise too_large(limit)
+            raise answer_too_large(limit)
         parts: list[bytes] = []
         size = 0
         while size != length and (part := await self.chunk()):
@@ -66,7 +66,7 @@ class HttpResponse:
             size += len(part)
             if size > limit:
                 self.close()
-                raise too_large(limit)
+                raise answer_too_large(limit)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def chunk(self) -> bytes:
@@ -122,7 +122,7 @@ def closed() -> ConnectionLost:
     return ConnectionLost("the HTTP session was closed", in_flight=False, retry_safe=True)
 
 
-def too_large(limit: int) -> RemoteProtocolError:
+def answer_too_large(limit: int) -> RemoteProtocolError:
     """A body has more bytes than are taken."""
     return RemoteProtocolError(f"an answer of more than {limit} bytes")
 

@@ -24,8 +24,7 @@ from mcprev.wire.jsonrpc import MAX_LINE
 if TYPE_CHECKING:
     import aiohttp
 
-    from mcprev.transports.http.client.oauth.authorizer import Authorizer
-    from mcprev.transports.http.client.oauth.grants import Authorization
+    from mcprev.transports.http.client.oauth.authorizer import Authorization
 
 VERDICTS: Final = ProbeCache()
 """What the servers that this process has talked to were found to be."""
@@ -64,11 +63,7 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
         self.url = check_server_url(url)
         self._headers: HeaderSource = {} if headers is None else headers
         self._session = session
-        self._gate: Authorizer | None = None
-        if auth is not None:
-            from mcprev.transports.http.client.oauth.authorizer import authorizer_for
-
-            self._gate = authorizer_for(self.url, auth, session)
+        self._authorizer = None if auth is None else auth.authorizer(self.url, session)
         self._connect_timeout = connect_timeout
         self._max_message = max_message
 
@@ -89,10 +84,10 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
             connection = HttpConnection(protocol, handler, requests, LegacySse)
         else:
             connection = HttpConnection(protocol, handler, requests, StreamableHttp)
-        if self._gate is not None:
+        if self._authorizer is not None:
             from mcprev.transports.http.client.oauth.login import Login
 
-            requests.login = Login(self._gate, protocol, connection.timeouts.active)
+            requests.login = Login(self._authorizer, protocol, connection.timeouts.active)
         try:
             await connection.open(self._connect_timeout)
         except BaseException:

@@ -37,7 +37,7 @@ from mcprev.errors import InternalError, InvalidRequest, Json
 from mcprev.protocol.http_request_class import HttpError
 from mcprev.transports.http.client.oauth.resources import (
     WELL_KNOWN,
-    canonical,
+    canonical_resource,
     check_issuer,
     in_lower_case,
     split,
@@ -127,7 +127,7 @@ class Bearer:
         self._scopes = _check_scopes(scopes)
         self._always = frozenset(self._scopes)
         self._timeout, self.clock = timeout, clock
-        self._canonical = canonical(resource)
+        self._canonical = canonical_resource(resource)
         self.metadata_path = WELL_KNOWN + unquote(parts.path.removesuffix("/"))
         """The path of `metadata_url`."""
         self.metadata_url = in_lower_case(parts._replace(path=WELL_KNOWN + parts.path.removesuffix("/")))
@@ -179,7 +179,9 @@ class Bearer:
             return access
         if access.expires is not None and access.expires <= self.clock():
             return self._invalid("the token has expired")
-        if self.resource not in access.audience and self._canonical not in map(canonical, access.audience):
+        if self.resource not in access.audience and self._canonical not in map(
+            canonical_resource, access.audience
+        ):
             return self._invalid("the token is not for this server")
         return self._short_of(access, self._always) or access
 

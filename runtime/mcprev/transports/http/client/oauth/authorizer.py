@@ -17,22 +17,23 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from mcprev.errors import AuthError, DiscoveryFailed, InsufficientScope, McpError, TokenRejected
 from mcprev.revisions import Revision
 from mcprev.transports.http.client.oauth import flow
+from mcprev.transports.http.client.oauth.credentials import Credentials, check_server
 from mcprev.transports.http.client.oauth.discovery import (
     Challenge,
     ProtectedServer,
     first_scopes,
     join_scopes,
     more_scopes,
-    shown,
+    printable,
 )
-from mcprev.transports.http.client.oauth.grants import Authorization, check_server
-from mcprev.transports.http.client.oauth.resources import canonical
+from mcprev.transports.http.client.oauth.resources import canonical_resource
 from mcprev.transports.http.client.oauth.steps import DpopSigner
 from mcprev.transports.http.client.oauth.store import Registration, TokenKey, Tokens
 from mcprev.transports.http.client.oauth.tokens import PROOF, TokenResponse, refresh
@@ -127,9 +128,9 @@ class _Running:
 
 
 class Authorizer:
-    """The way into one server."""
+    """Gets the tokens for one server."""
 
-    def __init__(self, url: str, auth: Authorization) -> None:
+    def __init__(self, url: str, auth: Credentials) -> None:
         check_server(url, private=auth.private)
         self._url = url
         self._auth = auth
@@ -176,8 +177,8 @@ class Authorizer:
             if budget.steps > STEPS or not set(required) - set(before):
                 asked = " ".join(before) or "none in particular"
                 raise InsufficientScope(
-                    f"{shown(self._url)} wants a token of more scopes ({shown(' '.join(required)) or 'it does not say which'}), "
-                    f"and asking for them was of no use (asked for: {shown(asked)}): see to it that they are given",
+                    f"{printable(self._url)} wants a token of more scopes ({printable(' '.join(required)) or 'it does not say which'}), "
+                    f"and asking for them was of no use (asked for: {printable(asked)}): see to it that they are given",
                     required=required,
                     requested=before,
                 )
@@ -189,7 +190,7 @@ class Authorizer:
             self._held = None
             why = f" ({challenge.reason})" if challenge.reason else ""
             raise TokenRejected(
-                f"{shown(self._url)} refuses a token that {shown(used.key.issuer)} has just given{why}: "
+                f"{printable(self._url)} refuses a token that {printable(used.key.issuer)} has just given{why}: "
                 "the two do not agree on what it is good for",
                 error=challenge.error,
             )
@@ -239,7 +240,7 @@ class Authorizer:
 
     async def _run(self, refusal: AuthChallenge) -> ActiveToken:
         """Find out who lets clients in, and be let in by them."""
-        async with self._courier() as runner:
+        async with self._runner() as runner:
             revisions, challenge, auth = refusal.revisions, refusal.challenge, self._auth
             search = flow.discover(
                 self._url, revisions, challenge, issuer=auth.issuer, resource=auth.resource
@@ -250,9 +251,11 @@ class Authorizer:
                     place = await runner.run(search)
             except TimeoutError:
                 raise DiscoveryFailed(
-                    f"who lets clients of {shown(self._url)} in was not found out in {bound:g} s"
+                    f"who lets clients of {printable(self._url)} in was not found out in {bound:g} s"
                 ) from None
-            logger.debug("clients of %s are let in by %s", shown(self._url), shown(place.server.issuer))
+            logger.debug(
+                "clients of %s are let in by %s", printable(self._url), printable(place.server.issuer)
+            )
             client = await auth.client(place)
             found: ActiveToken | None = None
             if client is not None and not refusal.more:
@@ -263,7 +266,7 @@ class Authorizer:
         self._held = found
         return found
 
-    def _courier(self) -> FlowRunner:
+    def _runner(self) -> FlowRunner:
         from mcprev.transports.http.client.oauth.runner import FlowRunner
 
         private = self._auth.private or is_loopback(urlsplit(self._url).hostname or "")
@@ -281,7 +284,7 @@ class Authorizer:
                 found = join_scopes(found, before)
         if len(found or ()) > MAX_SCOPES:
             raise InsufficientScope(
-                f"{shown(self._url)} wants a token of more than {MAX_SCOPES} scopes; none is asked for",
+                f"{printable(self._url)} wants a token of more than {MAX_SCOPES} scopes; none is asked for",
                 required=refusal.challenge.scopes or (),
                 requested=before or (),
             )
@@ -321,7 +324,7 @@ class Authorizer:
     async def _refresh_early(self, active: ActiveToken) -> ActiveToken:
         if self._held is not active:
             return active
-        async with self._courier() as runner:
+        async with self._runner() as runner:
             try:
                 active = await self._refresh(runner, active)
             except McpError as error:
@@ -384,11 +387,22 @@ class Authorizer:
         return active
 
 
-def authorizer_for(url: str, auth: Authorization, session: aiohttp.ClientSession | None) -> Authorizer:
-    """The way into the server at a URL. Raises `ValueError` for one that no token may be sent to."""
-    key = canonical(url) or url
-    authorizer = auth.gates.get(key)
-    if authorizer is None:
-        authorizer = auth.gates[key] = Authorizer(url, auth)
-    authorizer.session = session
-    return authorizer
+class Authorization(Credentials):
+    """What a user passes as `auth`: credentials, and one `Authorizer` for each server that they were used at."""
+
+    @cached_property
+    def authorizers(self) -> dict[str, Authorizer]:
+        """The authorizers, by the canonical URLs of their servers."""
+        return {}
+
+    def authorizer(self, url: str, session: aiohttp.ClientSession | None) -> Authorizer:
+        """Return the authorizer of the server at a URL, which every target of that server shares.
+
+        Raises `ValueError` for a URL that no token may be sent to.
+        """
+        key = canonical_resource(url) or url
+        authorizer = self.authorizers.get(key)
+        if authorizer is None:
+            authorizer = self.authorizers[key] = Authorizer(url, self)
+        authorizer.session = session
+        return authorizer

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from mcprev.errors import AuthError, DiscoveryFailed, IssuerMismatch, Json
 from mcprev.revisions import AuthProfile, Revision
-from mcprev.transports.http.client.oauth.resources import WELL_KNOWN, canonical, split
+from mcprev.transports.http.client.oauth.resources import WELL_KNOWN, canonical_resource, split
 from mcprev.transports.http.security import is_loopback
 
 OAUTH: Final = "/.well-known/oauth-authorization-server"
@@ -61,12 +61,12 @@ class Challenge:
     @property
     def error(self) -> str:
         """The error code; empty if the request had no token."""
-        return shown(self.parameters.get("error", ""))
+        return printable(self.parameters.get("error", ""))
 
     @property
     def reason(self) -> str:
         """The description of the error, or its code."""
-        return shown(self.parameters.get("error_description", "")) or self.error
+        return printable(self.parameters.get("error_description", "")) or self.error
 
     @property
     def scopes(self) -> tuple[str, ...] | None:
@@ -195,7 +195,7 @@ def read_resource(
     if named is not None and not is_resource(named, url, above):
         wider = is_above(named, url)
         raise DiscoveryFailed(
-            f"the metadata of {shown(url)} is about another resource, {shown(named)}: "
+            f"the metadata of {printable(url)} is about another resource, {printable(named)}: "
             + (
                 "a token for it is good at every server below it; if they may all have it, pass that as `resource`"
                 if wider
@@ -205,23 +205,23 @@ def read_resource(
     servers = texts(document, "authorization_servers")
     if not servers:
         return None
-    resource = canonical(url) if named is None else named
+    resource = canonical_resource(url) if named is None else named
     assert resource is not None
     return ResourceMetadata(resource, servers[:MAX_SERVERS], texts(document, "scopes_supported"))
 
 
 def is_resource(named: str, url: str, above: str | None = None) -> bool:
     """Return whether a resource is the server at a URL, or `above`, the resource that the user accepts."""
-    mine, theirs = canonical(url), canonical(named)
+    mine, theirs = canonical_resource(url), canonical_resource(named)
     if mine is None or theirs is None:
         return False
     same = theirs in (mine, mine.partition("?")[0])
-    return same or (above is not None and theirs == canonical(above) and is_above(named, url))
+    return same or (above is not None and theirs == canonical_resource(above) and is_above(named, url))
 
 
 def is_above(resource: str, url: str) -> bool:
     """Return whether a resource has the origin of a URL and a path that is a prefix of its path, in whole segments."""
-    mine, theirs = canonical(url), canonical(resource)
+    mine, theirs = canonical_resource(url), canonical_resource(resource)
     if mine is None or theirs is None:
         return False
     return "?" not in theirs and mine.partition("?")[0].startswith(theirs + "/")
@@ -255,7 +255,7 @@ def read_server(document: Mapping[str, Json], issuer: str) -> ServerMetadata | N
     said = text(document, "issuer")
     if said != issuer:
         raise IssuerMismatch(
-            f"the authorization server {shown(issuer)} says that it is {shown(said or 'nobody')}: it is not used, for "
+            f"the authorization server {printable(issuer)} says that it is {printable(said or 'nobody')}: it is not used, for "
             "it may be another's; its metadata and what names it have to agree to the letter"
         )
     token = text(document, "token_endpoint")
@@ -316,7 +316,7 @@ def check_proofs(server: ServerMetadata) -> None:
         "does not say that it knows proof keys" if server.proofs is None else f"knows no proof keys of {S256}"
     )
     raise DiscoveryFailed(
-        f"the authorization server {shown(server.issuer)} {said}; it has to be set up for them"
+        f"the authorization server {printable(server.issuer)} {said}; it has to be set up for them"
     )
 
 
@@ -353,7 +353,9 @@ def secret_method(methods: Sequence[str] | None) -> str:
     for method in (POST, NONE):
         if method in methods:
             return method
-    raise AuthError("the authorization server takes no client secret: it wants " + shown(", ".join(methods)))
+    raise AuthError(
+        "the authorization server takes no client secret: it wants " + printable(", ".join(methods))
+    )
 
 
 def registered_method(methods: Sequence[str] | None) -> str:
@@ -380,12 +382,12 @@ def check_page(url: str) -> str:
     parts = split(url)
     if parts is None or (parts.scheme != "https" and not is_loopback(parts.hostname or "")):
         raise DiscoveryFailed(
-            f"the authorization server names {shown(url)} as its page, which is no https URL: it is not opened"
+            f"the authorization server names {printable(url)} as its page, which is no https URL: it is not opened"
         )
     return url
 
 
-def shown(said: str) -> str:
+def printable(said: str) -> str:
     """Return a peer's text for an error message: at most 200 characters, printable, without the query of a URL."""
     head, question, _ = said[:200].partition("?")
     return "".join(c if c.isprintable() else " " for c in head) + (

@@ -31,11 +31,11 @@ from mcprev.transports.http.client.oauth.discovery import (
     Challenge,
     ProtectedServer,
     ResourceMetadata,
+    printable,
     read_object,
-    shown,
     text,
 )
-from mcprev.transports.http.client.oauth.resources import canonical, split
+from mcprev.transports.http.client.oauth.resources import canonical_resource, split
 from mcprev.transports.http.client.oauth.steps import (
     NO_MEANS,
     ClientKeys,
@@ -69,12 +69,12 @@ class _Search:
         found = read_object(reply.body) if reply.status == 200 else None
         if found is None:
             outcome = "no JSON object" if reply.status == 200 else reply.outcome
-            self.tried.append(f"{shown(url)}: {outcome}")
+            self.tried.append(f"{printable(url)}: {outcome}")
             self.absent = self.absent and (reply.status == 200 or 400 <= reply.status < 500)
         return found
 
     def unusable(self, url: str, why: str) -> None:
-        self.tried.append(f"{shown(url)}: {why}")
+        self.tried.append(f"{printable(url)}: {why}")
 
 
 def discover(
@@ -108,7 +108,8 @@ def discover(
     )
     if older is None or not search.absent:
         raise DiscoveryFailed(
-            f"{shown(url)} wants authorization, and does not say from whom; tried were", tried=search.tried
+            f"{printable(url)} wants authorization, and does not say from whom; tried were",
+            tried=search.tried,
         )
     return (yield from _at_origin(search, older, url, issuer))
 
@@ -137,8 +138,8 @@ def _find_server(
         servers = tuple(name for name in servers if name == wanted)
         if not servers:
             raise IssuerMismatch(
-                f"the server does not let clients of {shown(wanted)} in any more, but those of "
-                f"{shown(', '.join(found.servers))}: the credentials that were given are of no use there"
+                f"the server does not let clients of {printable(wanted)} in any more, but those of "
+                f"{printable(', '.join(found.servers))}: the credentials that were given are of no use there"
             )
     for name in servers:
         if split(name) is None or "?" in name:
@@ -153,7 +154,7 @@ def _find_server(
                 return ProtectedServer(revision, found.resource, server, found.scopes)
             search.unusable(at, "names no token endpoint")
     raise DiscoveryFailed(
-        f"the authorization server {shown(', '.join(servers))} does not say where its endpoints are; tried were",
+        f"the authorization server {printable(', '.join(servers))} does not say where its endpoints are; tried were",
         tried=search.tried,
     )
 
@@ -167,9 +168,9 @@ def _at_origin(search: _Search, revision: Revision, url: str, wanted: str | None
     assert profile is not None
     if wanted not in (None, at, f"{at}/"):
         raise IssuerMismatch(
-            f"{shown(url)} lets clients in by itself, and the credentials are for {shown(wanted or '')}: they are not sent"
+            f"{printable(url)} lets clients in by itself, and the credentials are for {printable(wanted or '')}: they are not sent"
         )
-    resource = canonical(url) or url
+    resource = canonical_resource(url) or url
     for place in discovery.server_urls(at, profile):
         document = yield from search.look(place)
         if document is not None:
@@ -179,7 +180,7 @@ def _at_origin(search: _Search, revision: Revision, url: str, wanted: str | None
                 return ProtectedServer(revision, resource, server)
             search.unusable(place, "names no token endpoint")
     if not search.absent:
-        raise DiscoveryFailed(f"{shown(url)} wants authorization; tried were", tried=search.tried)
+        raise DiscoveryFailed(f"{printable(url)} wants authorization; tried were", tried=search.tried)
     return ProtectedServer(revision, resource, discovery.default_server(at, wanted or at))
 
 
@@ -193,7 +194,7 @@ def register(
     server = place.server
     if server.registration_endpoint is None:
         raise RegistrationRejected(
-            f"{shown(server.issuer)} registers no clients by itself: register one there, and give its `client_id`"
+            f"{printable(server.issuer)} registers no clients by itself: register one there, and give its `client_id`"
         )
     method = discovery.registered_method(server.methods)
     wanted: dict[str, Json] = {
@@ -213,7 +214,7 @@ def register(
     client_id = text(found, "client_id")
     if reply.status not in (200, 201) or client_id is None:
         raise RegistrationRejected(
-            f"{shown(server.issuer)} did not register this client ({said_by(reply, found)}): "
+            f"{printable(server.issuer)} did not register this client ({said_by(reply, found)}): "
             "register one there, and give its `client_id`"
         )
     secret = text(found, "client_secret")
@@ -278,7 +279,7 @@ def _page(
     """Return the URL of the authorization request."""
     endpoint = place.server.authorization_endpoint
     if endpoint is None:
-        raise DiscoveryFailed(f"{shown(place.server.issuer)} has no page to authorize clients at")
+        raise DiscoveryFailed(f"{printable(place.server.issuer)} has no page to authorize clients at")
     digest = hashlib.sha256(verifier.encode()).digest()
     query = {
         "response_type": "code",
@@ -302,15 +303,15 @@ def read_redirect(back: str, state: str, place: ProtectedServer) -> str:
     """Return the code in a redirect URL. Checks `state` and `iss` before anything else in it is used."""
     pairs = parse_qsl(urlsplit(back).query, keep_blank_values=True)
     said = dict(pairs)
-    issuer = shown(place.server.issuer)
+    issuer = printable(place.server.issuer)
     if len(said) != len(pairs):
         raise AuthError(f"the answer of {issuer} says something twice: it is not used")
     if not secrets.compare_digest(said.get("state", "").encode(), state.encode()):
         raise AuthError("the browser came back with an answer to another request: it is not used; try again")
     _check_issuer(said.get("iss"), place)
     if "error" in said:
-        words = shown(said.get("error_description", ""))
-        error = shown(said["error"])
+        words = printable(said.get("error_description", ""))
+        error = printable(said["error"])
         raise AuthorizationDenied(
             f"{issuer} did not authorize this client: {error}{': ' if words else ''}{words}", error=error
         )
@@ -324,8 +325,10 @@ def _check_issuer(said: str | None, place: ProtectedServer) -> None:
     """Raise `IssuerMismatch` for a response of another authorization server, or one of unknown origin (AUTH-15)."""
     server = place.server
     if said is None and server.names_itself:
-        raise IssuerMismatch(f"an answer does not say that it is from {shown(server.issuer)}: it is not used")
+        raise IssuerMismatch(
+            f"an answer does not say that it is from {printable(server.issuer)}: it is not used"
+        )
     if said is not None and said != server.issuer:
         raise IssuerMismatch(
-            f"an answer that should be from {shown(server.issuer)} is from another: it is not used"
+            f"an answer that should be from {printable(server.issuer)} is from another: it is not used"
         )

@@ -38,7 +38,7 @@ class Login:
         hold: Callable[[], AbstractContextManager[None]],
     ) -> None:
         """`hold` returns a context manager that pauses the connection's timeouts while a user logs in."""
-        self._gate = authorizer
+        self._authorizer = authorizer
         self._protocol = protocol
         self._hold = hold
         self.waiting: set[asyncio.Task[Any] | None] = set()
@@ -46,10 +46,10 @@ class Login:
 
     async def token(self) -> ActiveToken | None:
         """Return the token for the next request; refresh it first if it expires soon."""
-        if self._gate.expiring:
+        if self._authorizer.expiring:
             with self._wait():
-                await self._gate.refresh()
-        return self._gate.active
+                await self._authorizer.refresh()
+        return self._authorizer.active
 
     def budget(self) -> RetryBudget:
         """Return the retry budget for a new request."""
@@ -58,7 +58,7 @@ class Login:
     @property
     def active(self) -> ActiveToken | None:
         """Return the current token without refreshing it."""
-        return self._gate.active
+        return self._authorizer.active
 
     async def passed(
         self, response: HttpResponse, used: ActiveToken | None, budget: RetryBudget, *, no_login: bool
@@ -84,7 +84,7 @@ class Login:
             return True
         response.release()
         with self._wait():
-            await self._gate.renew(
+            await self._authorizer.renew(
                 AuthChallenge(revisions, challenge or Challenge(), used, more, no_login), budget
             )
         return False

@@ -14,7 +14,7 @@ _URL: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 _PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}
 
 
-def canonical(uri: str) -> str | None:
+def canonical_resource(uri: str) -> str | None:
     """Return a resource identifier in canonical form (AUTH-9, AUTH-10), or None if it is not one.
 
     The scheme and host are in lower case; a default port and a trailing slash are removed.

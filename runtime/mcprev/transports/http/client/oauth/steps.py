@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias, TypeVar
 
 from mcprev.errors import Json
-from mcprev.transports.http.client.oauth.discovery import shown, text
+from mcprev.transports.http.client.oauth.discovery import printable, text
 
 T = TypeVar("T")
 
@@ -93,5 +93,5 @@ def fetch(request: HttpFetch) -> Flow[HttpReply]:
 def said_by(reply: HttpReply, found: Mapping[str, Json]) -> str:
     """Return the outcome of a failed request with the error that its body names."""
     error, words = text(found, "error"), text(found, "error_description")
-    said = ": ".join(shown(part) for part in (error, words) if part is not None)
+    said = ": ".join(printable(part) for part in (error, words) if part is not None)
     return f"{reply.outcome}: {said}" if said else reply.outcome

@@ -13,8 +13,8 @@ from mcprev.transports.http.client.oauth.discovery import (
     BASIC,
     POST,
     ProtectedServer,
+    printable,
     read_object,
-    shown,
     text,
 )
 from mcprev.transports.http.client.oauth.steps import (
@@ -119,12 +119,12 @@ def redeem(
     """Send a token request (AUTH-9). Raises `TokenRejected`, with the error code if the server sent one."""
     server, wanted = place.server, {**form, "resource": place.resource}
     sent = _authenticated(client, wanted, server.issuer, client_keys)
-    who = shown(server.issuer)
+    who = printable(server.issuer)
     found = yield from _post(server.token_endpoint, sent, who, client_keys.dpop_signer)
     expected = "Bearer" if client_keys.dpop_signer is None else "DPoP"
     kind: object = found.get("token_type", "Bearer")
     if not isinstance(kind, str) or kind.lower() != expected.lower():
-        raise TokenRejected(f"{who} gave a token of a kind that cannot be used: {shown(str(kind))}")
+        raise TokenRejected(f"{who} gave a token of a kind that cannot be used: {printable(str(kind))}")
     return TokenResponse(_usable(found, who), text(found, "refresh_token"), seconds(found.get("expires_in")))
 
 
@@ -161,7 +161,7 @@ def _post(
             found = read_object(reply.body) or {}
     if reply.status != 200 or "error" in found:
         known = 400 <= reply.status < 500 and reply.status not in (408, 425, 429)
-        error = shown(text(found, "error") or "") if known or reply.status == 200 else ""
+        error = printable(text(found, "error") or "") if known or reply.status == 200 else ""
         raise TokenRejected(f"{who} gave no token ({said_by(reply, found)})", error=error)
     return found
 

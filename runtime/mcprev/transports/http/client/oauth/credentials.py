@@ -1,0 +1,101 @@
+"""Who a client is at an authorization server, and how it gets tokens there (AUTH-12, AUTH-14, AUTH-18, AUTH-19)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from mcprev.errors import DiscoveryFailed, IssuerMismatch
+from mcprev.transports.http.client.oauth.discovery import ProtectedServer, check_page, printable
+from mcprev.transports.http.client.oauth.resources import canonical_resource, check_issuer
+from mcprev.transports.http.client.oauth.steps import ClientKeys, DpopSigner
+from mcprev.transports.http.client.oauth.store import MemoryTokens, Registration, TokenStore
+from mcprev.transports.http.client.oauth.tokens import TokenResponse
+
+if TYPE_CHECKING:
+    from mcprev.transports.http.client.oauth.runner import FlowRunner
+
+
+class Credentials:
+    """Identifies one client to authorization servers."""
+
+    def __init__(
+        self,
+        *,
+        scopes: Sequence[str] | None,
+        issuer: str | None,
+        store: TokenStore | None,
+        private: bool,
+        timeout: float,
+        dpop: bool = False,
+        resource: str | None = None,
+        given: str | None = None,
+    ) -> None:
+        """`given` names a credential of one authorization server, which takes its `issuer`. Raises `ValueError`."""
+        if issuer is not None:
+            check_issuer(issuer)
+        elif given is not None:
+            raise ValueError(
+                f"{type(self).__name__} with {given} needs `issuer`, the authorization server that it is for, such as "
+                "issuer='https://login.example.com': otherwise any MCP server could name one of its own and be sent it"
+            )
+        if resource is not None and canonical_resource(resource) is None:
+            raise ValueError("`resource` is the URL of a server, or of what is above it")
+        if isinstance(scopes, str):
+            raise TypeError("scopes are a list of texts")
+        self.scopes = None if scopes is None else tuple(scopes)
+        self.issuer = issuer
+        """The only authorization server whose client this side is; None while that is not known."""
+        self.resource = resource
+        """The resource above servers that their metadata may name; None where each has to name itself."""
+        self.store: TokenStore = MemoryTokens() if store is None else store
+        self.private = private
+        self.timeout = timeout
+        dpop_signer: DpopSigner | None = None
+        if dpop:
+            from mcprev.transports.http.client.oauth.dpop import KeyProver
+
+            dpop_signer = KeyProver()
+        self.client_keys = ClientKeys(dpop_signer=dpop_signer)
+        """The keys that this client has."""
+
+    async def client(self, place: ProtectedServer) -> Registration | None:
+        """Who this client is there; None where it is not known yet. Raises `AuthError`."""
+        raise NotImplementedError
+
+    async def obtain(
+        self,
+        runner: FlowRunner,
+        place: ProtectedServer,
+        client: Registration | None,
+        scopes: tuple[str, ...] | None,
+    ) -> tuple[Registration, TokenResponse, tuple[str, ...] | None]:
+        """Get a token: for whom, the token, and what was asked for. Raises `AuthError`."""
+        raise NotImplementedError
+
+    def bind(self, place: ProtectedServer) -> None:
+        """Credentials are for one authorization server; a name without a secret for the first that is met (AUTH-14)."""
+        if self.issuer is None:
+            self.issuer = place.server.issuer
+        elif self.issuer != place.server.issuer:
+            raise IssuerMismatch(
+                f"the credentials are for {printable(self.issuer)} and not for {printable(place.server.issuer)}: "
+                "they are not sent there; give those for that one"
+            )
+
+    @override
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+
+def check_server(url: str, *, private: bool) -> None:
+    """Raise `ValueError` for a server to which a token would go in the clear (AUTH-19)."""
+    try:
+        check_page(url.partition("#")[0])
+    except DiscoveryFailed:
+        if not private:
+            raise ValueError(
+                f"a token would go to {printable(url)} in the clear: use https, or `private=True` in a network of your own"
+            ) from None
