@@ -32,7 +32,7 @@ class FakeHandler:
             name = (incoming.params or {}).get("name")
             if name == "wait":
                 await self.gate.wait()
-            incoming.engine.finish(incoming, {"name": name, "size": "x" * (100_000 if name == "big" else 1)})
+            incoming.respond({"name": name, "size": "x" * (100_000 if name == "big" else 1)})
         except asyncio.CancelledError:
             self.cancelled += 1
             raise

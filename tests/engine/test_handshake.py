@@ -220,9 +220,9 @@ def served(wire: Wire, *messages: object) -> IncomingRequest:
 @each_session
 @pytest.mark.parametrize("id_", [1, 0, -5, "1", "x", 2**70])
 def test_answer_has_the_id_as_it_came_base_5(row: Revision, id_: object) -> None:
-    side, wire = open_server(row)
+    _side, wire = open_server(row)
     incoming = served(wire, request("tools/call", {"name": "x"}, id_))
-    side.session.finish(incoming, {"content": []})
+    incoming.respond({"content": []})
     sent = wire.sent()
     assert (sent, type(sent[0]["id"])) == ([result(id_, {"content": []})], type(id_))
 
@@ -234,8 +234,8 @@ def test_cancelled_request_is_not_answered_canc_2(row: Revision) -> None:
     incoming = served(wire, request("tools/call", {"name": "x", "_meta": {"progressToken": "t"}}, 3))
     assert wire.get(notification("notifications/cancelled", {"requestId": 3, "reason": "why"})) == []
     assert wire.events() == [RequestCancelled(incoming, "why")]
-    side.session.finish(incoming, {})
-    side.session.fail(incoming, RpcError("x"))
+    incoming.respond({})
+    incoming.fail(RpcError("x"))
     assert side.session.progress(incoming, {"progress": 1}) is False
     assert wire.sent() == []
 
@@ -256,10 +256,10 @@ def test_cancel_of_nothing_has_no_effect_canc_3(row: Revision, params: object) -
 @req("BASE-3")
 @each_session
 def test_id_in_progress_is_refused_base_3(row: Revision) -> None:
-    side, wire = open_server(row)
+    _side, wire = open_server(row)
     incoming = served(wire, request("tools/call", {"name": "x"}, 1))
     assert code(wire.get(request("tools/call", {"name": "y"}, 1))[0]) == -32600
-    side.session.finish(incoming, {})
+    incoming.respond({})
     assert wire.sent() == [result(1, {})]
 
 
@@ -275,7 +275,7 @@ def test_progress_increases_and_stops_prog_2(row: Revision) -> None:
     assert [message["params"] for message in wire.sent()] == [
         {"progressToken": "t", "progress": value} for value in (1, 2.5, 3)
     ]
-    side.session.finish(incoming, {})
+    incoming.respond({})
     assert side.session.progress(incoming, {"progress": 4}) is False
     assert len(wire.sent()) == 1
 
@@ -288,7 +288,7 @@ def test_progress_needs_a_token_prog_1(row: Revision) -> None:
     for meta in metas:
         incoming = served(wire, request("tools/call", {"name": "x", "_meta": meta}))
         assert side.session.progress(incoming, {"progress": 1}) is False
-        side.session.finish(incoming, {})
+        incoming.respond({})
 
 
 @req("LOG-2")
@@ -355,7 +355,7 @@ def test_no_changes_before_confirmation_life_7(row: Revision) -> None:
 @each_session
 def test_batch_of_requests_batch_1(row: Revision) -> None:
     """BATCH-1, BATCH-3, BATCH-5, BATCH-6, BATCH-7."""
-    side, wire = open_server(row)
+    _side, wire = open_server(row)
     batch: list[Any] = [
         request("ping", None, 1), request("tools/call", {"name": "a"}, 2), request("tools/call", {"name": "b"}, 3),
         notification("notifications/roots/list_changed"), 5, initialize(row, 6),
@@ -366,7 +366,7 @@ def test_batch_of_requests_batch_1(row: Revision) -> None:
         return
     assert sent == []
     first, second = [event for event in wire.events() if isinstance(event, IncomingRequest)]
-    side.session.finish(second, {"n": 2})
+    second.respond({"n": 2})
     (answers,) = wire.get(notification("notifications/cancelled", {"requestId": first.id}))
     assert sorted((str(a["id"]), code(a)) for a in answers) == [
         ("1", None), ("3", None), ("6", -32600), ("None", -32600),

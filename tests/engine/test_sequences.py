@@ -78,7 +78,7 @@ def test_server_takes_anything(messages: list[Any]) -> None:
         open_requests += [event for event in wire.events() if isinstance(event, IncomingRequest)]
     for incoming in open_requests:
         was_open = incoming.open
-        incoming.engine.finish(incoming, {})
+        incoming.respond({})
         assert len(wire.sent()) <= was_open
     side.end()
     assert side.connection.incoming == {}
@@ -128,7 +128,7 @@ def test_back_to_back(row: Revision) -> None:
     theirs.get(*ours.sent())
     (incoming,) = [event for event in theirs.events() if isinstance(event, IncomingRequest)]
     incoming.engine.progress(incoming, {"progress": 1})
-    incoming.engine.finish(incoming, {"content": []})
+    incoming.respond({"content": []})
     ours.events()
     ours.get(*theirs.sent())
     answers = [event for event in ours.events() if isinstance(event, CallCompleted)]

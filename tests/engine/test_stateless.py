@@ -116,15 +116,15 @@ def served(wire: Wire, message: dict[str, Any]) -> IncomingRequest:
 
 @req("MOD-5", "MOD-7", "BASE-13", "META-9", at=E)
 def test_request_describes_itself_mod_5() -> None:
-    side, wire = server()
+    _side, wire = server()
     caps: dict[str, Any] = {"sampling": {"tools": {}}}
     first = served(wire, modern("tools/call", {"name": "x"}, clientCapabilities=caps, clientInfo=INFO))
     assert (first.capabilities, first.client_info, first.level) == (caps, INFO, None)
     second = served(wire, modern("tools/call", {"name": "x"}, 2, logLevel="info"))
     assert (second.capabilities, second.client_info, second.level) == ({}, None, "info")
     assert second.revision is LATEST
-    side.stateless.finish(first, {"content": []})
-    side.stateless.finish(second, {"_meta": {SERVER_INFO: {"name": "own", "version": "9"}, "a": 1}})
+    first.respond({"content": []})
+    second.respond({"_meta": {SERVER_INFO: {"name": "own", "version": "9"}, "a": 1}})
     results = [message["result"] for message in wire.sent()]
     assert results[0] == {"content": [], "resultType": "complete", "_meta": {SERVER_INFO: INFO}}
     assert results[1]["_meta"] == {SERVER_INFO: {"name": "own", "version": "9"}, "a": 1}
@@ -132,9 +132,9 @@ def test_request_describes_itself_mod_5() -> None:
 
 @req("BASE-4")
 def test_id_may_come_back_base_4() -> None:
-    side, wire = server()
+    _side, wire = server()
     for _ in range(3):
-        side.stateless.finish(served(wire, modern("tools/call", {"name": "x"})), {})
+        served(wire, modern("tools/call", {"name": "x"})).respond({})
         assert wire.sent()[0]["id"] == 1
     served(wire, modern("tools/call", {"name": "x"}))
     assert code(wire.get(modern("tools/call", {"name": "x"}))[0]) == -32600
@@ -152,7 +152,7 @@ def test_discover_mod_9() -> None:
 
 @req("NEG-9", at=(A, E))
 def test_both_eras_on_one_pipe_neg_9() -> None:
-    side, wire = server()
+    _side, wire = server()
     wire.get(initialize(HANDSHAKE[0]), notification("notifications/initialized"))
     wire.events()
     old = served(wire, request("tools/call", {"name": "x"}, 5))
@@ -161,7 +161,7 @@ def test_both_eras_on_one_pipe_neg_9() -> None:
     assert code(wire.get(modern("tools/call", {"name": "x"}, 5))[0]) == -32600
     wire.get(notification("notifications/cancelled", {"requestId": 6}))
     assert any(isinstance(e, RequestCancelled) and e.request is new for e in wire.events())
-    side.session.finish(old, {})
+    old.respond({})
     assert wire.sent() == [result(5, {})]
 
 
@@ -173,7 +173,7 @@ def test_log_gate_log_3() -> None:
     allows = side.stateless.allows_log
     assert [allows(None, "emergency"), allows(silent, "emergency")] == [False, False]
     assert [allows(talking, "warning"), allows(talking, "error")] == [False, True]
-    side.stateless.finish(talking, {})
+    talking.respond({})
     assert not allows(talking, "emergency")
 
 

@@ -54,16 +54,14 @@ class ClientRequestHandler:
         """Answer a request of the server's."""
         client = self.client
         if client is None:
-            incoming.engine.fail(incoming, InternalError("the client is not ready"))
+            incoming.fail(InternalError("the client is not ready"))
             return
         try:
             method_binding = self._routes.find(incoming.revision, incoming.method)
             self._check(incoming)
             params = method_binding.params(incoming.params, None)
             wire = to_wire(await method_binding.stub(ClientContext(client, connection, incoming), params))
-            incoming.engine.finish(
-                incoming, method_binding.result(_proper(incoming.method, incoming.params, wire))
-            )
+            incoming.respond(method_binding.result(_proper(incoming.method, incoming.params, wire)))
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is answered
             answer_failure(error, incoming, self._identity.handler_at(incoming.revision)[1], logger)
 

@@ -127,12 +127,9 @@ def _stamp(params: JsonObject, context: ConversionContext) -> JsonObject:
         given = {}
     elif not isinstance(given, OBJECT):
         return params
-    meta: JsonObject = {
-        **given,
-        PROTOCOL_VERSION: revision_named(context.revision).version,
-        CLIENT_CAPABILITIES: {},
-        **context.stamp,
-    }
+    meta: JsonObject = {**given, CLIENT_CAPABILITIES: {}, **context.stamp}
+    if PROTOCOL_VERSION not in context.stamp:
+        meta[PROTOCOL_VERSION] = revision_named(context.revision).version
     return {**params, "_meta": meta}
 
 

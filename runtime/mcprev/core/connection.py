@@ -57,7 +57,7 @@ class RequestHandler(Protocol):
     """Serves what comes in. Neither method raises, except for cancellation."""
 
     async def handle_request(self, incoming: IncomingRequest, connection: Connection, /) -> None:
-        """Answer a request through its engine."""
+        """Answer a request."""
         ...
 
     async def handle_notification(self, notified: NotificationReceived, connection: Connection, /) -> None:
@@ -195,15 +195,14 @@ class Connection:
     # -- requests of the peer's ----------------------------------------------------------------------------
 
     def _admit(self, event: IncomingRequest | NotificationReceived) -> None:
-        share = share_of(event)
-        if share is not None:
+        if event.origin is not None and (share := share_of(event)) is not None:
             share.hold()
         if len(self._tasks) < self._max_handlers:
             self._start(event)
         elif len(self._queue) < self._max_handlers * QUEUED:
             self._queue.append(event)
         elif isinstance(event, IncomingRequest):
-            event.engine.fail(event, InternalError("too many requests in progress"))
+            event.fail(InternalError("too many requests in progress"))
             self._drop(event)
         else:
             self.logger.warning("too much waits to be served: %s is dropped", event.method)
@@ -222,8 +221,7 @@ class Connection:
             task = self._spawn(self._hear(event))
         if not task.done():  # some loops begin a task at once
             self._tasks.add(task)
-        share = share_of(event)
-        if share is not None:
+        if event.origin is not None and (share := share_of(event)) is not None:
             task.add_done_callback(lambda _: share.release())
 
     async def _serve(self, incoming: IncomingRequest) -> None:
@@ -279,7 +277,7 @@ class Connection:
     def fail_requests(self) -> None:
         """Answer the requests in progress with an error, and stop their handlers: the server stops."""
         for incoming in tuple(self._connection_state.incoming.values()):
-            incoming.engine.fail(incoming, InternalError("the server stops"))
+            incoming.fail(InternalError("the server stops"))
             self._cancel_handler(incoming)
         self.process_events()
 

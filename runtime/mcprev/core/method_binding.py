@@ -214,7 +214,7 @@ def answer_failure(
     (ERR-1).
     """
     if isinstance(error, MethodNotHandled):
-        incoming.engine.fail(incoming, {"code": -32601, "message": f"Method not found: {incoming.method}"})
+        incoming.fail({"code": -32601, "message": f"Method not found: {incoming.method}"})
         return
     if isinstance(error, RpcError):
         try:
@@ -223,11 +223,11 @@ def answer_failure(
             error = wrong
         else:
             try:
-                incoming.engine.fail(incoming, found)
+                incoming.fail(found)
             except LocalProtocolError as unwritten:
                 error = unwritten
             else:
                 return
     what = "the answer is not valid" if isinstance(error, ConversionError) else "the handler raised"
     logger.error("'%s' failed: %s", incoming.method, what, exc_info=error)
-    incoming.engine.fail(incoming, InternalError(INTERNAL_MESSAGE))
+    incoming.fail(InternalError(INTERNAL_MESSAGE))

@@ -10,16 +10,13 @@ from collections.abc import Mapping
 from dataclasses import field
 from enum import Enum, StrEnum, auto
 from itertools import count
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from mcprev.errors import ConnectionLost, Json, McpError, RemoteProtocolError, RpcError
 from mcprev.protocol.pending_calls import Call, PendingCalls
 from mcprev.revisions import Revision
 from mcprev.wire import jsonrpc
 from mcprev.wire.jsonrpc import Request, RequestId, record
-
-if TYPE_CHECKING:
-    from mcprev.protocol.engine import Engine
 
 
 class RequestKind(Enum):
@@ -77,6 +74,36 @@ class ToleratedViolation(StrEnum):
     IDS = "ids of another type than they were sent with"
 
 
+class Responder(Protocol):
+    """What a request needs of the engine that took it."""
+
+    @property
+    def connection(self) -> ConnectionState:
+        """What the engines of the connection share."""
+        ...
+
+    @property
+    def completes_results(self) -> bool:
+        """Whether results need `complete_result`."""
+        ...
+
+    def complete_result(self, request: IncomingRequest, result: dict[str, Json]) -> None:
+        """Add the members that the era requires of every result."""
+        ...
+
+    def progress(self, request: IncomingRequest, params: dict[str, Json]) -> bool:
+        """Report progress of a request; return whether the report is sent (PROG-2)."""
+        ...
+
+    def allows_log(self, request: IncomingRequest | None, level: str) -> bool:
+        """Whether a log message of a level is to be sent (LOG-2, LOG-3)."""
+        ...
+
+    def send_notification(self, method: str, params: dict[str, Json] | None, channel: Channel = None) -> None:
+        """Send a notification."""
+        ...
+
+
 class IncomingRequest:
     """A request of the peer's that is being served; as an event: serve it. It is also the channel of whatever
     belongs to it (progress, log messages, its answer).
@@ -106,13 +133,13 @@ class IncomingRequest:
 
     def __init__(
         self,
-        peer: Engine,
+        engine: Responder,
         revision: Revision,
         request: Request,
         batch: BatchResponse | None,
         capabilities: dict[str, Json],
     ) -> None:
-        self.engine = peer
+        self.engine = engine
         self.revision = revision
         self.id = request.id
         self.method = request.method
@@ -149,6 +176,27 @@ class IncomingRequest:
         """Who sends it, as the transport has made sure of; None where nobody is asked who they are, as on a pipe."""
         found = getattr(self.origin, "principal", None)
         return found if isinstance(found, str) else None
+
+    def respond(self, result: dict[str, Json]) -> None:
+        """Answer the request with a result; one that is no longer open is not answered (CANC-2)."""
+        if self.open:
+            if self.engine.completes_results:
+                self.engine.complete_result(self, result)
+            self.engine.connection.close(self, jsonrpc.encode_result(self.id, result))
+
+    def fail(self, error: RpcError | dict[str, Json]) -> None:
+        """Answer the request with an error in the words of its revision; no effect when it is no longer open."""
+        if self.open:
+            wire = error.to_wire() if isinstance(error, RpcError) else error
+            self.code = wire["code"]
+            self.engine.connection.close(self, jsonrpc.encode_error(self.id, wire, null_id=False))
+
+    def cancel(self, reason: str) -> None:
+        """Close the request without an answer (CANC-2, HTTPM-6); no effect when it is no longer open."""
+        if self.open:
+            state = self.engine.connection
+            state.close(self, None)
+            state.events.append(RequestCancelled(self, reason))
 
 
 def _token(value: object) -> RequestId | None:
@@ -314,6 +362,19 @@ class ConnectionState:
     def diagnose(self, what: str) -> None:
         """Tell the log."""
         self.events.append(Diagnostic(what))
+
+    def close(self, request: IncomingRequest, answer: bytes | None) -> None:
+        """Close a request: send its answer, if it has one, or keep it until its batch is complete."""
+        request.open, request.response = False, answer
+        del self.incoming[request.key]
+        batch = request.batch
+        if batch is None:
+            if answer is not None:
+                self.sends.append((request, answer))
+        else:
+            if answer is not None:
+                batch.answers.append(answer)
+            self.settle(batch)
 
     def refuse(self, request: Request, error: RpcError, batch: BatchResponse | None) -> None:
         """Answer a request that is not taken in."""

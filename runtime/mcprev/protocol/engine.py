@@ -1,4 +1,4 @@
-"""What both engines are made of: requests in both directions, over what `link` holds.
+"""What both engines are made of: requests in both directions, over what `ConnectionState` holds.
 
 BASE-5, BASE-8, BASE-9, CANC-1..6, PROG-1..3, LIFE-18. Engines are pure: messages and the time go in, events
 and sends come out and are drained; nothing here waits, calls back or looks at a clock.
@@ -29,7 +29,6 @@ from mcprev.protocol.connection_state import (
     LocalInfo,
     NotificationReceived,
     ProgressReceived,
-    RequestCancelled,
     ToleratedViolation,
 )
 from mcprev.protocol.pending_calls import Call
@@ -45,6 +44,9 @@ _NEVER_CANCELLED: Final = frozenset({"initialize", "server/discover"})
 
 class Engine:
     """The part of an engine that both eras and both roles have."""
+
+    completes_results = False
+    """Whether the era requires members of every result."""
 
     def __init__(self, connection: ConnectionState, local: LocalInfo) -> None:
         self.connection = connection
@@ -70,36 +72,9 @@ class Engine:
             batch.waiting += 1
         return incoming
 
-    def finish(self, incoming: IncomingRequest, result: dict[str, Json]) -> None:
-        """Answer a request; one that is no longer open is not answered (CANC-2)."""
-        if not incoming.open:
-            return
-        message = incoming.response = jsonrpc.encode_result(incoming.id, result)
-        if incoming.batch is None:
-            incoming.open = False
-            connection = self.connection
-            del connection.incoming[incoming.key]
-            connection.sends.append((incoming, message))
-        else:
-            self._close(incoming, message)
-
-    def fail(self, incoming: IncomingRequest, error: RpcError | dict[str, Json]) -> None:
-        """Answer a request with an error, which is in the words of its revision."""
-        if incoming.open:
-            wire = error.to_wire() if isinstance(error, RpcError) else error
-            incoming.code = wire["code"]
-            incoming.response = jsonrpc.encode_error(incoming.id, wire, null_id=False)
-            self._close(incoming, incoming.response)
-
-    def _close(self, incoming: IncomingRequest, message: bytes) -> None:
-        incoming.open = False
-        connection = self.connection
-        del connection.incoming[incoming.key]
-        if incoming.batch is None:
-            connection.sends.append((incoming, message))
-        else:
-            connection.reply(incoming, incoming.batch, message)
-            connection.settle(incoming.batch)
+    def complete_result(self, request: IncomingRequest, result: dict[str, Json]) -> None:
+        """Add the members that the era requires of every result."""
+        raise NotImplementedError
 
     def cancel_incoming(self, params: Mapping[str, Json] | None) -> None:
         """The peer cancels one of its requests; what is unknown, finished or malformed has no effect (CANC-3)."""
@@ -112,30 +87,20 @@ class Engine:
             self.connection.diagnose(f"cancelled a request that is not in progress: {id_!r}")
             return
         reason = (params or {}).get("reason")
-        self.cancel_request(incoming, reason if isinstance(reason, str) else "no reason given")
+        incoming.cancel(reason if isinstance(reason, str) else "no reason given")
 
-    def cancel_request(self, incoming: IncomingRequest, reason: str) -> None:
-        """A request is not to be answered any more (CANC-2, HTTPM-6); one that is no longer open is left alone."""
-        if not incoming.open:
-            return
-        del self.connection.incoming[incoming.key]
-        incoming.open = False
-        if incoming.batch is not None:
-            self.connection.settle(incoming.batch)
-        self.connection.events.append(RequestCancelled(incoming, reason))
-
-    def progress(self, incoming: IncomingRequest, params: dict[str, Json]) -> bool:
+    def progress(self, request: IncomingRequest, params: dict[str, Json]) -> bool:
         """Report on a request; only while it is open, if it asked, and if it got further (PROG-2)."""
-        if not (incoming.open or incoming.reports_progress) or incoming.token is None:
+        if not (request.open or request.reports_progress) or request.token is None:
             return False
-        if not params["progress"] > incoming.progress:
+        if not params["progress"] > request.progress:
             return False
-        incoming.progress = params["progress"]
-        channel = incoming if incoming.open else None
-        self.send_notification(PROGRESS, {"progressToken": incoming.token, **params}, channel)
+        request.progress = params["progress"]
+        channel = request if request.open else None
+        self.send_notification(PROGRESS, {"progressToken": request.token, **params}, channel)
         return True
 
-    def allows_log(self, incoming: IncomingRequest | None, level: str) -> bool:
+    def allows_log(self, request: IncomingRequest | None, level: str) -> bool:
         """Whether a log message of a level is to be sent (LOG-2, LOG-3)."""
         raise NotImplementedError
 

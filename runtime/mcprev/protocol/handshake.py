@@ -284,9 +284,9 @@ class HandshakeServer(Handshake):
         self._held.clear()
 
     @override
-    def allows_log(self, incoming: IncomingRequest | None, level: str) -> bool:
+    def allows_log(self, request: IncomingRequest | None, level: str) -> bool:
         """The level is one for the session, and a session begins with `initialize` (LOG-2)."""
-        del incoming
+        del request
         return self.state in _MAY_CALL and SEVERITY[level] >= SEVERITY[self.level]
 
     def changed(self, kind: Changed, uri: str | None) -> None:
@@ -353,9 +353,9 @@ class HandshakeClient(Handshake):
         self.ignore(message, now)
 
     @override
-    def allows_log(self, incoming: IncomingRequest | None, level: str) -> bool:
+    def allows_log(self, request: IncomingRequest | None, level: str) -> bool:
         """Clients do not send log messages."""
-        del incoming, level
+        del request, level
         return False
 
 

@@ -77,6 +77,8 @@ def is_modern(message: Request) -> bool:
 class StatelessServer(Engine):
     """Requests as a server sees them."""
 
+    completes_results = True
+
     def __init__(self, connection: ConnectionState, local: LocalInfo) -> None:
         super().__init__(connection, local)
         self._revisions = tuple(revision for revision in local.revisions if not revision.handshake)
@@ -163,13 +165,13 @@ class StatelessServer(Engine):
 
     def discover(self, incoming: IncomingRequest) -> None:
         """Say who this is (MOD-9)."""
-        self.finish(incoming, dict(self.local.introduction(incoming.revision)))
+        incoming.respond(dict(self.local.introduction(incoming.revision)))
 
     def listen(self, incoming: IncomingRequest) -> None:
         """Open a stream, at once unless it is for tasks too: which there are has to be found out first (SUB-9)."""
         asked = (incoming.params or {}).get("notifications")
         if not isinstance(asked, dict):
-            self.fail(incoming, InvalidParams("Invalid params: notifications is missing"))
+            incoming.fail(InvalidParams("Invalid params: notifications is missing"))
         elif names_tasks(cast("dict[str, Json]", asked)) and HAS_TASKS in self.local.kinds(incoming.revision):
             self.connection.events.append(incoming)
         else:
@@ -186,7 +188,7 @@ class StatelessServer(Engine):
             self.listeners = [listener for listener in self.listeners if listener.open]
             self._count_at = max(MAX_ENDED, 2 * len(self.listeners))
         if len(self.listeners) >= MAX_STREAMS:
-            self.fail(incoming, InternalError("too many listen streams are open"))
+            incoming.fail(InternalError("too many listen streams are open"))
             return
         asked = (incoming.params or {})["notifications"]
         capabilities = self.local.capabilities(incoming.revision)
@@ -202,17 +204,16 @@ class StatelessServer(Engine):
     # -- out -----------------------------------------------------------------------------------------------
 
     @override
-    def finish(self, incoming: IncomingRequest, result: dict[str, Json]) -> None:
-        """Answer a request, stamped with what every result says (BASE-13, MOD-7), or has to say (CACHE-1)."""
+    def complete_result(self, request: IncomingRequest, result: dict[str, Json]) -> None:
+        """Add the result type, the server's name and the hints for caches (BASE-13, MOD-7, CACHE-1)."""
         kind = result.setdefault("resultType", COMPLETE)
-        stamp = self._stamps.get((incoming.revision.name, incoming.method))
-        cacheable, said = stamp or self._find_stamp(incoming.revision, incoming.method)
+        stamp = self._stamps.get((request.revision.name, request.method))
+        cacheable, said = stamp or self._find_stamp(request.revision, request.method)
         if cacheable and kind == COMPLETE:
             result.setdefault("ttlMs", 0)
             result.setdefault("cacheScope", "private")
         meta = result.get("_meta")
         result["_meta"] = {**said, **meta} if meta else said
-        Engine.finish(self, incoming, result)
 
     def _find_stamp(self, revision: Revision, method: str) -> tuple[bool, dict[str, Json]]:
         """Whether the results of a method can be kept, and what stands in the `_meta` of each."""
@@ -222,11 +223,11 @@ class StatelessServer(Engine):
         return found
 
     @override
-    def allows_log(self, incoming: IncomingRequest | None, level: str) -> bool:
+    def allows_log(self, request: IncomingRequest | None, level: str) -> bool:
         """Only what belongs to a request that asked for it, at its level or above (LOG-3)."""
-        if incoming is None or not incoming.open or incoming.level is None:
+        if request is None or not request.open or request.level is None:
             return False
-        return SEVERITY[level] >= SEVERITY[incoming.level]
+        return SEVERITY[level] >= SEVERITY[request.level]
 
     def changed(self, kind: Changed, uri: str | None) -> None:
         """Tell the streams that asked for it of a change (SUB-3, SUB-8)."""
@@ -243,7 +244,7 @@ class StatelessServer(Engine):
 
     def end_stream(self, incoming: IncomingRequest) -> None:
         """End one of them."""
-        self.finish(incoming, {"_meta": {SUBSCRIPTION_ID: incoming.id}})
+        incoming.respond({"_meta": {SUBSCRIPTION_ID: incoming.id}})
 
 
 _CHECKS: Final[tuple[Callable[[StatelessServer, Request, dict[str, Json]], RpcError | None], ...]] = (
@@ -418,7 +419,7 @@ class StatelessClient(Engine):
             self.connection.events.append(CallFailed(call, error))
 
     @override
-    def allows_log(self, incoming: IncomingRequest | None, level: str) -> bool:
+    def allows_log(self, request: IncomingRequest | None, level: str) -> bool:
         """Clients do not send log messages."""
-        del incoming, level
+        del request, level
         return False

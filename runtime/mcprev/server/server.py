@@ -265,9 +265,9 @@ class Server:
             if wire.get("resultType") == INPUT_REQUIRED:
                 await self._ask(method_binding, context, params, wire)
             elif self.tasks is not None and incoming.method == "tools/list":
-                incoming.engine.finish(incoming, self.tasks.mark(method_binding.result(wire, down), revision))
+                incoming.respond(self.tasks.mark(method_binding.result(wire, down), revision))
             else:
-                incoming.engine.finish(incoming, method_binding.result(wire, down))
+                incoming.respond(method_binding.result(wire, down))
         except asyncio.CancelledError as error:
             if is_cancelled():
                 raise
@@ -297,7 +297,7 @@ class Server:
         if wire.get("resultType") == INPUT_REQUIRED:
             await self._ask(method_binding, context, params, wire)
         else:
-            context.request.engine.finish(context.request, method_binding.result(wire, down))
+            context.request.respond(method_binding.result(wire, down))
 
     def _context(self, connection: Connection, incoming: IncomingRequest) -> Context:
         return Context(self, connection, incoming, self._peer_context(incoming)[0])
@@ -332,7 +332,7 @@ class Server:
             time.time(),
             principal=incoming.principal,
         )
-        incoming.engine.finish(incoming, method_binding.result(sealed, down))
+        incoming.respond(method_binding.result(sealed, down))
 
     async def _ask_in_session(
         self, method_binding: MethodBinding, context: Context, params: dict[str, Json], wire: dict[str, Json]
@@ -345,16 +345,16 @@ class Server:
                 if mrtr.check_askable(request, context.capabilities) is not None:
                     unmet = unmet_input(incoming.method, request)
                     if unmet.kind is PayloadKind.RESULT:
-                        incoming.engine.finish(incoming, unmet.payload)
+                        incoming.respond(unmet.payload)
                     else:
-                        incoming.engine.fail(incoming, unmet.payload)
+                        incoming.fail(unmet.payload)
                     return
                 question = mrtr.proper(request, incoming.revision, context.capabilities)
                 answers.given[key] = await context.send_request(question)
             answers.state = wire.get(mrtr.STATE)
             wire = await self._run(method_binding, context, answers.into(params), up)
             if not mrtr.is_input_required(wire):
-                incoming.engine.finish(incoming, method_binding.result(wire, down))
+                incoming.respond(method_binding.result(wire, down))
                 return
         raise TypeError(f"'{incoming.method}' asked for input more than {mrtr.ROUNDS} times")
 

@@ -81,7 +81,7 @@ class TaskManager:
         if incoming.method == LISTEN:
             await self._listen(incoming, context)
             return
-        incoming.engine.finish(incoming, await self._methods[incoming.method](incoming, context))
+        incoming.respond(await self._methods[incoming.method](incoming, context))
 
     def mark(self, result: dict[str, Json], revision: Revision) -> dict[str, Json]:
         """A list of tools that says which of them can run as tasks, where there is a word for it (TOOL-10)."""
@@ -164,7 +164,7 @@ class TaskManager:
         self._see_to(running, judge)
         if not incoming.open:
             handle.cancel()  # the client is never told the task's name
-        incoming.engine.finish(incoming, tasks.created(running.detached.result(), incoming.revision))
+        incoming.respond(tasks.created(running.detached.result(), incoming.revision))
         return None
 
     async def _given_up(self, running: TaskExecution, judge: Judge) -> None:

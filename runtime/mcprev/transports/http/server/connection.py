@@ -72,7 +72,7 @@ class AsgiConnection(Connection):
         except asyncio.CancelledError:
             if not response_stream.cancelled:
                 incoming.handle = None
-                incoming.engine.cancel_request(incoming, "the HTTP server gave the request up")
+                incoming.cancel("the HTTP server gave the request up")
                 raise
         finally:
             self._running -= 1
@@ -138,7 +138,7 @@ class AsgiConnection(Connection):
         elif self._running < self._max_handlers:
             response_stream.request = event
         else:
-            event.engine.fail(event, InternalError("too many requests in progress"))
+            event.fail(InternalError("too many requests in progress"))
 
     # -- out -----------------------------------------------------------------------------------------------
 
@@ -280,5 +280,5 @@ class StatelessConnection(AsgiConnection):
         # The end of the stream is how its request is cancelled (HTTPM-6).
         incoming = self._connection_state.incoming.get(response_stream)
         if incoming is not None:
-            incoming.engine.cancel_request(incoming, "the client closed the connection")
+            incoming.cancel("the client closed the connection")
             self._loop.call_soon(self.process_events)
