@@ -1,4 +1,4 @@
-"""The client against a bare stdio server: one call after the other, and a hundred at a time (performance.md).
+"""The client against a bare stdio server: one call after the other, and a hundred at a time.
 
 Each client runs in a process of its own and calls the echo tool of the bare server of `stdio_servers`, which costs next
 to nothing; the floor is a client of bare asyncio streams. They take turns; each figure is the median of the runs,

@@ -1,4 +1,4 @@
-"""HTTP by bytes: sessions that answer in JSON or streams, requests of the stateless era, and the client (performance.md).
+"""HTTP by bytes: sessions that answer in JSON or streams, requests of the stateless era, and the client.
 
 Everything runs on uvicorn, with httptools and uvloop and again with h11; 32 connections are kept alive by a raw
 client of our own (`http_load`). The floor is a bare ASGI app that only reads and writes JSON. Servers take turns;

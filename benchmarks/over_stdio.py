@@ -1,4 +1,4 @@
-"""The stdio server by bytes: start, memory, one call after the other, a thousand at a time (performance.md).
+"""The stdio server by bytes: start, memory, one call after the other, a thousand at a time.
 
 The client is raw (bytes over pipes, no runtime of ours), so that only the server is measured; the floor is a
 bare asyncio loop with the standard library's json. The peers take turns; each figure is the median of the runs,

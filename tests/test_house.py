@@ -157,3 +157,53 @@ def test_nothing_is_left_to_do(name: str) -> None:
 def test_a_module_is_short_enough_to_read(name: str) -> None:
     lines = (ROOT / name).read_text(encoding="utf-8").count("\n")
     assert lines <= 450
+
+
+PROSE: Final = [
+    *HANDWRITTEN,
+    *TESTS,
+    "README.md",
+    "SECURITY.md",
+    "Makefile",
+    *files("docs", suffixes=(".md",)),
+]
+PAGES: Final = {Path(name).name for name in files("docs", suffixes=(".md",))} | {"README.md", "SECURITY.md"}
+PAGE: Final = re.compile(r"\b[\w-]+\.md\b")
+OUTSIDE: Final = re.compile(
+    r"§ ?\d|\b(?:design|house|requirements|performance|conformance)\.md\b|\bissue #?\d"
+)
+"""How one refers to a plan or an issue, which readers of the repo do not have."""
+MADE_UP: Final = ("tests/codegen/", "tests/diff/", "tests/test_house.py")
+"""Tests that write pages of their own."""
+
+
+def references_outside(text: str, *, pages: bool = True) -> list[str]:
+    """The references of a text to pages that are not in the repo."""
+    named = (
+        [page for page in PAGE.findall(text) if page not in PAGES and not DATE.search(page)] if pages else []
+    )
+    return [*OUTSIDE.findall(text), *named]
+
+
+@pytest.mark.parametrize("name", PROSE)
+def test_no_file_refers_to_a_page_that_is_not_here(name: str) -> None:
+    if name not in {
+        "tests/test_house.py",
+        "tests/codegen/test_typescript.py",
+    }:  # the sign is a mark in the latter
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert references_outside(text, pages=not name.startswith(MADE_UP)) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["as design §4 says", "see plan.md", "requirements.md", "(issue 16)", "issue #3"]
+)
+def test_a_reference_to_a_page_that_is_not_here_is_found(text: str) -> None:
+    assert references_outside(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["RFC 9110, section 7.8", "docs/architecture.md", "the README.md", "tissue 3"]
+)
+def test_a_reference_that_can_be_followed_is_none_of_those(text: str) -> None:
+    assert references_outside(text) == []

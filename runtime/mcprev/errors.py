@@ -1,4 +1,4 @@
-"""Every error the runtime raises, one class for each way a caller may react (ERR-*, design §10.1).
+"""Every error the runtime raises, one class for each way a caller may react (ERR-*).
 
 McpError
 ├── RpcError                      a JSON-RPC error: what the peer answered, or what a handler wants answered

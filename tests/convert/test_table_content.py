@@ -1,4 +1,4 @@
-"""The conversion table (requirements §23), content and tools: each CONV id at each revision it concerns."""
+"""The conversion table, content and tools: each CONV id at each revision it concerns."""
 
 from __future__ import annotations
 

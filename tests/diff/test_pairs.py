@@ -90,7 +90,7 @@ def test_every_changed_field_type_of_schema_json_is_told_and_no_other(old: str, 
 
 
 LOST_BY_SCHEMA_JSON = {"CreateMessageResult.stopReason"}
-"""Open enums are plain strings there (codegen.md section 4), so a new known value cannot be seen."""
+"""Open enums are plain strings there, so a new known value cannot be seen."""
 
 
 def _within(place: str, path: str) -> bool:
@@ -166,7 +166,7 @@ def test_twenty_one_deprecations_of_the_newest_revision() -> None:
     assert (len(marked), len(new_and_deprecated)) == (20, 1)
 
 
-# -- what upstream's changelogs leave out (codegen.md section 8, last paragraph) -----------------------------------
+# -- what upstream's changelogs leave out ----------------------------------------------------------------------------
 
 OMITTED: list[tuple[str, str, str, str, dict[str, Any]]] = [
     (SECOND, THIRD, "ResourceTemplateReference", "type-renamed", {}),

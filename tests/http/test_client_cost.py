@@ -1,4 +1,4 @@
-"""What a call over HTTP costs a client, as far as it can be counted instead of timed (performance.md)."""
+"""What a call over HTTP costs a client, as far as it can be counted instead of timed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an HTTP server lets in, where, and how much of it (HTTP-2, HTTP-30, HTTP-31; SEC-3, SEC-6; AMB-14; design §4.3)."""
+"""What an HTTP server lets in, where, and how much of it (HTTP-2, HTTP-30, HTTP-31; SEC-3, SEC-6; AMB-14)."""
 
 # pyright: reportPrivateUsage=false
 

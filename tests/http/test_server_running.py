@@ -1,4 +1,4 @@
-"""The server on uvicorn, mounted in other apps, and from the command line (HTTP-3, HTTP-27; design §4.3)."""
+"""The server on uvicorn, mounted in other apps, and from the command line (HTTP-3, HTTP-27)."""
 
 # pyright: reportPrivateUsage=false
 

@@ -1,4 +1,4 @@
-"""What a call costs a client, as far as it can be counted, and that what is saved on it does not show (performance.md)."""
+"""What a call costs a client, as far as it can be counted, and that what is saved on it does not show."""
 
 from __future__ import annotations
 

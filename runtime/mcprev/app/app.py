@@ -1,4 +1,4 @@
-"""Servers made of functions: decorators that register tools, resources and prompts (design §7.2).
+"""Servers made of functions: decorators that register tools, resources and prompts.
 
 An app is a way to write a handler, and no other kind of server: `App.server` is a `mcprev.Server` like any.
 """

@@ -1,4 +1,4 @@
-"""`mcprev validate FILE`: checks a captured transcript against a revision (issue 4, **Command**; BASE-10).
+"""`mcprev validate FILE`: checks a captured transcript against a revision (BASE-10).
 
 The checking itself is in `mcprev.cli.transcript`; here is what reads files and prints. Exit codes: 0 nothing wrong,
 1 violations, 2 usage, 3 the file cannot be read.

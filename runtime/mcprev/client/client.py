@@ -1,4 +1,4 @@
-"""A client: typed in the latest revision, speaking whichever one its server speaks (design §7.3).
+"""A client: typed in the latest revision, speaking whichever one its server speaks.
 
 NEG-1..12, LIFE-4..6, MOD-1, MOD-10, MRTR-5..12, PAGE-1, PAGE-3, COMP-2, LOG-5, CONV-29, CONV-39, SEAM-9.
 `connect` in `mcprev.client.connect` makes one; everything here needs an open connection.

@@ -1,4 +1,4 @@
-"""The methods that a client calls, each as a function in the types of the latest revision (design §7.3).
+"""The methods that a client calls, each as a function in the types of the latest revision.
 
 PAGE-1, PAGE-3, COMP-2, CONV-29, TOOL-6. What a call is, `Client.call` says.
 """

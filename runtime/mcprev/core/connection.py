@@ -1,4 +1,4 @@
-"""Drives an engine: one connection, one task for each request, one timer (design §10.4).
+"""Drives an engine: one connection, one task for each request, one timer.
 
 PING-1, CANC-2, CANC-7, LIFE-18, STDIO-6. A transport hands messages to the engine as they come, so that `ping` and
 `cancelled` are never behind a handler; what is to be sent is written once for each turn of the loop. How it is
@@ -380,7 +380,7 @@ class Connection:
     # -- the end -------------------------------------------------------------------------------------------
 
     def ended(self, error: ConnectionLost | None) -> None:
-        """The transport is gone: whoever waits learns of it before anything else is torn down (design §10.4)."""
+        """The transport is gone: whoever waits learns of it before anything else is torn down."""
         if not self._lost.done():
             self._lost.set_result(None)
         if self.error is None:

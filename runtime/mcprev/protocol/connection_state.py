@@ -68,7 +68,7 @@ class LocalInfo(Protocol):
 
 
 class ToleratedViolation(StrEnum):
-    """What a peer gets wrong and is understood all the same (design §10.2)."""
+    """What a peer gets wrong and is understood all the same."""
 
     NOISE = "lines that are no messages"
     IDS = "ids of another type than they were sent with"

@@ -1,4 +1,4 @@
-"""What a request to the MCP endpoint is: one pure function of its method, headers and body (design §4.3).
+"""What a request to the MCP endpoint is: one pure function of its method, headers and body.
 
 NEG-8 to 11; HTTP-1, 4, 6, 7, 10, 20 to 22, 24 to 26; HTTPM-1 to 3; HDR-1, 3, 8; BASE-7, 12; BATCH-4, 6; ERR-6;
 AMB-5 to 7, 15. The server looks up the session that the request names (`session_id`), reads the body with

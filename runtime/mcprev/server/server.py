@@ -1,6 +1,6 @@
 """A server: a handler, written once in the latest revision, that peers of every revision can talk to.
 
-LIFE-11, SEAM-1..5, SEAM-9, MRTR-1..11, SUB-8, TOOL-1..5, RES-1, PROM-1, COMP-1, design §7.2.
+LIFE-11, SEAM-1..5, SEAM-9, MRTR-1..11, SUB-8, TOOL-1..5, RES-1, PROM-1, COMP-1.
 """
 
 from __future__ import annotations

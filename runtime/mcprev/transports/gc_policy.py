@@ -1,4 +1,4 @@
-"""How a process that only serves has its garbage collected: seldom, and never what stays (performance.md)."""
+"""How a process that only serves has its garbage collected: seldom, and never what stays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server as an ASGI app: one path for every revision (design §4.3; HTTP-1, HTTP-2, HTTP-31, SEC-3, AUTH-1, AMB-14).
+"""A server as an ASGI app: one path for every revision (HTTP-1, HTTP-2, HTTP-31, SEC-3, AUTH-1, AMB-14).
 
 Paths, origins, tokens, sizes and the body are seen to here, in this order; what a request is, `http_classify` says;
 `hosting` carries it out. Nothing has to be started: whoever mounts the app need not forward its lifespan, and
