@@ -1,1 +1,1 @@
-"""What moves bytes: the only place with pipes and processes (STDIO-*)."""
+"""Transports: the only modules that use sockets, pipes and processes (STDIO-*)."""

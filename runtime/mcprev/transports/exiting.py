@@ -1,4 +1,4 @@
-"""The end of a process that serves, whatever its handlers have left running (STDIO-6)."""
+"""Ends a serving process even if handlers still run (STDIO-6)."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from contextlib import contextmanager
 from typing import Final
 
 EXIT: Final = 1.0
-"""Seconds that a process gets to end once it has served."""
+"""Seconds in which a process must end after it has stopped serving."""
 _logger: Final = logging.getLogger("mcprev.server")
 
 
 @contextmanager
 def exit_guard() -> Generator[threading.Timer, None, None]:
-    """A timer that ends the process with exit code 0, to be started in the main thread when serving is over.
+    """Return a timer that ends the process with exit code 0. Start it in the main thread when serving ends.
 
-    A handler that ignores its cancellation, or runs in a thread, would otherwise keep the process for ever. The timer
-    is cancelled when the block ends.
+    Without it, a handler that ignores cancellation or runs in a thread would keep the process alive. The timer is
+    cancelled at the end of the `with` block.
     """
-    guard = threading.Timer(EXIT, _leave)
+    guard = threading.Timer(EXIT, _exit_now)
     guard.daemon = True
     try:
         yield guard
@@ -29,8 +29,8 @@ def exit_guard() -> Generator[threading.Timer, None, None]:
         guard.cancel()
 
 
-def _leave() -> None:
-    """End the process without asking what still runs in it."""
+def _exit_now() -> None:
+    """End the process at once, without waiting for threads or tasks."""
     _logger.error("serving is over and a handler does not end: the process ends without it")
     logging.shutdown()
     os._exit(0)

@@ -1,4 +1,4 @@
-"""How a process that only serves has its garbage collected: seldom, and never what stays."""
+"""The garbage collection policy of a process that only serves: collect rarely, and skip long-lived objects."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from contextlib import contextmanager
 from typing import Final
 
 SETTLED: Final = 2.0
-"""Seconds after which the models that are used have been built, most likely."""
+"""Seconds after which the models in use have most likely been built."""
 GC: Final = (10_000, 20, 50)
-"""How much a process of ours allocates between collections: three generations, as `gc.set_threshold` has them."""
+"""The thresholds of the three generations, as for `gc.set_threshold`."""
 
 
 @contextmanager
-def collecting_less() -> Generator[None, None, None]:
-    """Let the collector pass over what stays for the life of the process: what is there now, and the models later."""
+def reduced_collection() -> Generator[None, None, None]:
+    """Exclude long-lived objects from collection: the existing ones now, and the models after `SETTLED` seconds."""
     gc.collect()
     gc.freeze()
     before = gc.get_threshold()
-    # A thousand calls in flight are no garbage yet: look when there may be some.
+    # A thousand calls in progress are not garbage, so collect less often than the default.
     gc.set_threshold(*GC)
     later = asyncio.get_running_loop().call_later(SETTLED, gc.freeze)
     try:

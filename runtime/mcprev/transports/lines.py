@@ -1,7 +1,7 @@
-"""A connection over one stream of lines in each direction: a pipe, a socket, memory (STDIO-1, STDIO-6, STDIO-9, STDIO-11).
+"""A connection over two byte streams of lines: pipes, a socket or memory (STDIO-1, STDIO-6, STDIO-9, STDIO-11).
 
-Bytes become messages in `data_received`, with no task or queue between. Reading pauses while the peer does not
-read what it is sent, but never while this side waits for an answer: the answer may be what would end the waiting.
+`data_received` parses messages directly, without a task or a queue. Reading pauses while the peer does not read its
+input, except while this side waits for a response: that response may be the only thing that ends the wait.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mcprev.wire.lines import LineBuffer
 
 
 class LineConnection(Connection, asyncio.Protocol):
-    """One connection of either role, over any transport that moves lines."""
+    """A connection of either role over an asyncio transport."""
 
     at_once = True
 
@@ -59,7 +59,7 @@ class LineConnection(Connection, asyncio.Protocol):
 
     @override
     def eof_received(self) -> bool:
-        """Nothing more will come: no call can be answered, but what runs may finish."""
+        """Handle the end of input: fail the calls in progress; requests that are being handled may finish."""
         self.data_received(b"\n")
         self._fail_calls(ConnectionLost("the peer closed the connection", in_flight=True, retry_safe=False))
         self.process_events()

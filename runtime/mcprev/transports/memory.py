@@ -1,7 +1,7 @@
-"""Two ends in one process, for tests and for embedding a server in its client (STDIO-11).
+"""Two connected transports in one process, for tests and for a server embedded in its client (STDIO-11).
 
-The bytes are those that a pipe would carry. A write arrives in a later turn of the loop, in order, and a reader
-that has paused makes the writer pause, as pipes do.
+They carry the same bytes as a pipe. Each write arrives in a later iteration of the event loop, in order; a reader that
+pauses also pauses the writer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from typing_extensions import override
 
 HIGH: Final = 64 * 1024
-"""How many bytes may be on the way before the writer is told to pause."""
+"""The number of buffered bytes above which the writer pauses."""
 
 
 class _Pipe:
@@ -29,9 +29,9 @@ class _Pipe:
         self._ended = False
         self.paused = False
         self.on_eof: asyncio.Transport | None = None
-        """The reader's end, closed when the reader does not want to outlive the writer."""
+        """The reader's transport, closed at the end of input unless the reader keeps it open."""
 
-    def put(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
         if self._ended:
             return
         self._chunks.append(data)
@@ -40,13 +40,13 @@ class _Pipe:
             self._writer.pause_writing()
         self.schedule()
 
-    def end(self) -> None:
-        """Nothing more will be written; what was is still delivered."""
+    def write_eof(self) -> None:
+        """End the writing; buffered data is still delivered."""
         self._ended = True
         self.schedule()
 
-    def drop(self) -> None:
-        """The reader is gone."""
+    def discard(self) -> None:
+        """Discard buffered data, because the reader is closed."""
         self._ended = True
         self._chunks.clear()
         self.on_eof = None
@@ -87,14 +87,14 @@ class MemoryTransport(asyncio.Transport):
 
     @override
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        self._outgoing.put(bytes(data))
+        self._outgoing.write(bytes(data))
 
     @override
     def close(self) -> None:
         if not self._closing:
             self._closing = True
-            self._outgoing.end()
-            self._incoming.drop()
+            self._outgoing.write_eof()
+            self._incoming.discard()
             asyncio.get_running_loop().call_soon(self._protocol.connection_lost, None)
 
     @override
@@ -120,6 +120,6 @@ class MemoryTransport(asyncio.Transport):
 
 
 def connect_pair(one: asyncio.Protocol, other: asyncio.Protocol) -> tuple[MemoryTransport, MemoryTransport]:
-    """Connect two protocols of this event loop with each other."""
+    """Connect two protocols of this event loop with each other and return their transports."""
     there, back = _Pipe(one, other), _Pipe(other, one)
     return MemoryTransport(one, back, there), MemoryTransport(other, there, back)

@@ -1,1 +1,1 @@
-"""Pipes and processes: newline-delimited JSON-RPC."""
+"""The stdio transport: newline-delimited JSON-RPC over pipes."""

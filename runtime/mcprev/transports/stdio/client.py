@@ -1,7 +1,7 @@
-"""A server in a process of its own, spoken to over its stdin and stdout (STDIO-1, 3, 4, 5, 9, 10).
+"""A client's connection to a server process has_ended its stdin and stdout (STDIO-1, 3, 4, 5, 7, 9, 10).
 
-Its stderr is read all the time and the end of it kept, for the error that says why it ended. It is the leader
-of a process group, so that nothing it started outlives the connection. Every wait has a bound.
+The client reads stderr continuously and keeps its last bytes for the error that reports the exit. The process leads a
+process group, so no child process outlives the connection. Every wait has a timeout.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
 INHERITED: Final = (
     "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
 )  # fmt: skip
-"""The variables that a server gets without being given them (STDIO-10)."""
+"""The environment variables that a server inherits by default (STDIO-10)."""
 GRACE: Final = 2.0
-"""Seconds that a server gets at each stage of being ended: after its stdin was closed, and after SIGTERM."""
+"""Seconds that a server has to exit after stdin is closed, and again after SIGTERM."""
 TAIL: Final = 8 * 1024
-"""How many bytes of stderr are kept."""
+"""The number of bytes of stderr that are kept."""
 logger: Final = logging.getLogger("mcprev.client")
 _STDERR: Final = 2
-_LAST_WORDS: Final = 0.5
-"""Seconds in which a process that is ending may still say something, or tell its exit code."""
+_EXIT_WAIT: Final = 0.5
+"""Seconds to wait for the last output and the exit code of a process that is ending."""
 
 
 class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "argument"))`
-    """A command to run as a server. No shell is involved, and little of the environment is passed on.
+    """A command to run as a server, without a shell and with few environment variables.
 
-    Each client that connects to it has a process of its own.
+    Each client that connects to it starts its own process.
     """
 
     restarts: Final = ReconnectPolicy()
-    """A server that ends by itself is started again, unless `connect` is told otherwise (STDIO-7)."""
+    """A server that exits by itself is started again, unless `connect` gets another policy."""
 
     def __init__(
         self,
@@ -57,10 +57,10 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
         stderr: Callable[[bytes], None] | None = None,
         grace: float = GRACE,
     ) -> None:
-        """Say what to run.
+        """Set the command and its arguments.
 
-        `env` is added to the few variables that are passed on; `stderr` is given what the server writes there,
-        as it comes; `grace` is the time for each stage of ending it.
+        `env` is added to the inherited variables; `stderr` is called with each chunk that the server writes to
+        stderr; `grace` is the time to exit after stdin is closed, and again after SIGTERM, in seconds.
         """
         self._command = (command, *arguments)
         self._env = env
@@ -73,12 +73,12 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
     async def open(self, protocol: ClientProtocol, handler: RequestHandler, /) -> Connection:
         """Start a process for this connection. Raises `ProcessExited` for a command that cannot be started."""
         run = _Run(partial(self._start, protocol, handler))
-        # Whoever waits may be cancelled, and again: then `close` still finds what was started.
+        # The caller may be cancelled during the start, more than once; `close` still ends the process.
         self._runs.append(run)
         try:
             return await asyncio.shield(run.starting)
         except BaseException:
-            run.given_up = True
+            run.cancelled_start = True
             raise
 
     async def _start(self, protocol: ClientProtocol, handler: RequestHandler, run: _Run) -> Connection:
@@ -101,17 +101,17 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
 
     @property
     def pid(self) -> int | None:
-        """The process that was started last, once it runs."""
+        """The process id of the last process that was started."""
         return None if self._process is None else self._process.pid
 
     async def close(self) -> None:
-        """End the processes whose connections have ended; those of other clients go on.
+        """End the processes whose connections have ended; those of other clients keep running.
 
-        By closing stdin, then SIGTERM, then SIGKILL, to the whole group (STDIO-5).
+        Closes stdin, then sends SIGTERM, then SIGKILL to the process group.
         """
         closing: list[asyncio.Task[None]] = []
         for run in self._runs:
-            if run.closing is None and run.over:
+            if run.closing is None and run.has_ended:
                 run.closing = asyncio.get_running_loop().create_task(self._end(run))
             if run.closing is not None:
                 closing.append(run.closing)
@@ -132,26 +132,26 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
 
 
 class _Run:
-    """One start of the command, for one connection."""
+    """One run of the command, for one connection."""
 
     def __init__(self, start: Callable[[_Run], Coroutine[Any, Any, Connection]]) -> None:
         self.starting = asyncio.get_running_loop().create_task(start(self))
         self.closing: asyncio.Task[None] | None = None
         self.process: _Process | None = None
-        self.given_up = False
-        """Whether nobody waits for it to start any more."""
+        self.cancelled_start = False
+        """Whether the start was cancelled."""
 
     @property
-    def over(self) -> bool:
-        """Whether nobody speaks to it any more, so that it is to be ended."""
+    def has_ended(self) -> bool:
+        """Whether its connection has ended, so that the process must be ended."""
         starting = self.starting
-        if self.given_up or not starting.done():
-            return self.given_up
+        if self.cancelled_start or not starting.done():
+            return self.cancelled_start
         return starting.cancelled() or starting.exception() is not None or starting.result().error is not None
 
 
 class _Process(asyncio.SubprocessProtocol):
-    """What the loop tells of the process."""
+    """Receives the events of the process from the event loop."""
 
     def __init__(
         self, connection: LineConnection, command: tuple[str, ...], stderr: Callable[[bytes], None] | None
@@ -163,13 +163,13 @@ class _Process(asyncio.SubprocessProtocol):
         self._loop = asyncio.get_running_loop()
         self._exited: asyncio.Future[None] = self._loop.create_future()
         self._pipes = {1, 2}
-        self._last_words: asyncio.TimerHandle | None = None
-        self._told = False
+        self._exit_timer: asyncio.TimerHandle | None = None
+        self._reported = False
         self._transport: asyncio.SubprocessTransport | None = None
 
     @property
     def pid(self) -> int:
-        """The process, which is also its group."""
+        """The process id, which is also the process group id."""
         assert self._transport is not None
         return self._transport.get_pid()
 
@@ -178,7 +178,7 @@ class _Process(asyncio.SubprocessProtocol):
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.SubprocessTransport", transport)
-        self._connection.connection_made(_Ends(self._transport, self))
+        self._connection.connection_made(_ProcessTransport(self._transport, self))
 
     @override
     def pipe_data_received(self, fd: int, data: bytes | str) -> None:
@@ -205,31 +205,31 @@ class _Process(asyncio.SubprocessProtocol):
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         self._pipes.discard(fd)
         if fd != _STDERR or self._exited.done():
-            # A server may have no use for its stderr and live on.
-            self._ending()
+            # A server may close its stderr and keep running.
+            self._on_end()
 
     @override
     def process_exited(self) -> None:
         if not self._exited.done():
             self._exited.set_result(None)
-        self._ending()
+        self._on_end()
 
-    def _ending(self) -> None:
-        """A pipe or the process is gone: once everything is, or a moment later, the connection is."""
+    def _on_end(self) -> None:
+        """End the connection when all pipes and the process have ended, at the latest after `_EXIT_WAIT` seconds."""
         if self._exited.done() and not self._pipes:
-            self.tell()
-        elif self._last_words is None:
-            self._last_words = self._loop.call_later(_LAST_WORDS, self.tell)
+            self.report_lost()
+        elif self._exit_timer is None:
+            self._exit_timer = self._loop.call_later(_EXIT_WAIT, self.report_lost)
 
-    def tell(self) -> None:
-        """The connection is lost, if it is not yet."""
-        if self._last_words is not None:
-            self._last_words.cancel()
-        if not self._told:
-            self._told = True
-            self._connection.connection_lost(self._why())
+    def report_lost(self) -> None:
+        """Report the end of the connection, once."""
+        if self._exit_timer is not None:
+            self._exit_timer.cancel()
+        if not self._reported:
+            self._reported = True
+            self._connection.connection_lost(self._lost_error())
 
-    def _why(self) -> ConnectionLost:
+    def _lost_error(self) -> ConnectionLost:
         code = None if self._transport is None else self._transport.get_returncode()
         stderr = self._tail.decode(errors="replace")
         if code is None:
@@ -240,7 +240,7 @@ class _Process(asyncio.SubprocessProtocol):
     # -- the end -------------------------------------------------------------------------------------------
 
     async def end(self, grace: float) -> None:
-        """Climb the ladder until the process is gone, then see that its group is too."""
+        """Close stdin, send SIGTERM, then SIGKILL, until the process exits; then kill the rest of its group."""
         assert self._transport is not None
         stdin = self._transport.get_pipe_transport(0)
         if stdin is not None:
@@ -249,14 +249,14 @@ class _Process(asyncio.SubprocessProtocol):
             for number in (None, signal.SIGTERM, signal.SIGKILL):
                 if number is not None:
                     self._kill(number)
-                if await self._gone(grace):
+                if await self._wait_for_exit(grace):
                     break
         finally:
             self._kill(signal.SIGKILL)
         self._transport.close()
-        self.tell()
+        self.report_lost()
 
-    async def _gone(self, seconds: float) -> bool:
+    async def _wait_for_exit(self, seconds: float) -> bool:
         await asyncio.wait({self._exited}, timeout=seconds)
         return self._exited.done()
 
@@ -265,7 +265,7 @@ class _Process(asyncio.SubprocessProtocol):
             os.killpg(self.pid, number)
 
 
-class _Ends(asyncio.Transport):
+class _ProcessTransport(asyncio.Transport):
     """The process's stdin and stdout as one transport. Closing it closes stdin; stdout is read to its end."""
 
     def __init__(self, process: asyncio.SubprocessTransport, protocol: _Process) -> None:
@@ -284,13 +284,13 @@ class _Ends(asyncio.Transport):
         if not self._closing:
             self._closing = True
             self._stdin.close()
-            asyncio.get_running_loop().call_soon(self._protocol.tell)
+            asyncio.get_running_loop().call_soon(self._protocol.report_lost)
 
     @override
     def abort(self) -> None:
         self._closing = True
         self._stdin.abort()
-        self._protocol.tell()
+        self._protocol.report_lost()
 
     @override
     def is_closing(self) -> bool:

@@ -1,7 +1,7 @@
-"""Two file descriptors as one transport, whatever they are: pipes, sockets, terminals, files (STDIO-1, STDIO-9).
+"""Two file descriptors of any kind as one transport: pipes, sockets, terminals, files (STDIO-1, STDIO-9).
 
-Pipes are watched by the event loop. Regular files and devices such as /dev/null cannot be watched; they never
-make anyone wait either, so they are read in a worker thread and written on the spot.
+The event loop watches pipes. It cannot watch regular files and devices such as /dev/null: a worker thread reads them,
+and writes to them are direct, because they do not block.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Final, Protocol, cast
 from typing_extensions import override
 
 _CHUNK: Final = 64 * 1024
-"""Bytes that are read at a time, as many as a pipe holds."""
-_LOOK: Final = 0.5
-"""Seconds between two looks at a pipe that is not read for now: whether its other end is still there."""
+"""The number of bytes to read at a time; a pipe holds as many."""
+_CHECK_INTERVAL: Final = 0.5
+"""Seconds between two checks of a paused pipe for the end of input."""
 
 
-def read_in_pieces(transport: object) -> None:
-    """Have a transport of asyncio's make room for less at a time.
+def use_small_reads(transport: object) -> None:
+    """Reduce the read size of an asyncio transport.
 
-    For the quarter of a megabyte that is usual the C library may map memory anew at each read, by chance of where
-    its heap ends; that takes longer than everything else that a small message takes.
+    For the default of 256 KiB the C library may map new memory at each read, depending on the state of the heap. That
+    takes longer than the rest of handling a small message.
     """
     if hasattr(transport, "max_size"):
         cast("_Sized", transport).max_size = _CHUNK
@@ -35,7 +35,7 @@ class _Sized(Protocol):
 
 
 class PipeTransport(asyncio.Transport):
-    """Reads one descriptor and writes another, for one protocol. Both are closed with it."""
+    """Reads one descriptor and writes another, for one protocol. It owns both and closes them."""
 
     def __init__(self, protocol: asyncio.Protocol) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class PipeTransport(asyncio.Transport):
         self._look: asyncio.TimerHandle | None = None
 
     async def open(self, incoming: int, outgoing: int) -> None:
-        """Watch the descriptors, and tell the protocol that it is connected."""
+        """Watch the descriptors, and report the connection to the protocol."""
         loop = asyncio.get_running_loop()
         if _watchable(outgoing):
             target = os.fdopen(outgoing, "wb", buffering=0)
@@ -61,22 +61,22 @@ class PipeTransport(asyncio.Transport):
             self._incoming = incoming
             source = os.fdopen(incoming, "rb", buffering=0)
             self._reader, _ = await loop.connect_read_pipe(lambda: _Reader(self._protocol, self), source)
-            read_in_pieces(self._reader)
+            use_small_reads(self._reader)
         else:
             self._reader = _FileReader(incoming, self._protocol)
 
     def written_out(self, exc: Exception | None) -> None:
-        """Nothing can be written any more."""
+        """Handle the end of the output: nothing can be written any more."""
         self._writer = None
         self.ended(exc)
 
     def ended(self, exc: Exception | None) -> None:
-        """One of the two is gone, and so is the connection."""
+        """Handle the end of either descriptor, which ends the connection."""
         if not self._lost:
             self._lost = True
             self._closing = True
             self._protocol.connection_lost(exc)
-            self._look_no_more()
+            self._cancel_check()
             if self._reader is not None:
                 self._reader.close()
             if self._writer is not None:
@@ -89,9 +89,9 @@ class PipeTransport(asyncio.Transport):
 
     @override
     def close(self) -> None:
-        """Write what is held, then close."""
+        """Write buffered data, then close."""
         self._closing = True
-        self._look_no_more()
+        self._cancel_check()
         if self._reader is not None:
             self._reader.close()
         if isinstance(self._writer, _FileWriter):
@@ -111,39 +111,39 @@ class PipeTransport(asyncio.Transport):
     def pause_reading(self) -> None:
         if self._reader is not None:
             self._reader.pause_reading()
-            self._look_later()
+            self._schedule_check()
 
     @override
     def resume_reading(self) -> None:
-        self._look_no_more()
+        self._cancel_check()
         if self._reader is not None and not self._closing:
             self._reader.resume_reading()
 
-    def _look_later(self) -> None:
+    def _schedule_check(self) -> None:
         if self._incoming >= 0 and hasattr(select, "poll"):
-            self._look = asyncio.get_running_loop().call_later(_LOOK, self._look_for_the_end)
+            self._look = asyncio.get_running_loop().call_later(_CHECK_INTERVAL, self._check_end)
 
-    def _look_no_more(self) -> None:
+    def _cancel_check(self) -> None:
         if self._look is not None:
             self._look.cancel()
             self._look = None
 
-    def _look_for_the_end(self) -> None:
-        """Read a pipe whose writer is gone, although it is not to be read for now: only so is its end noticed."""
+    def _check_end(self) -> None:
+        """Read from a paused pipe whose writer has closed it, which is the only way to notice the end."""
         poll = select.poll()
         poll.register(self._incoming, getattr(select, "POLLRDHUP", 0))
         if poll.poll(0):
             self.resume_reading()
         else:
-            self._look_later()
+            self._schedule_check()
 
 
 class _Reader(asyncio.Protocol):
-    """Hands on what the loop reads."""
+    """Forwards input from the event loop to the protocol."""
 
     def __init__(self, protocol: asyncio.Protocol, transport: PipeTransport) -> None:
         self._transport = transport
-        # Bound here so that a chunk costs no call more than it has to.
+        # Bound directly, so that a chunk needs no extra call.
         self.data_received = protocol.data_received  # type: ignore[method-assign]
         self.eof_received = protocol.eof_received  # type: ignore[method-assign]
 
@@ -154,7 +154,7 @@ class _Reader(asyncio.Protocol):
 
 
 class _Writer(asyncio.BaseProtocol):
-    """Hands on what the loop says of writing."""
+    """Forwards write events from the event loop to the protocol."""
 
     def __init__(self, protocol: asyncio.Protocol, transport: PipeTransport) -> None:
         self._protocol = protocol
@@ -208,7 +208,7 @@ class _FileReader(asyncio.ReadTransport):
 
 
 class _FileWriter(asyncio.WriteTransport):
-    """Writes a file on the spot."""
+    """Writes a file directly."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__()
@@ -228,13 +228,13 @@ class _FileWriter(asyncio.WriteTransport):
 
 
 def _watchable(descriptor: int) -> bool:
-    """Whether the event loop can wait for a descriptor."""
+    """Return whether the event loop can wait for a descriptor."""
     mode = os.fstat(descriptor).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
 
 
 async def connect_pipes(protocol: asyncio.Protocol, incoming: int, outgoing: int) -> PipeTransport:
-    """Connect a protocol to two descriptors, which it owns from then on."""
+    """Connect a protocol to two descriptors; the returned transport owns them."""
     transport = PipeTransport(protocol)
     await transport.open(incoming, outgoing)
     return transport

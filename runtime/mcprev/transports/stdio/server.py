@@ -1,7 +1,7 @@
-"""Serving one client on stdin and stdout (STDIO-1, STDIO-2, STDIO-6, STDIO-9).
+"""Serves one client on stdin and stdout (STDIO-1, STDIO-2, STDIO-6, STDIO-9).
 
-While a server runs, the descriptors that everyone knows lead elsewhere: what is printed, by this process or its
-children, goes to stderr, and children read from an empty stdin. Only the transport has the real ones.
+While the server runs, file descriptors 0 and 1 are redirected: output of this process or its children goes to stderr,
+and children read empty input. Only the transport uses the real stdin and stdout.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from mcprev.core.limits import LINGER
 from mcprev.transports.exiting import exit_guard
-from mcprev.transports.gc_policy import collecting_less
+from mcprev.transports.gc_policy import reduced_collection
 from mcprev.transports.stdio.pipes import connect_pipes
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def diverted() -> Generator[tuple[int, int], None, None]:
-    """Take stdin and stdout away from everyone else; both are put back in the end."""
+def redirected_stdio() -> Generator[tuple[int, int], None, None]:
+    """Redirect file descriptors 0 and 1 and yield duplicates of the real ones; restore both at the end."""
     sys.stdout.flush()
     incoming, outgoing = os.dup(0), os.dup(1)
     kept = os.dup(0), os.dup(1)
@@ -40,7 +40,7 @@ def diverted() -> Generator[tuple[int, int], None, None]:
         with suppress(OSError, ValueError):
             sys.stdout.flush()
         for number, (descriptor, was) in enumerate(zip(kept, blocking, strict=True)):
-            # Whoever shares the other end of a terminal or pipe finds it as it was.
+            # Restore the blocking mode for other processes that share the terminal or pipe.
             with suppress(OSError):
                 os.set_blocking(descriptor, was)
             os.dup2(descriptor, number)
@@ -48,11 +48,11 @@ def diverted() -> Generator[tuple[int, int], None, None]:
 
 
 async def serve_stdio(server: Server, *, freeze: bool = False) -> None:
-    """Serve until stdin ends, stdout is closed, or it is cancelled. Requests in progress then get a second, or an error."""
-    with diverted() as (incoming, outgoing):
+    """Serve until stdin ends, stdout is closed or the task is cancelled. Then requests have a second to finish."""
+    with redirected_stdio() as (incoming, outgoing):
         connection = server.connection()
         await connect_pipes(connection, incoming, outgoing)
-        with collecting_less() if freeze else nullcontext():
+        with reduced_collection() if freeze else nullcontext():
             try:
                 await asyncio.shield(connection.closed)
             finally:
@@ -61,13 +61,13 @@ async def serve_stdio(server: Server, *, freeze: bool = False) -> None:
 
 
 def run_stdio(server: Server) -> None:
-    """Serve in a process of its own, until its client is gone or a signal tells it to stop (STDIO-6)."""
+    """Serve as the only purpose of this process, until the client disconnects or a signal arrives (STDIO-6)."""
 
     async def main() -> None:
         serving = asyncio.create_task(serve_stdio(server, freeze=True))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            # Not on Windows, and only in the main thread.
+            # Signal handlers need the main thread, and do not exist on Windows.
             with suppress(NotImplementedError, RuntimeError, ValueError):
                 loop.add_signal_handler(number, serving.cancel)
         try:

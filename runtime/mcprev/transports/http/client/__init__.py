@@ -1,1 +1,1 @@
-"""A client over HTTP: targets, connections, event streams, authorization."""
+"""The HTTP client: targets, connections, event streams, authorization."""

@@ -1,9 +1,9 @@
-"""A client's connection over HTTP, which sends each message by a POST of its own (HTTP-5, HTTPM-2, CANC-7, HTTPM-6, SSE-3).
+"""A client's connection over HTTP: sends each message in its own POST (HTTP-5, HTTPM-2, CANC-7, HTTPM-6, SSE-3).
 
-Calls go out side by side, each in a task of its own; ending that task gives the call up. What stands in an order for
-the server, reports and the answer of one of its requests, or notifications, goes out one after the other; nothing
-overtakes `notifications/initialized`, for servers in the wild refuse what comes before it (LIFE-8). How a message
-travels and where its answer comes is the transport's: `http_streamable` or `sse_legacy_client`. Every wait has a bound.
+Each call runs in its own task, concurrently with others; cancelling the task cancels the call. Messages that need an
+order are sent one after the other: the progress and the response of one server request, and notifications. Every
+message waits for `notifications/initialized`, because some servers refuse messages before it (LIFE-8). The transport,
+`StreamableHttp` or `LegacySse`, sends messages and receives responses. Every wait has a timeout.
 """
 
 from __future__ import annotations
@@ -35,47 +35,47 @@ from mcprev.wire import jsonrpc
 from mcprev.wire.jsonrpc import Batch, Notification
 
 ASIDE: Final = 30.0
-"""Seconds that a server gets to take what it does not answer."""
+"""The timeout for sending a message that has no response, in seconds."""
 GRACE: Final = 5.0
-"""Seconds that the stream of a call may go on that was cancelled by a message; a server ends it by itself (AMB-10)."""
+"""Seconds that the stream of a cancelled call may stay open after `notifications/cancelled` (AMB-10)."""
 CANCELLED: Final = "notifications/cancelled"
 logger: Final = logging.getLogger("mcprev.client")
 
 
 class HttpTransport(Protocol):
-    """How messages travel over one kind of HTTP transport. It gets its `HttpConnection` when it is made."""
+    """Sends messages over one kind of HTTP transport. Its constructor takes the `HttpConnection`."""
 
     async def open(self, seconds: float) -> None:
-        """Get ready to send, within a number of seconds. Raises `TransportError` or `RemoteProtocolError`."""
+        """Prepare for sending, within `seconds`. Raises `TransportError` or `RemoteProtocolError`."""
         ...
 
     async def exchange(self, call: Call, message: bytes) -> None:
-        """Send a call and see to it that it is answered. Raises `McpError` for what fails it."""
+        """Send a call and process its response. Raises `McpError` if the call fails."""
         ...
 
-    async def tell(self, message: bytes, *, no_login: bool) -> None:
-        """Send what has no answer; nobody has to log in for what is `shy`. Raises `McpError`."""
+    async def send_message(self, message: bytes, *, no_login: bool) -> None:
+        """Send a message without response; with `no_login` it never starts a login. Raises `McpError`."""
         ...
 
     def confirmed(self) -> None:
-        """The server knows that the session is open."""
+        """Called when the server knows that the session is open."""
         ...
 
     def answered(self, event: CallCompleted) -> None:
-        """A call is answered; called before whoever waits for it is told."""
+        """Called for each completed call, before its caller gets the result."""
         ...
 
-    def exchange_over(self) -> None:
-        """One exchange is over."""
+    def exchange_ended(self) -> None:
+        """Called at the end of each exchange."""
         ...
 
-    async def farewell(self) -> None:
-        """End the session on the server, within bounded time."""
+    async def end_session(self) -> None:
+        """End the session on the server, within a bounded time."""
         ...
 
 
 class HttpConnection(Connection):
-    """Connects the engine of a client with a transport over HTTP."""
+    """Connects a client's engine with an HTTP transport."""
 
     at_once = True
 
@@ -91,18 +91,18 @@ class HttpConnection(Connection):
         self.requests = requests
         self.timeouts = PausableTimeouts(protocol.connection.calls, self._arm)
         self._exchanges: dict[Call, asyncio.Task[None]] = {}
-        """What runs for each call that is open."""
-        self._tails: dict[IncomingRequest | None, asyncio.Task[None]] = {}
-        """The last message that was sent for a request of the server's, or for none."""
+        """The tasks of the open calls."""
+        self._last_sends: dict[IncomingRequest | None, asyncio.Task[None]] = {}
+        """The task that sends the last message for each server request; None for messages outside requests."""
         self._asides: set[asyncio.Task[None]] = set()
         self._others: set[asyncio.Task[Any]] = set()
         self._confirming = False
-        self._gate: asyncio.Task[None] | None = None
-        """Calls are sent once it is done."""
+        self._calls_wait_for: asyncio.Task[None] | None = None
+        """Calls wait for this task."""
         self._transport = transport(self)
 
     async def open(self, seconds: float) -> None:
-        """Get ready to send. Raises `TransportError` or `RemoteProtocolError`."""
+        """Prepare for sending. Raises `TransportError` or `RemoteProtocolError`."""
         await self._transport.open(seconds)
         self._sendable = True
         self.process_events()
@@ -111,18 +111,18 @@ class HttpConnection(Connection):
 
     @property
     def calls(self) -> PendingCalls:
-        """The calls that are open."""
+        """The open calls."""
         return self._connection_state.calls
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is under way on a connection that has not ended."""
+        """Whether the connection is open and nothing is in progress."""
         return not self._exchanges and self.error is None and not self.client_side.waiting
 
     def take(self, data: bytes) -> None:
-        """Hand a message of the server's to the engine; the members of an array by themselves (BATCH-1).
+        """Pass a server's message to the engine; the messages of a batch one by one (BATCH-1).
 
-        `pump` has to follow.
+        Call `process_events` afterwards.
         """
         link, now = self._connection_state, self.now()
         message = jsonrpc.parse(data, batch=link.accepts_batch)
@@ -133,20 +133,20 @@ class HttpConnection(Connection):
             self.client_side.receive(message, now)
 
     def run_aside(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run something until the connection is closed."""
+        """Run a coroutine in a task that is cancelled when the connection closes."""
         task = self._loop.create_task(work)
         self._others.add(task)
         task.add_done_callback(self._others.discard)
         return task
 
     def hold_calls(self, task: asyncio.Task[None]) -> None:
-        """Send no call before a task is done."""
-        self._gate = task
-        task.add_done_callback(self._open_gate)
+        """Delay calls until a task is done."""
+        self._calls_wait_for = task
+        task.add_done_callback(self._release_calls)
 
-    def _open_gate(self, task: asyncio.Task[None]) -> None:
-        if self._gate is task:
-            self._gate = None
+    def _release_calls(self, task: asyncio.Task[None]) -> None:
+        if self._calls_wait_for is task:
+            self._calls_wait_for = None
 
     # -- out -----------------------------------------------------------------------------------------------
 
@@ -161,10 +161,10 @@ class HttpConnection(Connection):
                 self._exchanges[channel] = self._loop.create_task(self._exchange(channel, message))
 
     async def _exchange(self, call: Call, message: bytes) -> None:
-        """Send a call; whoever waits for it must not wait in vain, whatever is wrong here."""
+        """Send a call; an unexpected error fails the call, so that its caller never waits forever."""
         try:
-            while self._gate is not None:
-                await asyncio.wait({self._gate})
+            while self._calls_wait_for is not None:
+                await asyncio.wait({self._calls_wait_for})
             await self._transport.exchange(call, message)
         except McpError as error:
             self._fail(call, error)
@@ -172,45 +172,45 @@ class HttpConnection(Connection):
             self.logger.exception("'%s' could not be sent", call.method)
             self._fail(call, ConnectionLost("the exchange failed", in_flight=True, retry_safe=False))
         finally:
-            self._over(call)
+            self._exchange_done(call)
 
     def _fail(self, call: Call, error: McpError) -> None:
-        """A call has failed, if it is still open."""
+        """Fail a call if it is still open."""
         if call in self._connection_state.calls:
             self._connection_state.calls.close(call.id)
             self._connection_state.events.append(CallFailed(call, error))
             self.process_events()
 
-    def _over(self, call: Call, _task: asyncio.Task[None] | None = None) -> None:
+    def _exchange_done(self, call: Call, _task: asyncio.Task[None] | None = None) -> None:
         if self._exchanges.pop(call, None) is not None:
-            self._transport.exchange_over()
+            self._transport.exchange_ended()
 
     def _end_exchange(self, call: Call) -> None:
-        """Want nothing more of a call."""
+        """Stop processing a call and cancel its task."""
         exchange = self._exchanges.get(call)
         if exchange is not None:
-            # A task that is cancelled before its first step does not get to its `finally`.
-            exchange.add_done_callback(partial(self._over, call))
+            # A task that is cancelled before its first step never runs its `finally`.
+            exchange.add_done_callback(partial(self._exchange_done, call))
             exchange.cancel()
 
     def _send_aside(self, channel: Channel, message: bytes) -> None:
         ordered = channel is None or isinstance(channel, IncomingRequest)
         key = cast("IncomingRequest | None", channel)
-        before = self._tails.get(key) if ordered else None
+        before = self._last_sends.get(key) if ordered else None
         task = self._loop.create_task(self._deliver(message, before))
         self._asides.add(task)
         task.add_done_callback(self._asides.discard)
         if ordered:
-            self._tails[key] = task
-            task.add_done_callback(lambda done: self._untie(key, done))
+            self._last_sends[key] = task
+            task.add_done_callback(lambda done: self._forget_last(key, done))
         if channel is None and self._confirming:
             self._confirming = False
             self.hold_calls(task)
             task.add_done_callback(self._confirmed)
 
-    def _untie(self, key: IncomingRequest | None, task: asyncio.Task[None]) -> None:
-        if self._tails.get(key) is task:
-            del self._tails[key]
+    def _forget_last(self, key: IncomingRequest | None, task: asyncio.Task[None]) -> None:
+        if self._last_sends.get(key) is task:
+            del self._last_sends[key]
 
     def _confirmed(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and self.error is None:
@@ -221,7 +221,7 @@ class HttpConnection(Connection):
             async with self.timeouts.bound(ASIDE):
                 if before is not None:
                     await asyncio.wait({before})
-                await self._transport.tell(
+                await self._transport.send_message(
                     message, no_login=self.requests.login is not None and _is_notice(message)
                 )
         except (McpError, TimeoutError) as error:
@@ -229,14 +229,14 @@ class HttpConnection(Connection):
 
     @override
     async def drain(self, channel: Channel = None) -> None:
-        tail = self._tails.get(channel) if isinstance(channel, IncomingRequest) else None
+        tail = self._last_sends.get(channel) if isinstance(channel, IncomingRequest) else None
         if tail is not None:
             await asyncio.wait({tail})
 
     @override
     def _on_opened(self, event: SessionOpened) -> None:
         super()._on_opened(event)
-        # What the engine sends next by itself confirms the session.
+        # The next message that the engine sends is the one that confirms the session.
         self._confirming = True
 
     @override
@@ -247,7 +247,7 @@ class HttpConnection(Connection):
     @override
     def _on_call_cancelled(self, event: CallCancelled) -> None:
         login = self.requests.login
-        # The server has not taken in what waits for somebody to log in.
+        # The server has not accepted a request that waits for a login.
         left = login is not None and self._exchanges.get(event.call) in login.waiting
         if self.client_side.agreed and not self.client_side.revision.disconnect_cancels and not left:
             self._loop.call_later(GRACE, self._end_exchange, event.call)
@@ -258,7 +258,7 @@ class HttpConnection(Connection):
 
     @override
     async def _shut(self) -> None:
-        """End what runs: exchanges at once, what is being told after a moment; then say goodbye."""
+        """Cancel exchanges at once and pending messages after a moment, then end the session."""
         running = {*self._exchanges.values(), *self._others}
         for call in tuple(self._exchanges):
             self._end_exchange(call)
@@ -272,11 +272,11 @@ class HttpConnection(Connection):
             task.cancel()
         if self._asides:
             await asyncio.wait(set(self._asides), timeout=CLOSE)
-        await self._transport.farewell()
+        await self._transport.end_session()
         await self.requests.close()
 
 
 def _is_notice(message: bytes) -> bool:
-    """Whether a message gives up a call, which is worth no login of its own."""
+    """Return whether a message is `notifications/cancelled`, which must not start a login."""
     said = jsonrpc.parse(message, batch=False)
     return isinstance(said, Notification) and said.method == CANCELLED

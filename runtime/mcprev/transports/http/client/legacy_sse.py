@@ -1,7 +1,7 @@
-"""A server of the oldest HTTP transport: a stream that is read, and an endpoint that is posted to (SSE-3, SSE-8, NEG-6).
+"""The client of the HTTP+SSE transport: reads one event stream and posts to its endpoint (SSE-3, SSE-8, NEG-6).
 
-The stream says first where to post to, which has to be of the same origin. Everything the server says comes on the
-stream, so that its end is the end of the connection: every call that is open fails at once.
+The first event names the endpoint, which must be of the same origin. All messages of the server arrive on the stream,
+so the end of the stream ends the connection: every open call fails at once.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class LegacySse:
-    """Speaks over a stream and an endpoint. `open` has to come first."""
+    """Posts messages and reads responses from one event stream. Call `open` first."""
 
     def __init__(self, connection: HttpConnection) -> None:
-        # The answers to calls do not come on streams of their own: giving one up takes a message, in any era.
+        # Responses do not arrive on streams of their own, so cancelling a call needs a message at every revision.
         connection.client_side.connection.streams = False
         self._connection = connection
         self._requests = connection.requests
@@ -36,7 +36,7 @@ class LegacySse:
         self._endpoint.add_done_callback(lambda found: found.cancelled() or found.exception())
 
     async def open(self, seconds: float) -> None:
-        """Open the stream and learn where to post to. Raises `TransportError` or `RemoteProtocolError`."""
+        """Open the stream and read the endpoint. Raises `TransportError` or `RemoteProtocolError`."""
         self._connection.run_aside(self._read())
         try:
             async with self._connection.timeouts.bound(seconds):
@@ -51,13 +51,13 @@ class LegacySse:
         self._endpoint.result()
 
     async def _read(self) -> None:
-        """Read the stream to its end, which is the end of everything (SSE-8)."""
+        """Read the stream; its end is the end of the connection (SSE-8)."""
         error: McpError | None = None
         response: HttpResponse | None = None
         try:
             response = await self._requests.get([])
             if response.status != 200 or response.content_type != media.SSE:
-                raise (await self._refusal(response))
+                raise (await self._error_of(response))
             decoder = Decoder(self._requests.max_message + FIELDS)
             while chunk := await self._requests.chunk(response):
                 for event in decoder.feed(chunk):
@@ -78,43 +78,43 @@ class LegacySse:
         why = "the server closed its stream" if error is None else f"the server's stream broke: {error}"
         self._connection.ended(ConnectionLost(why, in_flight=True, retry_safe=False))
 
-    async def _refusal(self, response: HttpResponse) -> McpError:
+    async def _error_of(self, response: HttpResponse) -> McpError:
         if response.status == 200:
             return status_error(response, why=f"{response.content_type} is no stream of events")
         return (await self._requests.failure(response))[0]
 
     def _headers(self) -> Pairs:
-        """A server of a later revision that is spoken to in this way wants to be told its version all the same."""
+        """Return the version header, which a server of a later revision requires on this transport too."""
         protocol = self._connection.client_side
         return request_headers(protocol.revision) if protocol.agreed else []
 
     async def exchange(self, call: Call, message: bytes) -> None:
-        """Post a call; its answer comes on the stream. Raises `McpError`."""
+        """Post a call; its response arrives on the stream. Raises `McpError`."""
         del call
-        await self.tell(message, no_login=False)
+        await self.send_message(message, no_login=False)
 
-    async def tell(self, message: bytes, *, no_login: bool) -> None:
+    async def send_message(self, message: bytes, *, no_login: bool) -> None:
         """Post a message. Raises `McpError`."""
         response = await self._requests.post(
             message, self._headers(), self._endpoint.result(), no_login=no_login
         )
         try:
             if not 200 <= response.status < 300:
-                raise await self._refusal(response)
+                raise await self._error_of(response)
             if response.content_type == media.JSON and (body := await self._requests.body(response)):
-                self._connection.take(body)  # an answer that comes where none is expected is one all the same
+                self._connection.take(body)  # tolerate a response in the body of the POST
                 self._connection.process_events()
         finally:
             response.release()
 
     def confirmed(self) -> None:
-        """There is no stream to open beside the one that is read."""
+        """Do nothing: the transport has no other stream to open."""
 
     def answered(self, event: CallCompleted) -> None:
-        """No argument of a tool is a header."""
+        """Do nothing: tool arguments are never headers here."""
 
-    def exchange_over(self) -> None:
-        """The connection ends with its stream."""
+    def exchange_ended(self) -> None:
+        """Do nothing: the connection ends with its stream."""
 
-    async def farewell(self) -> None:
-        """The session ends with its stream."""
+    async def end_session(self) -> None:
+        """Do nothing: the session ends with its stream."""

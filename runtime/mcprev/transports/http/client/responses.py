@@ -1,4 +1,4 @@
-"""Answers to the requests of a client, as aiohttp reads them, in the errors of this package (HTTP-4, HTTP-31, SEC-6)."""
+"""HTTP responses as aiohttp reads them, with its errors as errors of this package (HTTP-4, HTTP-31, SEC-6)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import aiohttp
 from mcprev.errors import ConnectionLost, LocalProtocolError, McpError, RemoteProtocolError
 
 FAILURES: Final = (aiohttp.ClientError, OSError, ValueError)
-"""What aiohttp raises; `ValueError` for a header or a URL that HTTP cannot carry."""
+"""The exceptions that aiohttp raises; `ValueError` for a header or URL that HTTP cannot carry."""
 UNKNOWN_TYPE: Final = "application/octet-stream"
-"""The type of a body that names none (RFC 9110, section 8.3)."""
+"""The media type of a body without `Content-Type` (RFC 9110, section 8.3)."""
 _PLAIN: Final = frozenset({"", "identity"})
 
 
 class HttpResponse:
-    """The answer to one request, whose head is there."""
+    """A response whose head has arrived; the body is read on demand."""
 
     __slots__ = ("_coding", "_inflates", "_response", "headers", "reason", "status")
 
     def __init__(self, response: aiohttp.ClientResponse, *, inflates: bool) -> None:
-        """`inflates` says whether the session undoes a `Content-Encoding`."""
+        """`inflates` says whether the session decodes `Content-Encoding`."""
         self._response = response
         coding = response.headers.get("Content-Encoding", "").strip()
         self._coding = "" if coding.lower() in _PLAIN else coding
@@ -33,28 +33,28 @@ class HttpResponse:
 
     @property
     def url(self) -> str:
-        """What was asked for."""
+        """The requested URL."""
         return str(self._response.url)
 
     @property
     def content_type(self) -> str:
-        """The type of its body, in lower case and without parameters."""
+        """The media type of the body, in lower case and without parameters."""
         found = self.headers.get("Content-Type")
         return UNKNOWN_TYPE if found is None else _media_type(found)
 
     @property
     def content_length(self) -> int | None:
-        """How many bytes are sent as its body, where that is declared."""
+        """The declared length of the body in bytes, if any."""
         found = self.headers.get("Content-Length", "")
         return int(found) if found.isascii() and found.isdigit() else None
 
     @property
     def ended(self) -> bool:
-        """Whether it is known that nothing of its body is left."""
+        """Whether the body is known to be read to its end."""
         return self._response.content.at_eof()
 
     async def read(self, limit: int) -> bytes:
-        """The whole body. Raises `RemoteProtocolError` for one of more bytes than the limit, and `ConnectionLost`."""
+        """Return the whole body. Raises `ConnectionLost`, and `RemoteProtocolError` for a body over the limit."""
         length = None if self._coding else self.content_length
         if length is not None and length > limit:
             self.close()
@@ -70,8 +70,9 @@ class HttpResponse:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def chunk(self) -> bytes:
-        """The next bytes of the body; nothing at its end. Raises `ConnectionLost`, and `RemoteProtocolError` for a
-        body that is compressed although nobody asked for that.
+        """Return the next bytes of the body; empty at its end.
+
+        Raises `ConnectionLost`, and `RemoteProtocolError` for a compressed body, as none was requested.
         """
         if self._coding and not self._inflates:
             self.close()
@@ -84,11 +85,11 @@ class HttpResponse:
             raise lost(error, self.url, sent=True) from error
 
     def release(self) -> None:
-        """It is done with: its connection is kept if all of it came. May be called again, as may `close`."""
+        """Finish with the response; its connection is reused if the body was read. May be called twice, like `close`."""
         self._response.release()
 
     def close(self) -> None:
-        """Nothing more of it is wanted: its connection is closed, unless it was released before."""
+        """Discard the rest of the response and close its connection, unless it was released before."""
         self._response.close()
 
 
@@ -98,7 +99,7 @@ def _media_type(value: str) -> str:
 
 
 def lost(error: Exception, url: str, *, sent: bool = False) -> McpError:
-    """What aiohttp raised, in our own errors. `sent` says that the request went out whole."""
+    """Return the error for an aiohttp exception. `sent` says that the whole request was sent."""
     why = str(error) or type(error).__name__
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | aiohttp.InvalidURL):
         return not_connected(url, why)
@@ -108,25 +109,25 @@ def lost(error: Exception, url: str, *, sent: bool = False) -> McpError:
 
 
 def not_connected(url: str, why: object) -> ConnectionLost:
-    """There is no connection: nothing was sent."""
+    """Return the error for a failed connection attempt: nothing was sent."""
     return ConnectionLost(f"cannot connect to {_place(url)}: {why}", in_flight=False, retry_safe=True)
 
 
 def broken(url: str, why: object) -> ConnectionLost:
-    """A connection broke, and nobody knows what of a request arrived."""
+    """Return the error for a broken connection: it is unknown whether the request arrived."""
     return ConnectionLost(f"the connection to {_place(url)} broke: {why}", in_flight=True, retry_safe=False)
 
 
 def closed() -> ConnectionLost:
-    """Nothing is sent any more."""
+    """Return the error for a closed client."""
     return ConnectionLost("the HTTP session was closed", in_flight=False, retry_safe=True)
 
 
 def answer_too_large(limit: int) -> RemoteProtocolError:
-    """A body has more bytes than are taken."""
+    """Return the error for a body over the limit, in bytes."""
     return RemoteProtocolError(f"an answer of more than {limit} bytes")
 
 
 def _place(url: str) -> str:
-    """A URL without its query, in which secrets are found."""
+    """Return a URL without its query, which may hold secrets."""
     return url.partition("?")[0]

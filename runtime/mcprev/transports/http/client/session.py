@@ -1,8 +1,8 @@
-"""Single HTTP requests of a client (AUTH-2, HTTP-4, HTTP-31, ERR-7, SEC-1, SEC-6).
+"""Sends single HTTP requests of a client (AUTH-2, HTTP-4, HTTP-31, ERR-7, SEC-1, SEC-6).
 
-What goes wrong is told in the errors of this package: whether bytes left decides what a caller may do. Redirects
-are followed as far as `urls` allows, for headers of the caller's may be secrets. Answers have a limit. Headers are
-never logged, nor are queries of URLs.
+Failures raise errors of this package, which say whether the request may have been sent: that decides about a retry.
+Redirects are followed only as `urls` allows, because the user's headers may be secrets. The size of responses is
+limited. Headers and the queries of URLs are never logged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mcprev.errors import (
     RpcError,
 )
 from mcprev.transports.http.urls import MAX_REDIRECTS, REDIRECTS, redirected
-from mcprev.transports.stdio.pipes import read_in_pieces
+from mcprev.transports.stdio.pipes import use_small_reads
 from mcprev.wire import jsonrpc, media
 from mcprev.wire.headers import Pairs
 from mcprev.wire.jsonrpc import ErrorResponse
@@ -45,35 +45,35 @@ if TYPE_CHECKING:
     from mcprev.transports.http.client.oauth.login import Login
 
 HeaderSource: TypeAlias = Mapping[str, str] | Callable[[], Awaitable[Mapping[str, str]]]
-"""Headers for every request: the same ones always, or what a function gives for each."""
+"""The user's headers: a fixed mapping, or an async function that is called for each request."""
 ACCEPT: Final = f"{media.JSON}, {media.SSE}"
 _POSTED: Final = (("Accept", ACCEPT), ("Content-Type", media.JSON))
 MAX_ERROR: Final = 1024 * 1024
-"""How much of the body of a failure is read, in bytes."""
+"""The number of bytes that are read of an error response's body."""
 EXCERPT: Final = 500
-"""How many characters of it are kept."""
+"""The number of characters of it that are kept."""
 KEEP_ALIVE: Final = 4.0
-"""Seconds that a connection is kept for the next request: less than servers keep it, who would close it under one."""
+"""Seconds that an idle connection is kept: less than servers keep it, so that none closes it during a request."""
 MAX_FIELD: Final = 64 * 1024
-"""Bytes that one header of an answer may have."""
+"""The maximum length of one response header, in bytes."""
 HELD: Final = 64 * 1024
-"""Bytes of an answer that wait to be taken; beyond twice as many nothing is read."""
+"""The size of the read buffer in bytes; reading pauses at twice as many."""
 SMALL: Final = 1024 * 1024
-"""A larger body is handed to aiohttp as a file, which is sent piece by piece."""
+"""The size in bytes above which a body is passed to aiohttp as a file, which it sends in pieces."""
 _PERMANENT: Final = 308
 _UNAUTHORIZED: Final = 401
 _NO_LOGIN: Final = "the server wants to know who asks: give `http` the `auth`, such as `mcprev.OAuth()`"
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
-"""Characters that the value of a header cannot have."""
+"""Characters that a header value must not contain."""
 _FRAMING: Final = frozenset(
     {"connection", "content-length", "expect", "trailer", "transfer-encoding", "upgrade"}
 )
-"""Headers that say where a request ends; they are never the user's."""
+"""Headers that frame the request; the user's are ignored."""
 
 
 class HttpSession:
-    """Sends requests to one server: the one place where a client's POST, GET and DELETE are made."""
+    """Sends requests to one server. All POST, GET and DELETE requests of a client are made here."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class HttpSession:
         connect_timeout: float,
         max_message: int,
     ) -> None:
-        """A `session` of the user's is the user's to close; None makes one that is closed by `close`.
+        """A `session` of the user stays open; without it, one is created, and closed by `close`.
 
         Raises `LocalProtocolError` for headers that HTTP cannot carry.
         """
@@ -97,32 +97,32 @@ class HttpSession:
         self.max_message = max_message
         self._source = headers
         self.login: Login | None = None
-        """The way to be let in, where the user has named one (AUTH-2)."""
+        """Authorizes the requests, if the user passed `auth` (AUTH-2)."""
 
     async def post(
         self, message: bytes, headers: Pairs, url: str | None = None, *, no_login: bool = False
     ) -> HttpResponse:
-        """Send a message. Nobody has to log in for one that is `shy`.
+        """Post a message; with `no_login` it never starts a login.
 
         Raises `ConnectionLost`, and `RemoteProtocolError` for a redirect that is not followed.
         """
-        return await self._admitted("POST", url, [*_POSTED, *headers], message, no_login=no_login)
+        return await self._send_authorized("POST", url, [*_POSTED, *headers], message, no_login=no_login)
 
     async def get(self, headers: Pairs, url: str | None = None) -> HttpResponse:
-        """Ask for a stream of events."""
-        return await self._admitted(
+        """Request an event stream."""
+        return await self._send_authorized(
             "GET", url, [("Accept", media.SSE), ("Cache-Control", "no-store"), *headers], None
         )
 
     async def delete(self, headers: Pairs) -> HttpResponse:
-        """Give up a session, which is not worth a login."""
+        """End a session; this never starts a login."""
         active = None if self.login is None else self.login.active
         return (await self._follow("DELETE", self.url, headers, None, active))[0]
 
-    async def _admitted(
+    async def _send_authorized(
         self, verb: str, url: str | None, headers: Pairs, body: bytes | None, *, no_login: bool = False
     ) -> HttpResponse:
-        """The answer to a request, which is sent again when somebody has logged in. Raises `AuthError`."""
+        """Send a request, and send it again after a login. Raises `AuthError`."""
         at, login = self.url if url is None else url, self.login
         if login is None:
             return (await self._follow(verb, at, headers, body, None))[0]
@@ -140,7 +140,7 @@ class HttpSession:
     async def _follow(
         self, verb: str, at: str, headers: Pairs, body: bytes | None, active: ActiveToken | None
     ) -> tuple[HttpResponse, str]:
-        """The answer, and where it came from in the end."""
+        """Send a request and follow redirects; return the response and its final URL."""
         for count in range(MAX_REDIRECTS + 1):
             shown = headers if active is None else [*headers, *active.headers(verb, at)]
             response = await self._send(verb, at, shown, body)
@@ -154,8 +154,8 @@ class HttpSession:
         raise AssertionError("unreachable: one redirect too many raises")
 
     async def _send(self, verb: str, url: str, headers: Pairs, body: bytes | None) -> HttpResponse:
-        """The answer to one request, whatever its status. No POST is ever sent twice."""
-        sent = CIMultiDict(await self._ask_headers() if self._fixed is None else self._fixed)
+        """Send one request and return its response, whatever the status. Never sends a POST twice."""
+        sent = CIMultiDict(await self._call_header_source() if self._fixed is None else self._fixed)
         sent.update(headers)
         session = self._session
         if session.closed:
@@ -174,8 +174,8 @@ class HttpSession:
             raise lost(error, url) from error
         return HttpResponse(response, inflates=session.auto_decompress)
 
-    async def _ask_headers(self) -> Pairs:
-        """The headers of the user's function, which may be another token each time."""
+    async def _call_header_source(self) -> Pairs:
+        """Return the user's headers; a function may return a new token each time."""
         assert callable(self._source)
         try:
             found = list((await self._source()).items())
@@ -188,20 +188,20 @@ class HttpSession:
         return _checked(found)
 
     async def close(self) -> None:
-        """Let connections go."""
+        """Close the connections."""
         if self._owned:
             await self._session.close()
 
     def body(self, response: HttpResponse, limit: int | None = None) -> Awaitable[bytes]:
-        """The body of an answer. Raises `RemoteProtocolError` for one over the limit."""
+        """Return the body of a response. Raises `RemoteProtocolError` for a body over the limit."""
         return response.read(self.max_message if limit is None else limit)
 
     def chunk(self, response: HttpResponse) -> Awaitable[bytes]:
-        """The next bytes of a stream; nothing at its end."""
+        """Return the next bytes of a stream; empty at its end."""
         return response.chunk()
 
     async def failure(self, response: HttpResponse) -> tuple[McpError, ErrorResponse | None]:
-        """Why a request was refused: the JSON-RPC error in the body, whatever the status, or the status (ERR-7)."""
+        """Return the reason of an error response: the JSON-RPC error in its body, or its status (ERR-7)."""
         try:
             raw = await self.body(response, MAX_ERROR)
         except RemoteProtocolError:
@@ -218,7 +218,7 @@ class HttpSession:
 
 
 def status_error(response: HttpResponse, raw: bytes = b"", why: str = "") -> HttpStatusError:
-    """The error for a status."""
+    """Return the error for an HTTP status."""
     text = raw[: EXCERPT * 4].decode(errors="replace")
     text = "".join(c if c.isprintable() else " " for c in text)[:EXCERPT].strip()
     shown = f"HTTP {response.status} {response.reason or ''}".rstrip()
@@ -232,22 +232,22 @@ def status_error(response: HttpResponse, raw: bytes = b"", why: str = "") -> Htt
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Connections that read small pieces, which takes a quarter of the time of a small answer off it."""
+    """Makes connections with a small read buffer, which takes 25 % less time for a small response."""
 
     @override
     async def connect(
         self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
     ) -> Connection:
         connection = await super().connect(req, traces, timeout)
-        read_in_pieces(connection.transport)
+        use_small_reads(connection.transport)
         return connection
 
 
 def _new_session() -> aiohttp.ClientSession:
-    """A session for one client, without what MCP has no use for: proxies, compression, a bound on connections.
+    """Return a session for one client, without proxies, compression or a limit on connections.
 
-    A call may hold its connection until others, which answer what the server asks meanwhile, have had theirs: with a
-    bound they would wait for each other. Cookies are kept, for balancers that find a client's server by them.
+    A call may keep its connection until other messages, such as the response to a server's request, are sent. With a
+    limit these would wait for each other. Cookies are kept, because load balancers route sessions by them.
     """
     return aiohttp.ClientSession(
         connector=_Connector(limit=0, keepalive_timeout=KEEP_ALIVE),
@@ -260,7 +260,7 @@ def _new_session() -> aiohttp.ClientSession:
 
 
 def _checked(headers: Iterable[tuple[str, str]]) -> Pairs:
-    """Headers of the user's, without those of the framing. Raises `LocalProtocolError` for what HTTP cannot carry."""
+    """Return the user's headers without framing headers. Raises `LocalProtocolError` for invalid ones."""
     found: Pairs = []
     for name, value in headers:
         if not _TOKEN.fullmatch(name):

@@ -1,9 +1,9 @@
-"""A server spoken to over HTTP, at every revision (HTTP-4, 5, 7, 9, 10, 13, 15, 18, 20, 23 to 25, 29; HTTPM-2, 7;
-HDR-1, 2, 6, 7, 9, 11; NEG-6, NEG-7; ERR-7; BATCH-1; AMB-10, AMB-11).
+"""The client of the Streamable HTTP transport, at every revision (HTTP-4, 5, 7, 9, 10, 13, 15, 18, 20, 23 to 25, 29;
+HTTPM-2, 7; HDR-1, 2, 6, 7, 9, 11; NEG-6, NEG-7; ERR-7; BATCH-1; AMB-10, AMB-11).
 
-Each message is a POST; what the server wants to say comes as the answer, as a stream of events, or, in sessions, on a
-stream of its own. The task of a call reads its answer and takes up a stream that was cut where there is a way to;
-ending that task ends the stream, which is what cancels a call in the stateless era.
+Each message is a POST. The server responds with JSON or an event stream; in sessions it also has a stream of its own.
+The task of a call reads the response and resumes an interrupted stream if the server supports it. Cancelling that
+task closes the stream, which cancels a stateless call.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ if TYPE_CHECKING:
 
 INITIALIZE: Final = "initialize"
 LIST_TIMEOUT: Final = 30.0
-"""Seconds for each page of the tools that have to be known before one is called (HDR-11)."""
+"""Seconds for each page of `tools/list` when a call needs the headers of its tool (HDR-11)."""
 MAX_PAGES: Final = 1000
 DELETE_TIMEOUT: Final = 2.0
-"""Seconds that a server gets to be told that its session is over (HTTP-24)."""
+"""The timeout of the DELETE that ends a session, in seconds (HTTP-24)."""
 TAIL: Final = 0.5
-"""Seconds that a stream gets to end once it has brought its answer, so that its connection can be used again."""
+"""Seconds to wait for the end of a stream after the response, so that its connection can be reused."""
 OPENING: Final = 0.5
-"""Seconds that the server's own stream gets to be opened or refused before the first call is sent."""
+"""Seconds to wait for the server's own stream before the first call is sent."""
 STABLE: Final = 5.0
-"""Seconds after which a stream that brought nothing was at least one that worked."""
+"""Seconds after which a stream counts as having worked even if it carried no event."""
 ABSENT: Final = 5
-"""Attempts to take up the stream of a call that find nobody there, after which the call is lost: about three seconds."""
+"""Failed connection attempts after which a call that resumes its stream fails: about three seconds."""
 _CUT: Final = "the stream ended without an answer"
 
 
 class StreamableHttp:
-    """Speaks with an endpoint that takes POST: a session, or requests that describe themselves."""
+    """Sends messages to one endpoint, in a session or as stateless requests."""
 
     def __init__(self, connection: HttpConnection) -> None:
         connection.client_side.connection.streams = True
@@ -73,14 +73,14 @@ class StreamableHttp:
         self._stream_known = asyncio.Event()
 
     async def open(self, seconds: float) -> None:
-        """Nothing is connected to before the first message."""
+        """Do nothing: the first message makes the connection."""
 
     @property
     def _revision(self) -> Revision | None:
         return self._protocol.revision if self._protocol.agreed else None
 
-    def _row_of(self, call: Call) -> Revision | None:
-        """The revision of a call: what was agreed on, or what it states itself while nothing is."""
+    def _revision_of(self, call: Call) -> Revision | None:
+        """Return the revision of a call: the negotiated one, or before that the one that the call states."""
         if self._protocol.agreed:
             return self._protocol.revision
         meta: object = (call.params or {}).get("_meta")
@@ -88,7 +88,7 @@ class StreamableHttp:
         return by_version(version, ALL) if isinstance(version, str) else None
 
     def _session(self, headers: Pairs) -> Pairs:
-        """Add the session (HTTP-20)."""
+        """Add the session id (HTTP-20)."""
         if self.session_id is not None:
             headers.append((SESSION_ID, self.session_id))
         return headers
@@ -96,29 +96,33 @@ class StreamableHttp:
     # -- calls ---------------------------------------------------------------------------------------------
 
     async def exchange(self, call: Call, message: bytes) -> None:
-        """Post a call and read what answers it. Raises `McpError` for what fails it."""
+        """Post a call and read its response. Raises `McpError` if the call fails."""
         try:
-            await self._converse(call, message)
+            await self._post_call(call, message)
         except ConnectionLost as error:
-            # In a session the request may be under way still; where each stands alone it is gone with its stream.
+            # In a session the request may still run; a stateless request is cancelled with its stream.
             revision = self._revision
             if error.in_flight and revision is not None and not revision.handshake:
                 error.retry_safe = self._tools.repeatable(call)
             raise
 
-    async def _converse(self, call: Call, message: bytes) -> None:
-        response = await self._requests.post(message, await self._describe(call))
+    async def _post_call(self, call: Call, message: bytes) -> None:
+        response = await self._requests.post(message, await self._call_headers(call))
         try:
-            if response.status == 400 and call.method == CALL_TOOL and await self._mismatched(call, response):
+            if (
+                response.status == 400
+                and call.method == CALL_TOOL
+                and await self._headers_rejected(call, response)
+            ):
                 response.release()
-                response = await self._requests.post(message, await self._describe(call))
+                response = await self._requests.post(message, await self._call_headers(call))
             await self._read(call, response)
         finally:
             response.release()
 
-    async def _describe(self, call: Call) -> Pairs:
-        """The headers of a call; the tools are listed where they have to be known for that (HDR-11)."""
-        revision = self._row_of(call)
+    async def _call_headers(self, call: Call) -> Pairs:
+        """Return the headers of a call; list the tools first if the headers depend on them (HDR-11)."""
+        revision = self._revision_of(call)
         if revision is None:
             return self._session([])
         found: Sequence[ParamHeader] | None = ()
@@ -130,9 +134,9 @@ class StreamableHttp:
         return self._session(request_headers(revision, call.method, call.params, found or ()))
 
     async def _read(self, call: Call, response: HttpResponse) -> None:
-        """Read the answer, in whichever form it comes (HTTP-7)."""
+        """Read the response, JSON or event stream (HTTP-7)."""
         if not 200 <= response.status < 300:
-            raise await self._refusal(response)
+            raise await self._error_of(response)
         if call.method == INITIALIZE:
             self.session_id = response.headers.get(SESSION_ID) or None
         if response.content_type == media.SSE:
@@ -143,20 +147,20 @@ class StreamableHttp:
             self._connection.take(body)
             self._connection.process_events()
         if call in self._connection.calls:
-            self._unanswered(call, response, body)
+            self._raise_no_response(call, response, body)
 
-    def _unanswered(self, call: Call, response: HttpResponse, body: bytes) -> None:
-        """The body is all there will be, and it is not what was asked for."""
+    def _raise_no_response(self, call: Call, response: HttpResponse, body: bytes) -> None:
+        """Raise the error for a body without the response to the call."""
         message = jsonrpc.parse(body, batch=False)
         if isinstance(message, ErrorResponse):
-            raise RpcError.from_wire(message.error)  # an error without an id can only be about this request
+            raise RpcError.from_wire(message.error)  # an error without an id must be about this request
         what = f"HTTP {response.status} with {response.content_type}, {len(body)} bytes"
         raise RemoteProtocolError(
             f"'{call.method}' was not answered: {what}", raw=body[:200].decode(errors="replace")
         )
 
-    async def _refusal(self, response: HttpResponse) -> McpError:
-        """Why a request was refused; a session that is not found any more has expired (HTTP-23)."""
+    async def _error_of(self, response: HttpResponse) -> McpError:
+        """Return the error for an error response; `SessionExpired` if the session is unknown (HTTP-23)."""
         error, _ = await self._requests.failure(response)
         unknown_method = isinstance(error, RpcError) and error.code == METHOD_NOT_FOUND
         if (
@@ -172,8 +176,8 @@ class StreamableHttp:
     # -- streams -------------------------------------------------------------------------------------------
 
     async def _stream(self, call: Call, response: HttpResponse) -> None:
-        """Read the stream that answers a call, over as many responses as it takes (HTTP-15, HTTP-29)."""
-        revision, cursor, calls = self._row_of(call), ResumeState(), self._connection.calls
+        """Read the event stream of a call, over several responses if it is interrupted (HTTP-15, HTTP-29)."""
+        revision, cursor, calls = self._revision_of(call), ResumeState(), self._connection.calls
 
         def take(messages: list[bytes]) -> bool:
             self._take_all(messages)
@@ -195,7 +199,7 @@ class StreamableHttp:
                 response.close()
                 response = await self._resume(cursor, lost)
         finally:
-            # Closed and not released: whatever is still to come on it is wanted no more.
+            # Close instead of release: the rest of the stream is not needed.
             response.close()
 
     def _take_all(self, messages: list[bytes]) -> None:
@@ -204,7 +208,7 @@ class StreamableHttp:
         self._connection.process_events()
 
     async def _finish(self, response: HttpResponse) -> None:
-        """Read what follows the answer, which should be nothing."""
+        """Read the rest of the stream after the response, which should be empty."""
         if response.ended:
             response.release()
             return
@@ -215,7 +219,7 @@ class StreamableHttp:
             response.release()
 
     async def _resume(self, cursor: ResumeState, lost: McpError | None) -> HttpResponse:
-        """Take a stream up again. Raises `ConnectionLost` where the server cannot or will not."""
+        """Resume a stream. Raises `ConnectionLost` if the server cannot or refuses."""
         absent = 0
         while True:
             delay = cursor.wait() if absent < ABSENT else None
@@ -234,11 +238,11 @@ class StreamableHttp:
             if response.status == 200 and response.content_type == media.SSE:
                 return response
             try:
-                lost = await self._refusal(response)
+                lost = await self._error_of(response)
             finally:
                 response.release()
             if response.status < 500:
-                # Its session is gone, or the stream is: the request was taken in, and its answer is lost (AMB-11).
+                # The session or the stream has expired: the request arrived, but its response is lost (AMB-11).
                 raise ConnectionLost(
                     f"the stream cannot be taken up again: {lost}", in_flight=True, retry_safe=False
                 )
@@ -249,12 +253,12 @@ class StreamableHttp:
         return await self._requests.get(self._session([*request_headers(revision), *cursor.headers()]))
 
     def confirmed(self) -> None:
-        """The session is open: listen to the server's own stream."""
+        """The session is open: open the server's own stream."""
         self._connection.run_aside(self._listen())
-        self._connection.hold_calls(self._connection.run_aside(self._await_stream()))
+        self._connection.hold_calls(self._connection.run_aside(self._wait_for_stream()))
 
-    async def _await_stream(self) -> None:
-        """Hold calls back for a moment: what a server says on its own stream before that is open may be lost."""
+    async def _wait_for_stream(self) -> None:
+        """Delay calls for a moment: messages that the server sends before its own stream is open may be lost."""
         try:
             async with asyncio.timeout(OPENING):
                 await self._stream_known.wait()
@@ -262,7 +266,7 @@ class StreamableHttp:
             self._logger.debug("the server has not said whether it has a stream of its own")
 
     async def _listen(self) -> None:
-        """Keep the stream for what belongs to no request open, if the server has one (HTTP-10)."""
+        """Read the server's own stream, for messages outside of requests, if the server has one (HTTP-10)."""
         cursor, opened, now = ResumeState(), False, asyncio.get_running_loop().time
         while True:
             response: HttpResponse | None = None
@@ -272,11 +276,11 @@ class StreamableHttp:
                 self._stream_known.set()
                 if response.status == 200 and response.content_type == media.SSE:
                     opened = True
-                    await follow(self._requests, response, cursor, self._take_and_go_on)
-                elif not await self._reopens(response, cursor, opened=opened):
+                    await follow(self._requests, response, cursor, self._take_and_continue)
+                elif not await self._should_reopen(response, cursor, opened=opened):
                     return
             except AuthError as error:
-                # Whoever did not log in is not asked to again and again.
+                # Do not ask the user to log in again after a failed login.
                 self._logger.warning("the server's own stream is not opened: %s", error)
                 return
             except McpError as error:
@@ -293,41 +297,41 @@ class StreamableHttp:
                 return
             await asyncio.sleep(delay)
 
-    def _take_and_go_on(self, messages: list[bytes]) -> bool:
+    def _take_and_continue(self, messages: list[bytes]) -> bool:
         self._take_all(messages)
         return False
 
-    async def _reopens(self, response: HttpResponse, cursor: ResumeState, *, opened: bool) -> bool:
-        """Whether to ask again for the stream that was refused."""
+    async def _should_reopen(self, response: HttpResponse, cursor: ResumeState, *, opened: bool) -> bool:
+        """Return whether to request the refused stream again."""
         error, _ = await self._requests.failure(response)
         self._logger.debug("no stream of the server's: %s", error)
         if response.status == 400 and cursor.last_event_id:
-            cursor.last_event_id = ""  # what was missed is gone, what comes is not (AMB-11)
+            cursor.last_event_id = ""  # missed events are lost; continue with new ones (AMB-11)
             return True
         if response.status == 404 and opened:
             self._expired = True
-            self.exchange_over()
+            self.exchange_ended()
             return False
         return response.status >= 500 and opened
 
-    def exchange_over(self) -> None:
-        """One exchange is over; a connection whose session has expired ends with the last of them."""
+    def exchange_ended(self) -> None:
+        """End a connection whose session has expired, after its last exchange."""
         if self._expired and self._connection.idle:
             self._connection.ended(SessionExpired())
 
     # -- tools ---------------------------------------------------------------------------------------------
 
     def answered(self, event: CallCompleted) -> None:
-        """Learn from a list of tools which of their arguments are headers (HDR-6)."""
+        """Learn from a `tools/list` result which tool arguments are headers (HDR-6)."""
         if (
             event.call.method == LIST_TOOLS
-            and (revision := self._row_of(event.call))
+            and (revision := self._revision_of(event.call))
             and revision.routing_headers
         ):
-            self._tools.sift(event.result)
+            self._tools.filter_page(event.result)
 
     async def _list_tools(self) -> None:
-        """Know the tools; several calls that need to share one listing (HDR-11)."""
+        """List the tools; concurrent calls share one listing (HDR-11)."""
         if self._listing is None or self._listing.done():
             self._listing = self._connection.run_aside(self._list_all())
         await asyncio.wait({self._listing})
@@ -358,9 +362,9 @@ class StreamableHttp:
         except McpError as error:
             self._logger.debug("the tools could not be listed: %s", error)
 
-    async def _mismatched(self, call: Call, response: HttpResponse) -> bool:
-        """Whether the headers of a tool's arguments were wrong; if so its schema is looked at again (HDR-9)."""
-        revision = self._row_of(call)
+    async def _headers_rejected(self, call: Call, response: HttpResponse) -> bool:
+        """Return whether the server rejected the parameter headers; if so, refresh the tool's schema (HDR-9)."""
+        revision = self._revision_of(call)
         if revision is None or not revision.routing_headers:
             return False
         error, _ = await self._requests.failure(response)
@@ -370,10 +374,10 @@ class StreamableHttp:
             return True
         raise error
 
-    # -- the rest ------------------------------------------------------------------------------------------
+    # -- other messages ------------------------------------------------------------------------------------
 
-    async def tell(self, message: bytes, *, no_login: bool) -> None:
-        """Send what has no answer. Raises `McpError`."""
+    async def send_message(self, message: bytes, *, no_login: bool) -> None:
+        """Send a message without response. Raises `McpError`."""
         revision, headers = self._revision, Pairs()
         if revision is not None and revision.routing_headers:
             said = jsonrpc.parse(message, batch=False)
@@ -384,12 +388,12 @@ class StreamableHttp:
         response = await self._requests.post(message, self._session(headers), no_login=no_login)
         try:
             if not 200 <= response.status < 300:
-                raise await self._refusal(response)
+                raise await self._error_of(response)
             await self._requests.body(response)
         finally:
             response.release()
 
-    async def farewell(self) -> None:
+    async def end_session(self) -> None:
         """End the session (HTTP-24)."""
         revision = self._revision
         if self.session_id is None or self._expired:

@@ -1,8 +1,8 @@
-"""Streams of events that a client reads, over as many responses as it takes (HTTP-8, 15, 16, 18, 29; HTTPM-4, 7; SSE-8).
+"""Event streams of a client, each over one or more responses (HTTP-8, 15, 16, 18, 29; HTTPM-4, 7; SSE-8).
 
-A stream that ends too early goes on in another response if the server gave its events ids: that is asked for with the
-last id seen, after the time that the server wants to be left alone, at most a few times in a row without news. An
-event is counted once it is complete and was handed on, so that nothing is lost or seen twice however a stream is cut.
+An interrupted stream is resumed with the id of its last event, if the server sent ids: after the delay that the server
+requested, and only a few times in a row without a new event. The id is updated after an event is complete and
+processed, so no event is lost or processed twice.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
     from mcprev.transports.http.client.session import HttpSession
 
 FIRST: Final = 0.1
-"""Seconds before a stream is taken up again, unless the server says otherwise."""
+"""Seconds before a stream is resumed, unless the server requests another delay."""
 LONGEST: Final = 10.0
-"""Seconds before an attempt at most, unless the server wants more."""
+"""The maximum delay in seconds, unless the server requests more."""
 FIELDS: Final = 4096
-"""Bytes that an event may have beside its message."""
+"""The number of bytes that an event may have in addition to its message."""
 LIMIT: Final = 8
-"""Attempts in a row that bring nothing, after which a stream is lost."""
+"""Consecutive attempts without a new event after which a stream is lost."""
 
 
 @dataclass(slots=True)
 class ResumeState:
-    """Where a stream stands."""
+    """The position in an event stream."""
 
     last_event_id: str = ""
-    """The id of the last event that named one; empty where the stream cannot be taken up again."""
+    """The id of the last event that had one; empty if the stream cannot be resumed."""
     retry: float | None = None
-    """Seconds that the server wants to be left alone before it is asked again (HTTP-18)."""
+    """The delay in seconds that the server requested (HTTP-18)."""
     tried: int = 0
     """Attempts since the last event."""
 
     def wait(self) -> float | None:
-        """Count an attempt and say how many seconds to wait before it; None when there were enough."""
+        """Count an attempt and return the delay before it in seconds; None after the last attempt."""
         tried, self.tried = self.tried, self.tried + 1
         if tried >= LIMIT:
             return None
@@ -48,7 +48,7 @@ class ResumeState:
         return backoff if self.retry is None else max(self.retry, backoff if tried else 0.0)
 
     def headers(self) -> Pairs:
-        """What asks for the events that follow."""
+        """Return the header that requests the events after the last one."""
         return [(LAST_EVENT_ID, self.last_event_id)] if self.last_event_id else []
 
 
@@ -58,9 +58,9 @@ async def follow(
     cursor: ResumeState,
     take: Callable[[list[bytes]], bool],
 ) -> None:
-    """Read a response to its end, or until `take` has enough; it is given the messages of each chunk.
+    """Read a response until its end or until `take` returns True. `take` gets the messages of each chunk.
 
-    Raises `ConnectionLost` when the response is cut off, and `EventTooLarge`. An event without data is no message.
+    Raises `ConnectionLost` if the response is cut off, and `EventTooLarge`. An event without data is not a message.
     """
     decoder = Decoder(requests.max_message + FIELDS, last_event_id=cursor.last_event_id)
     while chunk := await requests.chunk(response):
@@ -72,7 +72,7 @@ async def follow(
                 if event.is_message:
                     messages.append(event.data)
         finally:
-            # An event that is over the limit takes nothing from those before it.
+            # An oversized event does not affect those before it.
             enough = bool(messages) and take(messages)
         if news:
             cursor.tried = 0

@@ -1,6 +1,6 @@
-"""A server at a URL, to connect to (NEG-6, NEG-7).
+"""A server at a URL as a target of `connect` (NEG-6, NEG-7).
 
-What is spoken there is found out by `protocol.plan`; what was found is remembered for as long as this process lasts.
+The negotiation finds out which transport and revision the server speaks; this process remembers the result.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from mcprev.transports.http.client.oauth.authorizer import Authorization
 
 VERDICTS: Final = ProbeCache()
-"""What the servers that this process has talked to were found to be."""
+"""The probe results of the servers that this process has connected to."""
 CONNECT: Final = 10.0
-"""Seconds that a connection may take to be made, unless said otherwise."""
+"""The default connection timeout, in seconds."""
 
 
 class http:  # noqa: N801 - called like a function: `connect(http("https://example.com/mcp"))`
-    """A server at a URL. Which kind of HTTP it speaks is found out (NEG-6)."""
+    """A server at a URL. The client finds out which HTTP transport it speaks."""
 
     restarts: Final = ReconnectPolicy()
-    """A server that is gone is connected to again when it is needed, unless `connect` is told otherwise."""
+    """A lost connection is made again when it is needed, unless `connect` gets another policy."""
     probe = HTTP
-    """What the answers to the first request tell."""
+    """Interprets the response to the first request."""
 
     def __init__(
         self,
@@ -50,15 +50,15 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
         connect_timeout: float = CONNECT,
         max_message: int = MAX_LINE,
     ) -> None:
-        """Say where the server is.
+        """Set the URL and the options of the connection.
 
-        `headers` go with every request, to this server only: a mapping, or an async function that gives one each
-        time, such as a token that is renewed. `session` is an `aiohttp.ClientSession` to send with, for proxies,
-        certificates or cookies of your own; it is not closed, and its limit of connections has to be above the
-        number of calls at a time. Without one, connections go straight to the server, whose certificate the system
-        has to trust, or the files that SSL_CERT_FILE and SSL_CERT_DIR name. `auth` is how to be let in where the server wants that, such as `mcprev.OAuth()`.
-        `max_message` is the most bytes a message of the server's may have. Raises
-        `ValueError` for what is no URL of a server.
+        `headers` are sent with every request to this server: a mapping, or an async function that is called for each
+        request and returns one, for example with a current token. `session` is an `aiohttp.ClientSession` of yours,
+        for proxies, certificates or cookies; the client does not close it, and its connection limit must exceed the
+        number of concurrent calls. Without it, the client connects directly and trusts the certificates of the system,
+        or those in SSL_CERT_FILE and SSL_CERT_DIR. `auth` obtains tokens if the server requires them, such as
+        `mcprev.OAuth()`. `max_message` is the maximum size of a server's message in bytes. Raises `ValueError` for an
+        invalid URL.
         """
         self.url = check_server_url(url)
         self._headers: HeaderSource = {} if headers is None else headers
@@ -70,7 +70,7 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
     async def open(
         self, protocol: ClientProtocol, handler: RequestHandler, /, shape: HttpShape | None = None
     ) -> Connection:
-        """Get ready to send; only the oldest shape connects at once, and raises `TransportError` if it cannot."""
+        """Prepare a connection. Only HTTP+SSE connects at once, and raises `TransportError` if that fails."""
         requests = HttpSession(
             self._session,
             self.url,
@@ -97,21 +97,21 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
 
     @property
     def cache_key(self) -> str:
-        """What tells the results of this server from those of others."""
+        """The key that separates cached results of this server from those of others."""
         return self.url
 
     @property
     def known(self) -> ProbeResult | None:
-        """What the server was found to be, in this process."""
+        """The probe result of this server, if this process has one."""
         return VERDICTS.get(self.url)
 
     def learn(self, plan: Plan, /) -> None:
-        """Remember what the server was found to be, where it was asked and not only told (NEG-7)."""
+        """Remember a probe result, unless the user prescribed the revision."""
         if any(isinstance(step, Discover) for step in plan.asked):
             VERDICTS.keep(self.url, plan)
 
     async def close(self) -> None:
-        """Nothing is left to end: each connection ends what it opened."""
+        """Do nothing: each connection closes its own resources."""
 
     @override
     def __repr__(self) -> str:

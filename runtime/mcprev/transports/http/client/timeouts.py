@@ -1,6 +1,6 @@
-"""The clocks of a connection over HTTP, which stand still while a person logs in (TIME-1, AUTH-22).
+"""The timeouts of an HTTP connection, which pause while a user logs in (TIME-1, AUTH-22).
 
-A call that is refused until somebody has logged in is not late for that, nor is any other that waits behind it.
+Neither a call that waits for the login nor any call behind it times out during the login.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ _NEVER = float("inf")
 
 
 class PausableTimeouts:
-    """What runs out."""
+    """The timeouts of one connection; all pause together."""
 
     def __init__(self, calls: PendingCalls, changed: Callable[[], None]) -> None:
-        """`changed` is told when a call may be due earlier than before."""
+        """`changed` is called when the next deadline of a call may have moved forward."""
         self._calls = calls
         self._changed = changed
         self._loop = asyncio.get_running_loop()
         self._holding = 0
         self._left: dict[Call, tuple[float, float]] = {}
-        """What is left of each call's two bounds."""
+        """The remaining seconds of each call's two timeouts."""
         self._bounds: dict[asyncio.Timeout, float | None] = {}
-        """The bounds that are waited for, and what was left of each when it was stopped."""
+        """The active timeouts of `bound`, and the remaining seconds of each while paused."""
 
     def stop(self, call: Call) -> None:
-        """A call begins to wait, perhaps while nothing runs."""
+        """Pause the timeouts of a call that starts during a pause."""
         if self._holding and call not in self._left:
             now = self._loop.time()
             self._left[call] = (call.deadline - now, call.limit - now)
@@ -37,7 +37,7 @@ class PausableTimeouts:
 
     @asynccontextmanager
     async def bound(self, seconds: float) -> AsyncGenerator[None, None]:
-        """A time limit that stands still as well. Raises `TimeoutError`."""
+        """Limit a block to a number of seconds, pauses excluded. Raises `TimeoutError`."""
         async with asyncio.timeout(None if self._holding else seconds) as bound:
             self._bounds[bound] = seconds if self._holding else None
             try:
@@ -47,7 +47,7 @@ class PausableTimeouts:
 
     @contextmanager
     def active(self) -> Generator[None, None, None]:
-        """Let no time pass."""
+        """Pause all timeouts for the duration of the block."""
         self._holding += 1
         for call in self._calls.waiting.values():
             self.stop(call)

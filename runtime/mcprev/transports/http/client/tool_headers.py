@@ -1,7 +1,7 @@
-"""What a client over HTTP knows of a server's tools: which arguments go into headers, and which tools it cannot use.
+"""The tools of one server: which arguments are sent as headers, and which tools cannot be called over HTTP.
 
-HDR-6, HDR-7, HDR-9, HDR-11, HTTPM-7. Fed with every result of `tools/list` that comes by. A tool whose schema marks headers in a
-way that no server could read is taken out of the list, with a warning that says why.
+HDR-6, HDR-7, HDR-9, HDR-11, HTTPM-7. Every `tools/list` result updates the cache. A tool whose schema marks headers
+incorrectly is removed from the list, and a warning says why.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ READS: Final = frozenset(
         "resources/templates/list", "server/discover", "subscriptions/listen", "tools/list",
     }
 )  # fmt: skip
-"""The requests that change nothing."""
+"""The methods that only read."""
 
 
 class ParamHeaderCache:
-    """The headers of tools, by their names."""
+    """The header parameters of tools, by tool name."""
 
     def __init__(self, logger: logging.Logger) -> None:
         self.complete = False
-        """Whether a list was read to its end: a tool that is unknown then is not listed."""
+        """Whether a list was read to its end, so that a tool not in the cache does not exist."""
         self._known: dict[str, tuple[ParamHeader, ...]] = {}
         self._refused: dict[str, str] = {}
         self._harmless: set[str] = set()
         self._logger = logger
 
-    def sift(self, result: dict[str, Json]) -> None:
-        """Learn from a page of a list, and take out of it what cannot be used (HDR-7)."""
+    def filter_page(self, result: dict[str, Json]) -> None:
+        """Learn from one page of `tools/list`, and remove the tools that cannot be called (HDR-7)."""
         tools: object = result.get("tools")
         if not isinstance(tools, list):
             return
@@ -49,7 +49,7 @@ class ParamHeaderCache:
         members: Mapping[str, Json] = cast("dict[str, Json]", tool) if isinstance(tool, dict) else {}
         name = members.get("name")
         if not isinstance(name, str):
-            return True  # whatever it is, it is not for this module to judge
+            return True  # an invalid entry is reported elsewhere
         found = find_annotations(members.get("inputSchema"))
         if found.problems:
             why = "; ".join(found.problems)
@@ -68,18 +68,18 @@ class ParamHeaderCache:
         return True
 
     def repeatable(self, call: Call) -> bool:
-        """Whether a call does no harm when it is made twice: by its method, or by what the tool says of itself.
+        """Return whether a call can safely be sent twice, by its method or by the tool's annotations.
 
-        What a tool says is no more than a promise (TOOL-9), but so is everything else that it is good for.
+        Annotations are hints of the server (TOOL-9), but so is the rest of the tool's description.
         """
         if call.method != CALL_TOOL:
             return call.method in READS
         return (call.params or {}).get("name") in self._harmless
 
     def find(self, params: Mapping[str, Json] | None) -> tuple[ParamHeader, ...] | None:
-        """The headers of the tool that is called; None when nothing is known of it.
+        """Return the header parameters of the called tool; None if the tool is unknown.
 
-        Raises `LocalProtocolError` for a tool that was left out.
+        Raises `LocalProtocolError` for a tool that was removed from the list.
         """
         name = (params or {}).get("name")
         if not isinstance(name, str):

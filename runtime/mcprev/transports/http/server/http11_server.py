@@ -31,7 +31,7 @@ from mcprev.errors import InternalError, InvalidRequest
 from mcprev.protocol.http_request_class import HttpError
 from mcprev.transports.http.security import too_long_a_head, too_many_headers
 from mcprev.transports.http.server.http11_request import Http11Request
-from mcprev.transports.stdio.pipes import read_in_pieces
+from mcprev.transports.stdio.pipes import use_small_reads
 from mcprev.wire.headers import Headers
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class Http11Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._made = self._loop.time()
         self.write = self._transport.write
-        read_in_pieces(transport)
+        use_small_reads(transport)
         self.server, self.client = _address(transport, "sockname"), _address(transport, "peername")
         self.address = None if self.server is None else self.server[0]
         cast("set[object]", self.state.connections).add(self)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, cast
 from mcprev.core.limits import LINGER
 from mcprev.errors import MissingExtra
 from mcprev.transports.exiting import exit_guard
-from mcprev.transports.gc_policy import collecting_less
+from mcprev.transports.gc_policy import reduced_collection
 
 if TYPE_CHECKING:
     from mcprev.transports.http.server.asgi import AsgiApp
@@ -44,7 +44,7 @@ def run_http(app: AsgiApp, host: str, port: int) -> None:
 
 async def _serve_alone(server: HttpServer, listening: socket.socket, guard: threading.Timer) -> None:
     try:
-        with collecting_less():
+        with reduced_collection():
             await _serve(server, listening, None)
     finally:
         if threading.current_thread() is threading.main_thread():
