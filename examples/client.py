@@ -14,7 +14,7 @@ MODES = ("auto", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 
 
 class Handler(mcprev.ClientHandler):
-    """What is overridden is declared, and answers the server."""
+    """The client declares the methods that this class overrides."""
 
     async def logging_message(
         self, ctx: mcprev.ClientContext, params: models.LoggingMessageNotificationParams

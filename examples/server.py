@@ -22,7 +22,7 @@ ADD = models.Tool(
 
 
 class Handler(mcprev.ServerHandler):
-    """What is overridden is served, and declared."""
+    """The server declares and serves the methods that this class overrides."""
 
     async def list_tools(
         self, ctx: mcprev.Context, params: models.PaginatedRequestParams

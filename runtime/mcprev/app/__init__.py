@@ -1,1 +1,1 @@
-"""Servers made of functions, on the public surface of the runtime."""
+"""Servers made of functions. Uses only the public API of the runtime."""

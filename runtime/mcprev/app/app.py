@@ -1,6 +1,6 @@
 """Servers made of functions: decorators that register tools, resources and prompts.
 
-An app is a way to write a handler, and no other kind of server: `App.server` is a `mcprev.Server` like any.
+An app only builds a handler: `App.server` is a normal `mcprev.Server`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _COMPLETES: Final = frozenset({"value", "arguments"})
 
 
 class ServerOptions(TypedDict, total=False):
-    """What `mcprev.Server` can be told besides; see there."""
+    """The options of `mcprev.Server`; see there."""
 
     revisions: tuple[str, ...] | list[str] | None
     instructions: str | None
@@ -56,58 +56,59 @@ class ServerOptions(TypedDict, total=False):
 
 
 class EntryOptions(TypedDict, total=False):
-    """What can be said of anything that is registered; the rest is told by the function."""
+    """Options of all decorators; their defaults come from the function."""
 
     name: str
-    """What clients call it; the function's name if nothing is said."""
+    """The name for clients; default: the function's name."""
     title: str
-    """What people see."""
+    """The name for people."""
     description: str
-    """What it is for; the first paragraph of the docstring if nothing is said."""
+    """The description; default: the first paragraph of the docstring."""
     icons: list[models.Icon]
     meta: dict[str, Json]
 
 
 class ToolOptions(EntryOptions, total=False):
-    """What can be said of a tool."""
+    """Options of `App.tool`."""
 
     annotations: models.ToolAnnotations
-    """Hints on how it behaves."""
+    """Hints about the tool's behaviour."""
 
 
 class ResourceOptions(EntryOptions, total=False):
-    """What can be said of a resource."""
+    """Options of `App.resource`."""
 
     mime_type: str
     annotations: models.Annotations
-    """Whom it is for, and how important it is."""
+    """The audience of the resource and its priority."""
 
 
 class App:
-    """Functions that are served to clients of every revision, and the server that does.
+    """A server made of functions, for clients of every revision.
 
-    A parameter that is annotated `mcprev.Context` is given the context and is none of the arguments. Coroutine functions
-    run in the loop; all others run in threads, where they may block and can read the context but not talk through it. The
-    threads are those of `asyncio.to_thread`, by default four more than there are cores: what finds none free waits for one.
-    A thread whose request is cancelled runs on, which is logged.
+    A parameter with the annotation `mcprev.Context` receives the context and is not an argument. Coroutine functions
+    run in the event loop. All other functions run in threads of `asyncio.to_thread` (by default the number of cores
+    plus four): they may block, and can read the context but not send messages with it. A call waits while no thread is
+    free. If a request is cancelled, its thread keeps running, and a warning is logged.
 
-    Decorators raise `TypeError` for a function that cannot be described to clients, `ValueError` for a name that is taken
-    or not allowed, and `LocalProtocolError` for the first of a kind once the server is made: clients are told when they
-    connect which kinds there are. What is registered later, in the thread of the loop, is announced to those that listen.
+    Decorators raise `TypeError` for a function without a schema and `ValueError` for a duplicate or invalid name. They
+    raise `LocalProtocolError` for the first function of a kind that is registered after the server was created, because
+    clients learn on connecting which kinds exist. Later functions of an existing kind are announced to clients;
+    register them in the thread of the event loop.
     """
 
     def __init__(self, name: str, version: str, **options: Unpack[ServerOptions]) -> None:
-        """Name the server; the options are those of `mcprev.Server`."""
+        """Set the name and version of the server; the options are those of `mcprev.Server`."""
         self._name, self._version, self._options = name, version, options
         self._registered = Registry()
 
     @cached_property
     def server(self) -> Server:
-        """The server. It is made when it is first asked for, of the kinds that are registered by then."""
+        """The server. The first access creates it with the kinds of functions registered so far."""
         kinds = self._registered.kinds()
-        # What a handler serves is what its class overrides, so there is a class for the kinds that there are.
+        # A server declares what its handler class overrides, so create a class with the registered kinds.
         made = cast("type[Handler]", type("AppHandler", kinds or (Handler,), {}))
-        # Pydantic judges arguments by what their schemas were made of; once is enough.
+        # Pydantic validates arguments with the same annotations, so the server need not validate them again.
         return Server(made(self._registered), self._name, self._version, validate=False, **self._options)
 
     def run_stdio(self) -> None:
@@ -115,29 +116,29 @@ class App:
         self.server.run_stdio()
 
     def run_http(self, host: str = HOST, port: int = PORT, **options: Unpack[HttpOptions]) -> None:
-        """Serve over HTTP until the process is told to stop; see `Server.run_http`."""
+        """Serve over HTTP until the process receives a signal to stop; see `Server.run_http`."""
         self.server.run_http(host, port, **options)
 
     def asgi(self, **options: Unpack[HttpOptions]) -> AsgiApp:
-        """An ASGI app, to be run by an ASGI server or mounted; see `Server.asgi`."""
+        """Return an ASGI app, to run in an ASGI server or to mount; see `Server.asgi`."""
         return self.server.asgi(**options)
 
-    # -- what is served --------------------------------------------------------------------------------------
+    # -- decorators ------------------------------------------------------------------------------------------
 
     @overload
     def tool(self, function: F, /, **options: Unpack[ToolOptions]) -> F: ...
     @overload
     def tool(self, /, **options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
     def tool(self, function: F | None = None, /, **options: Unpack[ToolOptions]) -> F | Callable[[F], F]:
-        """Serve a function as a tool; also without parentheses.
+        """Register a function as a tool; usable with or without parentheses.
 
-        The parameters are the arguments, and their annotations the schema, by which arguments are judged before the
-        function runs; `Annotated[int, Field(description="...", ge=1)]` says more of one. What is returned: text, content
-        blocks or a list with blocks in it are sent as they are, None is nothing. Of any other annotation (a model,
-        dataclass, TypedDict, dict, list, also one of texts, number, bool) the output schema is made, and the value is the
-        structured content. A `CallToolResult` or `InputRequiredResult` is the result itself. `mcprev.ToolError` tells the
-        model that and why the tool failed; any other exception is logged, and the client learns nothing but that there
-        was one.
+        The function's parameters are the arguments. Their annotations make the schema, and arguments are validated
+        before the function runs; `Annotated[int, Field(description="...", ge=1)]` adds to it. Return values: text,
+        content blocks and lists with content blocks are sent as content; None is no content. With any other annotation
+        (a model, dataclass, TypedDict, dict, list, number or bool), the return value is structured content, and the
+        annotation makes the output schema. A `CallToolResult` or `InputRequiredResult` is sent unchanged. Raise
+        `mcprev.ToolError` to report a failure with its reason to the model. Any other exception is logged, and the
+        client receives a generic error.
         """
 
         def register(function: F) -> F:
@@ -162,11 +163,11 @@ class App:
         return register if function is None else register(function)
 
     def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
-        """Serve a function as what reads a resource, or all resources of a template such as `users://{user}/profile`.
+        """Register a function that reads a resource, or all resources of a template such as `users://{user}/profile`.
 
-        The variables of a template are the arguments, converted to their annotations; see `mcprev.app.uri_templates` for
-        what they stand for, and `mcprev.app.registry` for which template comes first. Text, bytes, contents or a list of
-        contents are sent as they are, anything else as JSON; None says that there is no such resource.
+        The variables of a template are the arguments, converted to their annotations. `mcprev.app.uri_templates`
+        describes what they match, and `mcprev.app.registry` the order of templates. Text, bytes, contents and lists of
+        contents are sent as they are, other values as JSON; None means that the resource does not exist.
         """
         if callable(uri):
             raise TypeError(f"{uri!r} is no URI; say which one is read, as in @app.resource('notes://all')")
@@ -191,10 +192,10 @@ class App:
     @overload
     def prompt(self, /, **options: Unpack[EntryOptions]) -> Callable[[F], F]: ...
     def prompt(self, function: F | None = None, /, **options: Unpack[EntryOptions]) -> F | Callable[[F], F]:
-        """Serve a function as a prompt; also without parentheses.
+        """Register a function as a prompt; usable with or without parentheses.
 
-        Arguments come as text and are converted to their annotations. Text and content blocks are what the user says;
-        a `PromptMessage` says who does. A list has several of these.
+        Arguments arrive as text and are converted to their annotations. Returned text and content blocks become
+        messages of the user; a `PromptMessage` sets its role itself. A list may mix these.
         """
 
         def register(function: F) -> F:
@@ -217,11 +218,10 @@ class App:
         return register if function is None else register(function)
 
     def completion(self, of: str, argument: str) -> Callable[[F], F]:
-        """Complete an argument with what a function returns: a list of texts, the best first.
+        """Register a function that completes an argument; it returns a list of strings, the best first.
 
-        `of` is the name of a prompt or a template that is registered already. The function takes `value`, which is what
-        has been typed, and may take `arguments`, a dict of those that are settled. Raises `ValueError` where there is
-        no such argument.
+        `of` is the name of a registered prompt or template. The function takes `value`, the text typed so far, and
+        optionally `arguments`, a dict of the other arguments. Raises `ValueError` if there is no such argument.
         """
 
         def register(function: F) -> F:
@@ -240,7 +240,7 @@ class App:
 
         return register
 
-    # -- registering -----------------------------------------------------------------------------------------
+    # -- registration ----------------------------------------------------------------------------------------
 
     def _add(self, entries: dict[K, V], key: K, entry: V, changed: Changed | None) -> None:
         if key in entries:
@@ -259,7 +259,7 @@ class App:
 
 
 def _said(function: Function, options: Mapping[str, Any], known: type) -> dict[str, Any]:
-    """What is told of a function, whoever said it."""
+    """Merge the options of a decorator with the defaults from the function."""
     for name in options.keys() - known.__annotations__.keys():
         function.refuse(f"'{name}' cannot be said of it; there are {', '.join(known.__annotations__)}")
     return {"name": function.name, "description": function.description, **options}
@@ -283,7 +283,7 @@ def _check_texts(function: Function, names: Sequence[str], of: str) -> None:
 
 
 def _is_text(schema: Schema, root: Schema) -> bool:
-    """Whether a value can be made of a text."""
+    """Return whether a schema accepts a string."""
     if "$ref" in schema:
         schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
     options = schema.get("anyOf") or schema.get("oneOf")

@@ -1,8 +1,7 @@
-"""The handler of an app: serves the functions that were registered (TOOL-1, RES-2, RES-4, PROM-1, COMP-1, COMP-3, PAGE-2).
+"""The handler of an app: serves the registered functions (TOOL-1, RES-2, RES-4, PROM-1, COMP-1, COMP-3, PAGE-2).
 
-It is what an author would write by hand: the stubs of the kinds that there are, overridden. Which of several resources a
-URI is of: the one with that very URI; then the first template, in the order of registration, that the URI and the types
-of its variables fit.
+It overrides the same methods as a handler written by hand. A URI is looked up among the fixed resources first, then
+among the templates, in the order of registration: the first one that matches the URI and accepts its variables.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from mcprev_types.latest import models
 
 T = TypeVar("T")
 PAGE: Final = 250
-"""How many entries are on a page: few servers have more, and not every client turns pages."""
+"""The number of entries on a page. Few servers have more, and some clients read only the first page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """Everything that an app serves, by the names that clients use."""
+    """All functions of an app, by the names that clients use."""
 
     tools: dict[str, RegisteredTool] = field(default_factory=dict[str, RegisteredTool])
     resources: dict[str, Resource] = field(default_factory=dict[str, Resource])
@@ -71,7 +70,7 @@ class Registry:
     completions: dict[tuple[str, str], Function] = field(default_factory=dict[tuple[str, str], Function])
 
     def kinds(self) -> tuple[type[Handler], ...]:
-        """The parts of a handler for what there is."""
+        """The handler classes for the kinds that have at least one function."""
         there = {
             Tools: self.tools,
             Resources: {**self.resources, **self.templates},
@@ -82,7 +81,7 @@ class Registry:
 
 
 class Handler(ServerHandler):
-    """What all parts have."""
+    """The base class of the handlers of each kind."""
 
     def __init__(self, registered: Registry) -> None:
         self._there = registered
@@ -92,7 +91,7 @@ class Tools(Handler):
     """Serves tools."""
 
     async def list_tools(self, ctx: Context, params: models.PaginatedRequestParams) -> models.ListToolsResult:
-        """The tools, page by page."""
+        """Return a page of the tools."""
         del ctx
         found, cursor = _page(self._there.tools, params)
         return models.ListToolsResult(tools=[tool.listed for tool in found], next_cursor=cursor)
@@ -100,7 +99,7 @@ class Tools(Handler):
     async def call_tool(
         self, ctx: Context, params: models.CallToolRequestParams
     ) -> models.CallToolResult | models.InputRequiredResult:
-        """Call a tool, if the arguments are as its schema says."""
+        """Validate the arguments and call a tool."""
         tool = self._there.tools.get(params.name)
         if tool is None:
             raise InvalidParams(f"Unknown tool: {params.name:.100}")
@@ -122,7 +121,7 @@ class Resources(Handler):
     async def list_resources(
         self, ctx: Context, params: models.PaginatedRequestParams
     ) -> models.ListResourcesResult:
-        """The resources with a URI of their own, page by page."""
+        """Return a page of the resources with a fixed URI."""
         del ctx
         found, cursor = _page(self._there.resources, params)
         return models.ListResourcesResult(resources=[entry.listed for entry in found], next_cursor=cursor)
@@ -130,7 +129,7 @@ class Resources(Handler):
     async def list_resource_templates(
         self, ctx: Context, params: models.PaginatedRequestParams
     ) -> models.ListResourceTemplatesResult:
-        """The templates, page by page."""
+        """Return a page of the templates."""
         del ctx
         found, cursor = _page(self._there.templates, params)
         return models.ListResourceTemplatesResult(
@@ -140,7 +139,7 @@ class Resources(Handler):
     async def read_resource(
         self, ctx: Context, params: models.ReadResourceRequestParams
     ) -> models.ReadResourceResult | models.InputRequiredResult:
-        """Read what a URI is of."""
+        """Read the resource at a URI."""
         entry, arguments = self._find(params.uri)
         return contents_of(await entry.function(ctx, arguments), params.uri, entry.listed.mime_type)
 
@@ -154,7 +153,7 @@ class Resources(Handler):
                 try:
                     return entry, entry.function.read_texts(texts)
                 except ArgumentError:
-                    continue  # to this template there is no such resource
+                    continue  # the variables do not fit: another template may match
         raise ResourceNotFound("Resource not found", data={"uri": uri})
 
 
@@ -164,7 +163,7 @@ class Prompts(Handler):
     async def list_prompts(
         self, ctx: Context, params: models.PaginatedRequestParams
     ) -> models.ListPromptsResult:
-        """The prompts, page by page."""
+        """Return a page of the prompts."""
         del ctx
         found, cursor = _page(self._there.prompts, params)
         return models.ListPromptsResult(prompts=[prompt.listed for prompt in found], next_cursor=cursor)
@@ -172,7 +171,7 @@ class Prompts(Handler):
     async def get_prompt(
         self, ctx: Context, params: models.GetPromptRequestParams
     ) -> models.GetPromptResult | models.InputRequiredResult:
-        """Fill in a prompt."""
+        """Return a prompt with its arguments filled in."""
         prompt = self._there.prompts.get(params.name)
         if prompt is None:
             raise InvalidParams(f"Unknown prompt: {params.name:.100}")
@@ -188,7 +187,7 @@ class Completions(Handler):
     """Serves completions."""
 
     async def complete(self, ctx: Context, params: models.CompleteRequestParams) -> models.CompleteResult:
-        """Complete an argument of a prompt or a variable of a template; nothing where nobody knows how."""
+        """Complete an argument of a prompt or a variable of a template; return no values without a completion."""
         reference, name = params.ref, params.argument.name
         of: Mapping[str, Prompt | ResourceTemplate]
         if isinstance(reference, models.PromptReference):
@@ -213,7 +212,7 @@ class Completions(Handler):
 
 
 def _page(entries: Mapping[str, T], params: models.PaginatedRequestParams) -> tuple[list[T], str | None]:
-    """The entries of a page, and the cursor of the next: the name of the last one, so that it stays good."""
+    """Return a page of entries and the next cursor: the name of its last entry, which stays valid on changes."""
     names, start = list(entries), 0
     if params.cursor is not None:
         if params.cursor not in entries:

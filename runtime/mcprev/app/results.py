@@ -1,8 +1,8 @@
-"""What functions return, as the results that clients get (TOOL-4, TOOL-5, RES-1, RES-2, PROM-2, COMP-1).
+"""Converts return values to results (TOOL-4, TOOL-5, RES-1, RES-2, PROM-2, COMP-1).
 
-A tool whose return annotation is a type of data has an output schema and structured content: what it returns is judged
-by the annotation before it is shipped. Everything that older revisions do not know of that is the ladder's to leave out
-or to say otherwise, as for any other handler.
+A tool whose return annotation is a data type has an output schema and structured content; the value is validated
+against the annotation before it is sent. Results are of the newest revision and are converted for older ones, as for
+any handler.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ JSON_TYPE: Final = "application/json"
 
 
 def _members(hint: Any) -> list[Any]:  # noqa: ANN401 - any annotation
-    """The types of a union, of which there may be one; none for anything at all."""
-    while hasattr(hint, "__value__"):  # a name for a type
+    """Return the types of a union or a single type; an empty list for `Any` and missing annotations."""
+    while hasattr(hint, "__value__"):  # a type alias
         hint = hint.__value__
     origin = get_origin(hint)
     if origin is Annotated:
@@ -47,17 +47,17 @@ def _members(hint: Any) -> list[Any]:  # noqa: ANN401 - any annotation
 
 
 BLOCKS: Final[tuple[type[Any], ...]] = tuple(_members(models.ContentBlock))
-"""Every block of content that the latest revision has, and those of types that it does not know."""
+"""The content block types of the latest revision, and the one for unknown types."""
 
 
 # -- tools -----------------------------------------------------------------------------------------------
 
 
 class ToolReturns:
-    """What one tool returns: content to be read, or data with a schema."""
+    """The return type of one tool: content, or data with a schema."""
 
     def __init__(self, name: str, function: Function) -> None:
-        """Read the annotation. Raises `TypeError` for a type that has no schema."""
+        """Read the annotation. Raises `TypeError` for a type without a schema."""
         self._name = name
         self.schema: Schema | None = None
         """JSON Schema of the data; None for a tool that returns content."""
@@ -74,12 +74,12 @@ class ToolReturns:
                     f"returns a type that has no JSON Schema ({first_sentence(error)}); annotate a model, dataclass, TypedDict or "
                     "one of JSON's own types, or leave the annotation out"
                 )
-        # What is plain is cheap to look at; beyond that pydantic, which wrote the schema, is taken at its word.
+        # Simple schemas are checked; for others, trust pydantic, which wrote the schema.
         plain = self.schema is not None and compile_plain(self.schema) is not None
         self._schemas = Schemas(name, None, self.schema if plain else None)
 
     def result(self, value: object) -> models.CallToolResult | models.InputRequiredResult:
-        """The result for a value. Raises `LocalProtocolError` for data that is not what the annotation says."""
+        """Return the result for a value. Raises `LocalProtocolError` for data that does not fit the annotation."""
         if isinstance(value, CALL_RESULTS):
             if isinstance(value, models.CallToolResult) and self.schema is not None:
                 self._schemas.conform(value.to_wire())
@@ -88,7 +88,7 @@ class ToolReturns:
             return models.CallToolResult(content=_content(value))
         structured = self._structured(self._data, value)
         self._schemas.conform({"structuredContent": structured})
-        # Its text goes along by itself (TOOL-5).
+        # The server adds the JSON text (TOOL-5).
         return models.CallToolResult(content=[], structured_content=structured)
 
     def _structured(self, data: TypeAdapter[Any], value: object) -> Json:
@@ -101,12 +101,12 @@ class ToolReturns:
 
 
 def failed(text: str) -> models.CallToolResult:
-    """The result of a tool that failed."""
+    """Return the result of a failed tool."""
     return models.CallToolResult(content=[models.TextContent(text=text)], is_error=True)
 
 
 def _is_content(hint: Any) -> bool:  # noqa: ANN401 - any annotation
-    """Whether values of a type are there to be read, and not data."""
+    """Return whether values of a type are content rather than data."""
     if hint in (str, NoneType) or _is_block(hint):
         return True
     origin = get_origin(hint)
@@ -121,19 +121,19 @@ def _is_block(hint: object) -> bool:
 
 
 def _content(value: object) -> list[Any]:
-    """What is there to be read of a value: blocks as they are, text, or the JSON of anything else."""
+    """Return the content of a value: blocks as they are, text, or other values as JSON."""
     if value is None:
         return []
     items = _several(value)
     readable = all(isinstance(item, (str, *BLOCKS)) for item in items)
-    # A list of nothing but texts is data.
+    # A list of strings alone is data.
     if readable and (items is not value or not items or any(isinstance(item, BLOCKS) for item in items)):
         return [models.TextContent(text=item) if isinstance(item, str) else item for item in items]
     return [models.TextContent(text=_json(value))]
 
 
 def _several(value: object) -> Sequence[object]:
-    """The items of a list or tuple, or the one value that there is."""
+    """Return the items of a list or tuple, or a list of the single value."""
     return cast("Sequence[object]", value) if isinstance(value, list | tuple) else (value,)
 
 
@@ -147,7 +147,7 @@ def _json(value: object) -> str:
 def contents_of(
     value: object, uri: str, mime_type: str | None
 ) -> models.ReadResourceResult | models.InputRequiredResult:
-    """What is read of a resource. Raises `ResourceNotFound` for None."""
+    """Return the contents of a resource. Raises `ResourceNotFound` for None."""
     if isinstance(value, READ_RESULTS):
         return value
     if value is None:
@@ -170,7 +170,7 @@ def _contents(value: object, uri: str, mime_type: str | None) -> Contents:
 def messages_of(
     value: object, description: str | None
 ) -> models.GetPromptResult | models.InputRequiredResult:
-    """The messages of a prompt; what has no role is said by the user. Raises `TypeError` for what is no message."""
+    """Return the messages of a prompt; values without a role are the user's. Raises `TypeError` for other values."""
     if isinstance(value, PROMPT_RESULTS):
         return value
     return models.GetPromptResult(
@@ -189,7 +189,7 @@ def _message(value: object) -> models.PromptMessage:
 
 
 def completion_of(value: object) -> models.CompleteResult:
-    """The values that complete an argument, as many of them as there may be. Raises `TypeError` for what is none."""
+    """Return completion values, up to the limit of the protocol. Raises `TypeError` for other values."""
     if isinstance(value, models.CompleteResult):
         return value
     if isinstance(value, models.CompleteResultCompletion):

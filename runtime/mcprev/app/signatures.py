@@ -1,8 +1,8 @@
-"""What a function takes, as JSON Schema, and how it is called with what came over the wire (TOOL-2, TOOL-3, TOOL-7).
+"""Function signatures as JSON Schema, and calls with arguments from the wire (TOOL-2, TOOL-3, TOOL-7).
 
-Pydantic makes the schema of the function's annotations and judges arguments by the same, strictly: a value is of the
-JSON type that the schema says, and is made what the annotation says (a date, an enum, a model). So nothing has to
-be checked by the schema as well, and no JSON Schema library is needed.
+Pydantic makes the schema from the annotations and validates arguments against the same annotations, strictly: a value
+must have the JSON type of the schema, and is converted to the annotation (a date, an enum, a model). So no JSON Schema
+library is needed to validate arguments.
 """
 
 from __future__ import annotations
@@ -36,31 +36,31 @@ if TYPE_CHECKING:
 Schema = dict[str, Any]
 Work = Callable[..., object]
 _WORDS: Final = {"missing": "is missing", "extra_forbidden": "is not known here"}
-"""Where pydantic's words are not those of the other checks of arguments."""
+"""Replacements for pydantic's messages, in the words of the other checks of arguments."""
 _BARE: Final = {
     "self": "is the object of a method; register the method of an object, as in app.tool(it.method)",
     **dict.fromkeys(("ctx", "context"), "has no annotation; annotate the context `mcprev.Context`"),
 }
-"""What is told of parameters without annotations that have a usual meaning."""
+"""Hints for parameters without annotations, by name."""
 NO_SCHEMA: Final = (PydanticUserError, SchemaError, NameError, TypeError)
-"""What pydantic raises for types that it cannot describe."""
+"""The exceptions that pydantic raises for types without a schema."""
 _logger: Final = logging.getLogger("mcprev.server")
 
 
 class ArgumentError(Exception):
-    """Arguments are not what a function takes."""
+    """Arguments do not fit the signature."""
 
     def __init__(self, complaints: list[Complaint]) -> None:
         super().__init__("arguments do not fit")
         self.complaints = complaints
-        """Where they are wrong and how, without the values."""
+        """The paths and the errors, without the values."""
 
 
 class Function:
-    """A function that an author gave: what it takes, what it says it gives, and how it is called."""
+    """A user's function: its parameters, its return annotation, and how to call it."""
 
     def __init__(self, function: Work) -> None:
-        """Read the signature. Raises `TypeError` for one that cannot be told to a client, with what to do."""
+        """Read the signature. Raises `TypeError` with a remedy if a parameter cannot have a schema."""
         if not callable(function):
             raise TypeError(f"{function!r} is no function; what is said of one is named, as in name='...'")
         named = _innermost(function)
@@ -68,7 +68,7 @@ class Function:
         self._function = function
         self.name: Final = getattr(named, "__name__", type(named).__name__)
         self.title: Final = getattr(inner, "__qualname__", repr(function))
-        """What it is called in messages to its author."""
+        """The name of the function in error messages."""
         self.description: Final = _paragraph(inspect.getdoc(inner))
         if inspect.isclass(inner):
             self.refuse("it is a class; register a function, or an object that can be called")
@@ -78,35 +78,35 @@ class Function:
         self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
         hints = self._hints(inner)
         self.returns: Final[Any] = hints.pop("return", inspect.Signature.empty)
-        """The annotation of what it returns; `inspect.Signature.empty` without one."""
+        """The return annotation; `inspect.Signature.empty` without one."""
         self._context: str | None = None
         self._arguments = self._read_signature(hints)
         self.schema: Final = self._make_schema()
         """JSON Schema of the arguments."""
 
     def refuse(self, why: str, parameter: str | None = None) -> NoReturn:
-        """Raise the error that tells the author what cannot be, and what to do instead."""
+        """Raise `TypeError` for the function: what is wrong, and what to do instead."""
         place = "" if parameter is None else f"the parameter '{parameter}' "
         raise TypeError(f"{self.title}(): {place}{why}")
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The arguments, by the names that clients use."""
+        """The names of the arguments, as clients use them."""
         return tuple(self.schema.get("properties", ()))
 
     @property
     def required(self) -> frozenset[str]:
-        """Those that have to be given."""
+        """The names of the required arguments."""
         return frozenset(self.schema.get("required", ()))
 
     def read(self, given: Mapping[str, Json]) -> dict[str, Any]:
-        """Arguments that came as JSON, typed. Raises `ArgumentError` for what the schema does not allow."""
+        """Validate and convert JSON arguments. Raises `ArgumentError` if the schema does not allow them."""
         try:
             text = _text(given)
             try:
                 return self._strict(text)
             except ValidationError as error:
-                # To JSON Schema 1.0 is an integer, to pydantic it is none.
+                # JSON Schema accepts 1.0 as an integer, pydantic does not.
                 wrong = {place[0] for place, _ in _complaints(error) if place}
                 whole = _text({name: _whole(item) if name in wrong else item for name, item in given.items()})
                 if whole == text:
@@ -123,14 +123,14 @@ class Function:
         return cast("dict[str, Any]", self._adapter.validate_json(text, strict=True))
 
     def read_texts(self, given: Mapping[str, str]) -> dict[str, Any]:
-        """Arguments that came as texts, as those of prompts and URIs do, typed. Raises `ArgumentError`."""
+        """Validate and convert string arguments, as of prompts and URIs. Raises `ArgumentError`."""
         try:
             return cast("dict[str, Any]", self._adapter.validate_strings(dict(given)))
         except ValidationError as error:
             raise ArgumentError(_complaints(error)) from None
 
     async def __call__(self, ctx: Context, arguments: dict[str, Any]) -> object:
-        """Call it with arguments that were read. Raises what it raises."""
+        """Call the function with arguments from `read`. Raises the function's exceptions."""
         if self._context is not None:
             arguments = {**arguments, self._context: ctx}
         if self._async:
@@ -139,7 +139,7 @@ class Function:
         return await found if inspect.isawaitable(found) else found
 
     async def _in_a_thread(self, arguments: dict[str, Any]) -> object:
-        """Call what would keep the loop from everyone else. Nothing can stop a thread: a cancelled one is left to itself."""
+        """Call a blocking function in a thread. If it is cancelled, the thread keeps running."""
         running, abandoned = threading.Event(), threading.Event()
 
         def work() -> object:
@@ -147,7 +147,7 @@ class Function:
             try:
                 return None if abandoned.is_set() else self._function(**arguments)
             except StopIteration as error:
-                # No future takes this one: whoever waits for it would wait for ever.
+                # A future cannot carry StopIteration; its caller would wait forever.
                 raise RuntimeError(f"{self.title}() raised StopIteration") from error
             except Exception:
                 if abandoned.is_set():
@@ -180,7 +180,7 @@ class Function:
             self.refuse(f"its annotations cannot be read ({error}); say of what type each parameter is")
 
     def _read_signature(self, hints: Mapping[str, Any]) -> dict[str, Any]:
-        """The annotations of the arguments, with their defaults for the schema; absent ones are left to the function."""
+        """Return the annotations of the arguments, with the defaults that the schema shows."""
         found: dict[str, Any] = {}
         hint: Any
         for name, parameter in self._parameters().items():
@@ -227,7 +227,7 @@ class Function:
         return schema
 
     def _try(self, name: str, hint: object) -> None:
-        """Refuse a parameter that has no schema by itself."""
+        """Raise the error for a parameter whose annotation has no schema."""
         try:
             schema_of(_arguments_of({name: hint}), "validation")
         except NO_SCHEMA as error:
@@ -246,13 +246,13 @@ def _complaints(error: ValidationError) -> list[Complaint]:
 
 
 def schema_of(adapter: TypeAdapter[Any], mode: JsonSchemaMode) -> Schema:
-    """The schema of a type, without what only repeats names of the code."""
+    """Return the schema of a type, without titles that only repeat names of the code."""
     schema = adapter.json_schema(mode=mode, schema_generator=_Generator)
     definitions = schema.get("$defs", {})
     for each in (schema, *definitions.values()):
         each.pop("title", None)
     if "$ref" in schema:
-        # What refers to itself stands among the definitions; older peers look for the type here.
+        # A recursive type is a reference; older peers expect `type` at the root.
         root = definitions[schema["$ref"].rpartition("/")[2]]
         if "type" in root:
             schema = {"type": root["type"], **schema}
@@ -260,12 +260,12 @@ def schema_of(adapter: TypeAdapter[Any], mode: JsonSchemaMode) -> Schema:
 
 
 def adapter_of(hint: object) -> TypeAdapter[Any]:
-    """What reads and writes a type. Raises one of several errors where pydantic has no way to."""
+    """Return the pydantic adapter of a type. Raises one of `NO_SCHEMA` if there is none."""
     return TypeAdapter(cast("Any", hint))
 
 
 class _Generator(GenerateJsonSchema):
-    """Leaves out what no dialect knows, and the titles that are the names of members."""
+    """Omits keywords outside of JSON Schema, and titles that repeat member names."""
 
     @override
     def field_title_should_be_set(self, schema: Any) -> bool:
@@ -273,7 +273,7 @@ class _Generator(GenerateJsonSchema):
 
     @override
     def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
-        """Nothing is wrong with a default that JSON has no form for."""
+        """Ignore defaults without a JSON form."""
 
     @override
     def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
@@ -283,15 +283,15 @@ class _Generator(GenerateJsonSchema):
 
 
 def _arguments_of(hints: Mapping[str, Any]) -> TypeAdapter[Any]:
-    """An object of members that may be absent: then the function's own default is taken, and not a copy of it."""
-    make: Any = TypedDict  # checkers want to see the members
+    """Return the adapter of an arguments object. Its members may be absent: the function then uses its own default."""
+    make: Any = TypedDict  # type checkers require literal members
     made = make("Arguments", dict(hints))
     made.__pydantic_config__ = ConfigDict(extra="forbid")
     return TypeAdapter(made)
 
 
 def _with_default(hint: Any, default: object) -> Any:  # noqa: ANN401 - any annotation
-    """An annotation whose schema tells the default, where JSON has a form for it."""
+    """Add the default to the schema of an annotation, if JSON can represent it."""
     try:
         told = to_jsonable_python(default)
         json.dumps(told, allow_nan=False)
@@ -301,12 +301,12 @@ def _with_default(hint: Any, default: object) -> Any:  # noqa: ANN401 - any anno
 
 
 def _text(given: Json) -> bytes:
-    """JSON text; what is beyond a double is null there, as it is on the wire."""
+    """Return JSON text; numbers beyond a double become null, as on the wire."""
     return to_json(given, inf_nan_mode="null")
 
 
 def _whole(value: Json) -> Json:
-    """The same with whole numbers where there was a fraction of nothing."""
+    """Convert floats without a fraction to integers."""
     if value.__class__ is float and value.is_integer():
         return int(value)
     if isinstance(value, OBJECT):
@@ -315,20 +315,20 @@ def _whole(value: Json) -> Json:
 
 
 def _innermost(function: Work) -> object:
-    """What partial objects and decorators are around."""
+    """Unwrap partial objects and decorators."""
     while isinstance(function, functools.partial):
         function = cast("Work", function.func)
     return inspect.unwrap(function)
 
 
 def _paragraph(doc: str | None) -> str | None:
-    """The first paragraph of a docstring in one line."""
+    """Return the first paragraph of a docstring in one line."""
     return " ".join((doc or "").partition("\n\n")[0].split()) or None
 
 
 def first_sentence(error: BaseException) -> str:
-    """The beginning of what pydantic says, which says more than fits in a message."""
+    """Return the first sentence of a pydantic error."""
     if isinstance(error, SchemaError):
-        # First it says where, and in the end why.
+        # This error ends with its reason.
         return " ".join(str(error).rpartition("SchemaError: ")[2].split())
     return str(error).partition("\n")[0].partition(". ")[0]

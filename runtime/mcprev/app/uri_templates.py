@@ -1,8 +1,8 @@
-"""Templates of URIs, and what a URI says where a template has variables (RES-4, RFC 6570).
+"""URI templates and how they match URIs (RES-4, RFC 6570).
 
-`{name}` stands for one part of a URI, without `/`, `?`, `#` and `&`; `{+name}`, of which there may be one, for any
-text. Both stand for one character at least, and are percent-decoded. What a variable says is the client's word: look at
-it before it becomes a path or a query (`mcprev.protocol.uris.file_path` does for files).
+`{name}` matches one part of a URI, without `/`, `?`, `#` and `&`; `{+name}`, at most one in a template, matches any
+text. Both match at least one character and are percent-decoded. The values come from the client: check them before you
+use them in a path or a query (`mcprev.protocol.uris.file_path` does so for files).
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from urllib.parse import unquote
 from mcprev.protocol.uris import is_uri
 
 MAX_URI: Final = 2048
-"""Longer URIs match no template: how long a match takes grows with the square of that."""
+"""The maximum length of a matching URI, because the time of a match grows with the square of the length."""
 _EXPRESSION: Final = re.compile(r"\{(\+?)([A-Za-z_][A-Za-z0-9_]*)\}")
 _PART: Final = "[^/?#&]+?"
 
 
 class Template:
-    """A template that URIs can be matched with."""
+    """A URI template."""
 
     def __init__(self, text: str) -> None:
-        """Read it. Raises `ValueError` for one that is none, or that more than one reading of a URI would fit."""
+        """Parse a template. Raises `ValueError` for an invalid one, and for one that can match in more than one way."""
         literals, names, pluses = self._parse(text)
         self.text = text
         self.names: Final = tuple(names)
@@ -49,13 +49,13 @@ class Template:
         return literals, names, pluses
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """What the variables are in a URI; None when it is not of the template."""
+        """Return the variables of a matching URI; None if it does not match."""
         found = self._pattern.fullmatch(uri) if len(uri) <= MAX_URI else None
         return None if found is None else {name: unquote(text) for name, text in found.groupdict().items()}
 
 
 def _pattern(literals: list[str], names: list[str], pluses: list[str]) -> str:
-    """Each part is taken as short as it can be and never tried again, so that no URI takes long."""
+    """Return a regular expression of lazy, atomic groups, so that matching never takes long."""
     pattern, ends = re.escape(literals[0]), [re.escape(literal) for literal in literals[1:]]
     ends[-1:] = [end + r"\Z" for end in ends[-1:]]
     for name, plus, end in zip(names, pluses, ends, strict=True):

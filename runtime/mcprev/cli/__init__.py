@@ -1,6 +1,6 @@
-"""The `mcprev` command: a group whose subcommands are imported only when they are called.
+"""The `mcprev` command: a group that imports a subcommand only when it is called.
 
-A subcommand that needs an extra which is not installed says which one, instead of a traceback.
+A subcommand whose extra is not installed names the extra instead of showing a traceback.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _COMMANDS: Final[dict[str, tuple[str, tuple[str, tuple[str, ...]]]]] = {
     "unpin": ("mcprev_codegen.commands.unpin", _CODEGEN),
     "diff": ("mcprev_codegen.commands.diff", _CODEGEN),
 }
-"""Where each subcommand lives, the extra it needs, and the modules by which to tell that it is there."""
+"""The module of each subcommand, its extra, and the packages that the extra installs."""
 
 
 class _LazyGroup(click.Group):
@@ -52,7 +52,7 @@ class _LazyGroup(click.Group):
 
 
 def _unavailable(name: str, extra: str, missing: list[str]) -> click.Command:
-    """A stand-in that keeps the help page whole and explains itself when it is called."""
+    """Return a placeholder that appears in the help and, when called, explains how to install its extra."""
     text = f"`mcprev {name}` needs {', '.join(missing)}; install mcprev[{extra}]"
 
     @click.command(
@@ -70,4 +70,4 @@ def _unavailable(name: str, extra: str, missing: list[str]) -> click.Command:
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="mcprev")
 def main() -> None:
-    """Every revision of the Model Context Protocol: show, compare, generate, serve, inspect, validate."""
+    """Speak every revision of the Model Context Protocol: show, compare, generate, serve, inspect, validate."""

@@ -1,7 +1,7 @@
-"""`mcprev inspect URL` or `-- COMMAND`: what a server is and offers, and how its revision was found (NEG-12, PAGE-1).
+"""`mcprev inspect URL` or `-- COMMAND`: show a server, its lists and how its revision was found (NEG-12, PAGE-1).
 
-It is a client like any other, through the public API. What is shown is in the shape of the latest revision, whichever
-one is spoken. Text of the server's is shown without what would move the cursor or break a row.
+Uses the public client API. The output has the types of the latest revision, whichever is spoken. Text of the server is
+escaped, so that it cannot move the cursor or break a row.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from mcprev.transports.http.client.oauth.authorizer import Authorization
 
 TIMEOUT: Final = 30.0
-"""Seconds for each step, unless said otherwise."""
+"""The default timeout of each step, in seconds."""
 _SECTIONS: Final = (
     ("tools", "tools", "TOOL", "name"),
     ("resources", "resources", "RESOURCE", "uri"),
     ("resource_templates", "resources", "RESOURCE TEMPLATE", "uriTemplate"),
     ("prompts", "prompts", "PROMPT", "name"),
 )
-"""What is listed: the method of the client, the capability it needs, the heading, the member shown first."""
+"""For each list: the client method, the capability, the heading, and the member of the first column."""
 
 
 @click.command("inspect")
@@ -74,8 +74,8 @@ def command(
 ) -> None:
     """Show a server's revision, capabilities, tools, resources and prompts.
 
-    The server is at a URL (http or https), or a command that is started and spoken to over its stdin and stdout. Few
-    environment variables are passed on to a command; `-- env NAME=VALUE COMMAND` adds more.
+    The server is a URL (http or https), or a command, which is started and used over its stdin and stdout. A command
+    inherits few environment variables; `-- env NAME=VALUE COMMAND` adds more.
     """
     from pydantic import ValidationError
 
@@ -85,7 +85,7 @@ def command(
         argv, headers, login=sys.stderr.isatty() if login is None else login
     )
     quiet = logging.NullHandler()
-    # What the runtime logs of a server's habits is for programs; without a handler it would go to stderr.
+    # Without a handler, warnings of the runtime about the server would go to stderr.
     logging.getLogger("mcprev").addHandler(quiet)
     try:
         document = asyncio.run(_inspect(target, chosen, timeout))
@@ -99,7 +99,7 @@ def command(
     finally:
         logging.getLogger("mcprev").removeHandler(quiet)
     if as_json:
-        # Escaped, because a server may send what no terminal and no UTF-8 can show.
+        # Escaped, because a server may send text that a terminal or UTF-8 cannot show.
         click.echo(json.dumps(document, indent=2))
     else:
         _print(document)
@@ -119,7 +119,7 @@ def _check_names(names: tuple[str, ...]) -> list[str] | None:
 
 
 def _target(argv: tuple[str, ...], headers: tuple[str, ...], *, login: bool) -> Target:
-    """What to connect to: a URL is one argument that begins as one."""
+    """Return the target of a URL or of a command."""
     import mcprev
 
     if len(argv) != 1 or not argv[0].lower().startswith(("http://", "https://")):
@@ -140,7 +140,7 @@ def _target(argv: tuple[str, ...], headers: tuple[str, ...], *, login: bool) -> 
 
 
 def _unauthorized(error: Exception) -> bool:
-    """Whether the server wants to know who asks, and was not told."""
+    """Return whether the server requires authorization that was not given."""
     from mcprev.errors import HttpStatusError, RpcError
 
     status = error.status if isinstance(error, HttpStatusError) else None
@@ -148,7 +148,7 @@ def _unauthorized(error: Exception) -> bool:
 
 
 def _authorization(url: str) -> Authorization | None:
-    """Have the user log in with the browser of this machine, where a token may be sent at all."""
+    """Return an authorization with the user's browser, if tokens may be sent to the URL."""
     import mcprev
     from mcprev.transports.http.client.oauth.credentials import check_server
     from mcprev.transports.http.client.oauth.loopback import open_browser
@@ -165,7 +165,7 @@ def _authorization(url: str) -> Authorization | None:
     return mcprev.OAuth(client_name="mcprev inspect", loopback=mcprev.Loopback(open=show))
 
 
-# -- asking ------------------------------------------------------------------------------------------------
+# -- requests ----------------------------------------------------------------------------------------------
 
 
 async def _inspect(target: Target, names: list[str] | None, seconds: float) -> dict[str, Any]:
@@ -192,7 +192,7 @@ async def _inspect(target: Target, names: list[str] | None, seconds: float) -> d
 
 
 def _describe(client: Client) -> dict[str, Any]:
-    """What is known without asking further."""
+    """Return the facts that need no further request."""
     from mcprev.protocol.negotiation.machine import Ready
 
     step, info = client.plan.step, client.server_info
@@ -210,13 +210,13 @@ def _describe(client: Client) -> dict[str, Any]:
 
 
 async def _list(client: Client, name: str, seconds: float, errors: dict[str, str]) -> list[dict[str, Any]]:
-    """All there is of one kind. What goes wrong here costs this list only, unless the server is gone."""
+    """Return all entries of one list. Errors end only this list, unless the connection is lost."""
     from mcprev.errors import ConnectionLost, McpError, MethodNotFound
 
     pages: AsyncIterator[Any] = getattr(client, name)()
     found: list[dict[str, Any]] = []
     try:
-        # The bound is for all pages together, so that a server cannot go on for ever page by page.
+        # The timeout covers all pages, so that a server cannot send pages forever.
         async with asyncio.timeout(seconds):
             async for item in pages:
                 found.append(item.to_wire())  # noqa: PERF401 - what came before an error is kept
@@ -225,7 +225,7 @@ async def _list(client: Client, name: str, seconds: float, errors: dict[str, str
     except TimeoutError:
         errors[name] = f"not complete within {seconds:g} s"
     except MethodNotFound as error:
-        # Templates have no capability of their own: many servers with resources have no such method.
+        # Templates have no capability of their own: many servers with resources lack the method.
         if name != "resource_templates":
             errors[name] = str(error)
     except McpError as error:
@@ -233,7 +233,7 @@ async def _list(client: Client, name: str, seconds: float, errors: dict[str, str
     return found
 
 
-# -- showing -----------------------------------------------------------------------------------------------
+# -- output ------------------------------------------------------------------------------------------------
 
 
 def _print(document: dict[str, Any]) -> None:
@@ -258,7 +258,7 @@ def _print(document: dict[str, Any]) -> None:
 
 
 def _about(item: dict[str, Any], key: str) -> str:
-    """What is said beside a thing: what it is for, after its name where something else is shown first."""
+    """Return the last column: the description, after the name if another member is in the first column."""
     about = item.get("description") or item.get("title") or ""
     if key == "name":
         return str(about)
@@ -266,7 +266,7 @@ def _about(item: dict[str, Any], key: str) -> str:
 
 
 def _capability(name: str, value: object) -> str:
-    """A capability with what is switched on in it."""
+    """Return a capability with its enabled options."""
     members = cast("dict[str, object]", value) if isinstance(value, dict) else {}
     inside = [key for key, switch in members.items() if switch is not False]
     return _line(f"{name} ({', '.join(inside)})" if inside else name)

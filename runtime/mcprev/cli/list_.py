@@ -1,4 +1,4 @@
-"""`mcprev list`: the generated revisions, with what they hold and what they were made from."""
+"""`mcprev list`: show the generated revisions, their contents and their sources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mcprev.cli.table import echo_table
 def command(*, as_json: bool) -> None:
     """List the revisions: status, era, counts of requests, notifications and types, and pin.
 
-    In a checkout with the generator, what a person has to decide follows. A revision that is pending is not offered.
+    In a checkout with the generator, the open decisions follow. A pending revision is not offered to peers.
     """
     from mcprev_types.index import LATEST, REVISIONS
 
@@ -46,7 +46,7 @@ def command(*, as_json: bool) -> None:
 
 
 def _to_decide() -> list[str]:
-    """What is open in this checkout; nothing where there is no checkout or no generator to tell."""
+    """Return the open decisions of this checkout; empty without a checkout or the generator."""
     try:
         lines: list[str] = import_module("mcprev_codegen.decisions").checkout_lines()
     except ModuleNotFoundError:

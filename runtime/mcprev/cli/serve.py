@@ -1,4 +1,4 @@
-"""`mcprev serve`: runs a server that a module defines, on stdin and stdout or over HTTP (HTTP-3)."""
+"""`mcprev serve`: run a server of a module on stdin and stdout or over HTTP (HTTP-3)."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     "--http", metavar="HOST:PORT", help="Serve over HTTP; the host alone or the port alone will do."
 )
 @click.option("--path", help="The path of the endpoint, /mcp by default.")
-@click.option("--sse", is_flag=True, help="Serve the two endpoints of the oldest HTTP transport as well.")
-@click.option("--json", "json_response", is_flag=True, help="Answer with JSON and never with a stream.")
-@click.option("--origin", "origins", multiple=True, help="Let in pages of this origin; repeat it for more.")
+@click.option("--sse", is_flag=True, help="Serve the two endpoints of the older HTTP+SSE transport as well.")
+@click.option("--json", "json_response", is_flag=True, help="Respond with JSON, never with an event stream.")
+@click.option("--origin", "origins", multiple=True, help="Accept web pages of this origin; repeatable.")
 @click.option(
-    "--host", "hosts", multiple=True, help="Let in only requests with this Host; repeat it for more."
+    "--host", "hosts", multiple=True, help="Accept only requests with this Host header; repeatable."
 )
 @click.option(
     "--drain",
     type=click.FloatRange(min=0),
-    help="Seconds that calls in progress get to finish when the server is told to stop; 30 by default.",
+    help="Seconds that running calls have to finish when the server stops; 30 by default.",
 )
 def command(
     *,
@@ -45,7 +45,7 @@ def command(
     hosts: tuple[str, ...],
     drain: float | None,
 ) -> None:
-    """Serve the mcprev.Server or mcprev.App called SERVER in MODULE, which is a module's name or the path of a file."""
+    """Serve SERVER, a mcprev.Server or mcprev.App in MODULE, which is a module name or the path of a file."""
     if stdio and http is not None:
         raise click.UsageError("--stdio and --http exclude each other")
     server = _find(target)
@@ -71,7 +71,7 @@ def command(
 
 
 def address(text: str) -> tuple[str, int]:
-    """A host and a port, of which either may be left out; an IPv6 address stands in brackets."""
+    """Parse HOST:PORT; either part may be missing. An IPv6 address is in brackets."""
     from mcprev.server.server import HOST, PORT
 
     if text.isascii() and text.isdigit():
@@ -89,7 +89,7 @@ def _port(text: str) -> int:
 
 
 def _find(target: str) -> Server:
-    """The server that a target names."""
+    """Return the server that a target names."""
     from mcprev.server.server import Server
 
     module_name, _, name = target.rpartition(":")
@@ -102,7 +102,7 @@ def _find(target: str) -> Server:
         found = getattr(found, part, None)
         if found is None:
             raise click.ClickException(f"there is no '{name}' in {module_name}")
-    found = getattr(found, "server", found)  # an app has one
+    found = getattr(found, "server", found)  # of an App
     if not isinstance(found, Server):
         raise click.ClickException(
             f"'{name}' in {module_name} is no mcprev.Server or mcprev.App but a {type(found).__name__}"
@@ -117,7 +117,7 @@ def _module(name: str) -> object:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
             if error.name is None or not (name == error.name or name.startswith(error.name + ".")):
-                raise  # something that the module itself needs
+                raise  # the module exists, but one of its imports does not
             raise click.ClickException(f"there is no module '{name}'") from error
     path = Path(name)
     spec = importlib.util.spec_from_file_location(path.stem, path)

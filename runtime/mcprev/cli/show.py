@@ -1,4 +1,4 @@
-"""`mcprev show REV`: the methods and types of one revision, from the description in its package."""
+"""`mcprev show REV`: show the methods and types of one revision, from the description in its package."""
 
 from __future__ import annotations
 

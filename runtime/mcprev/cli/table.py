@@ -1,4 +1,4 @@
-"""Tables: aligned columns on a terminal, one tab-separated row a line when piped."""
+"""Tables: aligned columns on a terminal, tab-separated rows otherwise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NARROWEST: Final = 20
 
 
 def echo_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows under a header; on a terminal a last column that is too wide goes on below itself."""
+    """Print rows under a header; on a terminal, a wide last column is wrapped."""
     if not sys.stdout.isatty():
         for row in (header, *rows):
             click.echo("\t".join(row))
@@ -31,7 +31,7 @@ def echo_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def clean(text: str) -> str:
-    """Text of a stranger's, fit to be shown: what cannot be printed is escaped."""
+    """Return untrusted text with unprintable characters escaped."""
     shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     return shown.encode(encoding, "backslashreplace").decode(encoding)

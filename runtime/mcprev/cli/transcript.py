@@ -1,18 +1,18 @@
-"""Checks captured messages against a revision, message by message, without I/O (BASE-1 to 4, 10; BATCH-6; LIFE-1; MOD-3).
+"""Validates captured messages against a revision, one by one, without I/O (BASE-1 to 4, 10; BATCH-6; LIFE-1; MOD-3).
 
-A `TranscriptValidator` is fed lines. It reads each as the wire does, finds the revision it belongs to, looks the method up in that
-revision's table and validates params and results with that revision's models. Requests are kept until they are
-answered, those of each side apart, so that a result is judged by the method it answers.
+A `TranscriptValidator` takes lines. It parses each as the wire does, determines its revision, looks up the method in
+that revision's table and validates params and results with that revision's models. Requests are kept by direction
+until their response, so that a result is validated by the method of its request.
 
-Decided here because nothing else says:
+The specification leaves these points open; they are decided here:
 
-- Without a fixed revision, a message that states its version is of that one; any other is of the session that
-  `initialize` opened, else of the version that `initialize` asked for, else of the last one that was stated.
-- A line without a direction has the one that its method leaves no choice about. A result without a direction may answer
-  either side, and is judged by the request that it fits.
-- What the wire reads leniently (`"params": null`, members that are not known) is no violation here either.
-- A transcript is of one connection: ids are compared over the whole of it.
-- A request without an answer is counted, not reported: a capture ends where it ends.
+- Without a fixed revision, a message that states its version belongs to that one. Any other belongs to the session that
+  `initialize` opened, else to the version that `initialize` requested, else to the last version that was stated.
+- A line without a direction gets the direction that its method implies. A result without a direction may be for either
+  side and is matched with the request that it fits.
+- Deviations that the wire tolerates (`"params": null`, unknown members) are no violations here either.
+- A transcript is of one connection: ids are unique in the whole of it.
+- A request without a response is counted, not reported: a capture may end at any time.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ from mcprev.wire.jsonrpc import (
 from mcprev_types import Direction, Kind, MethodSpec, Transport
 
 EXCERPT: Final = 100
-"""How many characters of a text out of the transcript are quoted."""
+"""The number of characters of the transcript that an error quotes."""
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TOP: Final = re.compile(r"(?:\.\w+|\[[^\]]*\])?")
-"""The rest of a path that leads to a member of the value itself, or to the value."""
+"""Matches the end of a path to the value itself or to a direct member."""
 _INITIALIZE: Final = "initialize"
 _OTHER: Final = {
     Direction.CLIENT_TO_SERVER: Direction.SERVER_TO_CLIENT,
@@ -61,26 +61,26 @@ _NAMES: Final = {
 }
 _reader: Final = cache(reader)
 Key: TypeAlias = tuple[Direction | None, bool, RequestId]
-"""A request: who sent it, whether its id is a string (`1` is not `"1"`), and its id."""
+"""The key of a request: its sender, whether its id is a string (`1` differs from `"1"`), and its id."""
 Place: TypeAlias = tuple[str, str]
-"""A JSON path and what is wrong there."""
+"""A JSON path and its error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """What is wrong with one message."""
+    """One violation in one message."""
 
     line: int
     method: str | None
-    """The method of the message or of the request it answers; None where neither is known."""
+    """The method of the message, or of the request that it responds to; None if unknown."""
     path: str
-    """Where, from the root of the JSON-RPC message, such as `$.params.name`."""
+    """The path from the root of the JSON-RPC message, such as `$.params.name`."""
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """A request that waits for its answer."""
+    """A request without a response so far."""
 
     method: str | None
     revision: Revision | None
@@ -88,10 +88,10 @@ class _Pending:
 
 
 class TranscriptValidator:
-    """Takes a transcript line by line and says what is wrong with each."""
+    """Validates a transcript line by line."""
 
     def __init__(self, fixed: Revision | None = None) -> None:
-        """Check against one revision, or without one against those that the transcript itself names."""
+        """Validate against one revision; None determines the revision from the transcript."""
         self._fixed = fixed
         self._session: Revision | None = None
         self._asked: Revision | None = None
@@ -101,20 +101,20 @@ class TranscriptValidator:
         self._lost = False
         self._used: set[Revision] = set()
         self.messages = 0
-        """How many messages there were, the members of batches and what is no message included."""
+        """The number of messages, including members of batches and invalid messages."""
 
     @property
     def unanswered(self) -> int:
-        """How many requests have no answer so far."""
+        """The number of requests without a response so far."""
         return len(self._pending)
 
     @property
     def revisions(self) -> tuple[str, ...]:
-        """The revisions that messages were checked against, oldest first."""
+        """The revisions that messages were validated against, oldest first."""
         return tuple(revision.name for revision in ALL if revision in self._used)
 
     def feed(self, number: int, data: bytes) -> list[Violation]:
-        """Take a line, which is a message or an object that holds one, and say what is wrong. Never raises."""
+        """Validate a line, which is a message or an object that contains one. Never raises."""
         data = data.strip()
         if not data:
             return []
@@ -143,7 +143,7 @@ class TranscriptValidator:
 
     @property
     def _current(self) -> Revision | None:
-        """The revision of a message that does not say its own."""
+        """The revision of a message that does not state its own."""
         return self._fixed or self._session or self._asked or self._stated
 
     def _check(self, message: Message, direction: Direction | None) -> tuple[str | None, list[Place]]:
@@ -185,7 +185,7 @@ class TranscriptValidator:
         spec: MethodSpec | None,
         direction: Direction | None,
     ) -> list[Place]:
-        """Keep a request until it is answered; an id that is taken is wrong where it is known whose it is."""
+        """Keep a request until its response; report a duplicate id if the direction is known."""
         key = _key(direction, message.id)
         found: list[Place] = []
         if direction is not None and key in self._pending:
@@ -202,7 +202,7 @@ class TranscriptValidator:
         return found
 
     def _row_of(self, message: Request | Notification) -> tuple[Revision | None, list[Place]]:
-        """The revision that a message belongs to."""
+        """Return the revision that a message belongs to."""
         params = message.params or {}
         meta: Json = params.get("_meta")
         version: Json = cast("dict[str, Json]", meta).get(VERSION_KEY) if isinstance(meta, dict) else None
@@ -213,7 +213,7 @@ class TranscriptValidator:
         if message.method == _INITIALIZE:
             wanted: Json = params.get("protocolVersion")
             asked = by_version(wanted, ALL) if isinstance(wanted, str) else None
-            # A client may ask for a version that only it knows, and is then answered with another.
+            # A client may request a version that only it knows; the server then responds with another.
             newest = next(revision for revision in reversed(DEFAULT) if revision.handshake)
             self._asked = asked if asked is not None and asked.handshake else newest
             return self._asked, []
@@ -223,7 +223,7 @@ class TranscriptValidator:
         return self._current, []
 
     def _stating(self, version: str, path: str) -> tuple[Revision | None, list[Place]]:
-        """The revision of a message that states its version."""
+        """Return the revision of a message that states its version."""
         if self._fixed is not None:
             return self._fixed, _same_version(version, self._fixed, path)
         revision = by_version(version, ALL)
@@ -232,7 +232,7 @@ class TranscriptValidator:
         self._stated = revision
         return revision, []
 
-    # -- answers -------------------------------------------------------------------------------------------
+    # -- responses -----------------------------------------------------------------------------------------
 
     def _check_answer(
         self, message: Response | ErrorResponse, direction: Direction | None
@@ -276,7 +276,7 @@ class TranscriptValidator:
 
 
 def _unwrap(data: bytes) -> tuple[Json, bytes] | None:
-    """The direction and the message of a line that holds both; None for any other line."""
+    """Return the direction and the message of a line that contains both; None for any other line."""
     try:
         value: Json = json.loads(data)
         if not isinstance(value, dict) or "message" not in value or "jsonrpc" in value:
@@ -296,7 +296,7 @@ def _quote(text: str) -> str:
 
 
 def _version_of(result: Json) -> Revision | None:
-    """The revision of the session that a result of `initialize` opens."""
+    """Return the revision of the session that a result of `initialize` opens."""
     if not isinstance(result, dict):
         return None
     version: Json = cast("dict[str, Json]", result).get("protocolVersion")
@@ -319,7 +319,7 @@ def _unknown(method: str, revision: Revision) -> str:
 def _misused(
     message: Request | Notification, spec: MethodSpec, direction: Direction | None, revision: Revision
 ) -> list[Place]:
-    """What is wrong with sending this method in this way, whatever its params are."""
+    """Return why a method cannot be sent in this direction or as this kind of message, whatever its params are."""
     found: list[Place] = []
     if isinstance(message, Request) and spec.kind is not Kind.REQUEST:
         found.append(("$.id", "a notification has no id"))
@@ -338,7 +338,7 @@ def _misused(
 
 
 def _judge(revision: Revision, names: Sequence[str | None], value: Json, root: str) -> list[Place]:
-    """What is wrong with a value that is to be of one of some types; the type that it comes nearest to says it."""
+    """Return the errors of a value that must be of one of several types, for the type that fits best."""
     verdicts: list[list[Place]] = []
     for name in names:
         try:
@@ -347,14 +347,14 @@ def _judge(revision: Revision, names: Sequence[str | None], value: Json, root: s
             verdicts.append(_places(error, value, root, revision))
         else:
             return []
-    # Nearest is what has the right members: one that is there and wrong inside says more than one that is not there.
+    # A type fits better if the members exist: a wrong nested member says more than a missing one.
     return min(
         verdicts, key=lambda places: sum(bool(_TOP.fullmatch(path[len(root) :])) for path, _ in places)
     )
 
 
 def _places(error: ValidationError, value: Json, root: str, revision: Revision) -> list[Place]:
-    """The complaints of a validator by JSON path, those about the same place together."""
+    """Return the errors of a validator by JSON path; errors at the same path are merged."""
     found: dict[str, list[str]] = {}
     for one in error.errors(include_url=False, include_input=False, include_context=False):
         steps, skipped = _locate(value, one["loc"], missing=one["type"] == "missing")
@@ -376,10 +376,10 @@ Located: TypeAlias = tuple[tuple[int | str, ...], tuple[str, ...]]
 
 
 def _locate(value: Json, loc: Sequence[int | str], *, missing: bool) -> Located:
-    """The members that a validator's location leads through, and what in it is no member.
+    """Return the members that a validator's location leads through, and the rest of the location.
 
-    Locations also hold the tags and types of unions, which may be spelled like members (`text`): of all ways to
-    read one, that which leads through the most members is right.
+    Locations also contain the tags and types of unions, which may have the names of members (`text`): the reading that
+    leads through the most members is correct.
     """
     known: dict[tuple[int, int], Located] = {}
 
@@ -405,7 +405,7 @@ def _locate(value: Json, loc: Sequence[int | str], *, missing: bool) -> Located:
 
 
 def _inside(value: Json, part: int | str) -> list[Any]:
-    """What is at a member or an index: one value, or none."""
+    """Return the value at a member or index in a list; an empty list if there is none."""
     if isinstance(value, dict):
         members = cast("Mapping[int | str, Json]", value)
         return [members[part]] if part in members else []

@@ -1,7 +1,7 @@
-"""`mcprev validate FILE`: checks a captured transcript against a revision (BASE-10).
+"""`mcprev validate FILE`: validate a captured transcript against a revision (BASE-10).
 
-The checking itself is in `mcprev.cli.transcript`; here is what reads files and prints. Exit codes: 0 nothing wrong,
-1 violations, 2 usage, 3 the file cannot be read.
+`mcprev.cli.transcript` validates; this module reads the file and prints. Exit codes: 0 no violations, 1 violations,
+2 usage error, 3 unreadable file.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ UNREADABLE: Final = 3
     "name",
     metavar="REV|auto",
     required=True,
-    help="The revision to check against; auto takes it from the transcript.",
+    help="The revision to validate against; auto determines it from the transcript.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (versioned by its 'format').")
 def command(*, file: str, name: str, as_json: bool) -> None:
-    """Check a transcript, one JSON-RPC message a line; `-` reads standard input.
+    """Validate a transcript with one JSON-RPC message on each line; `-` reads standard input.
 
-    A line may also be {"direction": "client_to_server" or "server_to_client", "message": {...}}. Exits with 0 when
-    nothing is wrong, with 1 when something is, and with 3 when the file cannot be read.
+    A line may also be {"direction": "client_to_server" or "server_to_client", "message": {...}}. Exits with 0 if all
+    messages are valid, with 1 if there are violations, and with 3 if the file cannot be read.
     """
     from mcprev.cli.transcript import TranscriptValidator
 
@@ -69,7 +69,7 @@ def _row(name: str) -> Revision | None:
 
 
 def _check(file: str, checker: TranscriptValidator) -> list[Violation]:
-    """Feed the file. Raises `OSError`, or `ValueError` for a path that can be none."""
+    """Validate the lines of a file. Raises `OSError`, or `ValueError` for an invalid path."""
     found: list[Violation] = []
     with nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb") as stream:
         for number, line in enumerate(_lines(stream), 1):
@@ -78,10 +78,10 @@ def _check(file: str, checker: TranscriptValidator) -> list[Violation]:
 
 
 def _lines(stream: BinaryIO) -> Iterator[bytes]:
-    r"""The lines of a file, each cut off where it is too long to be judged; only `\n` ends one."""
+    r"""Yield the lines of a file, truncated after the maximum length of a message; only `\n` ends a line."""
     from mcprev.wire.jsonrpc import MAX_LINE
 
-    limit = MAX_LINE + 3  # room for the line end, so that what is cut off is over the limit without it
+    limit = MAX_LINE + 3  # room for the line end, so that a truncated line exceeds the limit without it
     while line := stream.readline(limit):
         yield line
         while len(line) == limit and not line.endswith(b"\n"):
@@ -97,7 +97,7 @@ def _print_json(checker: TranscriptValidator, found: list[Violation]) -> None:
         "unanswered": checker.unanswered,
         "violations": revisions,
     }
-    # Escaped, because a transcript may hold what no terminal and no UTF-8 can.
+    # Escaped, because a transcript may contain text that a terminal or UTF-8 cannot show.
     click.echo(json.dumps(document, indent=2))
 
 
