@@ -1,7 +1,7 @@
-"""The conversion ladder: what a payload of one revision says, said at another (CONV-1..44).
+"""The conversion ladder: converts payloads from one revision to another (CONV-1..44).
 
-`convert` is all a gateway needs; a `converter` is kept by those who convert much. The other functions are the
-parts of bridging the two eras that need no connection. `rules` says what the step modules are made of.
+`convert` is the whole interface of a gateway; a `converter` is for repeated conversions. The other functions are the
+pure parts of bridging the two eras. `rules` documents the parts of a step module.
 """
 
 from mcprev.convert.inputs import (

@@ -1,9 +1,9 @@
-"""Input that a server needs to finish, and failures that are results in one revision and errors in another.
+"""Input requests at revisions whose results cannot ask for input, and failures that change form between revisions.
 
-Where results cannot ask for input, a server sends requests of its own. `requests_for` says which, at the peer's
-revision; sending them, checking that the client declared the capability, and calling again with the answers
-(`convert` takes each of them up as the result of its method) is the engines' (CONV-17, MRTR-11). What the peer
-cannot be asked becomes a failure that names it: `unmet_input`.
+At such a revision a server sends requests of its own; `requests_for` returns them for the peer's revision. The engines
+send them, check the client's capabilities and call the handler again with the responses, which `convert` converts as
+results of their methods (CONV-17, MRTR-11). A request that the client does not support becomes a failure that names
+it: `unmet_input`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ServerRequest:
 
 @dataclass(frozen=True, slots=True)
 class UnmetInput:
-    """What answers a request: a result or an error object, as `kind` says."""
+    """The response to a request: a result or an error object, as `kind` says."""
 
     kind: PayloadKind
     payload: JsonObject
@@ -44,9 +44,9 @@ def requests_for(
     on_downgrade: OnDowngrade | None = None,
     mint: Callable[[], str] | None = None,
 ) -> dict[str, ServerRequest]:
-    """The requests that ask for what an InputRequiredResult of the latest revision asks for, by its keys.
+    """Return the requests for the input that an InputRequiredResult of the latest revision asks for, by its keys.
 
-    Raises `ConversionError` for one that the revision cannot ask; its path starts at the result.
+    Raises `ConversionError` for a request that the revision does not have; its path starts at the result.
     """
     asked = cast("Mapping[str, JsonObject]", result.get("inputRequests") or {})
     found: dict[str, ServerRequest] = {}
@@ -65,7 +65,9 @@ def request_for(
     on_downgrade: OnDowngrade | None = None,
     mint: Callable[[], str] | None = None,
 ) -> ServerRequest:
-    """One such request: elicitation, sampling or roots. Raises `ConversionError` when it cannot be asked."""
+    """Return one such request: elicitation, sampling or roots. Raises `ConversionError` if the revision does not have
+    it.
+    """
     try:
         return _request(request, to, on_downgrade, mint)
     except NotRepresentable as error:
@@ -89,9 +91,10 @@ def _request(
 
 
 def unmet_input(method: str, request: Mapping[str, Json]) -> UnmetInput:
-    """What answers `method` when the client cannot be asked an embedded request: a failed tool, else an error.
+    """Return the response to `method` if the client does not support an embedded request: a failed tool result or an
+    error.
 
-    It says what was asked, with the URL where there is one, so that a user can see to it (CONV-17).
+    Its text holds the message and the URL of the request, so that a user can act on it (CONV-17).
     """
     params = cast("JsonObject", request.get("params") or {})
     said = [str(params[name]) for name in ("message", "url") if name in params]
@@ -101,7 +104,7 @@ def unmet_input(method: str, request: Mapping[str, Json]) -> UnmetInput:
 
 
 def argument_failure(message: str, *, at: str) -> UnmetInput:
-    """What answers a tool call whose arguments are not valid, at a revision (CONV-35, TOOL-2)."""
+    """Return the response to a tool call with invalid arguments at a revision (CONV-35, TOOL-2)."""
     return _failed(_TOOL_CALL, message, as_result=revision_named(at).tool_argument_errors_are_results)
 
 
@@ -112,9 +115,9 @@ def _failed(method: str, text: str, *, as_result: bool) -> UnmetInput:
 
 
 def url_error(result: Mapping[str, Json], *, to: str, mint: Callable[[], str] | None = None) -> JsonObject:
-    """The error that sends the client to the URLs of an InputRequiredResult, where there is such a code.
+    """Return the error that sends the client to the URLs of an InputRequiredResult.
 
-    Raises `ConversionError` for a revision without URLs and for anything asked for but URLs (ERR-3).
+    Raises `ConversionError` for a revision without URL elicitation, and for any other input request (ERR-3).
     """
     requests = requests_for(result, to=to, mint=mint)
     for key, request in requests.items():
@@ -127,7 +130,7 @@ def url_error(result: Mapping[str, Json], *, to: str, mint: Callable[[], str] | 
 
 
 def input_required_from(error: Mapping[str, Json]) -> JsonObject:
-    """The InputRequiredResult of the latest revision that sends the client where such an error sends it."""
+    """Return the InputRequiredResult of the latest revision for a URL elicitation error."""
     data = cast("JsonObject", error.get("data") or {})
     asked = cast("list[JsonObject]", data.get("elicitations") or [])
     return {

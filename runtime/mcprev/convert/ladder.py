@@ -1,14 +1,14 @@
-"""Convert payloads between any two revisions, step by step from one neighbour to the next (CONV-*, SEAM-4, 5, 10).
+"""Convert payloads between any two revisions, step by step through the revisions between (CONV-*, SEAM-4, 5, 10).
 
-A payload is the params or the result of a method, the error that answers it, or one of a few objects that stand
-in messages of either era. Steps change only what the neighbour cannot have; the generated deltas say most of
-it, the step modules the rest. The end of the way is judged by the model of its revision.
+A payload is the params, the result or the error of a method, or one of a few objects that occur in messages of both
+eras. A step changes only what the next revision does not support; the generated deltas cover most of it, the step
+modules the rest. The model of the target revision validates the outcome.
 
-A `Converter` is made once for each (payload, way) and kept: it holds the compiled functions of the steps that
-have something to do, often one, often none.
+A `Converter` is created once for each payload type and pair of revisions and cached. It holds the compiled functions
+of the steps that change something: often one, often none.
 
-What a value alone cannot decide is not done here. `inputs` and `sessions` have the pure parts of it; when to
-send what, whether the peer declared a capability, which errors become results, and tasks are the engines'.
+Conversions that depend on more than the value are not made here. `inputs` and `sessions` have their pure parts; the
+engines decide what to send and when, check capabilities, choose which errors become results, and convert tasks.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class PayloadKind(StrEnum):
-    """What a payload is."""
+    """The kind of a payload."""
 
     PARAMS = "params"
     RESULT = "result"
@@ -57,41 +57,41 @@ _TYPES: Final[Mapping[PayloadKind, str]] = {
     PayloadKind.SERVER_CAPABILITIES: "ServerCapabilities",
     PayloadKind.IMPLEMENTATION: "Implementation",
 }
-"""Kinds that are no part of a method but stand in several; they are converted for any method."""
+"""Kinds that belong to no single method; they are converted alike for every method."""
 _ERROR_TYPES: Final = ("Error", "JSONRPCErrorError")
-"""How the schemas name the error object."""
+"""The names of the error object in the schemas."""
 _SESSION: Final = "initialize"
 
 
 @dataclass(frozen=True, slots=True)
 class Converter:
-    """The way of one kind of payload from one revision to another."""
+    """Converts one kind of payload of one method from one revision to another."""
 
     method: str
     kind: PayloadKind
     source: Revision
     target: Revision
     steps: tuple[Convert, ...]
-    """Those that have something to do."""
+    """The steps that change something."""
     touches: frozenset[str] | None
-    """An object with none of these members passes all of them as it is; None when that depends on more."""
+    """An object without any of these members is not changed by the steps; None if that depends on more."""
     check: Callable[[Json], object]
-    """Raises `pydantic.ValidationError` for what the target does not take."""
+    """Raises `pydantic.ValidationError` for a value that is invalid at the target."""
     context: ConversionContext
     takes_nothing: bool
-    """Whether the message may come without a payload at the target."""
+    """Whether the params may be absent at the target."""
 
     def __call__(
         self, payload: Json, context: ConversionContext | None = None, *, validate: bool = True
     ) -> Json:
-        """The payload at the target: the same object when nothing in it changes. Raises `ConversionError`."""
+        """Return the payload at the target, the same object if nothing changes. Raises `ConversionError`."""
         try:
             return self.run(payload, context or self.context, validate=validate)
         except NotRepresentable as error:
             raise failure(error, self.target.name) from None
 
     def run(self, payload: Json, context: ConversionContext, *, validate: bool) -> Json:
-        """The same for a payload that is part of something else. Raises `NotRepresentable`."""
+        """Convert a payload that is part of another one. Raises `NotRepresentable`."""
         value: Json = payload
         if value is None and self.kind is PayloadKind.PARAMS:
             if self.takes_nothing:
@@ -106,7 +106,7 @@ class Converter:
         return value
 
     def validate(self, value: Json) -> None:
-        """Raise `NotRepresentable` when the target's model does not take a value."""
+        """Raise `NotRepresentable` if a value is invalid at the target."""
         from pydantic import ValidationError
 
         try:
@@ -129,12 +129,12 @@ def convert(
     meta: Mapping[str, Json] | None = None,
     mint: Callable[[], str] | None = None,
 ) -> Json:
-    """Say at one revision what a payload says at another; the payload itself is never changed.
+    """Convert a payload from one revision to another; the payload itself is not modified.
 
-    `kind` is a `Kind`. `meta` holds what requests carry in `_meta` where there are no sessions (see
-    `request_meta`), `mint` makes ids that have to be unique, `on_downgrade` may replace what would lose
-    something. `validate=False` leaves the judgement of the outcome to the caller. Raises `ConversionError` for
-    what cannot be said, with the JSON path, and `ValueError` for an unknown revision or kind.
+    `kind` is a `PayloadKind` or its value. `meta` holds the `_meta` members of stateless requests (see
+    `request_meta`). `mint` creates unique ids. `on_downgrade` may replace values that would lose information. With
+    `validate=False` the caller validates the outcome. Raises `ConversionError` with the JSON path for a value that the
+    target cannot represent, and `ValueError` for an unknown revision or kind.
     """
     source = from_ if isinstance(from_, str) else from_.name
     target = to if isinstance(to, str) else to.name
@@ -146,7 +146,7 @@ def convert(
 
 
 def converter(method: str, kind: str, *, from_: str | Revision, to: str | Revision) -> Converter:
-    """The way of a payload, to keep and call many times. Raises as `convert` does."""
+    """Return the converter of a payload, for repeated calls. Raises like `convert`."""
     source = from_ if isinstance(from_, str) else from_.name
     return _converter(method, kind, source, to if isinstance(to, str) else to.name)
 
@@ -158,7 +158,7 @@ def make_context(
     meta: Mapping[str, Json] | None = None,
     mint: Callable[[], str] | None = None,
 ) -> ConversionContext:
-    """What a `Converter` is told about one conversion, or about all of a connection."""
+    """Return the context of one conversion, or of all conversions of a connection."""
     plain = ConversionContext(to)
     return ConversionContext(to, on_downgrade, meta or plain.stamp, mint or plain.mint)
 
@@ -232,7 +232,7 @@ def _step(here: Revision, there: Revision, method: str, kind: PayloadKind) -> Co
 
 
 def _touched(steps: list[Compiled]) -> frozenset[str] | None:
-    """What all of the steps together may change, as each of them says it."""
+    """Return the members that the steps may change, or None if one of the steps does not list them."""
     found: set[str] = set()
     for step in steps:
         if step.touches is None:
@@ -250,10 +250,10 @@ def _error(rule: ErrorRule, method: str) -> Compiled:
 
 @cache
 def neighbours(here: Revision, there: Revision) -> Step:
-    """The step between two neighbours: the rules stand in the module of the younger one.
+    """Return the step between two adjacent revisions; its rules are in the module of the newer one.
 
-    Raises `UndecidedStep` where that module is missing, or leaves open what the generated deltas cannot decide, and
-    `RevisionError` where the table and the generated packages disagree on who is whose neighbour.
+    Raises `UndecidedStep` if that module is missing or leaves members undecided, and `RevisionError` if the table and
+    the generated packages disagree about the order of revisions.
     """
     down = ALL.index(here) > ALL.index(there)
     younger, older = (here, there) if down else (there, here)
@@ -271,7 +271,7 @@ def neighbours(here: Revision, there: Revision) -> Step:
 
 
 def _renamed(old: str, new: str) -> Compiled:
-    """The messages of the handshake name the revision they are written in."""
+    """Return the step that replaces the version in the messages of the handshake."""
 
     def convert_version(value: Json, _: ConversionContext) -> Json:
         given = as_object(value)
@@ -281,7 +281,7 @@ def _renamed(old: str, new: str) -> Compiled:
 
 
 def _restamped(old: str, new: str) -> Compiled:
-    """Requests that describe themselves name the revision they are written in (META-9)."""
+    """Return the step that replaces the version in the `_meta` of stateless requests (META-9)."""
 
     def convert_version(value: Json, _: ConversionContext) -> Json:
         meta = as_object(as_object(value).get("_meta"))
@@ -298,7 +298,7 @@ def _restamped(old: str, new: str) -> Compiled:
 
 
 def _checker(revision: Revision, method: str, kind: PayloadKind) -> Callable[[Json], object]:
-    """What judges a payload at a revision; its models are imported on first use."""
+    """Return the function that validates a payload at a revision; it imports the models on first use."""
     alternates: tuple[str, ...] = ()
     if kind is PayloadKind.ERROR:
         names: tuple[str | None, ...] = _ERROR_TYPES
@@ -338,7 +338,7 @@ def _judge(revision: Revision, names: tuple[str | None, ...]) -> Callable[[Json]
 
 
 def _within(value: Json, location: tuple[str | int, ...]) -> tuple[str | int, ...]:
-    """The JSON path in a location of pydantic's, which also names the members of unions that it tried."""
+    """Return the JSON path of a pydantic location, without the names of the union members that pydantic tried."""
     path: list[str | int] = []
     for part in location:
         items = as_list(value)
@@ -353,12 +353,12 @@ def _within(value: Json, location: tuple[str | int, ...]) -> tuple[str | int, ..
 
 
 def failure(error: NotRepresentable, target: str) -> ConversionError:
-    """What the caller of a conversion is told."""
+    """Return the error for the caller of a conversion."""
     return ConversionError(error.message, path=json_path(error.path), revision=target)
 
 
 def json_path(path: tuple[str | int, ...]) -> str:
-    """A path as text: `$.content[0].text`."""
+    """Format a path: `$.content[0].text`."""
     return "$" + "".join(
         f"[{part}]" if isinstance(part, int) else f".{part}" if part.isidentifier() else f"[{part!r}]"
         for part in path

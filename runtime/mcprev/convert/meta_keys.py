@@ -1,4 +1,4 @@
-"""The keys of `_meta` by which stateless requests and results describe themselves (MOD-1, META-9)."""
+"""The `_meta` keys that stateless requests and results carry (MOD-1, META-9)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What sessions say once and stateless requests say each time, each in terms of the other (CONV-36, 38, 39).
+"""Converts between session state and the equivalent data of stateless requests (CONV-36, 38, 39).
 
-The pure half of bridging the two eras: discovery and initialization, the client's side of the handshake and the
-`_meta` of requests, a listen filter and subscriptions, a log level with each request and one for the session.
-Which of these to send, and when, is the engines' to know. That a cancellation is a message of its own in one
-era and a closed stream in the other (CONV-40) is the transports'.
+The pure half of bridging the two eras: discovery and initialization; the client's handshake and the `_meta` of
+requests; a listen filter and subscriptions; a log level for each request and one for the session. The engines decide
+what to send and when. The transports map cancellation, a message in one era and a closed stream in the other
+(CONV-40).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _UPDATED: Final = "notifications/resources/updated"
 def discover_to_initialize(
     result: Mapping[str, Json], *, to: str, server_info: Mapping[str, Json] | None = None
 ) -> JsonObject:
-    """The InitializeResult of a revision that says what a DiscoverResult of the latest one says.
+    """Return the InitializeResult of a revision that corresponds to a DiscoverResult of the latest one.
 
-    A server need not name itself in discovery; `server_info` is what to say then. Raises `ConversionError`.
+    `server_info` is used if the result does not name the server. Raises `ConversionError`.
     """
     given = dict(result)
     meta = given.get("_meta")
@@ -60,9 +60,9 @@ def discover_to_initialize(
 def initialize_to_discover(
     result: Mapping[str, Json], *, from_: str, supported: Iterable[str] | None = None
 ) -> JsonObject:
-    """The DiscoverResult of the latest revision that says what an InitializeResult says.
+    """Return the DiscoverResult of the latest revision that corresponds to an InitializeResult.
 
-    `supported` are the versions to name; left out, the one that the server chose. Raises `ConversionError`.
+    `supported` are the versions to list; the default is the version that the server chose. Raises `ConversionError`.
     """
     out = without(dict(result), "protocolVersion", "serverInfo")
     versions = [result.get("protocolVersion")] if supported is None else list(supported)
@@ -80,9 +80,9 @@ def initialize_to_discover(
 
 
 def request_meta(params: Mapping[str, Json], *, from_: str, log_level: str | None = None) -> JsonObject:
-    """What a client that sent these InitializeRequestParams would put into `_meta` of each request.
+    """Return the `_meta` that a client with these InitializeRequestParams would send with each request.
 
-    It is the `meta` of `convert`. Raises `ConversionError`.
+    It is the `meta` argument of `convert`. Raises `ConversionError`.
     """
     meta: JsonObject = {
         PROTOCOL_VERSION: LATEST.version,
@@ -95,9 +95,9 @@ def request_meta(params: Mapping[str, Json], *, from_: str, log_level: str | Non
 def initialize_params(
     meta: Mapping[str, Json], *, to: str, client_info: Mapping[str, Json] | None = None
 ) -> JsonObject:
-    """The InitializeRequestParams of a revision for a client whose requests carry this `_meta`.
+    """Return the InitializeRequestParams of a revision for a client whose requests carry this `_meta`.
 
-    A client need not name itself with its requests; `client_info` is what to say then. Raises `ConversionError`.
+    `client_info` is used if the `_meta` does not name the client. Raises `ConversionError`.
     """
     who = meta.get(CLIENT_INFO) or client_info
     if who is None:
@@ -114,12 +114,12 @@ def initialize_params(
 
 
 def subscribed_resources(listen: Mapping[str, Json]) -> tuple[str, ...]:
-    """The URIs to send `resources/subscribe` for, from the params of `subscriptions/listen` (CONV-38)."""
+    """Return the URIs to send `resources/subscribe` for, from the params of `subscriptions/listen` (CONV-38)."""
     return tuple(_filter(listen).get("resourceSubscriptions") or ())
 
 
 def listens_to(listen: Mapping[str, Json], method: str, params: Mapping[str, Json] | None) -> bool:
-    """Whether the params of `subscriptions/listen` ask for a notification that a session received (CONV-38)."""
+    """Return whether the params of `subscriptions/listen` select a notification that a session received (CONV-38)."""
     wanted = _filter(listen)
     if method == _UPDATED:
         return (params or {}).get("uri") in (wanted.get("resourceSubscriptions") or ())
@@ -127,9 +127,9 @@ def listens_to(listen: Mapping[str, Json], method: str, params: Mapping[str, Jso
 
 
 def level_change(meta: Mapping[str, Json], current: str | None) -> JsonObject | None:
-    """The params of `logging/setLevel` to send before a request with this `_meta` (CONV-39).
+    """Return the params of `logging/setLevel` to send before a request with this `_meta` (CONV-39).
 
-    None when the level of the session is the one that the request names, or the request names none.
+    None if the request names no level or the current level of the session.
     """
     level = meta.get(LOG_LEVEL)
     return {"level": level} if level is not None and level != current else None

@@ -1,4 +1,4 @@
-"""What the rules of several steps have in common, so that a step can be deleted without its neighbours."""
+"""Rules that several steps share, so that a step module can be deleted without affecting the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from mcprev.convert.rules import (
 
 
 def structured_as_text(result: JsonObject) -> JsonObject:
-    """The result without structured content, which a text block says as JSON (CONV-3, CONV-4, TOOL-5)."""
+    """Return the result with a text block that holds the structured content as JSON in its place (CONV-3, CONV-4,
+    TOOL-5).
+    """
     structured = result["structuredContent"]
     out = {name: item for name, item in result.items() if name != "structuredContent"}
     content = as_list(out.get("content"))
@@ -27,7 +29,7 @@ def structured_as_text(result: JsonObject) -> JsonObject:
 
 
 def _says(block: Json, structured: Json) -> bool:
-    """Whether a block is the JSON text of a value."""
+    """Return whether a block is the JSON text of a value."""
     text = as_object(block).get("text") if tag_of(block) == "text" else None
     if not isinstance(text, str):
         return False
@@ -38,19 +40,19 @@ def _says(block: Json, structured: Json) -> bool:
 
 
 def no_task(result: JsonObject, _: ConversionContext) -> JsonObject:
-    """Refuse a task in the place of a result: it is a handle of the session that made it (TASKX-6)."""
+    """Refuse a task in place of a result: the task id is valid only in the session that created it (TASKX-6)."""
     if isinstance(result.get("task"), dict) and not result.keys() & {"content", "action"}:
         raise NotRepresentable("a task is no result elsewhere: wait for what it yields and convert that")
     return result
 
 
 def no_request_id(params: JsonObject, _: ConversionContext) -> JsonObject:
-    """Refuse a cancellation of nothing, which one revision allows because tasks have no request (CANC-4, CANC-5)."""
+    """Refuse a cancellation without a request id, which one revision allows for tasks (CANC-4, CANC-5)."""
     if "requestId" not in params:
         raise NotRepresentable("a cancellation has to name its request; a task is ended by tasks/cancel")
     return params
 
 
 def elicitation_params(params: JsonObject) -> str:
-    """Which of the two a request for input is; no mode means a form (ELIC-8)."""
+    """Return the type of elicitation params; form is the default mode (ELIC-8)."""
     return "ElicitRequestURLParams" if params.get("mode") == "url" else "ElicitRequestFormParams"

@@ -1,7 +1,7 @@
 """Between 2024-11-05 and 2025-03-26: audio content (CONV-1).
 
-Tool annotations (CONV-9), progress messages (CONV-28) and the completions capability (CONV-30) are dropped by
-the generated tables. Upwards nothing is needed: the older types are a subset.
+The generated tables drop tool annotations (CONV-9), progress messages (CONV-28) and the completions capability
+(CONV-30). Upwards nothing changes: the older types are a subset.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SAMPLING_CONTENT: Final = frozenset({"text", "image"})
 
 
 def _audio_to_resource(block: JsonObject, context: ConversionContext) -> JsonObject:
-    """Audio as an embedded resource, which is named by a URI that holds the data: nothing else identifies it."""
+    """Convert audio to an embedded resource with a `data:` URI, because nothing else identifies it."""
     members_of(block, "data", "mimeType")
     found = replacement(block, Reason.AUDIO, context, _TOOL_CONTENT)
     if found is not None:

@@ -1,8 +1,8 @@
 """Between 2025-03-26 and 2025-06-18: resource links, structured content, titles (CONV-2, 3, 10, 12, 37).
 
-Titles elsewhere, `_meta`, output schemas, `lastModified` and the context of completions are dropped by the
-generated tables; contents of resources are an untagged union, which they do not follow, so that is here.
-Upwards nothing is needed: the older types are a subset, and a title in the annotations stays valid there.
+The generated tables drop other titles, `_meta`, output schemas, `lastModified` and the context of completions. They do
+not cover resource contents, an untagged union, so the rules below do. Upwards nothing changes: the older types are a
+subset, and a title in the annotations stays valid.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def _link_to_text(block: JsonObject, context: ConversionContext) -> JsonObject:
 
 
 def _without_structure(result: JsonObject, _: ConversionContext) -> JsonObject:
-    # Null is the same as absent at this revision.
+    # Null means absent at this revision.
     return structured_as_text(result) if result.get("structuredContent") is not None else result
 
 
 def _title_to_annotations(tool: JsonObject, _: ConversionContext) -> JsonObject:
-    """The one title that a tool could have before it had one of its own."""
+    """Move the title of a tool to its annotations, the only place for it at the older revision."""
     title, annotations = tool.get("title"), tool.get("annotations", {})
     if not isinstance(title, str) or not isinstance(annotations, dict):
         return tool

@@ -1,7 +1,7 @@
 """Between 2025-06-18 and 2025-11-25: sampling with tools and lists, forms, modes (CONV-18..26, 32).
 
-Icons, descriptions and websites of implementations, `execution` and the task capabilities are dropped by the
-generated tables. What they drop from the JSON Schemas of tools is kept: those are the author's (CONV-5, 7).
+The generated tables drop icons, descriptions and websites of implementations, `execution` and the task capabilities.
+The JSON Schemas of tools belong to the author and are kept whole (CONV-5, 7).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _sampling_request(params: JsonObject, _: ConversionContext) -> JsonObject:
 
 
 def _split(message: Json, index: int) -> list[Json]:
-    """A message with several blocks as that many messages of the same role (CONV-25, CONV-26)."""
+    """Split a message with several blocks into one message per block, with the same role (CONV-25, CONV-26)."""
     content = as_object(message).get("content")
     blocks = as_list(content)
     for at, block in enumerate(blocks or [content]):
@@ -106,7 +106,7 @@ def _field(name: str, field: Json, context: ConversionContext) -> Json:
 
 
 def _modes_down(capabilities: JsonObject, context: ConversionContext) -> JsonObject:
-    """Elicitation without a mode means forms, so a client that has only URLs has none (ELIC-1)."""
+    """Remove modes; elicitation without a mode means forms, so a client with URLs only loses the capability (ELIC-1)."""
     elicitation = as_object(capabilities.get("elicitation"))
     if "url" in elicitation and "form" not in elicitation:
         capabilities = without(capabilities, "elicitation")
@@ -114,7 +114,7 @@ def _modes_down(capabilities: JsonObject, context: ConversionContext) -> JsonObj
 
 
 def _modes_up(capabilities: JsonObject, _: ConversionContext) -> JsonObject:
-    """The two capabilities without modes: the older revision does not give them a meaning."""
+    """Remove the modes of both capabilities, which have no meaning at the older revision."""
     for name, modes in _MODES.items():
         value = as_object(capabilities.get(name))
         plain = without(value, *modes)
@@ -123,7 +123,7 @@ def _modes_up(capabilities: JsonObject, _: ConversionContext) -> JsonObject:
 
 
 def _url_error(error: JsonObject, _method: str, _: ConversionContext) -> JsonObject:
-    """The peer does not know the code, so that the text has to say where to go (CONV-17, ERR-3)."""
+    """Add the URLs to the message of the error, because the peer does not know its code (CONV-17, ERR-3)."""
     if error.get("code") != URL_ELICITATION_REQUIRED:
         return error
     asked = as_list(as_object(error.get("data")).get("elicitations")) or []

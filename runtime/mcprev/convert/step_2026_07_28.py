@@ -1,8 +1,8 @@
 """Between 2025-11-25 and 2026-07-28: metadata of the stateless era, open schemas (CONV-4..7, 12, 15..18, 33, 34).
 
-Result types, cache hints and members of embedded requests are dropped and filled in by the generated tables,
-`_meta` of requests is stamped here. The JSON Schemas of tools are the author's and stay whole, but for boolean
-subschemas, which the older revisions do not take, and for output schemas of anything but objects.
+The generated tables drop and fill in result types, cache hints and members of embedded requests; the rules below fill
+in the `_meta` of requests. The JSON Schemas of tools belong to the author and are kept, except for boolean subschemas,
+which older revisions do not allow, and output schemas of other types than object.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from mcprev_types import Child, TypeDelta
 from mcprev_types.v2026_07_28.constants import MAX_ITEMS, META_KEYS
 
 _MOST_VALUES: Final = MAX_ITEMS["CompleteResultCompletion.values"]
-"""As many completions as a result may have (COMP-1)."""
+"""The maximum number of completions in a result (COMP-1)."""
 _NEW_CODES: Final[Mapping[int, int]] = {
     HEADER_MISMATCH: INVALID_REQUEST,
     MISSING_CLIENT_CAPABILITY: INVALID_PARAMS,
@@ -49,7 +49,9 @@ _NEW_CODES: Final[Mapping[int, int]] = {
 
 
 def _complete(result: JsonObject, context: ConversionContext) -> JsonObject:
-    """Only a complete result is one elsewhere; the author may give one in the place of a question (CONV-17)."""
+    """Refuse a result that is not complete; the author may replace one that asks for input by a complete one
+    (CONV-17).
+    """
     kind = result.get("resultType", "complete")
     if kind == "input_required":
         found = context.downgrade(result, Reason.INPUT_REQUIRED)
@@ -73,14 +75,16 @@ def _tool_result_down(result: JsonObject, context: ConversionContext) -> JsonObj
 
 
 def _objects_only(result: JsonObject, _: ConversionContext) -> JsonObject:
-    """Structured content that is no object becomes text (CONV-4); the same for results that a model is told."""
+    """Convert structured content that is not an object to text (CONV-4), also in tool results inside sampling
+    messages.
+    """
     if "structuredContent" not in result or isinstance(result["structuredContent"], dict):
         return result
     return structured_as_text(result)
 
 
 def _tool_result_up(result: JsonObject, context: ConversionContext) -> JsonObject:
-    """Null is a value here and was the same as absent before."""
+    """Remove null structured content: it means absent at the older revision and is a value at the newer one."""
     if "task" in result:
         result = no_task(result, context)
     return without(result, "structuredContent") if result.get("structuredContent", 0) is None else result
@@ -91,7 +95,7 @@ def _block_up(block: JsonObject, _: ConversionContext) -> JsonObject:
 
 
 def _completion(result: JsonObject, _: ConversionContext) -> JsonObject:
-    """Older schemas do not say that there may be no more values than the bound."""
+    """Cut the completions to the maximum, which older schemas do not state."""
     values = as_list(result.get("values")) or []
     if len(values) <= _MOST_VALUES:
         return result
@@ -108,7 +112,7 @@ def _tool(tool: JsonObject, _: ConversionContext) -> JsonObject:
 
 
 def _schema(schema: JsonObject, _: ConversionContext) -> JsonObject:
-    """Boolean subschemas as the objects that say the same."""
+    """Replace boolean subschemas by equivalent objects."""
     known = as_object(schema.get("properties"))
     if not any(item is True or item is False for item in known.values()):
         return schema
@@ -121,7 +125,9 @@ def _schema(schema: JsonObject, _: ConversionContext) -> JsonObject:
 
 
 def _stamp(params: JsonObject, context: ConversionContext) -> JsonObject:
-    """Who asks, and how, as the caller of `convert` knows it: never what the peer put there (MOD-1, META-9)."""
+    """Set the `_meta` of a stateless request from the caller of `convert`, ignoring what the peer sent (MOD-1,
+    META-9).
+    """
     given = params.get("_meta")
     if given is None:
         given = {}
@@ -138,7 +144,7 @@ def _elicitation_id(params: JsonObject, context: ConversionContext) -> JsonObjec
 
 
 def _roots(capabilities: JsonObject, _: ConversionContext) -> JsonObject:
-    """Changes of roots are announced in the handshake era only."""
+    """Remove `roots.listChanged`: only the handshake era announces changes of roots."""
     roots = as_object(capabilities.get("roots"))
     if "listChanged" not in roots:
         return capabilities
@@ -194,7 +200,7 @@ DOWN: Final = Rules(
         "ToolOutputSchema": _schema,
         "ClientCapabilities": _roots,
     },
-    # Keys of this era are stripped from `_meta` wherever there is one, vendors' keys are kept (CONV-12, 42, 43).
+    # Keys of this era are removed from every `_meta`, keys of vendors are kept (CONV-12, 42, 43).
     children={
         "CallToolResult": (_BLOCK_LIST,),
         "ToolResultContent": (_BLOCK_LIST,),

@@ -1,7 +1,8 @@
-"""Find the module of a step and see that it decides all that the generated deltas leave open (CONV-*, SEAM-7).
+"""Find the module of a step and check that it decides every member that the generated deltas leave open (CONV-*,
+SEAM-7).
 
-The deltas say which members a neighbour lacks and which it fills in by itself. What they call `retyped` or `missing`
-a person decides, in the module of the younger revision; nothing is guessed in its place.
+The deltas list the members that an adjacent revision lacks and those that are filled in. For members that they call
+`retyped` or `missing`, the module of the newer revision needs a rule or an explicit acceptance; there is no default.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _FOLDER: Final = Path(__file__).parent
 
 
 def decided(younger: Revision, older: Revision, deltas: Mapping[str, TypeDelta], *, down: bool) -> Rules:
-    """One direction of the step between two neighbours. Raises `UndecidedStep` for what is not decided."""
+    """Return the rules of one direction between two adjacent revisions. Raises `UndecidedStep` for undecided members."""
     name = f"mcprev.convert.step_{younger.name.replace('-', '_')}"
     between = f"between {older.name} and {younger.name}"
     if find_spec(name) is None:
@@ -31,7 +32,7 @@ def decided(younger: Revision, older: Revision, deltas: Mapping[str, TypeDelta],
         if younger.negotiable or left:
             file = str(_FOLDER / f"{name.rpartition('.')[2]}.py")
             raise UndecidedStep(f"nothing converts {between}", file=file, members=left)
-        return Rules()  # a draft that only adds
+        return Rules()  # a draft that only adds members
     module: Any = import_module(name)
     direction = "DOWN" if down else "UP"
     rules = cast("Rules", getattr(module, direction))
@@ -50,7 +51,7 @@ def decided(younger: Revision, older: Revision, deltas: Mapping[str, TypeDelta],
 
 
 def _line_of(file: str, member: str, direction: str) -> int:
-    """The line of a member's entry in a step module, searched from the direction's table on."""
+    """Return the line number of a member's entry in a step module, searched from the table of the direction on."""
     lines = Path(file).read_text(encoding="utf-8").split("\n")
     first = next((n for n, line in enumerate(lines) if line.startswith(direction)), 0)
     return next((n for n, line in enumerate(lines, 1) if n > first and f'"{member}"' in line), first + 1)

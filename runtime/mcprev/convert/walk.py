@@ -1,9 +1,9 @@
-"""Compile a step into functions: one for each type that needs work, none for what cannot change (CONV-7 ff.).
+"""Compile a step to functions: one for each type that changes, none for the others (CONV-7 ff.).
 
-A compiled function takes a JSON value and returns the same object when nothing in it changes, else a copy in
-which only the changed paths are new. Values of another shape than the type has are returned as they are:
-judging them is the validation's business. Compilation follows the delta tables and the rules once per type and
-step; converting then costs one call for each object that may change and none for the rest.
+A compiled function takes a JSON value and returns the same object if nothing changes, else a copy in which only the
+changed paths are new. A value of another shape than the type is returned unchanged; validation reports it. Compilation
+follows the delta tables and the rules once for each type and step; a conversion then costs one call for each object
+that may change and none for the rest.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ _LIST: Final = "[]"
 
 
 class Compiled(NamedTuple):
-    """What converts values of one type."""
+    """The function that converts values of one type."""
 
     convert: Convert
     touches: frozenset[str] | None
-    """An object with none of these members passes as it is; None when that depends on more."""
+    """An object without any of these members is returned unchanged; None if that depends on more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One direction between two neighbours: its tables, its rules, and what was compiled of them."""
+    """One direction between two adjacent revisions: its tables, its rules and the functions compiled from them."""
 
     deltas: Mapping[str, TypeDelta]
     rules: Rules
     _compiled: dict[str, Compiled | None] = field(default_factory=dict[str, "Compiled | None"], repr=False)
 
     def compiled(self, type_name: str) -> Compiled | None:
-        """What converts values of a type; None when they pass as they are."""
+        """Return the function that converts values of a type, or None if they do not change."""
         if type_name not in self._compiled:
             self._compiled[type_name] = self._compile(type_name)
         return self._compiled[type_name]
@@ -102,7 +102,7 @@ class Step:
         return tuple(found)
 
     def _table(self, tag: str, types: Mapping[str, str], lost: frozenset[str]) -> dict[str, Compiled]:
-        """What converts the members of a union by their tags; those that the other revision lacks are refused."""
+        """Return the functions for the members of a union by tag; members that the other revision lacks raise."""
         plain = {value: found for value, name in types.items() if (found := self.compiled(name))}
         table = dict(plain)
         for value, name in types.items():
@@ -115,7 +115,7 @@ class Step:
 
 
 def _through(containers: tuple[str, ...], tag: str, table: Mapping[str, Compiled]) -> Convert:
-    """What converts the values inside some lists and maps, innermost last."""
+    """Return the function that converts the values inside nested lists and maps, outermost container first."""
     if not containers:
         return _by_tag(tag, table) if tag else table[""].convert
     if containers == (_LIST,):
@@ -180,7 +180,7 @@ def _object(
 
 
 def _without_keys(value: JsonObject, meta: JsonObject, keys: frozenset[str]) -> JsonObject:
-    """The object with less in its `_meta`, and with none when nothing is left."""
+    """Remove keys from the `_meta` of an object, and the `_meta` itself if nothing is left."""
     kept = {key: item for key, item in meta.items() if key not in keys}
     out = {**value, "_meta": kept}
     if not kept:
@@ -247,7 +247,9 @@ def _by_tag(tag: str, table: Mapping[str, Compiled]) -> Convert:
 
 
 def _refusal(tag: str, lost: frozenset[str]) -> Rule:
-    """Refuses a member of a union that the other revision lacks, unless the author has another in its place."""
+    """Return a rule that asks the author to replace a union member that the other revision lacks, and raises without
+    one.
+    """
 
     def refuse(value: JsonObject, context: ConversionContext) -> JsonObject:
         found = context.downgrade(value, Reason.CONTENT)
