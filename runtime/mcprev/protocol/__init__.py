@@ -1,1 +1,1 @@
-"""How the two sides behave: negotiation, engines and sealed state, all sans-I/O with time passed in."""
+"""The protocol as pure state machines: engines, negotiation, input requests, tasks. No I/O; the time is passed in."""

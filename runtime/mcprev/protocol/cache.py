@@ -1,10 +1,10 @@
-"""Results that a client need not ask for again, for as long as their server says (CACHE-2, CACHE-3, CACHE-5, MRTR-9).
+"""A client-side cache of results that servers mark as cacheable (CACHE-2, CACHE-3, CACHE-5, MRTR-9).
 
-The schema says which methods have such results. One is served again only for the same method and the same params, while it is fresh:
-a whole `public` one to everybody who speaks to the server, a `private` one within its own scope of authorization.
-What a notification says has changed is forgotten, also when it was still on its way; nothing is ever fetched from
-here, so nothing is polled. Entries are kept as JSON text: whoever gets one can change it at will, and the size is
-known. Time is passed in.
+The schema marks the methods with cacheable results. A cached result is returned only for the same method and params
+while it is fresh: a `public` one to every client of the server, a `private` one within its authorization scope. A
+change notification removes the results it concerns, and also invalidates responses still in transit. The cache never
+fetches anything, so nothing polls. Entries are JSON text: each caller gets a copy of its own, and sizes are known.
+Time is passed in.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mcprev.revisions import LATEST
 MAX_ENTRIES: Final = 1_024
 MAX_BYTES: Final = 16 * 1024 * 1024
 METHODS: Final = frozenset(name for name, spec in LATEST.methods.items() if spec.cacheable)
-"""The methods whose results can be kept, as the schema says."""
+"""The methods with cacheable results, as marked in the schema."""
 _OF_CHANGE: Final[Mapping[Changed, tuple[str, ...]]] = {
     Changed.TOOLS: ("tools/list",),
     Changed.PROMPTS: ("prompts/list",),
@@ -33,18 +33,18 @@ _OF_CHANGE: Final[Mapping[Changed, tuple[str, ...]]] = {
 }
 _RETRY: Final = frozenset({"inputResponses", "requestState"})
 Key: TypeAlias = tuple[object, object, str, str]
-"""The server, whom it is for (None for everybody), the method, and the params."""
+"""The server, the principal (None for a public result), the method and the params."""
 _canonical: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where results come from and whom the private ones are for."""
+    """The server that results come from, and the principal that private results belong to."""
 
     server: object
-    """Whatever tells servers apart, such as a URL."""
+    """Identifies the server, for example by its URL."""
     principal: object
-    """Whatever tells authorizations apart; no two clients share one unless they say so."""
+    """Identifies the authorization. Two clients share it only if both set it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,10 @@ class _Entry:
 
 
 class ResultCache:
-    """Keeps results of any number of servers, the least recently used ones the shortest."""
+    """Caches results of any number of servers and evicts the least recently used ones."""
 
     def __init__(self, *, max_entries: int = MAX_ENTRIES, max_bytes: int = MAX_BYTES) -> None:
-        """Bound what is kept; raises `ValueError` for bounds that are no positive numbers."""
+        """Set the limits. Raises `ValueError` unless both are positive."""
         if max_entries < 1 or max_bytes < 1:
             raise ValueError("a cache holds at least one entry of at least one byte")
         self._max_entries = max_entries
@@ -72,13 +72,15 @@ class ResultCache:
 
     @property
     def changes(self) -> int:
-        """A number that grows with each change: one who asks a server notes it before, and hands it to `put`."""
+        """A number that grows with each change. Read it before sending a request and pass it to `put` with the
+        response.
+        """
         return self._changes
 
     def get(
         self, scope: Scope, method: str, params: Mapping[str, Json], now: float
     ) -> dict[str, Json] | None:
-        """A result that is still fresh, as an object of its own; None when there is none."""
+        """Return a copy of a fresh result, or None."""
         if method not in METHODS or _RETRY & params.keys():
             return None
         said = _said(params)
@@ -101,9 +103,9 @@ class ResultCache:
         *,
         changes: int,
     ) -> None:
-        """Keep a result that came at `now`, if it says for how long, and nothing has changed since it was asked for.
+        """Store a result received at `now` if it has a lifetime and nothing has changed since the request was sent.
 
-        The answer to a retry is not kept, nor one that asks for input (MRTR-9).
+        Responses to retries and results that ask for input are not stored.
         """
         ttl = result.get("ttlMs")
         if method not in METHODS or _RETRY & params.keys() or changes != self._changes:
@@ -116,10 +118,10 @@ class ResultCache:
             text = to_json(result, inf_nan_mode="constants")
             from_json(text, allow_inf_nan=False)
         except ValueError:
-            return  # what cannot be given back exactly is not kept
+            return  # a result that does not round-trip exactly is not stored
         public = result.get("cacheScope") == "public"
         key = (scope.server, None if public else scope.principal, method, _said(params))
-        # There is one answer at a time: another scope replaces the one before.
+        # A request has one current result: a result of another scope replaces it.
         self._drop((scope.server, None, method, key[3]))
         self._drop((scope.server, scope.principal, method, key[3]))
         if len(text) > self._max_bytes:
@@ -131,10 +133,9 @@ class ResultCache:
             self._drop(next(iter(self._entries)))
 
     def changed(self, scope: Scope, kind: Changed, uri: str | None = None) -> None:
-        """A notification came: forget what it says is no longer so.
+        """Remove the results that a change notification concerns.
 
-        The URI of an updated resource may lie below the one that was subscribed to, whose contents have then
-        changed too.
+        The URI of an updated resource may lie below a subscribed one, whose contents have then changed too.
         """
         self._changes += 1
         methods = _OF_CHANGE[kind]
@@ -144,7 +145,7 @@ class ResultCache:
                 self._drop(key)
 
     def forget(self, scope: Scope) -> None:
-        """Nothing of a server holds any more, as when it was started anew."""
+        """Remove all results of a server, for example after it was restarted."""
         self._changes += 1
         for key in tuple(self._entries):
             if key[0] == scope.server:
@@ -157,5 +158,5 @@ class ResultCache:
 
 
 def _said(params: Mapping[str, Json]) -> str:
-    """One spelling for the same params; what describes the sender is no part of the question."""
+    """Return the canonical text of params, which are the caller's, without the `_meta` that the client adds."""
     return _canonical(dict(params))

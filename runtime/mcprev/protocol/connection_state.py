@@ -1,7 +1,7 @@
-"""What the engines of one connection share: its tables, its events, and what is being served (BASE-5, CANC-2).
+"""The state that the engines of one connection share: tables, events and requests in progress (BASE-5, CANC-2).
 
-One connection has one `ConnectionState`. On a pipe that serves both eras two engines share it, so that an id means one
-request whichever engine speaks, and a cancellation finds what it cancels.
+Each connection has one `ConnectionState`. On a pipe that serves both eras two engines share it, so that an id means
+one request for both engines and a cancellation finds its request.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from mcprev.wire.jsonrpc import Request, RequestId, record
 
 
 class RequestKind(Enum):
-    """What an engine does with a request."""
+    """How an engine handles a request."""
 
-    __hash__ = object.__hash__  # looked up for each message; that of Enum runs in Python
+    __hash__ = object.__hash__  # The hash is needed for each message, and the one of Enum runs in Python.
 
     SERVED = auto()
-    """It is for the handler."""
+    """The handler serves it."""
     UNKNOWN = auto()
     INITIALIZE = auto()
     PING = auto()
@@ -37,49 +37,49 @@ class RequestKind(Enum):
 
 
 class LocalInfo(Protocol):
-    """What this side says of itself, a pure function of the revision."""
+    """What this peer declares and serves, as a pure function of the revision."""
 
     @property
     def revisions(self) -> tuple[Revision, ...]:
-        """The revisions that configuration allows, oldest first."""
+        """The configured revisions, oldest first."""
         ...
 
     def kinds(self, revision: Revision) -> Mapping[str, RequestKind]:
-        """The requests it serves at a revision; any other is unknown there (SEAM-2)."""
+        """Return the requests served at a revision; any other method is unknown (SEAM-2)."""
         ...
 
     def notifications(self, revision: Revision) -> frozenset[str]:
-        """The notifications its handler wants to hear of at a revision."""
+        """Return the notifications that the handler receives at a revision."""
         ...
 
     def capabilities(self, revision: Revision) -> dict[str, Json]:
-        """Its capabilities in the words of a revision (SEAM-3)."""
+        """Return the capabilities at a revision (SEAM-3)."""
         ...
 
     def introduction(self, revision: Revision) -> dict[str, Json]:
-        """How it introduces itself: params or result of `initialize`, result of `server/discover`, or the
-        members of a request's `_meta`.
+        """Return the declaration of info and capabilities: the params or result of `initialize`, the result of
+        `server/discover`, or the `_meta` members of a request.
         """
         ...
 
     def requirements(self, method: str) -> Mapping[str, Json]:
-        """The client capabilities without which it refuses a method, in the shape of ClientCapabilities."""
+        """Return the client capabilities that a method requires, in the shape of ClientCapabilities."""
         ...
 
 
 class ToleratedViolation(StrEnum):
-    """What a peer gets wrong and is understood all the same."""
+    """A violation of the protocol by the peer that is logged and tolerated."""
 
     NOISE = "lines that are no messages"
     IDS = "ids of another type than they were sent with"
 
 
 class Responder(Protocol):
-    """What a request needs of the engine that took it."""
+    """The operations that a request needs of its engine."""
 
     @property
     def connection(self) -> ConnectionState:
-        """What the engines of the connection share."""
+        """The state shared by the engines of the connection."""
         ...
 
     @property
@@ -88,7 +88,7 @@ class Responder(Protocol):
         ...
 
     def complete_result(self, request: IncomingRequest, result: dict[str, Json]) -> None:
-        """Add the members that the era requires of every result."""
+        """Add the members that every result of the era has."""
         ...
 
     def progress(self, request: IncomingRequest, params: dict[str, Json]) -> bool:
@@ -96,7 +96,7 @@ class Responder(Protocol):
         ...
 
     def allows_log(self, request: IncomingRequest | None, level: str) -> bool:
-        """Whether a log message of a level is to be sent (LOG-2, LOG-3)."""
+        """Return whether a log message of a level is to be sent (LOG-2, LOG-3)."""
         ...
 
     def send_notification(self, method: str, params: dict[str, Json] | None, channel: Channel = None) -> None:
@@ -105,8 +105,8 @@ class Responder(Protocol):
 
 
 class IncomingRequest:
-    """A request of the peer's that is being served; as an event: serve it. It is also the channel of whatever
-    belongs to it (progress, log messages, its answer).
+    """A request of the peer that is being served. As an event: serve it. Also the channel of its progress, log
+    messages and response.
     """
 
     __slots__ = (
@@ -146,53 +146,53 @@ class IncomingRequest:
         self.params = request.params
         self.batch = batch
         self.origin = request.origin
-        """Whatever the transport knows it by, where one connection has several ways in."""
+        """The transport's own reference to the source of the request, for transports that carry several streams."""
         self.key: object = request.id
-        """What it is found by while it is in progress."""
+        """The key of the request in the table of requests in progress."""
         self.capabilities = capabilities
-        """What the peer declared, in the words of its revision."""
+        """The client capabilities, at the revision of the request."""
         self.client_info: dict[str, Json] | None = None
         self.level: str | None = None
-        """The log level it asked for, where that is told with each request."""
+        """The requested log level, if the revision sends one with each request."""
         self.listen: dict[str, Json] | None = None
         """The notifications that a listen stream carries; None for every other request."""
         self.open = True
         self.reports_progress = False
-        """Whether progress is reported after the answer: of a task that it was answered with (PROG-4)."""
+        """Whether progress is reported after the response, for a request whose result is a task (PROG-4)."""
         self.progress = float("-inf")
         self.token: RequestId | None = None
         meta: Json = None if self.params is None else self.params.get("_meta")
         if meta.__class__ is dict and "progressToken" in meta:
             self.token = _token(meta.get("progressToken"))
         self.handle: object = None
-        """Whatever the driver has running for it."""
+        """The driver's handle on the handler that is running for the request."""
         self.response: bytes | None = None
-        """The message that answers it, by which a transport knows it among the others that are sent on its behalf."""
+        """The encoded response; the transport recognises it among the messages that are sent for the request."""
         self.code: int | None = None
-        """The code of the error that it is answered with; None while it is not, and for a result."""
+        """The error code of the response; None before the response and for a result."""
 
     @property
     def principal(self) -> str | None:
-        """Who sends it, as the transport has made sure of; None where nobody is asked who they are, as on a pipe."""
+        """The sender as authenticated by the transport; None without authentication, as on a pipe."""
         found = getattr(self.origin, "principal", None)
         return found if isinstance(found, str) else None
 
     def respond(self, result: dict[str, Json]) -> None:
-        """Answer the request with a result; one that is no longer open is not answered (CANC-2)."""
+        """Send the result; no effect if the request is closed (CANC-2)."""
         if self.open:
             if self.engine.completes_results:
                 self.engine.complete_result(self, result)
             self.engine.connection.close(self, jsonrpc.encode_result(self.id, result))
 
     def fail(self, error: RpcError | dict[str, Json]) -> None:
-        """Answer the request with an error in the words of its revision; no effect when it is no longer open."""
+        """Send an error response, an error object at the request's revision; no effect if the request is closed."""
         if self.open:
             wire = error.to_wire() if isinstance(error, RpcError) else error
             self.code = wire["code"]
             self.engine.connection.close(self, jsonrpc.encode_error(self.id, wire, null_id=False))
 
     def cancel(self, reason: str) -> None:
-        """Close the request without an answer (CANC-2, HTTPM-6); no effect when it is no longer open."""
+        """Cancel the request, which gets no response then (CANC-2, HTTPM-6); no effect if it is closed."""
         if self.open:
             state = self.engine.connection
             state.close(self, None)
@@ -200,12 +200,12 @@ class IncomingRequest:
 
 
 def _token(value: object) -> RequestId | None:
-    """A progress token, if it is one (PROG-1)."""
+    """Return a valid progress token, or None (PROG-1)."""
     return value if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 
 
 class BatchResponse:
-    """The answers to an array of messages, which go out together (BATCH-2)."""
+    """The responses to a batch, which are sent together (BATCH-2)."""
 
     __slots__ = ("answers", "waiting")
 
@@ -215,9 +215,10 @@ class BatchResponse:
 
 
 Channel: TypeAlias = IncomingRequest | Request | Call | BatchResponse | None
-"""What a message belongs to: the request that it answers or serves (a `Request` where it was not taken in), the
-call that it is, the batch that it answers; None for one that stands alone. A pipe has one stream for all of them;
-a transport with several sends each message on one, and refuses one it has no stream for instead of losing it."""
+"""The request, call or batch that a message belongs to (a `Request` if it was refused before it was accepted); None
+for an independent message. A pipe has one stream for all messages. A transport with several streams selects one by the
+channel and refuses a message without a stream.
+"""
 
 
 @record
@@ -228,12 +229,12 @@ class NotificationReceived:
     method: str
     params: dict[str, Json] | None
     origin: object = field(default=None, compare=False, repr=False)
-    """Whatever the transport knows it by."""
+    """The transport's own reference to the source of the notification."""
 
 
 @record
 class StreamNotification:
-    """A notification came on the stream that a call of ours opened."""
+    """A notification arrived on the stream of a call."""
 
     call: Call
     revision: Revision
@@ -243,7 +244,7 @@ class StreamNotification:
 
 @record
 class RequestCancelled:
-    """A request will not be answered: the peer cancelled it, or is gone."""
+    """A request needs no response any more: the peer cancelled it or disconnected."""
 
     request: IncomingRequest
     reason: str
@@ -251,7 +252,7 @@ class RequestCancelled:
 
 @record
 class CallCompleted:
-    """A call of ours has its result."""
+    """A call has its result."""
 
     call: Call
     result: dict[str, Json]
@@ -259,7 +260,7 @@ class CallCompleted:
 
 @record
 class CallFailed:
-    """A call of ours will have no result."""
+    """A call failed."""
 
     call: Call
     error: McpError
@@ -267,7 +268,7 @@ class CallFailed:
 
 @record
 class CallTimedOut:
-    """A call of ours reached one of its bounds and was given up."""
+    """A call reached one of its timeouts and was cancelled."""
 
     call: Call
     kind: str
@@ -276,14 +277,14 @@ class CallTimedOut:
 
 @record
 class CallCancelled:
-    """A call of ours was given up; told only where a call has a stream of its own, to be closed now."""
+    """A call was cancelled; reported only on transports with a stream per call, which close it now."""
 
     call: Call
 
 
 @record
 class ProgressReceived:
-    """The peer reports on a call of ours."""
+    """The peer reported progress of a call."""
 
     call: Call
     params: dict[str, Json]
@@ -298,11 +299,11 @@ class SessionOpened:
 
 @record
 class Diagnostic:
-    """The peer sent something that has no effect, for the log."""
+    """A message without effect, for the log."""
 
     text: str
     warn: bool = False
-    """Whether whoever runs this side should see it: the first time that a connection has such a thing."""
+    """Whether to log a warning: the first time on a connection."""
 
 
 Event: TypeAlias = (
@@ -324,7 +325,7 @@ _NUMBERS: Final = count(1)
 
 
 class ConnectionState:
-    """What the engines of one connection share."""
+    """The state that the engines of one connection share."""
 
     __slots__ = (
         "accepts_batch",
@@ -340,31 +341,31 @@ class ConnectionState:
 
     def __init__(self) -> None:
         self.number = next(_NUMBERS)
-        """Its own in this process."""
+        """Unique in the process."""
         self.shared = False
-        """Whether several clients send over it: ids mean nothing across them, requests are known by their origin."""
+        """Whether several clients share the connection: their ids may collide, so requests are identified by origin."""
         self.streams = False
-        """Whether each request has a stream of its own, whose end gives it up (HTTPM-6)."""
+        """Whether each request has a stream of its own, whose end cancels the request (HTTPM-6)."""
         self.accepts_batch = False
-        """Whether an array is a message now (BATCH-6, AMB-16)."""
+        """Whether arrays are accepted as messages now (BATCH-6, AMB-16)."""
         self.calls = PendingCalls()
         self.incoming: dict[object, IncomingRequest] = {}
         self.events: list[Event] = []
         self.sends: list[tuple[Channel, bytes]] = []
         self.violations: dict[ToleratedViolation, int] = {}
-        """How many times the peer got something wrong that is put up with."""
+        """How often each tolerated violation has occurred."""
 
     def tolerate(self, what: ToleratedViolation, example: str) -> None:
-        """Count it, and warn of it the first time."""
+        """Count a violation, and log a warning the first time."""
         times = self.violations[what] = self.violations.get(what, 0) + 1
         self.events.append(Diagnostic(f"the peer sends {what}: {example}", warn=times == 1))
 
     def diagnose(self, what: str) -> None:
-        """Tell the log."""
+        """Add a diagnostic event for the log."""
         self.events.append(Diagnostic(what))
 
     def close(self, request: IncomingRequest, answer: bytes | None) -> None:
-        """Close a request: send its answer, if it has one, or keep it until its batch is complete."""
+        """Close a request and send its response, if any, or hold the response until its batch is complete."""
         request.open, request.response = False, answer
         del self.incoming[request.key]
         batch = request.batch
@@ -377,24 +378,24 @@ class ConnectionState:
             self.settle(batch)
 
     def refuse(self, request: Request, error: RpcError, batch: BatchResponse | None) -> None:
-        """Answer a request that is not taken in."""
+        """Send an error response to a request that was not accepted."""
         self.reply(request, batch, jsonrpc.encode_error(request.id, error.to_wire(), null_id=False))
 
     def reply(self, channel: Channel, batch: BatchResponse | None, message: bytes) -> None:
-        """Send an answer, or keep it until its batch is complete."""
+        """Send a response, or hold it until its batch is complete."""
         if batch is None:
             self.sends.append((channel, message))
         else:
             batch.answers.append(message)
 
     def settle(self, batch: BatchResponse) -> None:
-        """One more member of a batch is done; after the last one the answers go out."""
+        """Count a finished member of a batch; after the last one, send the responses."""
         batch.waiting -= 1
         if not batch.waiting and batch.answers:
             self.sends.append((None, jsonrpc.encode_batch(batch.answers)))
 
     def broken(self, message: jsonrpc.Malformed) -> bool:
-        """A broken answer to a call of ours fails that call (BASE-6); whether it was one."""
+        """Fail the call that a malformed response belongs to (BASE-6). Returns whether there was one."""
         meant = message.shape is jsonrpc.Shape.RESPONSE or message.shape is jsonrpc.Shape.ID_ONLY
         call = self.calls.close(message.id) if meant else None
         if call is None:
@@ -403,7 +404,7 @@ class ConnectionState:
         return True
 
     def lost(self, error: ConnectionLost) -> None:
-        """The connection is gone: every call fails, every request is dropped."""
+        """The connection is lost: fail every call and cancel every request."""
         self.events.extend(CallFailed(call, error) for call in self.calls.drain())
         while self.incoming:
             incoming = self.incoming.popitem()[1]

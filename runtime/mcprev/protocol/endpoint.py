@@ -1,7 +1,9 @@
-"""One connection as its server or its client sees it: both eras on one pipe (NEG-8, NEG-9, BASE-7, BASE-10).
+"""One connection from the side of its server or its client, with both eras on one pipe (NEG-8, NEG-9, BASE-7,
+BASE-10).
 
-A request that describes itself goes to the stateless engine, everything else to the handshake session; both
-share one `ConnectionState`. These classes are what a driver holds: messages and the time go in, events and sends come out.
+A request with a version in `_meta` goes to the stateless engine, any other to the handshake engine; both share one
+`ConnectionState`. A driver holds one of these classes: it passes in messages and the time, and takes out events and
+outgoing messages.
 """
 
 from __future__ import annotations
@@ -25,31 +27,31 @@ from mcprev.wire.jsonrpc import ErrorResponse, Malformed, Message, Notification,
 
 
 class EndpointProtocol:
-    """What both roles have in common."""
+    """The part shared by both roles."""
 
     def __init__(self, local: LocalInfo, session: Handshake, peer: Engine) -> None:
         self.local = local
         self.connection = session.connection
         self._session = session
         self._engine = peer
-        """Whichever engine is used for what both do alike."""
+        """The engine for operations that both engines implement alike."""
 
     def receive(self, message: Message | jsonrpc.Batch, now: float) -> None:
-        """Take what `jsonrpc.parse` made of the bytes."""
+        """Process what `jsonrpc.parse` returned."""
         raise NotImplementedError
 
     @property
     def waiting(self) -> bool:
-        """Whether a call of this side is open."""
+        """Whether a call is pending."""
         return len(self.connection.calls) > 0
 
     @property
     def deadline(self) -> float | None:
-        """The time of the next `tick`, if there is anything to wait for."""
+        """The time of the next `tick`, or None if no call has a deadline."""
         return self.connection.calls.deadline
 
     def tick(self, now: float) -> None:
-        """Give up what has waited too long."""
+        """Cancel the calls whose deadline has passed."""
         self._engine.tick(now)
 
     def notify(self, method: str, params: dict[str, Json] | None) -> None:
@@ -57,31 +59,31 @@ class EndpointProtocol:
         self._engine.send_notification(method, params)
 
     def cancel(self, call: Call, reason: str) -> None:
-        """Give up a call and tell the peer (CANC-7)."""
+        """Cancel a call and notify the peer."""
         self._engine.cancel(call, reason)
 
     def end(self) -> None:
-        """Say goodbye, before the connection is closed; most have nothing to say (LIFE-16)."""
+        """Send final messages before the connection is closed; most endpoints send none."""
 
     def events(self) -> list[Event]:
-        """Take what has happened since the last time."""
+        """Return the events since the last call of this method."""
         events = self.connection.events
         self.connection.events = []
         return events
 
     def sends(self) -> list[tuple[Channel, bytes]]:
-        """Take what is to be sent since the last time."""
+        """Return the outgoing messages since the last call of this method."""
         sends = self.connection.sends
         self.connection.sends = []
         return sends
 
     def lost(self, error: ConnectionLost) -> None:
-        """The connection is gone: every call fails, every request is dropped."""
+        """The connection is lost: fail every call and cancel every request."""
         self._session.close()
         self.connection.lost(error)
 
     def _malformed(self, message: Malformed, *, null_id: bool) -> None:
-        """Answer what is no message; a broken answer to a call of ours fails that call."""
+        """Respond to a malformed message, or fail the call that a malformed response belongs to."""
         answer = message.answer
         if not self.connection.broken(message) and answer is not None:
             self.connection.sends.append(
@@ -91,13 +93,13 @@ class EndpointProtocol:
 
 
 def _noise(message: Malformed) -> str:
-    """What is wrong with a line, and how it begins unless it may be a message with somebody's arguments."""
+    """Describe a malformed line; quote its beginning unless it looks like JSON, which may hold arguments."""
     begins_like_json = message.excerpt.lstrip().startswith(("{", "["))
     return message.message if begins_like_json else f"{message.message}: {message.excerpt!r}"
 
 
 class ServerProtocol(EndpointProtocol):
-    """The server's side of a connection."""
+    """The server side of a connection."""
 
     def __init__(self, local: LocalInfo) -> None:
         connection = ConnectionState()
@@ -110,7 +112,7 @@ class ServerProtocol(EndpointProtocol):
 
     @override
     def receive(self, message: Message | jsonrpc.Batch, now: float) -> None:
-        """Take what `jsonrpc.parse` made of a line: the opener decides who serves a request (NEG-8)."""
+        """Process what `jsonrpc.parse` returned for a line; `_meta` selects the engine of a request (NEG-8)."""
         kind = message.__class__
         if kind is Request:
             if self._modern and (not self._handshake or is_modern(message)):  # type: ignore[arg-type]
@@ -140,13 +142,13 @@ class ServerProtocol(EndpointProtocol):
                 session.request(message)
 
     def changed(self, kind: Changed, uri: str | None) -> None:
-        """Tell the peer of a change, in whichever way it has asked to hear of it (SUB-8)."""
+        """Notify the peer of a change in the way it subscribed (SUB-8)."""
         self.session.changed(kind, uri)
         self.stateless.changed(kind, uri)
 
     @override
     def end(self) -> None:
-        """End the listen streams in good order, before the connection is closed (SUB-4)."""
+        """End the listen streams with results before the connection is closed (SUB-4)."""
         self.stateless.end_streams()
 
 
@@ -154,7 +156,7 @@ _NOISE: Final = (Shape.NOT_JSON, Shape.UNKNOWN, Shape.ID_ONLY)
 
 
 class ClientProtocol(EndpointProtocol):
-    """The client's side of a connection."""
+    """The client side of a connection."""
 
     def __init__(self, local: LocalInfo, result_types: frozenset[str] = frozenset()) -> None:
         connection = ConnectionState()
@@ -165,17 +167,17 @@ class ClientProtocol(EndpointProtocol):
 
     @property
     def agreed(self) -> bool:
-        """Whether it is settled how to speak."""
+        """Whether a revision has been negotiated."""
         return self._modern is not None or self.session.agreed
 
     @property
     def revision(self) -> Revision:
-        """The revision that is spoken. Raises `LocalProtocolError` before there is one."""
+        """The negotiated revision. Raises `LocalProtocolError` before the negotiation is complete."""
         return self.session.revision if self._modern is None else self._modern
 
     @property
     def engine(self) -> HandshakeClient | StatelessClient:
-        """The engine that speaks the revision."""
+        """The engine for the negotiated revision."""
         return self.session if self._modern is None else self.stateless
 
     def call(
@@ -189,7 +191,7 @@ class ClientProtocol(EndpointProtocol):
         progress: bool = False,
         unchecked: bool = False,
     ) -> Call:
-        """Send a request in the way of the era. Raises `LocalProtocolError` for one that may not be sent."""
+        """Send a request at the negotiated revision. Raises `LocalProtocolError` if it may not be sent."""
         revision = self._modern
         if revision is None:
             return self.session.call(
@@ -201,17 +203,17 @@ class ClientProtocol(EndpointProtocol):
 
     @property
     def caller(self) -> Callable[..., Call]:
-        """What `call` calls once it is settled how to speak, for one who calls much."""
+        """The function that `call` delegates to after the negotiation, for callers that avoid the indirection."""
         revision = self._modern
         return self.session.call if revision is None else partial(self.stateless.call, revision)
 
     def check(self, method: str) -> None:
-        """Raise `LocalProtocolError` for a request that the revision or the server does not have."""
+        """Raise `LocalProtocolError` for a request that the revision does not have or the server does not support."""
         peer = self.engine
         peer.check_sendable(self.revision, method, peer.peer_capabilities)
 
     def settle(self, revision: Revision) -> None:
-        """The server speaks the stateless era, at a revision."""
+        """Use the stateless engine at a revision."""
         if self.session.agreed:
             raise LocalProtocolError("a handshake session is open")
         self._modern = revision
@@ -219,7 +221,7 @@ class ClientProtocol(EndpointProtocol):
 
     @override
     def receive(self, message: Message | jsonrpc.Batch, now: float) -> None:
-        """Take what `jsonrpc.parse` made of a line."""
+        """Process what `jsonrpc.parse` returned for a line."""
         session, revision = self.session, self._modern
         match message:
             case Response() | ErrorResponse():
@@ -232,7 +234,7 @@ class ClientProtocol(EndpointProtocol):
             case Request():
                 self.engine.request(message)
             case Malformed():
-                # What is no JSON is noise on a pipe: it is logged and skipped, not answered (STDIO-3).
+                # A line that is not JSON is logged and skipped without a response (STDIO-3).
                 if message.shape in _NOISE or revision is not None:
                     self.connection.broken(message)
                     self.connection.tolerate(ToleratedViolation.NOISE, _noise(message))
@@ -243,6 +245,6 @@ class ClientProtocol(EndpointProtocol):
 
     @override
     def lost(self, error: ConnectionLost) -> None:
-        """The connection is gone: every call fails."""
+        """The connection is lost: fail every call."""
         self.stateless.close()
         super().lost(error)

@@ -1,7 +1,7 @@
-"""What both engines are made of: requests in both directions, over what `ConnectionState` holds.
+"""The base of both engines: requests in both directions on a shared `ConnectionState`.
 
-BASE-5, BASE-8, BASE-9, CANC-1..6, PROG-1..3, LIFE-18. Engines are pure: messages and the time go in, events
-and sends come out and are drained; nothing here waits, calls back or looks at a clock.
+BASE-5, BASE-8, BASE-9, CANC-1..6, PROG-1..3, LIFE-18. Engines are pure: messages and the time are passed in, events
+and outgoing messages are taken out; nothing here waits, calls back or reads a clock.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from mcprev.wire.jsonrpc import ErrorResponse, Notification, Request, Response
 PROGRESS: Final = "notifications/progress"
 CANCELLED: Final = "notifications/cancelled"
 _NEVER_CANCELLED: Final = frozenset({"initialize", "server/discover"})
-"""A session is not open while the first is out, and the second asks a server that may know neither of them."""
+"""Negotiation calls, which are not cancelled: the server may not know the notification before they are answered."""
 
 
 class Engine:
-    """The part of an engine that both eras and both roles have."""
+    """The part of an engine that is common to both eras and both roles."""
 
     completes_results = False
     """Whether the era requires members of every result."""
@@ -52,14 +52,14 @@ class Engine:
         self.connection = connection
         self.local = local
         self.peer_capabilities: dict[str, Json] | None = None
-        """What the other side declared for the whole connection; None before it has."""
+        """The capabilities that the peer declared for the whole connection; None before that."""
 
     # -- requests of the peer's ----------------------------------------------------------------------------
 
     def take(
         self, revision: Revision, request: Request, batch: BatchResponse | None, capabilities: dict[str, Json]
     ) -> IncomingRequest | None:
-        """Take a request in; None when one of that id is being served, which is refused."""
+        """Accept a request; refuse it and return None if a request with the same id is in progress."""
         connection = self.connection
         incoming = IncomingRequest(self, revision, request, batch, capabilities)
         if connection.shared:
@@ -73,11 +73,11 @@ class Engine:
         return incoming
 
     def complete_result(self, request: IncomingRequest, result: dict[str, Json]) -> None:
-        """Add the members that the era requires of every result."""
+        """Add the members that every result of the era has."""
         raise NotImplementedError
 
     def cancel_incoming(self, params: Mapping[str, Json] | None) -> None:
-        """The peer cancels one of its requests; what is unknown, finished or malformed has no effect (CANC-3)."""
+        """Cancel a request on behalf of the peer; unknown, finished and malformed ids have no effect (CANC-3)."""
         id_ = (params or {}).get("requestId")
         known = (
             isinstance(id_, str | int | float) and not isinstance(id_, bool) and not self.connection.shared
@@ -90,7 +90,7 @@ class Engine:
         incoming.cancel(reason if isinstance(reason, str) else "no reason given")
 
     def progress(self, request: IncomingRequest, params: dict[str, Json]) -> bool:
-        """Report on a request; only while it is open, if it asked, and if it got further (PROG-2)."""
+        """Report progress of a request, if it is open, has a progress token and the progress increased (PROG-2)."""
         if not (request.open or request.reports_progress) or request.token is None:
             return False
         if not params["progress"] > request.progress:
@@ -101,7 +101,7 @@ class Engine:
         return True
 
     def allows_log(self, request: IncomingRequest | None, level: str) -> bool:
-        """Whether a log message of a level is to be sent (LOG-2, LOG-3)."""
+        """Return whether a log message of a level is to be sent (LOG-2, LOG-3)."""
         raise NotImplementedError
 
     # -- requests of our own -------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ class Engine:
         progress: bool = False,
         channel: Channel = None,
     ) -> Call:
-        """Send a request without asking whether it may be sent."""
+        """Send a request without checking whether it may be sent."""
         call = self.connection.calls.open(method, now, idle, total)
         if progress:
             params = dict(params or {})
@@ -127,11 +127,11 @@ class Engine:
         return call
 
     def send_notification(self, method: str, params: dict[str, Json] | None, channel: Channel = None) -> None:
-        """Send a notification without asking whether it may be sent."""
+        """Send a notification without checking whether it may be sent."""
         self.connection.sends.append((channel, jsonrpc.encode_notification(method, params)))
 
     def cancel(self, call: Call, reason: str) -> None:
-        """Give up a call and tell the peer (CANC-7); one that is answered already is left alone."""
+        """Cancel a call and notify the peer (CANC-7); no effect if it was answered before."""
         if call in self.connection.calls:
             self.connection.calls.close(call.id)
             self._drop(call, reason)
@@ -142,7 +142,7 @@ class Engine:
         self.announce_cancel(call, reason)
 
     def announce_cancel(self, call: Call, reason: str) -> None:
-        """Tell the peer that a call was given up; not while it is open how to speak (LIFE-17, CANC-7)."""
+        """Notify the peer that a call was cancelled, except for calls of the negotiation (LIFE-17, CANC-7)."""
         if call.method not in _NEVER_CANCELLED:
             channel = (
                 call.channel if isinstance(call.channel, IncomingRequest) and call.channel.open else None
@@ -150,14 +150,14 @@ class Engine:
             self.send_notification(CANCELLED, {"requestId": call.id, "reason": reason}, channel)
 
     def tick(self, now: float) -> None:
-        """Give up what has waited too long (LIFE-18, TIME-1)."""
+        """Cancel the calls whose deadline has passed (LIFE-18, TIME-1)."""
         for call in self.connection.calls.due(now):
             kind = call.timed_out(now)
             self._drop(call, f"timeout ({kind})")
             self.connection.events.append(CallTimedOut(call, kind, now - call.sent_at))
 
     def answered(self, message: Response | ErrorResponse) -> None:
-        """An answer came; a late one, or one to nothing we asked, has no effect (CANC-3)."""
+        """Process a response; a late one, or one to an unknown id, has no effect (CANC-3)."""
         call = self.connection.calls.close(message.id)
         if call is None:
             self.connection.diagnose(f"an answer to no open request: {message.id!r}")
@@ -173,11 +173,11 @@ class Engine:
             self.connection.events.append(CallFailed(call, error))
 
     def accept(self, call: Call, result: dict[str, Json]) -> None:
-        """A call has its result."""
+        """Complete a call with its result."""
         self.connection.events.append(CallCompleted(call, result))
 
     def progressed(self, params: Mapping[str, Json] | None, now: float) -> None:
-        """The peer reports on a call of ours; a report on none has no effect."""
+        """Process a progress notification; one for an unknown call has no effect."""
         token = (params or {}).get("progressToken")
         call = self.connection.calls.progressed(token, now) if isinstance(token, str | int | float) else None
         if call is None:
@@ -192,9 +192,10 @@ class Engine:
     def check_sendable(
         self, revision: Revision, method: str, capabilities: Mapping[str, Json] | None
     ) -> None:
-        """Raise `LocalProtocolError` for a request that the revision or the peer does not have (LIFE-9, LIFE-10).
+        """Raise `LocalProtocolError` for a request that the revision does not have or the peer does not support
+        (LIFE-9, LIFE-10).
 
-        Capabilities that are not known are not held against it.
+        Capabilities that are None are not checked.
         """
         spec = revision.methods.get(method)
         if spec is None or spec.result is None:
@@ -206,7 +207,7 @@ class Engine:
             )
 
     def pass_on(self, revision: Revision, notification: Notification) -> None:
-        """Pass on a notification that the handler wants to hear of; any other has no effect (BASE-9)."""
+        """Emit a notification that the handler receives; any other has no effect (BASE-9)."""
         if notification.method in self.local.notifications(revision):
             self.connection.events.append(
                 NotificationReceived(revision, notification.method, notification.params, notification.origin)
@@ -216,7 +217,7 @@ class Engine:
 
 
 def declares(capabilities: Mapping[str, Json], path: str) -> bool:
-    """Whether capabilities hold what a dotted path names."""
+    """Return whether capabilities contain a dotted path."""
     value: Any = capabilities
     for name in path.split("."):
         if value.__class__ is not dict and not isinstance(value, Mapping):
@@ -226,5 +227,5 @@ def declares(capabilities: Mapping[str, Json], path: str) -> bool:
 
 
 def unknown_method(method: str) -> MethodNotFound:
-    """The answer to a method that is not served (BASE-9)."""
+    """Return the error for a method that is not served (BASE-9)."""
     return MethodNotFound(f"Method not found: {method}")

@@ -1,4 +1,4 @@
-"""Which error codes a handler may have sent at a revision, and with what (ERR-3, ERR-4)."""
+"""The error codes that a handler may send at a revision, and the data they require (ERR-3, ERR-4)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mcprev.revisions import Revision, load
 
 
 def outgoing(wire: dict[str, Json], revision: Revision) -> dict[str, Json]:
-    """An error object as a revision allows it. Raises `ConversionError` for one that it does not."""
+    """Return an error object as a revision allows it. Raises `ConversionError` for a code or data it does not allow."""
     code = wire["code"]
     if code in revision.barred_codes:
         raise ConversionError(
@@ -33,7 +33,7 @@ def outgoing(wire: dict[str, Json], revision: Revision) -> dict[str, Json]:
 
 
 def _by_url(item: object, revision: Revision) -> dict[str, Json]:
-    """One thing to be done at a URL; it gets an id if its author gave none, as later revisions have none."""
+    """Return an elicitation by URL, with an id if it has none: later revisions have no elicitation ids."""
     given = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
     wrong = given.get("mode", "url") != "url" or not all(
         isinstance(given.get(name), str) for name in ("url", "message")

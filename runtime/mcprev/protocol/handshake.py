@@ -1,9 +1,9 @@
-"""The engine of the handshake era, both roles (LIFE-*, PING-1, LOG-2, SUB-1, BATCH-1..7, CANC-*, PROG-*).
+"""The engine of the handshake era, for both roles (LIFE-*, PING-1, LOG-2, SUB-1, BATCH-1..7, CANC-*, PROG-*).
 
-A session is in one of the states of `State`; what a message does is looked up by state and kind in the tables
-below, which are all there is to know. Methods come from the revision's generated table and from what this side
-serves. `initialize`, `ping`, `logging/setLevel` and the two for subscriptions are answered here: they change
-the session and nothing else (SEAM-1).
+A session is in one of the states of `State`. The tables at the end of this module give the action for each state and
+kind of message. The methods come from the generated table of the revision and from the served handlers. The engine
+itself answers `initialize`, `ping`, `logging/setLevel` and the two subscription methods, which only change the session
+(SEAM-1).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NOTIFICATION_KINDS: Final = {
 
 
 class Handshake(Engine):
-    """What both roles have in common: a state, the revision that was agreed on, and `ping`."""
+    """The part shared by both roles: the state, the negotiated revision and `ping`."""
 
     def __init__(self, connection: ConnectionState, local: LocalInfo) -> None:
         super().__init__(connection, local)
@@ -54,7 +54,7 @@ class Handshake(Engine):
 
     @property
     def revisions(self) -> tuple[Revision, ...]:
-        """The revisions of this era that configuration allows."""
+        """The configured revisions of this era."""
         return tuple(revision for revision in self.local.revisions if revision.handshake)
 
     @property
@@ -65,7 +65,7 @@ class Handshake(Engine):
         return self._revision
 
     def kind(self, method: str) -> RequestKind:
-        """What a request is here: of the session's revision, or of any that may still be agreed on (LIFE-8)."""
+        """Return the kind of a request at the session's revision, or before that at any configured one (LIFE-8)."""
         kinds = self._kinds
         if kinds is None:
             if method in _OPENERS:
@@ -77,7 +77,7 @@ class Handshake(Engine):
 
     @property
     def agreed(self) -> bool:
-        """Whether a revision has been agreed on."""
+        """Whether a revision has been negotiated."""
         return self._revision is not None
 
     def _agree(self, revision: Revision, capabilities: object, state: State) -> None:
@@ -91,50 +91,50 @@ class Handshake(Engine):
         self.connection.events.append(SessionOpened(revision))
 
     def close(self) -> None:
-        """Nothing that comes from now on has an effect."""
+        """Ignore all further messages."""
         self.state = State.CLOSED
 
     # -- in ------------------------------------------------------------------------------------------------
 
     def request(self, message: Request, batch: BatchResponse | None = None) -> None:
-        """Take a request."""
+        """Process a request."""
         raise NotImplementedError
 
     def pong(self, message: Request, batch: BatchResponse | None) -> None:
-        """Answered here and now, whatever else goes on (PING-1)."""
+        """Answer `ping` immediately (PING-1)."""
         self.connection.reply(message, batch, jsonrpc.encode_result(message.id, {}))
 
     def serve(self, message: Request, batch: BatchResponse | None) -> None:
-        """For the handler."""
+        """Pass a request to the handler."""
         incoming = self.take(self._revision or self.revision, message, batch, self.peer_capabilities or {})
         if incoming is not None:
             self.connection.events.append(incoming)
 
     def unknown(self, message: Request, batch: BatchResponse | None) -> None:
-        """No such method here (BASE-9)."""
+        """Refuse an unknown method (BASE-9)."""
         self.connection.refuse(message, unknown_method(message.method), batch)
 
     def drop(self, message: Request, batch: BatchResponse | None) -> None:
-        """Nothing is answered after the end."""
+        """Ignore a request after the session was closed."""
         del batch
         self.connection.diagnose(f"a request after the end: {message.method}")
 
     def ignore(self, message: Notification, now: float) -> None:
-        """It has no effect in this state."""
+        """Ignore a notification that has no effect in this state."""
         del now
         self.connection.diagnose(f"a notification out of place: {message.method}")
 
     def on_cancelled(self, message: Notification, now: float) -> None:
-        """The peer gives up a request (CANC-2)."""
+        """Cancel a request on behalf of the peer (CANC-2)."""
         del now
         self.cancel_incoming(message.params)
 
     def on_progressed(self, message: Notification, now: float) -> None:
-        """The peer reports on a request of ours."""
+        """Process progress of a call."""
         self.progressed(message.params, now)
 
     def heard(self, message: Notification, now: float) -> None:
-        """For the handler."""
+        """Pass a notification to the handler."""
         del now
         self.pass_on(self.revision, message)
 
@@ -152,7 +152,7 @@ class Handshake(Engine):
         channel: Channel = None,
         unchecked: bool = False,
     ) -> Call:
-        """Send a request. Raises `LocalProtocolError` where state, revision or capabilities forbid it."""
+        """Send a request. Raises `LocalProtocolError` if the state, the revision or the capabilities forbid it."""
         if self.state not in _MAY_CALL and method != "ping":
             raise LocalProtocolError(f"'{method}' cannot be sent: the session is {self.state.name.lower()}")
         if self.state is State.CLOSED:
@@ -163,7 +163,9 @@ class Handshake(Engine):
             method, params, now, idle=idle, total=total, progress=progress, channel=channel
         )
         if self.state is State.OPENING and method != "ping":
-            self._held[call.id] = self.connection.sends.pop()  # until the client has confirmed (LIFE-7)
+            self._held[call.id] = (
+                self.connection.sends.pop()
+            )  # held until the client sends `notifications/initialized` (LIFE-7)
         return call
 
     @override
@@ -176,30 +178,30 @@ _MAY_CALL: Final = frozenset({State.OPENING, State.READY})
 
 
 class HandshakeServer(Handshake):
-    """A session as its server sees it."""
+    """The server side of a session."""
 
     def __init__(self, connection: ConnectionState, local: LocalInfo) -> None:
         super().__init__(connection, local)
         self.level = DEFAULT_LEVEL
         self.subscribed: set[str] = set()
-        """The URIs whose changes the client wants to hear of."""
+        """The URIs of the subscribed resources."""
         self.client_info: dict[str, Json] = {}
         self.peer_context: object = None
-        """Whatever the handler's side keeps for the session."""
+        """Session data of the driver."""
 
     @override
     def request(self, message: Request, batch: BatchResponse | None = None) -> None:
-        """Take a request: look up what its kind means in this state."""
+        """Process a request: look up the action for its kind in this state."""
         _SERVER[self.state][self.kind(message.method)](self, message, batch)
 
     def notification(self, message: Notification, now: float) -> None:
-        """Take a notification: look up what its kind means in this state."""
+        """Process a notification: look up the action for its kind in this state."""
         _SERVER_HEARS[self.state][_NOTIFICATION_KINDS.get(message.method, NotificationKind.OTHER)](
             self, message, now
         )
 
     def batch(self, messages: tuple[jsonrpc.Message, ...], now: float) -> None:
-        """Take the members of an array, each by itself; their answers go out together (BATCH-1, BATCH-7)."""
+        """Process the members of a batch one by one; the responses are sent together (BATCH-1, BATCH-7)."""
         bundle = BatchResponse()
         for message in messages:
             if isinstance(message, Request):
@@ -209,14 +211,14 @@ class HandshakeServer(Handshake):
             elif isinstance(message, jsonrpc.Malformed):
                 answer = message.answer
                 if not self.connection.broken(message) and answer is not None:
-                    # JSON-RPC wants the null here, and so does every revision that has batches (BATCH-5).
+                    # JSON-RPC requires the null id here, and so does every revision with batches (BATCH-5).
                     bundle.answers.append(jsonrpc.encode_error(answer.id, answer.error, null_id=True))
             else:
                 self.answered(message)
         self.connection.settle(bundle)
 
     def on_open(self, message: Request, batch: BatchResponse | None) -> None:
-        """Agree on the revision that was asked for, or offer the latest of ours (LIFE-3, AMB-2)."""
+        """Negotiate: accept the requested revision, or offer the latest configured one (LIFE-3, AMB-2)."""
         params = message.params or {}
         asked = params.get("protocolVersion")
         if batch is not None:
@@ -237,19 +239,19 @@ class HandshakeServer(Handshake):
         )
 
     def assume(self, revision: Revision) -> None:
-        """Serve what was never opened, as if it had been: a client that is not known, at a revision (AMB-15)."""
+        """Open a session without `initialize`, at a revision, for an unknown client (AMB-15)."""
         self._agree(revision, None, State.READY)
 
     def again(self, message: Request, batch: BatchResponse | None) -> None:
-        """A session is opened once (LIFE-15)."""
+        """Refuse a second `initialize` (LIFE-15)."""
         self.connection.refuse(message, InvalidRequest("the session is initialized already"), batch)
 
     def too_early(self, message: Request, batch: BatchResponse | None) -> None:
-        """Requests come after `initialize` (LIFE-8)."""
+        """Refuse a request before `initialize` (LIFE-8)."""
         self.connection.refuse(message, InvalidRequest(f"initialize first, before '{message.method}'"), batch)
 
     def set_level(self, message: Request, batch: BatchResponse | None) -> None:
-        """From now on the session logs from this level up (LOG-2)."""
+        """Set the minimum log level of the session (LOG-2)."""
         level = (message.params or {}).get("level")
         if not (isinstance(level, str) and level in SEVERITY):
             self.connection.refuse(
@@ -260,11 +262,11 @@ class HandshakeServer(Handshake):
         self.pong(message, batch)
 
     def subscribe(self, message: Request, batch: BatchResponse | None) -> None:
-        """Changes of this resource are told from now on (SUB-1)."""
+        """Subscribe to a resource (SUB-1)."""
         self._watch(message, batch, self.subscribed.add)
 
     def unsubscribe(self, message: Request, batch: BatchResponse | None) -> None:
-        """Changes of this resource are told no longer."""
+        """Unsubscribe from a resource."""
         self._watch(message, batch, self.subscribed.discard)
 
     def _watch(self, message: Request, batch: BatchResponse | None, change: Callable[[str], None]) -> None:
@@ -277,7 +279,7 @@ class HandshakeServer(Handshake):
             self.connection.refuse(message, error, batch)
 
     def confirmed(self, message: Notification, now: float) -> None:
-        """The client has seen the answer to `initialize`."""
+        """Process `notifications/initialized`: the session is ready."""
         del message, now
         self.state = State.READY
         self.connection.sends.extend(self._held.values())
@@ -285,12 +287,12 @@ class HandshakeServer(Handshake):
 
     @override
     def allows_log(self, request: IncomingRequest | None, level: str) -> bool:
-        """The level is one for the session, and a session begins with `initialize` (LOG-2)."""
+        """Return whether the session logs a level; sessions begin with `initialize` (LOG-2)."""
         del request
         return self.state in _MAY_CALL and SEVERITY[level] >= SEVERITY[self.level]
 
     def changed(self, kind: Changed, uri: str | None) -> None:
-        """Tell the client of a change: of lists if that was declared, of resources it subscribed to (SUB-1)."""
+        """Notify the client of a change: of lists if declared, of resources if subscribed (SUB-1)."""
         change = CHANGES[kind]
         if self.state is not State.READY or not declares(
             self.local.capabilities(self.revision), change.capability
@@ -303,21 +305,21 @@ class HandshakeServer(Handshake):
 
 
 class HandshakeClient(Handshake):
-    """A session as its client sees it. What to make of the answer to `initialize` is for `negotiate` to say."""
+    """The client side of a session. The negotiation evaluates the response to `initialize`."""
 
     @override
     def request(self, message: Request, batch: BatchResponse | None = None) -> None:
-        """Take a request: look up what its kind means in this state."""
+        """Process a request: look up the action for its kind in this state."""
         _CLIENT[self.state][self.kind(message.method)](self, message, batch)
 
     def notification(self, message: Notification, now: float) -> None:
-        """Take a notification: look up what its kind means in this state."""
+        """Process a notification: look up the action for its kind in this state."""
         _CLIENT_HEARS[self.state][_NOTIFICATION_KINDS.get(message.method, NotificationKind.OTHER)](
             self, message, now
         )
 
     def batch(self, messages: tuple[jsonrpc.Message, ...], now: float) -> None:
-        """Take the members of an array, each by itself (BATCH-1)."""
+        """Process the members of a batch one by one (BATCH-1)."""
         bundle = BatchResponse()
         for message in messages:
             if isinstance(message, Request):
@@ -331,7 +333,7 @@ class HandshakeClient(Handshake):
         self.connection.settle(bundle)
 
     def initialize(self, revision: Revision, now: float, *, timeout: float | None) -> Call:
-        """Ask for a session at a revision; also a second time, when the first answer says to (AMB-2)."""
+        """Request a session at a revision; a second time if the response asks for another one (AMB-2)."""
         if self.state not in _MAY_ASK:
             raise LocalProtocolError(f"initialize cannot be sent: the session is {self.state.name.lower()}")
         self.state = State.OPENING
@@ -340,21 +342,21 @@ class HandshakeClient(Handshake):
         )
 
     def opened(self, revision: Revision, capabilities: object) -> None:
-        """The answer is good: confirm it (LIFE-5)."""
+        """Accept the response to `initialize` and confirm it (LIFE-5)."""
         self._agree(revision, capabilities, State.READY)
         self.send_notification(INITIALIZED, None)
 
     def too_early(self, message: Request, batch: BatchResponse | None) -> None:
-        """Requests come after `initialize` (LIFE-8)."""
+        """Refuse a request before the session is open (LIFE-8)."""
         self.connection.refuse(message, InvalidRequest("the session is not open yet"), batch)
 
     def heard_early(self, message: Notification, now: float) -> None:
-        """Log messages may come before the session is open; there is nobody yet to hear them (LIFE-7)."""
+        """Ignore a notification before the session is open, such as a log message (LIFE-7)."""
         self.ignore(message, now)
 
     @override
     def allows_log(self, request: IncomingRequest | None, level: str) -> bool:
-        """Clients do not send log messages."""
+        """Return False: clients do not send log messages."""
         del request, level
         return False
 
@@ -370,8 +372,8 @@ _ClientHear: TypeAlias = Callable[[HandshakeClient, Notification, float], None]
 _S: Final = HandshakeServer
 _C: Final = HandshakeClient
 
-# A server in the state OPENING has answered `initialize`; requests are served from then on, whether or not
-# `initialized` has come, because clients in the wild do not wait for it to be seen (LIFE-8).
+# In the state OPENING, a server has answered `initialize`. It serves requests from then on, before `initialized`
+# arrives: existing clients do not wait (LIFE-8).
 _SERVED: Final[Mapping[RequestKind, _Act]] = {
     RequestKind.INITIALIZE: _S.again,
     RequestKind.PING: _S.pong,

@@ -1,19 +1,20 @@
-"""What a request to the MCP endpoint is: one pure function of its method, headers and body.
+"""Classifies a request to the MCP endpoint: a pure function of its HTTP method, headers and body.
 
-NEG-8 to 11; HTTP-1, 4, 6, 7, 10, 20 to 22, 24 to 26; HTTPM-1 to 3; HDR-1, 3, 8; BASE-7, 12; BATCH-4, 6; ERR-6;
-AMB-5 to 7, 15. The server looks up the session that the request names (`session_id`), reads the body with
-`jsonrpc.parse(body, batch=True)` and hands both to `classify`; what comes back says who serves it, or how it is
-refused. Origin and size are judged before this, by `transports.security`.
+NEG-8 to 11; HTTP-1, 4, 6, 7, 10, 20 to 22, 24 to 26; HTTPM-1 to 3; HDR-1, 3, 8; BASE-7, 12; BATCH-4, 6; ERR-6; AMB-5
+to 7, 15. The server looks up the session of the request (`session_id`), parses the body with `jsonrpc.parse(body,
+batch=True)` and passes both to `classify`. The result names the engine that serves the request, or the error response.
+Origin and body size are checked before.
 
-Decided here because the requirements are silent or disagree:
+Decisions where the requirements are silent or disagree:
 
-- What states its version in `_meta`, or names a version of the stateless era in its header, is modern, whether or
-  not the endpoint serves that era: its engine refuses with the versions that are served (MOD-4). Only `initialize`
-  goes by its body alone (NEG-11).
-- `initialize` that names a session which is gone opens a new one: answering 404 would have the client do just that.
-- A modern request may accept either format; one that accepts neither by an `Accept` of its own gets 406.
-- A session of a revision without the version header is held to it too, if the header is there (AMB-5).
-- A version header that means nothing here is -32600 with the versions that would: -32022 is of the other era.
+- A request with a version in `_meta`, or with a version of the stateless era in its header, is stateless, whether or
+  not the endpoint serves that era: the engine refuses it with the served versions (MOD-4). Only `initialize` is
+  classified by its body alone (NEG-11).
+- `initialize` with the id of an expired session opens a new session: after a 404 the client would do the same. - A
+stateless request may accept either format. One whose `Accept` header accepts neither gets 406. - In a session of a
+revision without the version header, the header is checked if it is present (AMB-5). - An unsupported version header of
+the handshake era is -32600 with the supported versions; -32022 belongs to the
+  stateless era.
 """
 
 from __future__ import annotations
@@ -60,34 +61,34 @@ def _no_param_headers(tool: str) -> Sequence[ParamHeader]:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """What an endpoint is configured for, with what follows from it; made once.
+    """The configuration of an endpoint and the values derived from it; created once.
 
-    Raises `ValueError` for revisions of the handshake era that could not be served in any way.
+    Raises `ValueError` for revisions of the handshake era if neither sessions nor sessionless requests are enabled.
     """
 
     revisions: tuple[Revision, ...]
-    """The revisions that are served, oldest first."""
+    """The served revisions, oldest first."""
     sessions: bool = True
     """Whether `initialize` opens a session (HTTP-19)."""
     sessionless: bool = False
-    """Whether requests of the handshake era are served without one (AMB-15)."""
+    """Whether requests of the handshake era are served without a session (AMB-15)."""
     get_stream: bool = True
     """Whether a session has a standalone stream (AMB-3)."""
     deletes: bool = True
-    """Whether a client may end its session (HTTP-24)."""
+    """Whether a client may delete its session (HTTP-24)."""
     json_only: bool = False
-    """Whether answers of the handshake era are never streams, so that clients need not accept them."""
+    """Whether responses of the handshake era are always JSON, so that clients need not accept streams."""
     param_headers: Callable[[str], Sequence[ParamHeader]] = _no_param_headers
-    """The `Mcp-Param-*` headers of a tool, as far as its schema is known (HDR-8)."""
+    """Returns the `Mcp-Param-*` headers of a tool, if its schema is known (HDR-8)."""
 
     legacy: tuple[Revision, ...] = field(init=False)
     """The revisions of the handshake era."""
     modern: tuple[Revision, ...] = field(init=False)
     """The revisions of the stateless era."""
     assumed: Revision | None = field(init=False)
-    """The revision of a request that says nothing of it and has no session (HTTP-26); None if that is not served."""
+    """The revision of a request without version header and session (HTTP-26); None if it is not served."""
     allow: bytes = field(init=False)
-    """The value of `Allow`."""
+    """The value of the `Allow` header."""
     _by_version: Mapping[str, Revision] = field(init=False)
     _names: Mapping[str, str] = field(init=False)
 
@@ -124,11 +125,11 @@ class Endpoint:
             object.__setattr__(self, name, value)
 
     def revision(self, version: str | None) -> Revision | None:
-        """The revision that is served under a version."""
+        """Return the revision that is served under a version."""
         return None if version is None else self._by_version.get(version)
 
     def name_param(self, method: str) -> str | None:
-        """The parameter that `Mcp-Name` repeats (HDR-2)."""
+        """Return the parameter that `Mcp-Name` repeats for a method (HDR-2)."""
         return self._names.get(method)
 
 
@@ -136,7 +137,7 @@ class Endpoint:
 
 
 def session_id(headers: Headers) -> str | None:
-    """The session that a request names, to be looked up before `classify`; None when it names none."""
+    """Return the session id of a request, to be looked up before `classify`, or None."""
     return headers.text(names.SESSION_ID_KEY)
 
 
@@ -147,10 +148,10 @@ def classify(
     message: Message | Batch | None = None,
     live: Revision | None = None,
 ) -> RequestClass:
-    """Say what a request is.
+    """Classify a request.
 
-    `message` is the body of a POST, read with `jsonrpc.parse(body, batch=True)`. `live` is the revision of the session
-    that the request names; None when it names none, or one that is gone, unknown or another principal's.
+    `message` is the body of a POST, parsed with `jsonrpc.parse(body, batch=True)`. `live` is the revision of the
+    request's session; None without a session id, or if the session is expired, unknown or owned by another principal.
     """
     if verb == "POST":
         assert message is not None
@@ -159,7 +160,7 @@ def classify(
         return _not_allowed(endpoint)
     revision = endpoint.revision(headers.text(names.VERSION_KEY))
     if revision is not None and not revision.handshake:
-        return _not_allowed(endpoint)  # that era has nothing but POST (HTTPM-1)
+        return _not_allowed(endpoint)  # the stateless era has POST only (HTTPM-1)
     if verb == "GET" and not accepted(headers.get(ACCEPT_KEY)).sse:
         return _refuse(endpoint, headers, live, 406, "the client has to accept text/event-stream")
     if live is None:
@@ -197,7 +198,7 @@ def _post(
 def _modern(
     endpoint: Endpoint, headers: Headers, message: Good | Batch, meta: dict[str, Json] | None
 ) -> RequestClass:
-    """A message of the stateless era: its headers are checked once its `_meta` is in shape (AMB-6)."""
+    """Classify a message of the stateless era; headers are compared only with a valid `_meta` (AMB-6)."""
     if not isinstance(message, (Request, Notification)):
         what = "batches are" if isinstance(message, Batch) else "a response is"
         return HttpError(400, InvalidRequest(f"Invalid Request: {what} not part of this revision"))
@@ -226,7 +227,7 @@ def _mismatch(
 def _legacy(
     endpoint: Endpoint, headers: Headers, message: Good | Batch, live: Revision | None, accept: Accept
 ) -> RequestClass:
-    """A message of the handshake era: what it is depends on the session that it names, or does not."""
+    """Classify a message of the handshake era by its session."""
     if live is None and isinstance(message, Request) and message.method == INITIALIZE:
         return InitializeRequest(message) if endpoint.sessions else SessionlessRequest(message, None)
     if live is not None:
@@ -242,7 +243,7 @@ def _legacy(
 
 
 def _sessionless(endpoint: Endpoint, headers: Headers, message: Good | Batch) -> RequestClass:
-    """The revision is the header's, or the one that had none (HTTP-26)."""
+    """Classify a sessionless request; its revision is the header's, or the one without version header (HTTP-26)."""
     version = headers.text(names.VERSION_KEY)
     revision = endpoint.assumed if version is None else endpoint.revision(version)
     if revision is None:
@@ -269,13 +270,13 @@ def _refuse(
     message: Message | Batch | None = None,
     version: str | None = None,
 ) -> HttpError:
-    """A refusal with the id of what is refused; with a version, also with those that would do."""
+    """Return the error with the id of the refused request; with a version, also with the supported ones."""
     data = (
         None
         if version is None
         else {"supported": list(versions(endpoint.revisions)), "requested": version[:100]}
     )
-    # The id of a response is one of ours.
+    # The id of a response is an id of this side, so it is left out.
     read = message.id if isinstance(message, Request) else None
     if isinstance(message, Malformed) and message.answer is not None:
         read = message.id
@@ -284,7 +285,7 @@ def _refuse(
 
 
 def _null_id(endpoint: Endpoint, headers: Headers, live: Revision | None) -> bool:
-    """How the revision that this is most likely of says that there is no id (BASE-7)."""
+    """Return whether an error without an id has `"id": null` at the request's most likely revision (BASE-7)."""
     revision = (
         live
         or endpoint.revision(headers.text(names.VERSION_KEY))
@@ -311,7 +312,7 @@ def _no_batch(revision: Revision) -> HttpError:
 
 
 def _no_session(endpoint: Endpoint, headers: Headers, message: Message | Batch | None) -> HttpError:
-    """A session that is gone is not found, one that is not named is missing (HTTP-21, HTTP-22)."""
+    """Return 404 for an unknown session, 400 for a missing session id (HTTP-21, HTTP-22)."""
     if names.SESSION_ID_KEY in headers.repeated:
         return _refuse(endpoint, headers, None, 400, "Mcp-Session-Id is repeated", message)
     if session_id(headers) is not None:
@@ -325,7 +326,9 @@ def _no_session(endpoint: Endpoint, headers: Headers, message: Message | Batch |
 def _wrong_version(
     endpoint: Endpoint, headers: Headers, live: Revision, message: Message | Batch | None
 ) -> HttpError | None:
-    """A session has one revision, and its requests name no other (NEG-10, AMB-5); `initialize` may (NEG-11)."""
+    """Return the error for a version header that differs from the session's (NEG-10, AMB-5), except on `initialize`
+    (NEG-11).
+    """
     version = headers.text(names.VERSION_KEY)
     if version is None or version == live.version:
         return None

@@ -1,6 +1,6 @@
-"""What a request to the MCP endpoint can turn out to be, and the HTTP status of errors (ERR-6, AMB-7; BASE-7; HTTP-6).
+"""The classes of requests to the MCP endpoint, and the HTTP status of errors (ERR-6, AMB-7; BASE-7; HTTP-6).
 
-`http_classify` finds the verdict; the server carries it out.
+`http_classify` returns one of the classes; the server acts on it.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from mcprev.wire.jsonrpc import (
 from mcprev.wire.media import BOTH, Accept
 
 RETRY_LATER: Final = ((b"retry-after", b"10"),)
-"""What an answer says where there is no room for a request now: when to try again, in seconds."""
+"""The header of a response that refuses a request for lack of capacity: when to try again, in seconds."""
 Good: TypeAlias = Request | Notification | Response | ErrorResponse
-"""A message that is one."""
+"""A well-formed message."""
 
 
 @record
 class StatelessRequest:
-    """For the stateless engine, whatever its `_meta` is like: the engine says what is missing there (MOD-3).
+    """A request for the stateless engine, which checks its `_meta` (MOD-3).
 
-    The headers of a request fit its body. A notification is answered 202 (HTTPM-3).
+    The headers match the body. A notification is answered with 202 (HTTPM-3).
     """
 
     message: Request | Notification
     accept: Accept
-    """In which formats it may be answered."""
+    """The formats that the client accepts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +60,17 @@ class InitializeRequest:
 
 @record
 class SessionRequest:
-    """For a session that lives. What wants no answer (`wants_answer`) gets 202 (HTTP-6, BATCH-4)."""
+    """A message in an open session. One without response (`wants_answer`) gets 202 (HTTP-6, BATCH-4)."""
 
     message: Good | Batch
     revision: Revision
     accept: Accept = field(default=BOTH, compare=False)
-    """In which formats it may be answered."""
+    """The formats that the client accepts."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionlessRequest:
-    """To be served as if its session had been opened before, at this revision; None for `initialize` itself."""
+    """A message that is served as if its session were open at this revision; None for `initialize` itself."""
 
     message: Request | Notification | Batch
     revision: Revision | None
@@ -78,7 +78,7 @@ class SessionlessRequest:
 
 @dataclass(frozen=True, slots=True)
 class OpenStream:
-    """A session's client opens its standalone stream, or takes up any of its streams again (HTTP-10, HTTP-15)."""
+    """The client opens the standalone stream of its session, or resumes one of its streams (HTTP-10, HTTP-15)."""
 
     revision: Revision
     last_event_id: str | None
@@ -86,27 +86,27 @@ class OpenStream:
 
 @dataclass(frozen=True, slots=True)
 class DeleteSession:
-    """A session's client ends it (HTTP-24)."""
+    """The client deletes its session (HTTP-24)."""
 
     revision: Revision
 
 
 @dataclass(frozen=True, slots=True)
 class HttpError:
-    """An answer without anybody's being asked: a status and a JSON-RPC error."""
+    """An immediate error response: an HTTP status and a JSON-RPC error."""
 
     status: int
     error: RpcError
     id: RequestId | None = None
-    """The id of the request, where there was one to read (ERR-6)."""
+    """The id of the request, if it is known (ERR-6)."""
     null_id: bool = False
-    """How the body says that there is none (BASE-7)."""
+    """Whether the body has `"id": null` if there is no id (BASE-7)."""
     headers: tuple[tuple[bytes, bytes], ...] = ()
-    """What the answer needs beside its content type."""
+    """Headers besides the content type."""
 
     @property
     def body(self) -> bytes:
-        """The JSON-RPC error."""
+        """The encoded JSON-RPC error."""
         return encode_error(self.id, self.error.to_wire(), null_id=self.null_id)
 
 
@@ -122,7 +122,7 @@ RequestClass: TypeAlias = (
 
 
 def wants_answer(message: Good | Batch) -> bool:
-    """Whether a message has an answer; what has none is accepted with 202 and no body (HTTP-6, BATCH-4)."""
+    """Return whether a message gets a response; others are accepted with 202 and no body (HTTP-6, BATCH-4)."""
     if isinstance(message, Batch):
         return any(
             isinstance(member, Request) or (isinstance(member, Malformed) and member.answer is not None)
@@ -146,9 +146,9 @@ _BEFORE: Final[Mapping[int, int]] = {
 
 
 def status_of(error_code: int, *, pre_dispatch: bool) -> int:
-    """The HTTP status of an error of the stateless era (ERR-6, AMB-7); in sessions it is always 200.
+    """Return the HTTP status of an error of the stateless era (ERR-6, AMB-7); in sessions it is always 200.
 
-    `pre_dispatch` says that no handler was asked. The codes that only the protocol gives a meaning to have their
-    status from wherever they come: a handler finds out too that a capability is missing (MOD-6).
+    `pre_dispatch` says that no handler was called. Protocol-level codes have their status wherever they are raised: a
+    handler too may find that a capability is missing (MOD-6).
     """
     return (_BEFORE if pre_dispatch else _ALWAYS).get(error_code, 200)

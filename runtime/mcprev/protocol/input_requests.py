@@ -1,8 +1,8 @@
-"""What a server may ask of a client, and what is an answer to it, beyond what the types say.
+"""Validity of input requests and of their responses, beyond the types of the schema.
 
-ROOT-1, SAMP-2, SAMP-3, ELIC-1, ELIC-2, ELIC-3, ELIC-7, ELIC-8. Pure functions over requests in the words of the
-latest revision, the same for requests of sessions and for those inside results. Each gives the text of what is
-wrong, or None: what that means depends on who made the mistake.
+ROOT-1, SAMP-2, SAMP-3, ELIC-1, ELIC-2, ELIC-3, ELIC-7, ELIC-8. Pure functions over requests of the latest revision,
+for requests in sessions and for those inside results. Each returns the error as text, or None; the caller knows which
+side made the mistake.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ def _list(value: Json) -> Sequence[Any]:
 
 
 def misasked(method: str, params: Json) -> str | None:
-    """What is wrong with a question whoever it is asked (ELIC-2, SAMP-3)."""
+    """Return the error in an input request that no client could answer (ELIC-2, SAMP-3), or None."""
     if method == ELICIT:
         return _misform(_object(params))
     return _misplaced_tools(_object(params)) if method == SAMPLE else None
 
 
 def undeclared(method: str, params: Json, capabilities: Mapping[str, Json]) -> str | None:
-    """The part of a question that a client did not declare; for methods that it serves (ELIC-8, SAMP-2)."""
+    """Return the part of an input request that the client's capabilities do not cover (ELIC-8, SAMP-2), or None."""
     given = _object(params)
     if method == ELICIT:
         mode, modes = given.get("mode", "form"), _object(capabilities.get("elicitation"))
-        # No modes at all means forms, as it did before there were any (ELIC-1).
+        # A declaration without modes means forms, as before modes existed (ELIC-1).
         return (
             None if mode in modes or (mode == "form" and not modes) else f"elicitation in mode {mode!r:.40}"
         )
@@ -55,14 +55,14 @@ def undeclared(method: str, params: Json, capabilities: Mapping[str, Json]) -> s
 def without_context(
     method: str, params: dict[str, Json], capabilities: Mapping[str, Json]
 ) -> dict[str, Json]:
-    """Params that ask for no context which the client has not said it can give: none is what it gives then (SAMP-2)."""
+    """Return the params without `includeContext` unless the client declared `sampling.context` (SAMP-2)."""
     if method != SAMPLE or "context" in _object(capabilities.get("sampling")):
         return params
     return {name: value for name, value in params.items() if name != "includeContext"}
 
 
 def _misform(params: Mapping[str, Any]) -> str | None:
-    """Forms are flat: a host shows one field for each member and nothing within (ELIC-2)."""
+    """Return the error in a form schema, or None; forms are flat, one field for each member (ELIC-2)."""
     if params.get("mode", "form") != "form":
         return None
     fields = _object(_object(params.get("requestedSchema")).get("properties"))
@@ -78,13 +78,13 @@ def _misform(params: Mapping[str, Any]) -> str | None:
 
 
 def _is_choice(field: Mapping[str, Any]) -> bool:
-    """Whether a field takes several of some strings."""
+    """Return whether a field takes several of a list of strings."""
     items = _object(field.get("items"))
     return field.get("type") == "array" and (items.get("type") == "string" or "anyOf" in items)
 
 
 def _misplaced_tools(params: Mapping[str, Any]) -> str | None:
-    """Tool results are alone in their message, and answer all uses of the message before (SAMP-3)."""
+    """Check that tool results are alone in their message and match the tool uses of the message before (SAMP-3)."""
     used: set[str] = set()
     for index, message in enumerate(_list(params.get("messages"))):
         place = f"messages.{index}"
@@ -108,7 +108,7 @@ def _blocks(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def misanswered(method: str, params: Json, answer: Mapping[str, Json]) -> str | None:
-    """What keeps a client from giving an answer, whose types are right (ROOT-1, ELIC-3)."""
+    """Return the error in a well-typed response before the client sends it (ROOT-1, ELIC-3), or None."""
     if method == ROOTS:
         uris = [str(_object(root).get("uri")) for root in _list(answer.get("roots"))]
         other = [uri for uri in uris if not uri.lower().startswith("file://")]
@@ -117,14 +117,14 @@ def misanswered(method: str, params: Json, answer: Mapping[str, Json]) -> str | 
 
 
 def misfit(method: str, params: Json, answer: Mapping[str, Json]) -> str | None:
-    """What keeps an answer from being one to this very question (ELIC-3)."""
+    """Return why a response does not match its request (ELIC-3), or None."""
     if method != ELICIT or answer.get("action") != "accept" or _object(params).get("mode") == "url":
         return None
     return misfilled(_object(_object(params).get("requestedSchema")), _object(answer.get("content")))
 
 
 def only_accepted(method: str, params: Json, answer: dict[str, Json]) -> dict[str, Json]:
-    """An answer without content where there is none: it goes with an accepted form only (ELIC-3)."""
+    """Return a response without `content` unless it is an accepted form (ELIC-3)."""
     kept = answer.get("action") == "accept" and _object(params).get("mode") != "url"
     if method != ELICIT or kept or "content" not in answer:
         return answer
@@ -132,7 +132,7 @@ def only_accepted(method: str, params: Json, answer: dict[str, Json]) -> dict[st
 
 
 def misfilled(schema: Mapping[str, Json], content: Mapping[str, Json]) -> str | None:
-    """What keeps content from being a filled in form; members that no field is for do no harm (ELIC-3)."""
+    """Return why content does not match a form schema, or None; unknown members are ignored (ELIC-3)."""
     fields = _object(schema.get("properties"))
     for name in _list(schema.get("required")):
         if name not in content:
@@ -146,7 +146,7 @@ def misfilled(schema: Mapping[str, Json], content: Mapping[str, Json]) -> str | 
 
 
 def defaults(schema: Mapping[str, Json]) -> dict[str, Json]:
-    """What a form shows before anybody has filled it in, for the fields that say so (ELIC-7)."""
+    """Return the default values of a form's fields, for fields that have one (ELIC-7)."""
     fields = _object(schema.get("properties"))
     return {name: _object(field)["default"] for name, field in fields.items() if "default" in _object(field)}
 
@@ -167,7 +167,7 @@ _TYPES: Final[Mapping[str, Callable[[object], bool]]] = {
     "array": lambda value: isinstance(value, list) and all(isinstance(item, str) for item in _list(value)),
 }
 _BOUNDS: Final[Mapping[str, tuple[str, Callable[[Any, Any], bool]]]] = {
-    # By keyword: the type it is for, and whether a value keeps to it.
+    # By keyword: the type it applies to, and the comparison.
     "minLength": ("string", lambda value, bound: len(value) >= bound),
     "maxLength": ("string", lambda value, bound: len(value) <= bound),
     "minimum": ("number", lambda value, bound: value >= bound),
@@ -178,7 +178,7 @@ _BOUNDS: Final[Mapping[str, tuple[str, Callable[[Any, Any], bool]]]] = {
 
 
 def _complaints(field: Mapping[str, Any], value: Json) -> Iterator[str]:
-    """What is wrong with the value of one field, the type first."""
+    """Yield the errors in the value of one field, the type first."""
     type_ = str(field.get("type"))
     if type_ not in _TYPES or not _TYPES[type_](value):
         yield f"is no {type_}"
@@ -192,7 +192,7 @@ def _complaints(field: Mapping[str, Any], value: Json) -> Iterator[str]:
 
 
 def _choices(field: Mapping[str, Any]) -> frozenset[str] | None:
-    """What may be chosen; None where anything may be said."""
+    """Return the allowed values of a field; None if it is not a choice."""
     if "enum" in field:
         return frozenset(str(item) for item in _list(field["enum"]))
     options = field.get("oneOf", field.get("anyOf"))

@@ -1,11 +1,11 @@
-"""What may stand in `_meta`, and how extensions are named (META-2, 3, 5, 6, 9; MOD-17; AMB-13).
+"""Rules for `_meta` keys and for names of extensions (META-2, 3, 5, 6, 9; MOD-17; AMB-13).
 
-These rules bind whoever writes a key. What a peer sent is taken as it is: unknown, reserved or malformed keys of
-its own are passed on or disregarded, never an error (META-1, META-4). Of the two rules for reserved prefixes the
-later one is kept at every revision: the prefix whose *second* label is one of two words (AMB-13).
+The rules apply to authors of keys. Keys that a peer sent are accepted: unknown, reserved or malformed ones are passed
+on or ignored, never an error (META-1, META-4). Of the two rules for reserved prefixes, the later one applies at every
+revision: the *second* label of the prefix is `modelcontextprotocol` or `mcp` (AMB-13).
 
-A caller who breaks them is told at once. A handler's result may be that of another server, passed on, so what is
-wrong with it is logged and it goes out as it is (BASE-17).
+A caller who breaks a rule gets an error. A handler's result may be forwarded from another server, so its violations
+are logged and the result is sent unchanged (BASE-17).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DEFINED: Final = frozenset(
         "related-task", "model-immediate-response",
     )
 )  # fmt: skip
-"""The reserved keys that the specification gives a meaning."""
+"""The reserved keys that the specification defines."""
 _PARENT: Final = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?"
 )
@@ -48,20 +48,22 @@ _BAGGAGE_SIZE: Final = 8192
 
 
 def wrong_key(key: str) -> str | None:
-    """What is wrong with the form of a key: an optional prefix of labels, and a name (META-2)."""
+    """Return the error in the form of a key, or None; a key is an optional prefix of labels and a name (META-2)."""
     if (_PREFIXED if "/" in key else _BARE).fullmatch(key) or key == "":
         return None
     return f"'{key:.80}' is no key of _meta: a name, or dotted labels, a slash and a name"
 
 
 def reserved(key: str) -> bool:
-    """Whether a key is the specification's own to define (META-3)."""
+    """Return whether a key is reserved for the specification (META-3)."""
     labels = key.split("/", maxsplit=1)[0].split(".")
     return "/" in key and len(labels) > 1 and labels[1] in _OWNERS
 
 
 def wrong_extension(name: str) -> str | None:
-    """What is wrong with the name of an extension: a key of `_meta` with a prefix and a name (MOD-17)."""
+    """Return the error in the name of an extension, or None; it has the form of a `_meta` key with prefix and name
+    (MOD-17).
+    """
     if "/" in name and not name.endswith("/") and wrong_key(name) is None:
         return None
     return f"'{name:.80}' names no extension: it takes dotted labels, a slash and a name, as in 'org.example/name'"
@@ -70,10 +72,10 @@ def wrong_extension(name: str) -> str | None:
 def wrong_meta(
     meta: Mapping[str, Json], *, stamped: Collection[str] = (), extensions: Collection[str] = ()
 ) -> str | None:
-    """What is wrong with the members of `_meta` that a caller wrote.
+    """Return the error in `_meta` members that a caller set, or None.
 
-    `stamped` are the keys that are the runtime's to set (META-9), `extensions` those that this side declares: what
-    an extension's owner has reserved is its own to use.
+    `stamped` are the keys that the runtime sets (META-9). `extensions` are those that this side declares: keys with
+    the prefix of such an extension are allowed.
     """
     for key, value in meta.items():
         if key in stamped:
@@ -92,7 +94,7 @@ def _owned(key: str, extensions: Iterable[str]) -> bool:
 
 
 def wrong_trace(key: str, value: Json) -> str | None:
-    """What is wrong with a member that carries trace context, in the formats of W3C (META-6)."""
+    """Return the error in a trace context member, or None; the formats are W3C's (META-6)."""
     check = _TRACES.get(key)
     if check is None or (isinstance(value, str) and check(value)):
         return None
@@ -100,7 +102,7 @@ def wrong_trace(key: str, value: Json) -> str | None:
 
 
 def _parent(value: str) -> bool:
-    # Later versions may say more behind the flags; the first does not.
+    # Later versions may have more fields after the flags; version 00 does not.
     return _PARENT.fullmatch(value) is not None and not (value.startswith("00") and len(value) > 55)
 
 
@@ -117,7 +119,7 @@ def _baggage(value: str) -> bool:
 
 
 def advise(meta: Mapping[str, Json]) -> None:
-    """Log what is wrong with members of a handler's result, once for each key."""
+    """Log the violations in `_meta` of a handler's result, once for each key."""
     for key, value in meta.items():
         wrong = wrong_key(key) or wrong_trace(key, value)
         if wrong is not None:

@@ -1,9 +1,9 @@
-"""Input that a request needs before it can be answered, on both sides and in both eras (MRTR-1..12, CONV-17).
+"""Input that a request needs before it can be completed, for both roles and both eras (MRTR-1..12, CONV-17).
 
-A handler asks with `ctx.ask`, or returns an InputRequiredResult. Where results ask for input, asking ends the
-handler with `InputRequired`; the answers come with the retry, those of earlier rounds in a sealed state. Where
-servers send requests of their own, asking is such a request. What is here is the same in every case and does no
-I/O: which capability a question needs, what a round has to answer, what the next one is sent.
+A handler calls `ctx.ask` or returns an InputRequiredResult. At revisions whose results can ask for input, asking ends
+the handler with `InputRequired`; the retry brings the responses, and a sealed state brings those of earlier rounds. At
+older revisions asking sends a request to the client. The functions here serve both cases and do no I/O: required
+capabilities, the responses of a round, and the params of the next one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mcprev.protocol.stateless import INPUT_REQUIRED, lacking, missing_capabilit
 from mcprev.revisions import Revision
 
 ROUNDS: Final = 10
-"""How many times one request may ask before it is given up (MRTR-6, MRTR-11)."""
+"""The maximum number of rounds of one request (MRTR-6, MRTR-11)."""
 RESPONSES: Final = "inputResponses"
 STATE: Final = "requestState"
 _ANSWERS: Final = "answers"
@@ -26,7 +26,7 @@ _AUTHOR: Final = "state"
 
 
 class InputRequired(BaseException):
-    """A handler cannot go on before this is answered."""
+    """Raised in a handler that needs this input to continue."""
 
     def __init__(self, key: str, request: dict[str, Json]) -> None:
         super().__init__(key)
@@ -35,7 +35,7 @@ class InputRequired(BaseException):
 
 
 def needs_of(error: BaseException) -> dict[str, dict[str, Json]] | None:
-    """What a handler asked for when it was ended by asking, several things at once included; None if by anything else."""
+    """Return the input requests that ended a handler, also those of an exception group; None for any other exception."""
     if isinstance(error, InputRequired):
         return {error.key: error.request}
     if not isinstance(error, BaseExceptionGroup):
@@ -50,23 +50,25 @@ def needs_of(error: BaseException) -> dict[str, dict[str, Json]] | None:
 
 
 is_first: Final = frozenset({RESPONSES, STATE}).isdisjoint
-"""Whether the params of a request bring nothing that an earlier round asked for."""
+"""Returns whether the params of a request carry nothing from an earlier round."""
 
 
 def is_input_required(result: Mapping[str, Json]) -> bool:
-    """Whether a result asks for input."""
+    """Return whether a result asks for input."""
     return result.get("resultType") == INPUT_REQUIRED
 
 
 def requests_of(result: Mapping[str, Json]) -> dict[str, dict[str, Json]]:
-    """What a result asks for, by key."""
+    """Return the input requests of a result, by key."""
     return cast("dict[str, dict[str, Json]]", result.get("inputRequests") or {})
 
 
 def check_askable(
     request: Mapping[str, Json], capabilities: Mapping[str, Json]
 ) -> MissingClientCapability | None:
-    """The error for a question that the client has not said it can answer (MRTR-3, ELIC-1, SAMP-2)."""
+    """Return the error for an input request that the client's capabilities do not cover, or None (MRTR-3, ELIC-1,
+    SAMP-2).
+    """
     missing = lacking(capabilities, _needed(request, capabilities))
     return missing_capability(missing) if missing else None
 
@@ -74,7 +76,7 @@ def check_askable(
 def proper(
     request: Mapping[str, Json], revision: Revision, capabilities: Mapping[str, Json]
 ) -> dict[str, Json]:
-    """A question as it can be asked. Raises `LocalProtocolError` for one that nobody could be asked (ELIC-2, SAMP-3)."""
+    """Return an input request as it is sent. Raises `LocalProtocolError` for an invalid one (ELIC-2, SAMP-3)."""
     method, params = str(request.get("method")), request.get("params")
     wrong = asking.misasked(method, params)
     if wrong is not None:
@@ -85,7 +87,7 @@ def proper(
 
 
 def _needed(request: Mapping[str, Json], capabilities: Mapping[str, Json]) -> dict[str, Json]:
-    """The capabilities that a question needs, in the shape of ClientCapabilities."""
+    """Return the capabilities that an input request needs, in the shape of ClientCapabilities."""
     params: Mapping[str, Any] = request.get("params") or {}
     match request.get("method"):
         case "sampling/createMessage":
@@ -93,7 +95,7 @@ def _needed(request: Mapping[str, Json], capabilities: Mapping[str, Json]) -> di
         case "elicitation/create":
             modes = capabilities.get("elicitation")
             mode = params.get("mode", "form")
-            # An empty object means forms only, as it did before there were modes (ELIC-1).
+            # An empty object means forms only, as before modes existed (ELIC-1).
             return {"elicitation": {} if mode == "form" and modes == {} else {mode: {}}}
         case "roots/list":
             return {"roots": {}}
@@ -102,7 +104,7 @@ def _needed(request: Mapping[str, Json], capabilities: Mapping[str, Json]) -> di
 
 
 class InputResponses:
-    """What is known when a handler is run: the answers so far, and the author's own state."""
+    """The input of a handler run: the responses so far, and the author's own state."""
 
     __slots__ = ("given", "state")
 
@@ -120,9 +122,10 @@ class InputResponses:
         *,
         principal: str | None,
     ) -> InputResponses:
-        """Read what a retry brings.
+        """Read the responses and the state of a retry.
 
-        Raises `InvalidParams` for a state that was not made here, or for another principal (MRTR-4, SEC-5).
+        Raises `InvalidParams` for a state that this server did not seal, or that belongs to another principal (MRTR-4,
+        SEC-5).
         """
         earlier: dict[str, Json] = {}
         token = params.get(STATE)
@@ -147,7 +150,7 @@ class InputResponses:
         *,
         principal: str | None,
     ) -> dict[str, Json]:
-        """The result that asks, with everything the retry has to bring back in its sealed state."""
+        """Return an InputRequiredResult whose sealed state holds all that the retry has to bring back."""
         state = result.get(STATE)
         if state is None and not self.given:
             return result
@@ -156,7 +159,7 @@ class InputResponses:
         return {**result, STATE: token}
 
     def into(self, params: dict[str, Json]) -> dict[str, Json]:
-        """The params that the handler sees: all answers, and its own state as it was."""
+        """Return the params for the handler, with all responses and the author's own state."""
         changed = {name: value for name, value in params.items() if name not in (RESPONSES, STATE)}
         if self.given:
             changed[RESPONSES] = self.given
@@ -166,7 +169,7 @@ class InputResponses:
 
 
 def input_required(requests: Mapping[str, dict[str, Json]], state: str | None) -> dict[str, Json]:
-    """The result that asks for these, with what the author wants to find again."""
+    """Return the InputRequiredResult with these requests and the author's state."""
     asks: dict[str, Json] = {"resultType": INPUT_REQUIRED, "inputRequests": dict(requests)}
     return asks if state is None else {**asks, STATE: state}
 
@@ -174,7 +177,7 @@ def input_required(requests: Mapping[str, dict[str, Json]], state: str | None) -
 def retry(
     params: Mapping[str, Json], result: Mapping[str, Json], answers: Mapping[str, Json]
 ) -> dict[str, Json]:
-    """The params of a client's next round: the same, the answers, and the state exactly as it came (MRTR-5)."""
+    """Return the params of a client's retry: the same params, the responses and the unmodified state (MRTR-5)."""
     again = {name: value for name, value in params.items() if name not in (RESPONSES, STATE)}
     if answers:
         again[RESPONSES] = dict(answers)

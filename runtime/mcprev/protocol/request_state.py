@@ -1,12 +1,12 @@
-"""Sealing and opening of `requestState` (MRTR-4, SEC-5): what a server hands to a client and gets back unread.
+"""Sealing and opening of `requestState`, which a server sends to a client and receives back (MRTR-4, SEC-5).
 
-The client is not trusted with it. A state is accepted only with a valid HMAC-SHA256, before it expires, and for
-the request it was made for: same method, same params (without what a retry adds), same principal, same audience.
-A token is URL-safe text of the MAC and `{"expires", "payload"}`; the rest of what is signed is taken from the
-request at hand, so it costs no bytes and tells the client nothing. The payload is readable by the client: it is
-signed, not encrypted. Replays within the lifetime are not noticed, for that takes a memory across processes.
+The client is not trusted. A state is accepted only with a valid HMAC-SHA256, before it expires, and for the request it
+was made for: the same method, params (without the members that a retry adds), principal and audience. A token is the
+URL-safe base64 of the MAC and of `{"expires", "payload"}`; the other signed values come from the retry itself and are
+not in the token. The client can read the payload: it is signed, not encrypted. Replays within the lifetime are not
+detected, because that needs storage shared by all processes.
 
-Time is passed in as seconds since the epoch, because another process may open what this one sealed.
+Time is passed in as seconds since the epoch, because another process may open the state.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from typing import Final
 from mcprev.errors import InvalidParams, Json
 
 MAX_TOKEN: Final = 256 * 1024
-"""The default bound of a token, in characters."""
+"""The default limit of a token, in characters."""
 LIFETIME: Final = 600.0
-"""How many seconds a state is good for unless said otherwise: a person may have to answer in between."""
+"""The default lifetime of a state in seconds; a person may have to answer in between."""
 KEY_BYTES: Final = 32
-"""The least a key may hold: the size of the hash, below which guessing gets cheaper."""
+"""The minimum length of a key in bytes: the size of the hash, below which guessing gets cheaper."""
 
 _USE: Final = "mcprev requestState 1"
-"""Keeps a MAC made here from being valid anywhere else the same key is used."""
+"""Part of the signed data, so that the MAC is not valid for another purpose with the same key."""
 _ADDED_BY_RETRY: Final = frozenset({"inputResponses", "requestState", "_meta"})
 _REFUSED: Final = "requestState is not valid for this request"
 _CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
-"""One spelling for one value: sorted members, no white space, ASCII only (so lone surrogates have one too)."""
+"""The canonical JSON of a value: sorted members, no white space, ASCII only, which covers lone surrogates."""
 _COMPARED: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 _log: Final = logging.getLogger("mcprev.server")
 
 
 class RequestStateSealer:
-    """Seals states with the first key of a ring and opens what any of its keys has sealed.
+    """Seals states with the first key of a ring and opens states sealed with any of its keys.
 
-    To change keys, put the new one in front and take the old one out once its last state has expired. Without
-    keys the process makes one of its own, and no other process can open its states. `audience` names the
-    service; servers that share keys but not their states have different ones.
+    To rotate keys, put the new one first and remove the old one once its last state has expired. Without keys the
+    process creates one, and no other process can open its states. `audience` names the service; services that share
+    keys but not their states need different ones.
     """
 
     __slots__ = ("_audience", "_keys", "_lifetime", "_limit")
@@ -77,9 +77,9 @@ class RequestStateSealer:
         principal: str | None,
         now: float,
     ) -> str:
-        """Make the token that brings a payload back with the retry of this request.
+        """Return the token that brings a payload back with the retry of this request.
 
-        Raises `ValueError` for a payload that is not JSON or makes the token longer than the limit.
+        Raises `ValueError` for a payload that is not JSON, or if the token would exceed the limit.
         """
         try:
             body = _canonical({"expires": math.ceil(now + self._lifetime), "payload": payload})
@@ -100,7 +100,7 @@ class RequestStateSealer:
         principal: str | None,
         now: float,
     ) -> Json:
-        """Give back the payload. Raises `InvalidParams`, the same for every reason there is to refuse."""
+        """Return the payload. Raises `InvalidParams`, with the same message for every reason."""
         if not isinstance(token, str) or len(token) > self._limit:
             raise InvalidParams(_REFUSED)
         try:
@@ -109,13 +109,13 @@ class RequestStateSealer:
             raise InvalidParams(_REFUSED) from None
         mac, body = sealed[:KEY_BYTES], sealed[KEY_BYTES:]
         signed = self._signed(body, method, params, principal)
-        # Every key is tried, so that the time taken does not tell which of them fits.
+        # Every key is tried, so that the duration does not reveal which one matches.
         fits = [hmac.compare_digest(_mac(key, signed), mac) for key in self._ring()]
-        # Decoding skips what is not in the alphabet and drops odd bits: only the one true spelling is a token.
+        # Decoding ignores characters outside the alphabet and surplus bits; only the exact encoding is accepted.
         spelled = urlsafe_b64encode(sealed).rstrip(b"=").decode() == token
         if not any(fits) or not spelled:
             raise InvalidParams(_REFUSED)
-        state = json.loads(body)  # written by `seal`: nothing else has this MAC
+        state = json.loads(body)  # written by `seal`: the MAC is valid
         if now >= state["expires"]:
             raise InvalidParams(_REFUSED)
         return state["payload"]
@@ -126,7 +126,7 @@ class RequestStateSealer:
     def _signed(
         self, body: bytes, method: str, params: Mapping[str, Json] | None, principal: str | None
     ) -> bytes:
-        """What the MAC is taken over: the canonical JSON of the request's binding, then that of the state."""
+        """Return the data to sign: the canonical JSON of the request's binding, then that of the state."""
         binding = {
             "audience": self._audience,
             "method": method,
@@ -138,12 +138,12 @@ class RequestStateSealer:
 
 
 def params_digest(params: Mapping[str, Json] | None) -> str:
-    """SHA-256 of what a retry repeats: the params without input responses, state and `_meta` (MRTR-5).
+    """Return the SHA-256 of the params that a retry repeats: without input responses, state and `_meta` (MRTR-5).
 
-    Members may come in any order. Absent params and empty ones are the same.
+    The order of members does not matter. Absent and empty params are equal.
     """
     repeated = {name: value for name, value in (params or {}).items() if name not in _ADDED_BY_RETRY}
-    # A number beyond a double was read as infinity; it is only compared here, never written to a peer.
+    # A number beyond a double was parsed as infinity; the encoding is only compared, never sent.
     return hashlib.sha256(_COMPARED.encode(repeated).encode()).hexdigest()
 
 
@@ -157,7 +157,7 @@ def _mac(key: bytes, signed: bytes) -> bytes:
 
 @cache
 def _process_keys() -> tuple[bytes, ...]:
-    """The key of a process that was given none, made when it is first needed."""
+    """Return the key of a process without configured keys, created on first use."""
     _log.info(
         "request states are sealed with a key of this process; set one to share them with other processes"
     )

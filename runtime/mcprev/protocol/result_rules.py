@@ -1,6 +1,6 @@
-"""What results are held to beyond their types, at whichever revision (CACHE-1, COMP-1, TOOL-5, TOOL-7, RES-1, PROM-2).
+"""Rules for results beyond their types, the same at every revision (CACHE-1, COMP-1, TOOL-5, TOOL-7, RES-1, PROM-2).
 
-Pure but for one thing: what is only advice to the author goes to the log, once for each name.
+The functions are pure, except that they log advice to the author, once for each name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mcprev.revisions import LATEST, load
 Result: TypeAlias = dict[str, Json]
 CALL: Final = "tools/call"
 MOST_VALUES: Final[int] = load(LATEST, "constants").MAX_ITEMS["CompleteResultCompletion.values"]
-"""As many completions as a result may have (COMP-1)."""
+"""The maximum number of completions in a result (COMP-1)."""
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _logger: Final = logging.getLogger("mcprev.server")
 
@@ -29,7 +29,7 @@ def _list(value: object) -> list[object]:
 
 
 def _items(value: Json) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects in a list, with where they stand."""
+    """Yield the objects in a list with their indexes."""
     for index, item in enumerate(_list(value)):
         if isinstance(item, dict):
             yield index, cast("dict[str, Any]", item)
@@ -60,13 +60,13 @@ def _check_block(block: Mapping[str, Any], path: str) -> None:
 
 
 def _tool_result(result: Result) -> Result:
-    """Binaries are base64; what is structured is there as text too, for models that read nothing else (TOOL-5)."""
+    """Check base64 data, and add structured content as text for models that read only text (TOOL-5)."""
     readable = False
     content: Json = result.get("content")
     for index, block in enumerate(content if content.__class__ is list else ()):
         if block.__class__ is dict:
             if block.get("type") == "text":
-                readable = True  # and holds nothing else
+                readable = True  # a text block needs no check
             else:
                 _check_block(block, f"$.content[{index}]")
     if readable or "structuredContent" not in result or not isinstance(result.get("content"), list):
@@ -76,9 +76,9 @@ def _tool_result(result: Result) -> Result:
 
 
 def only_text(result: Result) -> bool:
-    """Whether a tool's result is a complete one of ASCII texts and nothing else.
+    """Return whether a tool result is complete and has only ASCII text blocks.
 
-    So are most, and every revision says them in the same words, but for `resultType`.
+    Most results are, and every revision represents them alike, except for `resultType`.
     """
     content: Json = result.get("content")
     if content.__class__ is not list or len(result) > 2:
@@ -107,7 +107,7 @@ def _contents(result: Result) -> Result:
 
 
 def _hinted(result: Result) -> Result:
-    """A time in milliseconds is a whole number, which the schemas do not say (CACHE-1)."""
+    """Check that `ttlMs` is an integer, which the schemas do not require (CACHE-1)."""
     ttl = result.get("ttlMs")
     if isinstance(ttl, float):
         raise _wrong("ttlMs is a whole number of milliseconds", "$.ttlMs")
@@ -155,4 +155,4 @@ RULES: Final[Mapping[str, Callable[[Result], Result]]] = {
     "resources/read": _contents,
     "completion/complete": _completions,
 }
-"""By method: gives the result, or a changed copy. Raises `ConversionError` for what must not go out."""
+"""By method: returns the result or a changed copy. Raises `ConversionError` for an invalid result."""

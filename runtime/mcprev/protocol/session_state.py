@@ -1,4 +1,4 @@
-"""What a session of the handshake era keeps: how far it has come, and the level of its log (LOG-1, LOG-2)."""
+"""The state of a session of the handshake era, and its log levels (LOG-1, LOG-2)."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "ale
 """The severities of log messages, lowest first (LOG-1)."""
 SEVERITY: Final = {level: number for number, level in enumerate(LEVELS)}
 DEFAULT_LEVEL: Final = "warning"
-"""What a session logs before the client has said what it wants (LOG-2)."""
+"""The log level of a session until the client sets one (LOG-2)."""
 
 
 class State(Enum):
-    """How far a session has come."""
+    """The progress of a session's negotiation."""
 
-    __hash__ = object.__hash__  # looked up for each message; that of Enum runs in Python
+    __hash__ = object.__hash__  # The hash is needed for each message, and the one of Enum runs in Python.
 
     NEW = auto()
-    """Nothing has been agreed on."""
+    """No revision is negotiated."""
     OPENING = auto()
-    """Client: `initialize` is sent. Server: it is answered, and the client has yet to confirm."""
+    """Client: `initialize` is sent. Server: it is answered, and the client has not confirmed yet."""
     READY = auto()
     CLOSED = auto()
 

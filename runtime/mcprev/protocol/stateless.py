@@ -1,8 +1,7 @@
-"""The engine of the stateless era, both roles (MOD-*, BASE-4, BASE-11..15, SUB-2..6, LOG-3, CANC-5, AMB-1, AMB-6).
+"""The engine of the stateless era, for both roles (MOD-*, BASE-4, BASE-11..15, SUB-2..6, LOG-3, CANC-5, AMB-1, AMB-6).
 
-No request knows of another one. The server runs each through the ladder of `_CHECKS`, in the order that AMB-6
-settles; the client says with each request who it is and what it can do. The only thing that lasts is a listen
-stream, which is a request that stays open.
+Requests are independent. The server runs each through the checks of `_CHECKS`, in the order of AMB-6; the client sends
+its info and capabilities with each request. Only a listen stream lasts longer: it is a request that stays open.
 """
 
 from __future__ import annotations
@@ -58,15 +57,15 @@ CLIENT_CAPABILITIES: Final = PREFIX + "clientCapabilities"
 SERVER_INFO: Final = PREFIX + "serverInfo"
 LOG_LEVEL: Final = PREFIX + "logLevel"
 STAMPED: Final = frozenset({VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL, "progressToken"})
-"""The members of a request's `_meta` that no caller writes by itself."""
+"""The `_meta` members of a request that the runtime sets and callers may not."""
 MAX_ENDED: Final = 64
-"""Listen streams after which those that have ended are looked for the first time."""
+"""The number of listen streams after which closed ones are first removed from the list."""
 COMPLETE: Final = "complete"
 INPUT_REQUIRED: Final = "input_required"
 
 
 def is_modern(message: Request) -> bool:
-    """Whether a request describes itself, which decides the engine it is for (NEG-8)."""
+    """Return whether a request carries a version in `_meta`, which selects the stateless engine (NEG-8)."""
     params = message.params
     if params is None:
         return False
@@ -75,7 +74,7 @@ def is_modern(message: Request) -> bool:
 
 
 class StatelessServer(Engine):
-    """Requests as a server sees them."""
+    """The server side of the stateless era."""
 
     completes_results = True
 
@@ -86,13 +85,13 @@ class StatelessServer(Engine):
         self._served: dict[tuple[str, str], tuple[Revision, RequestKind]] = {}
         self._stamps: dict[tuple[str, str], tuple[bool, dict[str, Json]]] = {}
         self.listeners: list[IncomingRequest] = []
-        """The listen streams that are open, and some that have ended since they were counted last."""
+        """The open listen streams, and closed ones not removed yet."""
         self._count_at = MAX_ENDED
 
     # -- in ------------------------------------------------------------------------------------------------
 
     def request(self, message: Request) -> None:
-        """Take a request: the first step of the ladder that has something to say answers it (AMB-6)."""
+        """Process a request: the first check that fails answers it (AMB-6)."""
         meta: Json = None if message.params is None else message.params.get("_meta")
         served = None
         if meta.__class__ is dict and is_valid_meta(meta):
@@ -113,7 +112,7 @@ class StatelessServer(Engine):
             _OWN[kind](self, incoming)
 
     def _judge(self, message: Request, meta: Json) -> tuple[Revision, RequestKind] | None:
-        """The revision of a request and what it is there; None for one that is refused."""
+        """Return the revision and the kind of a request, or None after refusing it."""
         for check in _CHECKS:
             error = check(self, message, meta)
             if error is not None:
@@ -126,19 +125,19 @@ class StatelessServer(Engine):
         return served
 
     def notification(self, message: Notification) -> None:
-        """Take a notification; a client has only one to send."""
+        """Process a notification; the only one that clients send is a cancellation."""
         if message.method == CANCELLED:
             self.cancel_incoming(message.params)
         else:
             self.connection.diagnose(f"a notification out of place: {message.method}")
 
     def check_shape(self, message: Request, meta: dict[str, Json]) -> RpcError | None:
-        """The request describes itself (MOD-3)."""
+        """Check that `_meta` has the required members (MOD-3)."""
         wrong = meta_error(meta)
         if wrong is None:
             return None
         if message.method == "initialize":
-            # A client of the other era has to learn from this answer how to come back (MOD-15).
+            # A client of the handshake era learns the supported versions from this error (MOD-15).
             spoken = versions(self.local.revisions)
             return InvalidParams(
                 f"Invalid params: {wrong}; this server speaks {', '.join(spoken)} without initialize",
@@ -147,28 +146,28 @@ class StatelessServer(Engine):
         return InvalidParams(f"Invalid params: {wrong}")
 
     def check_version(self, message: Request, meta: dict[str, Json]) -> RpcError | None:
-        """Its revision is spoken here (MOD-4)."""
+        """Check that the revision is supported (MOD-4)."""
         del message
         found = check_version(meta[VERSION], self.local.revisions)
         return found.error if isinstance(found, RevisionRefused) else None
 
     def check_capability(self, message: Request, meta: dict[str, Json]) -> RpcError | None:
-        """The client can do what the method needs (MOD-6)."""
+        """Check that the client declared the capabilities that the method requires (MOD-6)."""
         needs = lacking(meta[CLIENT_CAPABILITIES], self.local.requirements(message.method))
         return missing_capability(needs) if needs else None
 
     def check_method(self, message: Request, meta: dict[str, Json]) -> RpcError | None:
-        """The method is served (MOD-14)."""
+        """Check that the method is served (MOD-14)."""
         if message.method in self.local.kinds(self._by_version[meta[VERSION]]):
             return None
         return unknown_method(message.method)
 
     def discover(self, incoming: IncomingRequest) -> None:
-        """Say who this is (MOD-9)."""
+        """Answer `server/discover` (MOD-9)."""
         incoming.respond(dict(self.local.introduction(incoming.revision)))
 
     def listen(self, incoming: IncomingRequest) -> None:
-        """Open a stream, at once unless it is for tasks too: which there are has to be found out first (SUB-9)."""
+        """Open a listen stream; if its filter names tasks, the driver looks them up first (SUB-9)."""
         asked = (incoming.params or {}).get("notifications")
         if not isinstance(asked, dict):
             incoming.fail(InvalidParams("Invalid params: notifications is missing"))
@@ -178,9 +177,9 @@ class StatelessServer(Engine):
             self.open_stream(incoming, {})
 
     def open_stream(self, incoming: IncomingRequest, more: Mapping[str, Json]) -> None:
-        """Open a stream: what it will carry is said first, and said on it (SUB-2).
+        """Open a listen stream and acknowledge the notifications it carries as its first message (SUB-2).
 
-        `more` is what it carries beside the changes that this server can tell of.
+        `more` are filter members besides the changes that the server can report.
         """
         if not incoming.open:
             return
@@ -198,14 +197,14 @@ class StatelessServer(Engine):
         self.stream(incoming, ACKNOWLEDGED, {"notifications": incoming.listen})
 
     def stream(self, incoming: IncomingRequest, method: str, params: dict[str, Json]) -> None:
-        """Send on a listen stream, by which everything is marked (META-7)."""
+        """Send a notification on a listen stream, marked with the stream's subscription id (META-7)."""
         self.send_notification(method, {**params, "_meta": {SUBSCRIPTION_ID: incoming.id}}, incoming)
 
     # -- out -----------------------------------------------------------------------------------------------
 
     @override
     def complete_result(self, request: IncomingRequest, result: dict[str, Json]) -> None:
-        """Add the result type, the server's name and the hints for caches (BASE-13, MOD-7, CACHE-1)."""
+        """Add the result type, the server info and the cache hints to a result (BASE-13, MOD-7, CACHE-1)."""
         kind = result.setdefault("resultType", COMPLETE)
         stamp = self._stamps.get((request.revision.name, request.method))
         cacheable, said = stamp or self._find_stamp(request.revision, request.method)
@@ -216,7 +215,7 @@ class StatelessServer(Engine):
         result["_meta"] = {**said, **meta} if meta else said
 
     def _find_stamp(self, revision: Revision, method: str) -> tuple[bool, dict[str, Json]]:
-        """Whether the results of a method can be kept, and what stands in the `_meta` of each."""
+        """Return whether results of a method are cacheable, and the `_meta` of each."""
         spec = revision.methods.get(method)
         said = {SERVER_INFO: self.local.introduction(revision)["_meta"][SERVER_INFO]}
         found = self._stamps[revision.name, method] = spec is not None and spec.cacheable, said
@@ -224,26 +223,26 @@ class StatelessServer(Engine):
 
     @override
     def allows_log(self, request: IncomingRequest | None, level: str) -> bool:
-        """Only what belongs to a request that asked for it, at its level or above (LOG-3)."""
+        """Return whether to send a log message: only for a request that set a level, at or above it (LOG-3)."""
         if request is None or not request.open or request.level is None:
             return False
         return SEVERITY[level] >= SEVERITY[request.level]
 
     def changed(self, kind: Changed, uri: str | None) -> None:
-        """Tell the streams that asked for it of a change (SUB-3, SUB-8)."""
+        """Notify the listen streams that subscribed to a change (SUB-3, SUB-8)."""
         self.listeners = [incoming for incoming in self.listeners if incoming.open]
         for incoming in self.listeners:
             if wants(incoming.listen or {}, kind, uri):
                 self.stream(incoming, CHANGES[kind].method, {} if uri is None else {"uri": uri})
 
     def end_streams(self) -> None:
-        """End every listen stream in good order, as before the connection is closed (SUB-4, AMB-1)."""
+        """End every listen stream with a result, before the connection is closed (SUB-4, AMB-1)."""
         for incoming in self.listeners:
             self.end_stream(incoming)
         self.listeners = []
 
     def end_stream(self, incoming: IncomingRequest) -> None:
-        """End one of them."""
+        """End one listen stream with a result."""
         incoming.respond({"_meta": {SUBSCRIPTION_ID: incoming.id}})
 
 
@@ -253,7 +252,7 @@ _CHECKS: Final[tuple[Callable[[StatelessServer, Request, dict[str, Json]], RpcEr
     StatelessServer.check_capability,
     StatelessServer.check_method,
 )
-"""The steps before the params, which the handler's side validates last."""
+"""The checks before that of the params, which the method binding validates last."""
 _OWN: Final[Mapping[RequestKind, Callable[[StatelessServer, IncomingRequest], None]]] = {
     RequestKind.DISCOVER: StatelessServer.discover,
     RequestKind.LISTEN: StatelessServer.listen,
@@ -261,7 +260,7 @@ _OWN: Final[Mapping[RequestKind, Callable[[StatelessServer, IncomingRequest], No
 
 
 def is_valid_meta(meta: dict[str, Json]) -> bool:
-    """Whether a `_meta` is in shape for certain, as most are; `misshapen` says what is wrong with another."""
+    """Fast check that returns whether a `_meta` is valid; for any other, `meta_error` returns the error."""
     info = meta.get(CLIENT_INFO)
     return (
         meta.get(VERSION).__class__ is str
@@ -279,7 +278,7 @@ def is_valid_meta(meta: dict[str, Json]) -> bool:
 
 
 def meta_error(meta: object) -> str | None:
-    """What is wrong with a request's `_meta`, if something is (MOD-3)."""
+    """Return the error in the `_meta` of a request, or None (MOD-3)."""
     if not isinstance(meta, dict):
         return "_meta is missing"
     members = cast("dict[str, Json]", meta)
@@ -301,7 +300,7 @@ def _string_in(value: object, member: str) -> bool:
 
 
 def _covers(declared: object, needed: object) -> bool:
-    """Whether capabilities are there, and in them every member that is needed."""
+    """Return whether capabilities contain the needed ones, with all their members."""
     if not isinstance(declared, dict):
         return False
     members = cast("dict[str, Json]", declared)
@@ -310,12 +309,12 @@ def _covers(declared: object, needed: object) -> bool:
 
 
 def lacking(capabilities: Mapping[str, Json], needed: Mapping[str, Json]) -> dict[str, Json]:
-    """The members of what is needed that capabilities do not cover."""
+    """Return the needed capabilities that the declared ones do not cover."""
     return {name: value for name, value in needed.items() if not _covers(capabilities.get(name), value)}
 
 
 def missing_capability(needed: Mapping[str, Json]) -> MissingClientCapability:
-    """The error for capabilities that a request needs and its client has not declared (MOD-6)."""
+    """Return the error for capabilities that a request needs and the client has not declared (MOD-6)."""
     names = ", ".join(sorted(needed))
     return MissingClientCapability(
         f"this needs the client capability {names}", data={"requiredCapabilities": dict(needed)}
@@ -323,7 +322,7 @@ def missing_capability(needed: Mapping[str, Json]) -> MissingClientCapability:
 
 
 class StatelessClient(Engine):
-    """Requests as a client sees them."""
+    """The client side of the stateless era."""
 
     def __init__(
         self, connection: ConnectionState, local: LocalInfo, result_types: frozenset[str] = frozenset()
@@ -334,7 +333,7 @@ class StatelessClient(Engine):
         self.closed = False
 
     def close(self) -> None:
-        """Nothing can be sent from now on."""
+        """Refuse all further calls."""
         self.closed = True
 
     def call(
@@ -349,9 +348,9 @@ class StatelessClient(Engine):
         progress: bool = False,
         unchecked: bool = False,
     ) -> Call:
-        """Send a request that says who sends it (MOD-1, MOD-2).
+        """Send a request with the client's info and capabilities (MOD-1, MOD-2).
 
-        Raises `LocalProtocolError` where the revision or the server's capabilities, once known, forbid it.
+        Raises `LocalProtocolError` if the revision or the known capabilities of the server forbid it.
         """
         if self.closed:
             raise LocalProtocolError("the connection is closed")
@@ -362,22 +361,22 @@ class StatelessClient(Engine):
             hello = self._hellos[revision] = self.local.introduction(revision)
         said = None if params is None else params.get("_meta")
         if params is None or said is not hello:
-            # What the caller set itself goes, except for what describes the connection (META-9).
+            # The caller's members are kept, except for those that describe the connection (META-9).
             params = {**(params or {}), "_meta": {**said, **hello} if said else hello}
         return self.send_request(method, params, now, idle=idle, total=total, progress=progress)
 
     @override
     def announce_cancel(self, call: Call, reason: str) -> None:
-        """Where a call has a stream of its own, the end of that stream says it (CANC-5, HTTPM-6)."""
+        """Notify the server of a cancellation, unless closing the call's own stream does so (CANC-5, HTTPM-6)."""
         if not self.connection.streams:
             super().announce_cancel(call, reason)
 
     def request(self, message: Request) -> None:
-        """A server has nothing to ask here, and is not answered (BASE-11, BASE-12)."""
+        """Ignore a request: servers of this era send none, and it gets no response (BASE-11, BASE-12)."""
         self.connection.diagnose(f"a request of a server that may send none: {message.method}")
 
     def notification(self, revision: Revision, message: Notification, now: float) -> None:
-        """Take a notification, of a listen stream or of the connection."""
+        """Process a notification of a listen stream or of the connection."""
         params = message.params or {}
         if message.method == PROGRESS:
             self.progressed(params, now)
@@ -391,14 +390,14 @@ class StatelessClient(Engine):
                 self.connection.events.append(NotificationReceived(revision, message.method, message.params))
 
     def _stream_of(self, params: Mapping[str, Json]) -> Call | None:
-        """The open listen call that a notification belongs to (SUB-5)."""
+        """Return the open listen call that a notification belongs to (SUB-5)."""
         meta = params.get("_meta")
         id_ = cast("dict[str, Json]", meta).get(SUBSCRIPTION_ID) if isinstance(meta, dict) else None
         call = self.connection.calls.find(id_) if isinstance(id_, str | int | float) else None
         return call if call is not None and call.method == LISTEN else None
 
     def _ended(self, params: Mapping[str, Json]) -> None:
-        """The server tears down a listen stream without a result (AMB-1)."""
+        """Fail a listen call whose stream the server ended without a result (AMB-1)."""
         id_ = params.get("requestId")
         call = self.connection.calls.find(id_) if isinstance(id_, str | int | float) else None
         if call is None or call.method != LISTEN:
@@ -410,7 +409,7 @@ class StatelessClient(Engine):
 
     @override
     def accept(self, call: Call, result: dict[str, Json]) -> None:
-        """A result of a type nobody knows is none (BASE-14, BASE-15)."""
+        """Complete a call, or fail it if the type of its result is unknown (BASE-14, BASE-15)."""
         kind = result.get("resultType", COMPLETE)
         if isinstance(kind, str) and kind in self._result_types:
             self.connection.events.append(CallCompleted(call, result))
@@ -420,6 +419,6 @@ class StatelessClient(Engine):
 
     @override
     def allows_log(self, request: IncomingRequest | None, level: str) -> bool:
-        """Clients do not send log messages."""
+        """Return False: clients do not send log messages."""
         del request, level
         return False

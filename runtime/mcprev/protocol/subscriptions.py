@@ -1,6 +1,7 @@
-"""Changes that clients want to hear of: what there is, what a listen stream carries, what old sessions need.
+"""The changes that clients can subscribe to, the filters of listen streams, and the equivalents in sessions.
 
-SUB-1..9, CONV-38, LIFE-11. Data and pure functions; the engines send, the client's `listen` reads.
+SUB-1..9, CONV-38, LIFE-11. Data and pure functions; the engines send the notifications, the client's `listen` receives
+them.
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 LISTEN: Final = "subscriptions/listen"
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 TASK_IDS: Final = "taskIds"
-"""The member of a listen filter that names tasks; it is the tasks extension's (SUB-9)."""
+"""The member of a listen filter that names tasks, from the tasks extension (SUB-9)."""
 OF_TASKS: Final = frozenset({"notifications/tasks", "notifications/tasks/status"})
-"""The notifications of the states of tasks, as an extension and in the core."""
+"""The notifications of task states, in the extension and in the core protocol."""
 HAS_TASKS: Final = "tasks/get"
-"""What a server serves that has tasks to tell of."""
+"""The method that a server with tasks serves."""
 
 
 MAX_RESOURCES: Final = 1_000
-"""Resources that one session or listen stream may subscribe to."""
+"""The maximum number of resources that one session or listen stream subscribes to."""
 MAX_URI: Final = 4096
-"""Characters of a URI that can be subscribed to."""
+"""The maximum length of a subscribed URI in characters."""
 MAX_STREAMS: Final = 10_000
-"""Listen streams that a server has open at a time in one event loop."""
+"""The maximum number of open listen streams of a server in one event loop."""
 
 
 class Changed(StrEnum):
-    """What can change."""
+    """The kinds of changes."""
 
     TOOLS = "tools"
     PROMPTS = "prompts"
@@ -41,18 +42,18 @@ class Changed(StrEnum):
     RESOURCE = "resource"
     """One resource, named by its URI."""
     TASK = "task"
-    """The state of one task, named by its id; tasks tell of themselves."""
+    """The state of one task, named by its id; the task manager sends these notifications."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeNotification:
-    """How one kind of change is told."""
+    """How a kind of change is announced."""
 
     method: str
     member: str
-    """The member of a listen filter that asks for it."""
+    """The member of a listen filter that subscribes to it."""
     capability: str
-    """The capability that promises it."""
+    """The capability that declares it."""
 
 
 CHANGES: Final[Mapping[Changed, ChangeNotification]] = {
@@ -69,14 +70,14 @@ CHANGES: Final[Mapping[Changed, ChangeNotification]] = {
         "notifications/resources/updated", "resourceSubscriptions", "resources.subscribe"
     ),
 }
-"""What a server's author tells of."""
+"""The changes that the author of a server announces."""
 BY_METHOD: Final[Mapping[str, Changed]] = {change.method: kind for kind, change in CHANGES.items()}
 HEARD: Final = BY_METHOD.keys() | OF_TASKS
-"""What someone may listen for."""
+"""The notifications that clients can subscribe to."""
 
 
 def honoured(asked: Mapping[str, Json], capable: Iterable[Changed]) -> dict[str, Json]:
-    """The part of a listen filter that a server with these abilities will serve (SUB-2, SEC-6)."""
+    """Return the part of a listen filter that a server with these kinds of changes accepts (SUB-2, SEC-6)."""
     kept: dict[str, Json] = {}
     for kind in capable:
         member = CHANGES[kind].member
@@ -91,7 +92,7 @@ def honoured(asked: Mapping[str, Json], capable: Iterable[Changed]) -> dict[str,
 
 
 def resource_error(uri: object, others: Collection[str]) -> RpcError | None:
-    """What is wrong with a resource to subscribe to, or to unsubscribe from, beside `others` (SUB-1, SEC-6)."""
+    """Return the error for a resource to subscribe to, given the subscribed `others`, or None (SUB-1, SEC-6)."""
     if not (isinstance(uri, str) and len(uri) <= MAX_URI and is_uri(uri)):
         return InvalidParams(f"Invalid params: uri is no absolute URI of {MAX_URI} characters at most")
     if len(others) >= MAX_RESOURCES and uri not in others:
@@ -102,28 +103,28 @@ def resource_error(uri: object, others: Collection[str]) -> RpcError | None:
 
 
 def wants(filter_: Mapping[str, Json], kind: Changed, uri: str | None) -> bool:
-    """Whether a stream with this filter carries a change (SUB-3)."""
+    """Return whether a stream with this filter carries a change (SUB-3)."""
     value = filter_.get(CHANGES[kind].member)
     return uri in value if isinstance(value, list) else value is True
 
 
 def methods(filter_: Mapping[str, Json]) -> frozenset[str]:
-    """The notifications that a filter asks for."""
+    """Return the notifications that a filter subscribes to."""
     return frozenset(change.method for change in CHANGES.values() if filter_.get(change.member))
 
 
 def uris(filter_: Mapping[str, Json]) -> tuple[str, ...]:
-    """The resources that a filter names: in older sessions each is subscribed to by itself (CONV-38)."""
+    """Return the resources that a filter names; in sessions each is subscribed to separately (CONV-38)."""
     return tuple(filter_.get(CHANGES[Changed.RESOURCE].member) or ())
 
 
 def names_tasks(filter_: Mapping[str, Json]) -> bool:
-    """Whether a filter is for tasks too, be it for none of them (SUB-9)."""
+    """Return whether a filter has a list of tasks, even an empty one (SUB-9)."""
     return filter_.get(TASK_IDS) is not None
 
 
 def task_ids(filter_: Mapping[str, Json]) -> tuple[str, ...]:
-    """The tasks that a filter names, each once; what cannot be a name is none (SUB-9)."""
+    """Return the task ids in a filter, each once; other values are ignored (SUB-9)."""
     named = filter_.get(TASK_IDS)
     ids = cast("list[object]", named) if isinstance(named, list) else []
     return tuple(dict.fromkeys(id_ for id_ in ids if isinstance(id_, str)))

@@ -1,8 +1,8 @@
-"""Tasks as values: their states, what may follow what, and how each revision tells of them (TASK-*, TASKX-*).
+"""Tasks as values: states, transitions, and their form at each revision (TASK-*, TASKX-*).
 
-Two vocabularies describe the same record. In the core one a task is a member of its own and its result is fetched;
-in the extension its members are those of the result and everything comes with `tasks/get`. Nothing here waits,
-looks at a clock or keeps anything: records are replaced, and `TaskStore` is where they are kept.
+Two vocabularies describe the same record. In the core protocol a task is a member of its own and the result is fetched
+separately; in the extension its members are those of the result, and `tasks/get` returns everything. The functions are
+pure: each returns a new record, and a `TaskStore` holds the records.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from mcprev.errors import InvalidParams, Json, MissingClientCapability
 from mcprev.revisions import Revision, TaskSupport
 
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
-"""The extension's name, under which a capability declares it (TASKX-1)."""
+"""The name of the extension in the capabilities (TASKX-1)."""
 RELATED: Final = "io.modelcontextprotocol/related-task"
-"""The member of `_meta` that ties a message to a task (META-8, TASK-6)."""
+"""The `_meta` member that relates a message to a task (META-8, TASK-6)."""
 TASK: Final = "task"
 """The `resultType` of a result that is a task."""
 GET: Final = "tasks/get"
@@ -30,27 +30,27 @@ CANCEL: Final = "tasks/cancel"
 LIST: Final = "tasks/list"
 STATUS: Final = "notifications/tasks/status"
 NEWS: Final = "notifications/tasks"
-"""What a listen stream tells of a task, where tasks are an extension: the members of `tasks/get` (SUB-9)."""
+"""The notification on a listen stream with the members of `tasks/get`, in the extension (SUB-9)."""
 METHODS: Final[Mapping[TaskSupport, frozenset[str]]] = {
     TaskSupport.NONE: frozenset(),
     TaskSupport.CORE: frozenset({GET, RESULT, CANCEL, LIST}),
     TaskSupport.EXTENSION: frozenset({GET, UPDATE, CANCEL}),
 }
-"""The requests about tasks that a server answers."""
+"""The task methods that a server answers."""
 NEEDS: Final[Mapping[str, Json]] = {"extensions": {EXTENSION: {}}}
-"""What a client has to declare to be sent tasks where they are an extension, and to ask about them."""
+"""The capability that a client declares to receive tasks of the extension and to use their methods."""
 CORE_CAPABILITY: Final[Mapping[str, Json]] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
-"""What a server declares where tasks are part of the protocol (TASK-1)."""
+"""The capability that a server declares for tasks of the core protocol (TASK-1)."""
 POLL: Final = 1000
-"""Milliseconds between two looks, unless the author says otherwise."""
+"""The default polling interval in milliseconds."""
 KEEP: Final = 3_600_000
-"""Milliseconds that a task is kept, unless asked or said otherwise."""
+"""The default lifetime of a task in milliseconds."""
 PAGE: Final = 100
-"""How many tasks are listed at a time."""
+"""The number of tasks on one page of a list."""
 
 
 class Support(StrEnum):
-    """Whether a tool can run as a task, in the words of `execution.taskSupport` (TASK-3)."""
+    """Whether a tool can run as a task: the values of `execution.taskSupport` (TASK-3)."""
 
     FORBIDDEN = "forbidden"
     OPTIONAL = "optional"
@@ -58,7 +58,7 @@ class Support(StrEnum):
 
 
 class Status(StrEnum):
-    """What a task is doing."""
+    """The status of a task."""
 
     WORKING = "working"
     INPUT_REQUIRED = "input_required"
@@ -68,43 +68,43 @@ class Status(StrEnum):
 
 
 FINAL: Final = frozenset({Status.COMPLETED, Status.FAILED, Status.CANCELLED})
-"""The states that nothing follows (TASK-2, TASK-5)."""
+"""The final states (TASK-2, TASK-5)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A request that is answered later."""
+    """A request whose result comes later."""
 
     id: str
     created: float
-    """When, in seconds since the epoch."""
+    """The time of creation in seconds since the epoch."""
     updated: float
     ttl: int | None
-    """How long it is kept from its creation on, in milliseconds; None for as long as there is room."""
+    """The lifetime since creation in milliseconds; None without limit."""
     poll: int | None
-    """How long to wait between two looks, in milliseconds."""
+    """The polling interval in milliseconds."""
     owner: str | None = None
-    """Whom it belongs to (TASK-7); None where nobody is told apart."""
+    """The principal that owns the task (TASK-7); None without authentication."""
     session: str | None = None
-    """The session that asked for it, whose tasks are listed together."""
+    """The session that created the task; its tasks are listed together."""
     status: Status = Status.WORKING
     message: str | None = None
     asked: Mapping[str, Json] = field(default_factory=dict[str, Json])
-    """What it needs to know before it can go on: requests in the words of the latest revision, by key."""
+    """The open input requests at the latest revision, by key."""
     used: frozenset[str] = frozenset()
-    """Every key that was ever asked under: none comes twice (TASKX-3)."""
+    """All keys used so far; none is used twice (TASKX-3)."""
     result: dict[str, Json] | None = None
-    """What it came to, in the words of the latest revision."""
+    """The result at the latest revision."""
     error: dict[str, Json] | None = None
-    """The JSON-RPC error it came to."""
+    """The JSON-RPC error."""
 
     @property
     def ended(self) -> bool:
-        """Whether it is in a state that nothing follows."""
+        """Whether the task is in a final state."""
         return self.status in FINAL
 
     def expired(self, now: float) -> bool:
-        """Whether it need not be kept any longer."""
+        """Return whether the lifetime of the task is over."""
         return self.ttl is not None and now >= self.created + self.ttl / 1000
 
 
@@ -112,12 +112,12 @@ class Task:
 
 
 def begin(now: float, *, ttl: int | None, poll: int | None, owner: str | None, session: str | None) -> Task:
-    """A task that has just begun, under a name that cannot be guessed (TASK-2)."""
+    """Return a new task with an unguessable id (TASK-2)."""
     return Task(secrets.token_urlsafe(24), now, now, ttl, poll, owner, session)
 
 
 def require_input(task: Task, key: str, request: Mapping[str, Json], now: float) -> Task:
-    """It cannot go on before this is answered. Raises `ValueError` for a key that was used before (TASKX-3)."""
+    """Return the task with an input request added. Raises `ValueError` for a key used before (TASKX-3)."""
     if key in task.used:
         raise ValueError(f"a task asks under each key once: '{key}' was used before")
     if task.ended:
@@ -127,7 +127,7 @@ def require_input(task: Task, key: str, request: Mapping[str, Json], now: float)
 
 
 def input_received(task: Task, keys: Iterable[str], now: float) -> Task:
-    """These are answered; with nothing left to ask it works on."""
+    """Return the task without the answered input requests; without open ones it is working again."""
     done = set(keys)
     left = {key: request for key, request in task.asked.items() if key not in done}
     status = task.status if task.ended or left else Status.WORKING
@@ -135,19 +135,19 @@ def input_received(task: Task, keys: Iterable[str], now: float) -> Task:
 
 
 def set_status(task: Task, message: str, now: float) -> Task:
-    """What it is at, for people."""
+    """Return the task with a status message for people."""
     return task if task.ended else replace(task, message=message, updated=now)
 
 
 def complete(task: Task, result: dict[str, Json], now: float) -> Task:
-    """It came to a result; one that has ended stays as it is (TASK-5)."""
+    """Return the task completed with a result; a task in a final state does not change (TASK-5)."""
     if task.ended:
         return task
     return replace(task, status=Status.COMPLETED, result=result, asked={}, updated=now)
 
 
 def fail_task(task: Task, error: dict[str, Json], now: float) -> Task:
-    """It came to an error."""
+    """Return the task failed with an error."""
     if task.ended:
         return task
     message = str(error.get("message"))
@@ -155,7 +155,7 @@ def fail_task(task: Task, error: dict[str, Json], now: float) -> Task:
 
 
 def cancel(task: Task, now: float) -> Task:
-    """It is given up."""
+    """Return the task cancelled."""
     if task.ended:
         return task
     message = "cancelled by the client"
@@ -167,12 +167,12 @@ def cancel(task: Task, now: float) -> Task:
 
 @dataclass(frozen=True, slots=True)
 class _TaskVocabulary:
-    """The names that a vocabulary has for the same things."""
+    """The names that differ between the two vocabularies."""
 
     ttl: str
     poll: str
     tool_error: Status
-    """What a task is whose tool said that it failed (TASK-8, TASKX-2)."""
+    """The status of a task whose tool result has `isError` (TASK-8, TASKX-2)."""
 
 
 _WORDS: Final[Mapping[TaskSupport, _TaskVocabulary]] = {
@@ -182,7 +182,7 @@ _WORDS: Final[Mapping[TaskSupport, _TaskVocabulary]] = {
 
 
 def members(task: Task, revision: Revision) -> dict[str, Json]:
-    """The members that describe a task."""
+    """Return the members that describe a task at a revision."""
     words = _WORDS[revision.tasks]
     status = task.status
     if status is Status.COMPLETED and (task.result or {}).get("isError") is True:
@@ -202,13 +202,15 @@ def members(task: Task, revision: Revision) -> dict[str, Json]:
 
 
 def created(task: Task, revision: Revision) -> dict[str, Json]:
-    """The result that answers a request with a task."""
+    """Return the result that answers a request with a task."""
     told = members(task, revision)
     return {"task": told} if revision.tasks is TaskSupport.CORE else {"resultType": TASK, **told}
 
 
 def outcome(task: Task, revision: Revision, result: dict[str, Json] | None) -> dict[str, Json]:
-    """The result of `tasks/get`, and what listen streams tell; `result` is the task's own in the words of the revision, where it has one."""
+    """Return the result of `tasks/get`, also the params on listen streams. `result` is the task's result at the
+    revision.
+    """
     told = members(task, revision)
     if revision.tasks is TaskSupport.CORE:
         return told
@@ -222,19 +224,19 @@ def outcome(task: Task, revision: Revision, result: dict[str, Json] | None) -> d
 
 
 def is_task(result: Mapping[str, Json], revision: Revision) -> bool:
-    """Whether a result is a task instead of what was asked for."""
+    """Return whether a result is a task."""
     if revision.tasks is TaskSupport.CORE:
         return isinstance(result.get("task"), dict)
     return result.get("resultType") == TASK
 
 
 def related(task: Task) -> dict[str, Json]:
-    """The member of `_meta` that says which task a message is about."""
+    """Return the `_meta` member that relates a message to a task."""
     return {RELATED: {"taskId": task.id}}
 
 
 def _when(seconds: float) -> str:
-    """A time as ISO 8601."""
+    """Format a time as ISO 8601."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -242,21 +244,21 @@ def _when(seconds: float) -> str:
 
 
 def unknown(task_id: object) -> InvalidParams:
-    """The answer for a task that is not there, or not the asker's (TASK-5, TASKX-5)."""
+    """Return the error for a task that does not exist or belongs to another principal (TASK-5, TASKX-5)."""
     return InvalidParams(f"Unknown task: {task_id!r:.80}")
 
 
 def tasks_undeclared() -> MissingClientCapability:
-    """The answer to a client that has not declared the extension (TASKX-5)."""
+    """Return the error for a client that has not declared the extension (TASKX-5)."""
     return MissingClientCapability(
         f"this needs the client extension {EXTENSION}", data={"requiredCapabilities": dict(NEEDS)}
     )
 
 
 def wanted_ttl(params: Mapping[str, Json], most: int | None) -> int | None:
-    """How long a client wants its task to be kept, within the author's bound (TASK-2).
+    """Return the lifetime that a client requests for its task, at most the author's limit (TASK-2).
 
-    Raises `InvalidParams` for what is no length of time.
+    Raises `InvalidParams` for an invalid duration.
     """
     wish: Mapping[str, Json] = params.get("task") or {}
     asked = wish.get("ttl")
@@ -271,16 +273,16 @@ def wanted_ttl(params: Mapping[str, Json], most: int | None) -> int | None:
 
 
 class TaskStore(Protocol):
-    """Where tasks are kept. What is saved has to be there for whoever asks next (TASKX-2)."""
+    """Stores tasks. A saved task must be visible to the next request, in any process (TASKX-2)."""
 
     async def save(self, task: Task, /) -> None:
-        """Keep a task in the place of what was kept under its name."""
+        """Store a task, replacing the one with the same id."""
         ...
 
     async def load(self, task_id: str, /) -> Task | None:
-        """The task of a name; None for one that is not there any more."""
+        """Return the task with an id, or None."""
         ...
 
     async def list(self, owner: str | None, session: str | None, /) -> list[Task]:
-        """The tasks of an owner, or of a session where nobody is told apart, oldest first."""
+        """Return the tasks of an owner, or of a session without authentication, oldest first."""
         ...

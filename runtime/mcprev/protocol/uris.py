@@ -1,6 +1,6 @@
-"""URIs that come from the other side: whether a text is one, and the file that a `file://` URI means (RES-1, RES-3).
+"""Validation of URIs from the peer, and mapping of `file://` URIs to paths (RES-1, RES-3).
 
-Any scheme is good: what it means is the author's to say. Nothing is decoded, resolved or compared but for files.
+Any scheme is accepted; the author defines its meaning. Only `file://` URIs are decoded and resolved.
 """
 
 from __future__ import annotations
@@ -14,26 +14,25 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x20\x7f]+")
-"""A scheme and something after it, without blanks and control characters. Letters of any script are taken, as
-people write them."""
+"""A scheme and a non-empty rest without blanks and control characters. Letters of every script are accepted."""
 
 
 def is_uri(text: str) -> bool:
-    """Whether a text can be an absolute URI."""
+    """Return whether a text can be an absolute URI."""
     return _URI.fullmatch(text) is not None
 
 
 def check_uri(uri: object) -> None:
-    """Raise `InvalidParams` for what is no absolute URI (RES-1)."""
+    """Raise `InvalidParams` unless the value is an absolute URI (RES-1)."""
     if not isinstance(uri, str) or not is_uri(uri):
         raise InvalidParams(f"Invalid params: uri is no absolute URI: {uri!r:.80}")
 
 
 def file_path(uri: str, root: Path) -> Path:
-    """The file below `root` that a `file://` URI means, links followed; it need not exist.
+    """Return the path below `root` for a `file://` URI, with links resolved; the file need not exist.
 
-    Raises `InvalidParams` for another kind of URI and `ResourceNotFound` for a path that leads out of `root`: that
-    there is something outside is nothing to tell.
+    Raises `InvalidParams` for any other URI, and `ResourceNotFound` for a path outside of `root`, whether it exists or
+    not.
     """
     from urllib.parse import unquote, urlsplit
 

@@ -1,1 +1,1 @@
-"""How a client finds the revision to speak: a plan of steps, pure functions."""
+"""The client's negotiation of a revision: a state machine of pure functions."""

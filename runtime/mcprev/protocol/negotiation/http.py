@@ -1,15 +1,15 @@
-"""What the answers of an HTTP server tell of it, and how long that is remembered: more rules of `plan` (NEG-6, NEG-7).
+"""Negotiation rules for HTTP errors, and the cache of probe results (NEG-6, NEG-7).
 
-The first POST is a modern request. An error that only a modern server knows keeps to its era; any other refusal leads
-to `initialize`, and if that is refused too with a status of 4xx, to a GET that is to open the old transport of two
-endpoints. What says nothing of the era ends the plan: the server wants a login, is busy or is out of order.
+The first POST is a request of the stateless era. An error that only servers of that era send stays in it. Any other
+refusal leads to `initialize`; if that is refused with a 4xx status, a GET tries to open the HTTP+SSE transport.
+Statuses that do not depend on the era end the negotiation: authentication, overload and gateway errors.
 
-Decided here because the requirements are silent or disagree:
+Decisions where the requirements are silent or disagree:
 
-- Any 4xx leads on to the old transport, as the second revision has it; later ones name three of them.
-- A JSON-RPC error decides before its status does, and is passed over only where it leads nowhere.
-- A remembered old transport that is refused is forgotten, and the server is asked from the beginning.
-- What is remembered belongs to an endpoint, which is an origin and a path: one origin can host many servers.
+- Any 4xx leads to the HTTP+SSE transport, as the second revision specifies; later revisions name three statuses. - A
+JSON-RPC error takes precedence over the status, unless it leads nowhere. - If a cached HTTP+SSE transport is refused,
+the cache entry is removed and the negotiation starts again. - A cache entry belongs to an endpoint, an origin with a
+path: one origin can host several servers.
 """
 
 from __future__ import annotations
@@ -39,35 +39,35 @@ from mcprev.protocol.negotiation.steps import (
 from mcprev.revisions import Era, HttpShape
 
 NO_VERDICT: Final = frozenset({401, 403, 407, 408, 425, 429, 502, 503, 504})
-"""Statuses that say nothing of the era: of logins (NEG-6), of too much to do, and of whatever stands in between."""
+"""Statuses that do not depend on the era: authentication (NEG-6), overload and gateway errors."""
 MAX_KNOWN: Final = 1000
-"""How many endpoints are remembered; the oldest is forgotten first."""
+"""The maximum number of cached endpoints; the oldest is evicted first."""
 
 
 def is_verdict(status: int | None) -> bool:
-    """Whether an HTTP error tells anything of the era; the others are for the caller to deal with (NEG-6).
+    """Return whether an HTTP error depends on the era; the caller handles any other (NEG-6).
 
-    An error whose status nobody knows may always tell.
+    An error with an unknown status may depend on it.
     """
     return status not in NO_VERDICT
 
 
 def probe_met_status(plan: Plan, outcome: HttpRefused) -> Plan:
-    """No modern server answers so: it may be of the handshake era."""
+    """Handle an HTTP error of a probe: the server may be of the handshake era."""
     return (
         fall_back(plan, outcome) if is_verdict(outcome.status) else _undecided(plan, outcome, outcome.status)
     )
 
 
 def probe_met_error(plan: Plan, outcome: Refused) -> Plan:
-    """A JSON-RPC error, whatever its status, unless that is about something else."""
+    """Handle a JSON-RPC error of a probe, unless its status is unrelated to the era."""
     if not is_verdict(outcome.status) and outcome.error.code not in plan.probe.modern_errors:
         return _undecided(plan, outcome, outcome.status)
     return probe_refused(plan, outcome)
 
 
 def initialize_met_status(plan: Plan, outcome: HttpRefused) -> Plan:
-    """The last resort is the old transport; if that is what was remembered, everything else."""
+    """Handle an HTTP error of `initialize`: try the HTTP+SSE transport; if that was cached, start again."""
     if not is_verdict(outcome.status):
         return _undecided(plan, outcome, outcome.status)
     if plan.shape is HttpShape.SSE and not plan.tried_old:
@@ -78,7 +78,7 @@ def initialize_met_status(plan: Plan, outcome: HttpRefused) -> Plan:
 
 
 def initialize_met_error(plan: Plan, outcome: Refused) -> Plan:
-    """A JSON-RPC error is read first; where it leads nowhere, its status may."""
+    """Handle a JSON-RPC error of `initialize`; if it leads nowhere, the status may."""
     if not is_verdict(outcome.status):
         return _undecided(plan, outcome, outcome.status)
     after = initialize_refused(plan, outcome)
@@ -88,7 +88,7 @@ def initialize_met_error(plan: Plan, outcome: Refused) -> Plan:
 
 
 def not_opened(plan: Plan, outcome: HttpRefused) -> Plan:
-    """There is no old transport either. A server that was never probed, because of a verdict, is probed now."""
+    """Handle a refused HTTP+SSE transport; a server not probed because of the cache is probed now."""
     if not is_verdict(outcome.status):
         return _undecided(plan, outcome, outcome.status)
     probed = any(isinstance(step, Discover) for step in plan.asked)
@@ -101,14 +101,14 @@ def not_opened(plan: Plan, outcome: HttpRefused) -> Plan:
 
 
 def _leads_to_old(plan: Plan, status: int | None) -> bool:
-    """Whether a refused `initialize` is to be followed by a GET (NEG-6)."""
+    """Return whether a refused `initialize` is followed by a GET (NEG-6)."""
     allowed = any(revision.http is HttpShape.SSE for revision in plan.allowed)
     refused = status is not None and 400 <= status < 500
     return refused and allowed and not plan.tried_old and plan.shape is not HttpShape.SSE
 
 
 def _old_transport(plan: Plan) -> Plan:
-    """Open the old transport; what was asked over the other one has not been asked over this."""
+    """Open the HTTP+SSE transport; all requests but probes may be sent again on it."""
     asked = tuple(step for step in plan.asked if isinstance(step, Discover))
     step = Respawn(Initialize(plan.legacy[-1]), HttpShape.SSE)
     return replace(plan, step=step, asked=asked, tried_old=True, late_discovery=False)
@@ -123,26 +123,26 @@ def _undecided(plan: Plan, outcome: Outcome, status: int | None) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """What an endpoint was found to be: what `plan.start` takes as `verdict` and `shape`."""
+    """The era and transport of an endpoint: the `verdict` and `shape` arguments of `machine.start`."""
 
     era: Era
     shape: HttpShape | None
-    """The shape of HTTP, where it is not the one that is tried first."""
+    """The HTTP transport, if it is not the default one."""
 
 
 class ProbeCache:
-    """What the endpoints of one process, or of whoever holds this, were found to be (NEG-7)."""
+    """Caches the probe results of endpoints, for a process or for its owner (NEG-7)."""
 
     def __init__(self, limit: int = MAX_KNOWN) -> None:
         self._known: dict[tuple[str, str, int | None, str], ProbeResult] = {}
         self._limit = limit
 
     def get(self, url: str) -> ProbeResult | None:
-        """What is known of an endpoint."""
+        """Return the cached result of an endpoint, or None."""
         return self._known.get(_endpoint(url))
 
     def keep(self, url: str, plan: Plan) -> None:
-        """Remember where a plan has led; one that has failed leads nowhere, and what was known is forgotten."""
+        """Cache the outcome of a negotiation; a failed one removes the entry."""
         key = _endpoint(url)
         self._known.pop(key, None)
         if isinstance(plan.step, Ready):
@@ -151,7 +151,7 @@ class ProbeCache:
                 del self._known[next(iter(self._known))]
 
     def forget(self, url: str) -> None:
-        """An endpoint has contradicted what was known of it."""
+        """Remove the entry of an endpoint that contradicted it."""
         self._known.pop(_endpoint(url), None)
 
 

@@ -1,18 +1,18 @@
-"""How a client finds the revision to speak: a plan of steps driven by what comes of them.
+"""The client's negotiation of a revision: a state machine of steps and outcomes.
 
-NEG-1 to 7, 12; LIFE-2, LIFE-4; MOD-10; AMB-2. `start` gives a `Plan` with its first step. The driver carries the
-step out and hands what came of it to `advance`, until the step is `Ready` or `Fail`. What to do is a table of step
-and outcome; a pair that is not in it is a late answer and changes no step. Each step has a deadline of its own,
-which the driver keeps (NEG-5). Steps and outcomes are in `plan_steps`, what follows from which in `plan_rules`, and
-what only HTTP has in `plan_http`.
+NEG-1 to 7, 12; LIFE-2, LIFE-4; MOD-10; AMB-2. `start` returns a `Plan` with its first step. The driver executes the
+step and passes its outcome to `advance`, until the step is `Ready` or `Fail`. A table maps step and outcome to a rule;
+a pair without a rule is a late response and does not change the step. Each step has a deadline, which the driver keeps
+(NEG-5). `steps` defines steps and outcomes, `rules` the rules, `http` those for HTTP.
 
-Decided here because the requirements are silent or disagree:
+Decisions where the requirements are silent or disagree:
 
-- The newest version both sides name wins, of whichever era, also when it comes with an error (AMB-2, NEG-3).
-- A server that answers `initialize` with a version that is not allowed here may still speak an older one that is.
-  The connection ends (LIFE-4) and a new one asks for that, each version once. Only gaps in a list lead there.
-- A late result of `server/discover` does not end the fallback (NEG-5), but if `initialize` then fails, it is why
-  the server is asked once more.
+- The newest version that both sides name wins, of either era, also if it comes with an error (AMB-2, NEG-3). - A
+server that answers `initialize` with a version that is not allowed may support an older one that is. The client
+  closes the connection (LIFE-4) and requests that version on a new one, each version once. This happens only if the
+  allowed revisions have gaps.
+- A late result of `server/discover` does not stop the fallback (NEG-5), but if `initialize` then fails, the client
+  probes once more.
 """
 
 from __future__ import annotations
@@ -96,11 +96,11 @@ def start(
     prior: Sequence[str] | None = None,
     shape: HttpShape | None = None,
 ) -> Plan:
-    """The plan for a server, with its first step.
+    """Return the plan for a server, with its first step.
 
-    `verdict` is the era this server was found to be of, `prior` the versions of a DiscoverResult that is still good:
-    with a mutual one nothing is asked at all (NEG-7, NEG-12). `shape` is the shape of HTTP it was found to be of, which
-    the first connection is to be opened with (`Plan.shape`). What does not fit `allowed` is disregarded.
+    `verdict` is the cached era of the server. `prior` are the versions of a DiscoverResult that is still valid; with a
+    mutual one no request is sent (NEG-7, NEG-12). `shape` is the cached HTTP transport, which opens the first
+    connection (`Plan.shape`). Values that do not match `allowed` are ignored.
     """
     if not allowed:
         raise ValueError("at least one revision has to be allowed")
@@ -122,7 +122,7 @@ def start(
 
 
 def advance(plan: Plan, outcome: Outcome) -> Plan:
-    """The plan after an outcome, with the next step in `step`. An outcome that comes too late changes no step."""
+    """Return the plan after an outcome, with the next step in `step`. A late outcome does not change the step."""
     rule = _RULES.get((type(plan.step), type(outcome)))
     said = describe_step(outcome)
     if rule is None or (isinstance(outcome, _ANSWERS) and outcome.step != plan.step):

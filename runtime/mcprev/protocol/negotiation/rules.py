@@ -1,4 +1,4 @@
-"""What follows from an outcome, where the transport plays no part: the rules of `plan` (NEG-2 to 5; LIFE-4; AMB-2)."""
+"""The negotiation rules that do not depend on the transport (NEG-2 to 5; LIFE-4; AMB-2)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STUCK: Final = "the server could not be initialized"
 
 
 def found_out(plan: Plan, outcome: Discovered) -> Plan:
-    """The newest mutual revision is spoken (NEG-2)."""
+    """Select the newest mutual revision (NEG-2)."""
     plan = heard(plan, outcome.supported)
     found = mutual(outcome.supported, plan.allowed)
     if found is None:
@@ -43,7 +43,7 @@ def found_out(plan: Plan, outcome: Discovered) -> Plan:
 
 
 def probe_refused(plan: Plan, outcome: Refused) -> Plan:
-    """NEG-3 and MOD-10 for what only a modern server says, NEG-4 for everything else."""
+    """Handle an error of a probe: NEG-3 and MOD-10 for codes of the stateless era, NEG-4 for others."""
     supported = strings(outcome.error.data, "supported")
     plan = heard(plan, supported)
     if outcome.error.code not in plan.probe.modern_errors:
@@ -52,21 +52,21 @@ def probe_refused(plan: Plan, outcome: Refused) -> Plan:
     if found is not None:
         return open_with(plan, step_for(found))
     if not plan.probed_again and outcome.step.revision.version in supported:
-        # It names the very version it was asked at: it gets the chance to mean what it says (MOD-10).
+        # The server lists the version that the probe used: probe once more (MOD-10).
         return open_with(replace(plan, probed_again=True), outcome.step)
     about_versions = supported or outcome.error.code == UNSUPPORTED_PROTOCOL_VERSION
     return fail(plan, outcome, "no common revision" if about_versions else "the server refused to be asked")
 
 
 def fall_back(plan: Plan, outcome: Outcome) -> Plan:
-    """Whatever a probe met that is no modern answer, the server may be of the handshake era (NEG-4)."""
+    """Try `initialize`: after any other response to a probe the server may be of the handshake era (NEG-4)."""
     if not plan.legacy:
         return fail(plan, outcome, "the server speaks none of the revisions allowed")
     return open_once(plan, outcome, Initialize(plan.legacy[-1]))
 
 
 def agreed(plan: Plan, outcome: Initialized) -> Plan:
-    """The server's choice stands if it is allowed here; else an older one may be asked for (LIFE-4)."""
+    """Accept the server's version if it is allowed; else request an older one, if there is one (LIFE-4)."""
     plan = heard(plan, (outcome.version,))
     found = mutual((outcome.version,), plan.legacy)
     if found is not None:
@@ -82,7 +82,7 @@ def agreed(plan: Plan, outcome: Initialized) -> Plan:
 
 
 def initialize_refused(plan: Plan, outcome: Refused) -> Plan:
-    """AMB-2 for a server that names its versions, NEG-5 for a modern one that was slow to answer the probe."""
+    """Handle an error of `initialize`: AMB-2 if it names versions, NEG-5 if a server was slow to answer the probe."""
     supported = strings(outcome.error.data, "supported")
     plan = heard(plan, supported)
     found = mutual(
@@ -96,14 +96,14 @@ def initialize_refused(plan: Plan, outcome: Refused) -> Plan:
 
 
 def initialize_unanswered(plan: Plan, outcome: Outcome, otherwise: str = STUCK) -> Plan:
-    """A reason to probe (again) is a discovery that came too late, or that a verdict had kept it from happening."""
+    """Probe again if a discovery came late or if a cached era had prevented the probe; else fail."""
     if plan.late_discovery or not any(isinstance(step, Discover) for step in plan.asked):
         return probe_again(plan, outcome, None, otherwise)
     return fail(plan, outcome, otherwise)
 
 
 def probe_again(plan: Plan, outcome: Outcome, at: Revision | None, otherwise: str = STUCK) -> Plan:
-    """Ask once more which era the server is of; on a connection of its own where this one is for sessions only."""
+    """Probe once more; on a new connection if the current transport supports only sessions."""
     first = opener(plan.allowed)
     if plan.probed_again or not isinstance(first, Discover):
         return fail(plan, outcome, otherwise)
@@ -113,7 +113,9 @@ def probe_again(plan: Plan, outcome: Outcome, at: Revision | None, otherwise: st
 
 
 def exited(plan: Plan, outcome: Exited) -> Plan:
-    """An unknown request before `initialize` has ended servers: one more process, which is not probed (NEG-4)."""
+    """Handle the exit of a process: some servers exit on a request before `initialize`, so start one more without
+    probe (NEG-4).
+    """
     probed = any(isinstance(step, Discover) for step in plan.asked)
     if not plan.probe.process:
         return fail(plan, outcome, "the server could not be reached")
@@ -124,19 +126,19 @@ def exited(plan: Plan, outcome: Exited) -> Plan:
 
 
 def spawned(plan: Plan, outcome: Spawned) -> Plan:  # noqa: ARG001 - a rule
-    """The new connection begins with the step it was opened for."""
+    """Send the first step on the new connection."""
     assert isinstance(plan.step, Respawn)
     return open_with(replace(plan, shape=plan.step.shape), plan.step.then)
 
 
 def not_spawned(plan: Plan, outcome: Exited) -> Plan:
-    """There is no new connection."""
+    """Fail: the new connection could not be opened."""
     what = "process could not be started" if plan.probe.process else "could not be reached"
     return fail(plan, outcome, f"the server {what} again")
 
 
 def contradicted(plan: Plan, outcome: Contradicted) -> Plan:
-    """What was agreed on, or remembered, does not hold (NEG-7)."""
+    """Probe again: the server does not support the negotiated or cached revision (NEG-7)."""
     return probe_again(
         replace(plan, asked=()), outcome, None, "the server no longer speaks what was agreed on"
     )
@@ -146,36 +148,36 @@ def contradicted(plan: Plan, outcome: Contradicted) -> Plan:
 
 
 def opener(allowed: tuple[Revision, ...]) -> Opening:
-    """The first thing said to a server of which nothing is known (NEG-1, LIFE-2)."""
+    """Return the first step for an unknown server (NEG-1, LIFE-2)."""
     modern = of_era(allowed, Era.STATELESS)
     newest = mutual(versions(modern), modern)
     return Initialize(allowed[-1]) if newest is None else Discover(newest)
 
 
 def step_for(revision: Revision) -> Opening:
-    """The step that leads to a revision."""
+    """Return the step that negotiates a revision."""
     return Initialize(revision) if revision.handshake else Discover(revision)
 
 
 def open_with(plan: Plan, step: Opening) -> Plan:
-    """The plan with this step, which is sent now."""
+    """Return the plan with a step to send now."""
     return replace(plan, step=step, asked=(*plan.asked, step))
 
 
 def open_once(plan: Plan, outcome: Outcome, step: Opening) -> Plan:
-    """The same, for a step that was not sent before."""
+    """Return the plan with a step to send now, or fail if the step was sent before."""
     if step in plan.asked:
         return fail(plan, outcome, "nothing is left to ask the server")
     return open_with(plan, step)
 
 
 def heard(plan: Plan, names: Sequence[str]) -> Plan:
-    """The plan that knows of these versions of the server's."""
+    """Return the plan with versions of the server added."""
     return replace(plan, theirs=tuple(dict.fromkeys((*plan.theirs, *names))))
 
 
 def fail(plan: Plan, outcome: Outcome, message: str) -> Plan:
-    """The plan given up."""
+    """Return the plan in its failed state."""
     ours = [revision.name for revision in reversed(plan.allowed)]
     error = NegotiationError(message, ours=ours, theirs=plan.theirs, evidence=plan.evidence)
     return replace(plan, step=Fail(error, outcome))

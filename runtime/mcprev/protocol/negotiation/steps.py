@@ -1,4 +1,4 @@
-"""The steps of a client's negotiation, what can come of them, and how both are told (see `plan`)."""
+"""The steps of a client's negotiation, their outcomes, and their descriptions for errors (see `machine`)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from mcprev.protocol.negotiation.versions import of_era
 from mcprev.revisions import Era, HttpShape, Revision
 
 MAX_TEXT: Final = 200
-"""How much of a text of the peer's is kept, in characters."""
+"""The maximum length of a text from the peer, in characters."""
 MAX_VERSIONS: Final = 50
-"""How many of the versions that a peer names are looked at."""
+"""The maximum number of versions read from a list of the peer."""
 
 
 # -- steps, outcomes and what is remembered ----------------------------------------------------------------
@@ -36,23 +36,23 @@ class Discover:
 
 @dataclass(frozen=True, slots=True)
 class Initialize:
-    """Send `initialize` that asks for this revision."""
+    """Send `initialize` with this revision."""
 
     revision: Revision
 
 
 @dataclass(frozen=True, slots=True)
 class Respawn:
-    """End this connection and its process and open another, then say `Spawned`."""
+    """Close the connection and its process, open another, then report `Spawned`."""
 
     then: Opening
-    """The step that is the first on the new connection."""
+    """The first step on the new connection."""
     shape: HttpShape | None = None
-    """Over HTTP, how to open it: with a GET for the old transport, else with nothing (NEG-6)."""
+    """Over HTTP, the transport to open: HTTP+SSE with a GET, else None (NEG-6)."""
 
 
 class Method(StrEnum):
-    """By what a revision was agreed on."""
+    """How a revision was negotiated."""
 
     DISCOVER = "server/discover"
     INITIALIZE = "initialize"
@@ -61,20 +61,20 @@ class Method(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Speak this revision. After `initialize`, `notifications/initialized` is still to be sent."""
+    """The revision is negotiated. After `initialize`, the driver still sends `notifications/initialized`."""
 
     revision: Revision
     method: Method
 
     @property
     def verdict(self) -> Era:
-        """What to remember of this server, for as long as it is the same one (NEG-7)."""
+        """The era to cache for this server (NEG-7)."""
         return self.revision.era
 
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Give up. `last` is the outcome that led here, for the cause of the error."""
+    """The negotiation failed. `last` is the last outcome, for the cause of the error."""
 
     error: NegotiationError
     last: Outcome
@@ -86,7 +86,7 @@ Step: TypeAlias = Discover | Initialize | Respawn | Ready | Fail
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """`server/discover` was answered with these versions."""
+    """`server/discover` returned these versions."""
 
     step: Opening
     supported: tuple[str, ...]
@@ -94,7 +94,7 @@ class Discovered:
 
 @dataclass(frozen=True, slots=True)
 class Initialized:
-    """`initialize` was answered with this version."""
+    """`initialize` returned this version."""
 
     step: Opening
     version: str
@@ -102,27 +102,27 @@ class Initialized:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A step was answered with an error."""
+    """A step got an error response."""
 
     step: Opening
     error: RpcError
     status: int | None = None
-    """The HTTP status that it came with."""
+    """The HTTP status of the response."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpRefused:
-    """An HTTP server answered with an error status, and no JSON-RPC error in the body (NEG-6)."""
+    """An HTTP server returned an error status without a JSON-RPC error in the body (NEG-6)."""
 
     step: Opening | Respawn
     status: int
     why: str = ""
-    """The beginning of what it said."""
+    """The beginning of the body."""
 
 
 @dataclass(frozen=True, slots=True)
 class InvalidReply:
-    """A step was answered with something that is no result of its method."""
+    """A step got a response that is not a result of its method."""
 
     step: Opening
     why: str
@@ -130,7 +130,7 @@ class InvalidReply:
 
 @dataclass(frozen=True, slots=True)
 class TimedOut:
-    """A step was not answered before its deadline."""
+    """A step got no response before its deadline."""
 
     step: Opening
     seconds: float
@@ -138,7 +138,7 @@ class TimedOut:
 
 @dataclass(frozen=True, slots=True)
 class Exited:
-    """The process ended, or could not be started; `why` says how, with what it wrote to stderr."""
+    """The process exited or could not be started; `why` gives the reason and its stderr."""
 
     why: str
 
@@ -150,7 +150,7 @@ class Spawned:
 
 @dataclass(frozen=True, slots=True)
 class Contradicted:
-    """The server turned out not to speak what had been agreed on (NEG-7)."""
+    """The server does not support the negotiated revision (NEG-7)."""
 
     why: str
 
@@ -169,7 +169,7 @@ Outcome: TypeAlias = (
 
 
 def discovered(step: Opening, result: Json) -> Discovered | InvalidReply:
-    """Read the result of `server/discover`. Servers of the other era have answered it with anything (NEG-4)."""
+    """Read the result of `server/discover`; servers of the handshake era may return anything (NEG-4)."""
     names = strings(result, "supportedVersions")
     return Discovered(step, names) if names else InvalidReply(step, "a result that names no versions")
 
@@ -184,12 +184,12 @@ def initialized(step: Opening, result: Json) -> Initialized | InvalidReply:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What a transport makes of the answers to a probe."""
+    """How a transport interprets the responses to a probe."""
 
     modern_errors: frozenset[int]
-    """The codes that only a server of the stateless era answers with (NEG-3, NEG-6)."""
+    """The error codes that only a server of the stateless era sends (NEG-3, NEG-6)."""
     process: bool = True
-    """Whether the server is a process of this side's, which a probe may have ended (NEG-4)."""
+    """Whether the server is a child process, which a probe may have ended (NEG-4)."""
 
 
 STDIO: Final = Probe(frozenset({UNSUPPORTED_PROTOCOL_VERSION}))
@@ -200,27 +200,27 @@ HTTP: Final = Probe(
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where a client's negotiation stands."""
+    """The state of a client's negotiation."""
 
     allowed: tuple[Revision, ...]
-    """The revisions this side allows, oldest first."""
+    """The allowed revisions, oldest first."""
     step: Step
-    """What to do now."""
+    """The step to execute now."""
     probe: Probe = STDIO
     theirs: tuple[str, ...] = ()
-    """Every version the server has named."""
+    """All versions that the server has named."""
     evidence: tuple[str, ...] = ()
-    """What happened so far, a line for each outcome."""
+    """The history, one line for each outcome."""
     asked: tuple[Opening, ...] = ()
-    """The steps that were sent, none of them twice but for one more probe."""
+    """The steps that were sent; each once, except for one more probe."""
     respawned: bool = False
-    """Whether an exit has had its one respawn (NEG-4)."""
+    """Whether the one restart after an exit is used up (NEG-4)."""
     probed_again: bool = False
     late_discovery: bool = False
     shape: HttpShape | None = None
-    """The shape of HTTP that the connection is of; None for that of the newer ones, and for a pipe."""
+    """The HTTP transport of the connection; None for the default one and for a pipe."""
     tried_old: bool = False
-    """Whether the old HTTP transport has had its one try (NEG-6)."""
+    """Whether the HTTP+SSE transport was tried (NEG-6)."""
 
     @property
     def legacy(self) -> tuple[Revision, ...]:
@@ -234,24 +234,24 @@ class Plan:
 
 
 def strings(value: Json, name: str) -> tuple[str, ...]:
-    """A member that is to be a list of versions; whatever else is in it is none."""
+    """Return the strings in a list member of a value, cut to the limits; other items are ignored."""
     names = cast("dict[str, object]", value).get(name) if isinstance(value, dict) else None
     found = cast("list[object]", names)[:MAX_VERSIONS] if isinstance(names, list) else []
     return tuple(short(item) for item in found if isinstance(item, str))
 
 
 def listed(names: Sequence[str]) -> str:
-    """Versions as evidence says them."""
+    """Format versions for the history."""
     return ", ".join(names) or "no versions"
 
 
 def short(text: str) -> str:
-    """What a peer sent, fit to be shown: bounded, and without control characters."""
+    """Cut a text of the peer to the limit and replace control characters."""
     return "".join(c if c.isprintable() else " " for c in text[:MAX_TEXT])
 
 
 def describe_step(outcome: Outcome) -> str:
-    """A line of evidence."""
+    """Describe an outcome in one line."""
     match outcome:
         case HttpRefused(status=status, why=why):
             what = f"HTTP {status}" + (f" ({short(why)})" if why else "")

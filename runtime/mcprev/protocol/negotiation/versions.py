@@ -1,7 +1,7 @@
-"""Which revisions may be spoken, and what a server makes of the one it is asked for (NEG-8, 9, 12, 13; LIFE-3; MOD-4, 15).
+"""Selection of revisions: the allowed ones, the mutual ones, and a server's reply to a requested version.
 
-Pure functions over rows of the revision table, which are always given oldest first. What a client does is in
-`plan`. Revisions are compared by their place in the table and never by name: an unknown version is only unknown.
+NEG-8, 9, 12, 13; LIFE-3; MOD-4, 15. Pure functions over revisions, always given oldest first; `machine` is the
+client's side. Revisions are compared by their place in the table and never by name: an unknown version has no place.
 """
 
 from __future__ import annotations
@@ -14,30 +14,32 @@ from mcprev.errors import Json, NegotiationError, UnsupportedProtocolVersion
 from mcprev.revisions import Era, Revision, by_version, revision_named, select
 
 VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
-"""The member of `_meta` that makes a request one of the stateless era (NEG-8)."""
+"""The `_meta` member that marks a request of the stateless era (NEG-8)."""
 
 
 def versions(revisions: Sequence[Revision]) -> tuple[str, ...]:
-    """The version strings of some revisions, newest first, each once."""
+    """Return the version strings of revisions, newest first, each once."""
     return tuple(dict.fromkeys(revision.version for revision in reversed(revisions)))
 
 
 def mutual(offered: Sequence[str], revisions: Sequence[Revision]) -> Revision | None:
-    """The newest of some revisions whose version is offered; a dated one before a draft of the same version."""
+    """Return the newest revision whose version is offered; a dated one takes precedence over a draft of the same
+    version.
+    """
     common = tuple(revision for revision in revisions if revision.version in offered)
     return by_version(common[-1].version, common) if common else None
 
 
 def of_era(revisions: Sequence[Revision], era: Era) -> tuple[Revision, ...]:
-    """The revisions of one era, in the order they came in."""
+    """Return the revisions of one era, in the given order."""
     return tuple(revision for revision in revisions if revision.era is era)
 
 
 def allow(names: Sequence[str] | None, mode: str = "auto") -> tuple[Revision, ...]:
-    """The revisions that a client's configuration allows: a list of names, narrowed by a mode (NEG-12, NEG-13).
+    """Return the revisions that a client's configuration allows: a list of names, narrowed by a mode (NEG-12, NEG-13).
 
-    Modes are `auto`, `legacy` (no probe, only handshakes) or the name of one revision to pin. Raises `ValueError`
-    for an unknown name and when nothing is left.
+    The mode is `auto`, `legacy` (no probe, handshakes only) or the name of one revision. Raises `ValueError` for an
+    unknown name, or if no revision is left.
     """
     revisions = select(None if names is None else tuple(names))
     if mode == "auto":
@@ -59,20 +61,20 @@ def allow(names: Sequence[str] | None, mode: str = "auto") -> tuple[Revision, ..
 
 @dataclass(frozen=True, slots=True)
 class RevisionRefused:
-    """A version that a server does not serve, and those it does, legacy ones included."""
+    """A version that a server does not support, and all versions that it does."""
 
     requested: str
     supported: tuple[str, ...]
 
     @property
     def error(self) -> UnsupportedProtocolVersion:
-        """What the client is answered (MOD-4, MOD-15)."""
+        """The error for the client (MOD-4, MOD-15)."""
         data = {"supported": list(self.supported), "requested": self.requested}
         return UnsupportedProtocolVersion("Unsupported protocol version", data=data)
 
     @property
     def failure(self) -> NegotiationError:
-        """The same for whoever runs the server."""
+        """The error for the operator of the server."""
         said = f"the client asked for {self.requested}"
         return NegotiationError(
             "the client asked for a revision that is not served",
@@ -81,11 +83,11 @@ class RevisionRefused:
 
 
 def engine_for(params: Mapping[str, Json] | None, allowed: Sequence[Revision]) -> Era:
-    """The engine that a request belongs to, whatever was said before on the connection (NEG-8, NEG-9).
+    """Return the era whose engine serves a request, regardless of earlier messages on the connection (NEG-8, NEG-9).
 
-    A request that states its version is modern, even `initialize` (MOD-14). Any other is of the handshake era,
-    whose engine wants `initialize` first; a server without that era leaves it to the stateless engine, which
-    misses the version (MOD-3) and refuses `initialize` with what it serves (MOD-15).
+    A request with a version in `_meta` is stateless, even `initialize` (MOD-14). Any other belongs to the handshake
+    era, whose engine requires `initialize` first. A server without that era passes it to the stateless engine, which
+    reports the missing version (MOD-3) and answers `initialize` with the supported versions (MOD-15).
     """
     meta = params.get("_meta") if params is not None else None
     if isinstance(meta, dict) and VERSION_KEY in meta:
@@ -94,9 +96,9 @@ def engine_for(params: Mapping[str, Json] | None, allowed: Sequence[Revision]) -
 
 
 def answer_initialize(requested: str, allowed: Sequence[Revision]) -> Revision | RevisionRefused:
-    """The revision that an `initialize` is answered with: the one asked for, else the latest of its era (LIFE-3).
+    """Return the revision that answers `initialize`: the requested one, else the latest of the handshake era (LIFE-3).
 
-    An unsupported version is never an error (AMB-2), unless no revision of the era is allowed at all (MOD-15).
+    An unsupported version is not an error (AMB-2), unless no revision of the era is allowed (MOD-15).
     """
     revisions = of_era(allowed, Era.HANDSHAKE)
     if not revisions:
@@ -105,8 +107,8 @@ def answer_initialize(requested: str, allowed: Sequence[Revision]) -> Revision |
 
 
 def check_version(requested: str, allowed: Sequence[Revision]) -> Revision | RevisionRefused:
-    """The revision of a stateless request, by the version in its `_meta` (MOD-4)."""
-    for revision in allowed:  # every request comes through here; a dated revision stands before its draft
+    """Return the revision of a stateless request, by the version in its `_meta` (MOD-4)."""
+    for revision in allowed:  # runs for every request; a dated revision precedes its draft
         if revision.version == requested and revision.era is Era.STATELESS:
             return revision
     return RevisionRefused(requested, versions(allowed))
