@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mcprev.client.connect import Target as Target
     from mcprev.client.connect import connect as connect
     from mcprev.client.connect import memory as memory
+    from mcprev.client.context import ClientContext as ClientContext
     from mcprev.client.options import Options as Options
     from mcprev.client.reconnecting import ReconnectPolicy as ReconnectPolicy
     from mcprev.client.request_handler import form_defaults as form_defaults
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from mcprev.client.subscriptions import Subscription as Subscription
     from mcprev.client.tasks import ClientTask as ClientTask
     from mcprev.convert import convert as convert
-    from mcprev.core.context import ClientContext as ClientContext
-    from mcprev.core.context import Context as Context
     from mcprev.errors import (
         AuthError as AuthError,
     )
@@ -116,6 +115,7 @@ if TYPE_CHECKING:
     from mcprev.protocol.cache import ResultCache as ResultCache
     from mcprev.protocol.request_state import RequestStateSealer as RequestStateSealer
     from mcprev.protocol.subscriptions import Changed as Changed
+    from mcprev.server.context import Context as Context
     from mcprev.server.server import Server as Server
     from mcprev.server.server import ServerHandler as ServerHandler
     from mcprev.server.tasks import MemoryTaskStore as MemoryTaskStore
@@ -149,7 +149,8 @@ _HOMES: Final = {
     "transports.http.server.bearer": ("Bearer",),
     "client.client": ("Client", "ClientHandler"),
     "client.connect": ("Target", "connect", "memory"),
-    "core.context": ("ClientContext", "Context"),
+    "client.context": ("ClientContext",),
+    "server.context": ("Context",),
     "errors": (
         "AuthError", "AuthorizationDenied", "ConnectionLost", "ConversionError", "DiscoveryFailed",
         "HttpStatusError", "InputDeclined", "InsufficientScope", "InternalError", "InvalidParams",

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import mcprev
-from mcprev.core import tools
 from mcprev.errors import InternalError, InvalidParams, RemoteProtocolError, RpcError
 from mcprev.revisions import DEFAULT, LATEST, Revision, load
+from mcprev.server import tools
 from mcprev_types.latest import models as m
 from named import rows_since, rows_until
 from requirements import A, B, C, D, E, req

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from asgi_bridge import PREFIX, Client, Exchange, initialize, modern, notification, request
-from mcprev.core.tools import MAX_NAME
 from mcprev.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, RpcError
 from mcprev.revisions import Revision, revision_named
+from mcprev.server.tools import MAX_NAME
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.event_store import MemoryEvents
 from mcprev.transports.http.server.sessions import MAX_GETS

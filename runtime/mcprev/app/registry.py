@@ -13,10 +13,10 @@ from typing import Any, Final, TypeVar
 from mcprev.app.results import ToolReturns, completion_of, contents_of, failed, messages_of
 from mcprev.app.signatures import ArgumentError, Function
 from mcprev.app.uri_templates import Template
-from mcprev.core.context import Context
-from mcprev.core.tools import refusal
+from mcprev.core.tool_schemas import refusal
 from mcprev.errors import InvalidParams, ResourceNotFound, ToolError
 from mcprev.json_schema.validation import describe
+from mcprev.server.context import Context
 from mcprev.server.server import ServerHandler
 from mcprev_types.latest import models
 

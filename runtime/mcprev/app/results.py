@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from mcprev.app.signatures import NO_SCHEMA, Function, Schema, adapter_of, first_sentence, schema_of
-from mcprev.core.tools import ToolSchemas as Schemas
+from mcprev.core.tool_schemas import ToolSchemas as Schemas
 from mcprev.errors import Json, LocalProtocolError, ResourceNotFound
 from mcprev.json_schema.plain import compile_plain
 from mcprev.protocol.result_rules import MOST_VALUES

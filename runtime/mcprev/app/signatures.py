@@ -23,9 +23,9 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from pydantic_core import PydanticSerializationError, SchemaError, to_json, to_jsonable_python
 from typing_extensions import TypedDict, override
 
-from mcprev.core.context import Context
 from mcprev.errors import Json
 from mcprev.json_schema.bounds import LIST, OBJECT
+from mcprev.server.context import Context
 
 if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue, JsonSchemaWarningKind

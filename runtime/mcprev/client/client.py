@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from typing_extensions import Unpack, override
 
 from mcprev.client.calls import RequestSender, listener, result_reader
+from mcprev.client.context import ClientContext
 from mcprev.client.methods import Methods
 from mcprev.client.options import CallSettings, Options, Package, caller_meta
 from mcprev.client.reconnecting import OpenedConnection, Reconnector
@@ -24,7 +25,6 @@ from mcprev.client.subscriptions import Subscription
 from mcprev.client.tasks import ClientTask, followed, started
 from mcprev.core.capabilities import ClientCapabilities
 from mcprev.core.connection import Connection
-from mcprev.core.context import ClientContext
 from mcprev.core.keepalive import keep_pinging
 from mcprev.errors import (
     ConnectionLost,

@@ -56,7 +56,7 @@ from mcprev.transports.lines import LineConnection
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from mcprev.core.tools import Policy
+    from mcprev.client.tools import Policy
     from mcprev.server.server import Server
     from mcprev_types.latest import models
 

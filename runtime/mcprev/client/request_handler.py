@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
+from mcprev.client.context import ClientContext
 from mcprev.client.subscriptions import change_in
 from mcprev.convert import PayloadKind, convert
 from mcprev.core.capabilities import ClientCapabilities, overridden
-from mcprev.core.context import ClientContext
 from mcprev.core.method_binding import HandlerTable, answer_failure, first, reader, to_wire
 from mcprev.errors import (
     InputDeclined,

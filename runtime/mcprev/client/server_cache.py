@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from mcprev.core.tools import LIST, Policy, ToolWatch
+from mcprev.client.tools import Policy, ToolWatch
+from mcprev.core.tool_schemas import LIST
 from mcprev.errors import Json
 from mcprev.protocol.cache import METHODS, ResultCache, Scope
 from mcprev.protocol.subscriptions import Changed

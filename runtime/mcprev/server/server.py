@@ -15,11 +15,10 @@ from mcprev.convert import ConversionContext as Conversion
 from mcprev.convert import OnDowngrade, PayloadKind, make_context, request_meta, unmet_input
 from mcprev.core.capabilities import ServerCapabilities, introduction, overridden
 from mcprev.core.connection import Connection
-from mcprev.core.context import Context, unasked
 from mcprev.core.keepalive import check_interval, keep_pinging
 from mcprev.core.limits import MAX_HANDLERS
 from mcprev.core.method_binding import HandlerTable, MethodBinding, answer_failure, is_cancelled, to_wire
-from mcprev.core.tools import CALL, UNKNOWN, ToolTable
+from mcprev.core.tool_schemas import CALL
 from mcprev.errors import ConversionError, Json, LocalProtocolError
 from mcprev.protocol import mrtr
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
@@ -30,6 +29,8 @@ from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, COMPLETE
 from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.protocol.uris import check_uri
 from mcprev.revisions import LATEST, Revision, revision_named, select
+from mcprev.server.context import Context, unasked
+from mcprev.server.tools import UNKNOWN, ToolTable
 from mcprev.transports.lines import LineConnection
 from mcprev.wire.jsonrpc import MAX_LINE
 from mcprev_types.latest import dispatch

@@ -43,7 +43,7 @@ from mcprev.server.tasks import Tasks
 
 if TYPE_CHECKING:
     from mcprev.core.connection import Connection
-    from mcprev.core.context import Context
+    from mcprev.server.context import Context
 
 CALL: Final = "tools/call"
 _PROCESS: Final = secrets.token_hex(8)
@@ -310,7 +310,7 @@ class TaskManager:
 
     async def _update(self, incoming: IncomingRequest, context: Context) -> dict[str, Json]:
         """Answers came; what cannot be an answer is refused before any of them counts (TASKX-3)."""
-        from mcprev.core.context import read_answer
+        from mcprev.server.context import read_answer
 
         del context
         task = await self._named(incoming)

@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Final, cast
 from typing_extensions import override
 
 from mcprev.core.connection import Connection
-from mcprev.core.context import Context
 from mcprev.core.method_binding import is_cancelled
-from mcprev.core.tools import MAX_NAME
 from mcprev.errors import Json
 from mcprev.protocol.connection_state import ConnectionState, IncomingRequest
 from mcprev.protocol.engine import Engine
@@ -24,6 +22,8 @@ from mcprev.protocol.http_classify import CALL_TOOL
 from mcprev.protocol.mrtr import InputRequired
 from mcprev.protocol.negotiation.versions import VERSION_KEY
 from mcprev.protocol.stateless import meta_error
+from mcprev.server.context import Context
+from mcprev.server.tools import MAX_NAME
 from mcprev.wire.jsonrpc import Request
 from mcprev.wire.param_headers import ParamHeader, find_annotations
 
@@ -139,11 +139,11 @@ class _Asker(Engine):
     """Stands for an engine where nobody is to hear what a handler says on the way."""
 
     @override
-    def allows_log(self, incoming: IncomingRequest | None, level: str) -> bool:
+    def allows_log(self, request: IncomingRequest | None, level: str) -> bool:
         return False
 
     @override
-    def progress(self, incoming: IncomingRequest, params: dict[str, Json]) -> bool:
+    def progress(self, request: IncomingRequest, params: dict[str, Json]) -> bool:
         return False
 
 

@@ -1,0 +1,36 @@
+"""The context of a client's handler: what the server sent, and by which client (SEAM-1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from mcprev.core.context import BaseContext
+
+if TYPE_CHECKING:
+    from mcprev.client.client import Client
+    from mcprev.core.connection import Connection
+    from mcprev.protocol.connection_state import IncomingRequest
+
+
+class ClientContext(BaseContext):
+    """What a client's handler knows of what the server sent."""
+
+    def __init__(self, client: Client, connection: Connection, incoming: IncomingRequest | None) -> None:
+        super().__init__(connection, incoming)
+        self._client = client
+
+    @property
+    def client(self) -> Client:
+        """The client whose server asks."""
+        return self._client
+
+    @property
+    def revision(self) -> str:
+        """The name of the revision that is spoken."""
+        return self._client.revision
+
+    @override
+    def __repr__(self) -> str:
+        return f"<ClientContext {self.request_id!r}>"

@@ -1,0 +1,99 @@
+"""The schemas of tools, and what happens to arguments and results that do not fit (TOOL-2, 3, 4, CONV-35, JSCH-1..3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from pydantic_core import MISSING
+
+from mcprev.convert import PayloadKind, argument_failure
+from mcprev.errors import InvalidParams, Json, LocalProtocolError, SchemaError
+from mcprev.json_schema.bounds import Check, Complaint
+from mcprev.protocol.stateless import COMPLETE
+
+if TYPE_CHECKING:
+    from mcprev.revisions import Revision
+
+CALL: Final = "tools/call"
+LIST: Final = "tools/list"
+MAX_TOOLS: Final = 5_000
+"""How many names are kept of one list beyond those that are on it."""
+
+
+class ToolSchemas:
+    """One tool as its schemas have it; they are compiled when they are first needed."""
+
+    __slots__ = ("_arguments", "_compiled", "_result", "input", "name", "output")
+
+    def __init__(self, name: str, input_: Json, output: Json) -> None:
+        self.name = name
+        self.input = input_
+        self.output = output
+        self._compiled = False
+        self._arguments: Check | None = None
+        self._result: Check | None = None
+
+    def check(self, params: Mapping[str, Json], revision: Revision) -> dict[str, Json] | None:
+        """The result of a call whose arguments do not fit; None when they do (TOOL-2, TOOL-3, CONV-35).
+
+        Raises `InvalidParams` where the revision has an error for that.
+        """
+        arguments = params.get("arguments")
+        check = self._arguments
+        if check is None:
+            if self.input is None:
+                return None
+            check = self._arguments = self._compile("inputSchema", self.input)
+        found = check({} if arguments is None else arguments)
+        if not found:
+            return None
+        return refusal(self.name, found, revision)
+
+    def conform(self, result: dict[str, Json]) -> None:
+        """Raise `LocalProtocolError` for a result whose structure does not fit (TOOL-4); failed tools have none."""
+        structured = result.get("structuredContent", MISSING)
+        if (
+            result.get("isError") is True
+            or "task" in result
+            or result.get("resultType", COMPLETE) != COMPLETE
+        ):
+            return
+        if self.output is not None:
+            if structured is MISSING:
+                raise LocalProtocolError(
+                    f"the tool '{self.name}' has an outputSchema and gave no structured content"
+                )
+            check = self._result
+            if check is None:
+                check = self._result = self._compile("outputSchema", self.output)
+            found = check(structured)
+            if found:
+                from mcprev.json_schema.validation import describe
+
+                text = describe(found, "structuredContent")
+                raise LocalProtocolError(
+                    f"the result of the tool '{self.name}' does not fit its outputSchema: {text}"
+                )
+
+    def _compile(self, member: str, schema: Json) -> Check:
+        from mcprev.json_schema.validation import compile_schema
+
+        try:
+            return compile_schema(schema, trusted=True)
+        except SchemaError as error:
+            raise SchemaError(
+                f"the {member} of the tool '{self.name}' cannot be used, so its calls are refused: {error} "
+                "(a server made with validate=False checks nothing)"
+            ) from error
+
+
+def refusal(name: str, found: list[Complaint], revision: Revision) -> dict[str, Json]:
+    """The result of a call whose arguments are wrong; raises `InvalidParams` where there is an error for that (CONV-35)."""
+    from mcprev.json_schema.validation import describe
+
+    text = f"Invalid arguments for tool '{name}': {describe(found, 'arguments')}"
+    answer = argument_failure(text, at=revision.name)
+    if answer.kind is PayloadKind.RESULT:
+        return answer.payload
+    raise InvalidParams(text)

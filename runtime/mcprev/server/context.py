@@ -1,0 +1,304 @@
+"""The context of a server's handler: who sends the request, and ways to talk back while it is served.
+
+SEAM-1, LOG-5, PROG-2, MRTR-1..11, SUB-8. Everything is in the words of the latest revision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, cast, overload
+
+from mcprev.convert import OnDowngrade, PayloadKind, converter, request_for
+from mcprev.core.context import BaseContext
+from mcprev.errors import ConversionError, InvalidParams, Json, RemoteProtocolError
+from mcprev.protocol import input_requests as asking
+from mcprev.protocol import mrtr
+from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
+from mcprev.protocol.handshake import HandshakeServer
+from mcprev.protocol.session_state import SEVERITY
+from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, missing_capability
+from mcprev.protocol.subscriptions import Changed
+from mcprev.protocol.tasks import related
+from mcprev.revisions import LATEST
+from mcprev.wire.jsonrpc import Request
+
+if TYPE_CHECKING:
+    from mcprev.core.connection import Connection
+    from mcprev.server.task_execution import TaskExecution
+    from mcprev.transports.http.server.access import Access
+    from mcprev.wire.jsonrpc import RequestId
+    from mcprev_types.latest import models
+
+ASK_TIMEOUT = 600.0
+"""Seconds that a client gets to answer: a person may have to read and decide."""
+LOG = "notifications/message"
+
+
+class ServerHooks(Protocol):
+    """What a context needs of the server."""
+
+    @property
+    def on_downgrade(self) -> OnDowngrade | None:
+        """Replaces what an older peer cannot be told; None to use the defaults."""
+        ...
+
+    def changed(self, what: Changed | str, uri: str | None = None) -> None:
+        """Notify every client that wants to know of a change."""
+        ...
+
+
+class Context(BaseContext):
+    """What a server's handler knows of the request at hand, and how it talks to the client."""
+
+    def __init__(
+        self,
+        server: ServerHooks,
+        connection: Connection,
+        incoming: IncomingRequest,
+        stamp: Mapping[str, Json],
+        answers: mrtr.InputResponses | None = None,
+    ) -> None:
+        self._connection = (
+            connection  # as `BaseContext` has it, without the call: one is made for each request
+        )
+        self._incoming = incoming
+        self._server = server
+        self.request = incoming
+        """The request as the engine has it, or what is in its place where a notification came."""
+        self.stamp = stamp
+        """What the client says of itself, under the keys that describe a request."""
+        self._answers = answers
+        self.running: TaskExecution | None = None
+        """What may make a task of the request; None where nothing can."""
+
+    @property
+    def answers(self) -> mrtr.InputResponses:
+        """What has been asked and answered so far."""
+        if self._answers is None:
+            self._answers = mrtr.InputResponses()
+        return self._answers
+
+    @property
+    def connection(self) -> Connection:
+        """The connection that the request came over."""
+        return self._connection
+
+    @property
+    def principal(self) -> str | None:
+        """Who sends the request, as the transport has made sure of; None on stdio, where that is nobody's question.
+
+        What the client says of itself (`client_info`) is no proof of anything (MOD-8, SEC-5).
+        """
+        return self.request.principal
+
+    @property
+    def access(self) -> Access | None:
+        """What the token of the request says; None for a notification, and where the server wants no tokens."""
+        return cast("Access | None", getattr(self.request.origin, "access", None))
+
+    @property
+    def state(self) -> str | None:
+        """What the handler wants to find again when it is run anew for an answer; sealed on its way (MRTR-4)."""
+        return self.answers.state
+
+    @state.setter
+    def state(self, value: str | None) -> None:
+        self.answers.state = value
+
+    @property
+    def capabilities(self) -> Mapping[str, Json]:
+        """What the client can do, as JSON."""
+        return cast("Mapping[str, Json]", self.stamp.get(CLIENT_CAPABILITIES) or {})
+
+    @property
+    def revision(self) -> str:
+        """The name of the revision that the client speaks; the types are those of the latest either way."""
+        return self.request.revision.name
+
+    @cached_property
+    def client_info(self) -> models.Implementation | None:
+        """What the client calls itself, unverified; None if it does not say."""
+        info = self.stamp.get(CLIENT_INFO)
+        return (
+            None
+            if info is None
+            else cast("models.Implementation", LATEST.models.Implementation.from_wire(info))
+        )
+
+    @cached_property
+    def client_capabilities(self) -> models.ClientCapabilities:
+        """What the client can do during this request."""
+        found = LATEST.models.ClientCapabilities.from_wire(self.capabilities)
+        return cast("models.ClientCapabilities", found)
+
+    async def log(self, level: models.LoggingLevel, data: Json, logger: str | None = None) -> None:
+        """Send a log message, if the client wants to see its level.
+
+        Raises `ValueError` for a level that does not exist. See the specification's page on logging.
+        """
+        if level not in SEVERITY:
+            raise ValueError(f"no log level '{level}'; there are {', '.join(SEVERITY)}")
+        incoming = self.request
+        if not incoming.engine.allows_log(incoming, level):
+            return
+        params: dict[str, Json] = {"level": level, "data": data}
+        if logger is not None:
+            params["logger"] = logger
+        if self.running is not None and self.running.task is not None:
+            params["_meta"] = related(self.running.task)
+        incoming.engine.send_notification(LOG, params, incoming if incoming.open else None)
+        self._connection.process_events()
+        await self._connection.drain(incoming)
+
+    async def detach(
+        self, *, ttl: int | None = None, poll: int | None = None, message: str | None = None
+    ) -> None:
+        """Let the request be answered with a task, if tool and client are made for it, and go on in the background.
+
+        Where tasks are part of the protocol the client has decided that before; where nobody knows of tasks the
+        client waits. `ttl` and `poll` are milliseconds, see `Tasks`; `message` says what the task is at. Raises
+        `InternalError` when too many tasks run.
+        """
+        if self.running is not None:
+            await self.running.detach(ttl, poll, message)
+
+    async def set_status(self, message: str) -> None:
+        """Say what the task is at, for people who look at it; without effect where there is no task."""
+        if self.running is not None:
+            await self.running.set_status(message)
+
+    async def close_stream(self, *, retry: float | None = None) -> bool:
+        """Let the client hang up while the request goes on; it comes back for the rest after `retry` seconds.
+
+        A long request then needs no open connection. Only clients over HTTP whose revision says how to come back
+        can be sent away; False for any other, and where nothing is kept for them. See the specification's page on
+        transports.
+        """
+        return await self._connection.hang_up(self.request, retry)
+
+    def changed(self, what: Changed | str, uri: str | None = None) -> None:
+        """Tell every client that wants to know of a change; see `Server.changed`."""
+        self._server.changed(what, uri)
+
+    @overload
+    async def ask(
+        self,
+        key: str,
+        request: models.ElicitRequest,
+        *,
+        timeout: float | None = ASK_TIMEOUT,  # noqa: ASYNC109
+    ) -> models.ElicitResult: ...
+    @overload
+    async def ask(
+        self,
+        key: str,
+        request: models.CreateMessageRequest,
+        *,
+        timeout: float | None = ASK_TIMEOUT,  # noqa: ASYNC109
+    ) -> models.CreateMessageResult: ...
+    @overload
+    async def ask(
+        self,
+        key: str,
+        request: models.ListRootsRequest,
+        *,
+        timeout: float | None = ASK_TIMEOUT,  # noqa: ASYNC109
+    ) -> models.ListRootsResult: ...
+    async def ask(
+        self,
+        key: str,
+        request: models.ElicitRequest | models.CreateMessageRequest | models.ListRootsRequest,
+        *,
+        timeout: float | None = ASK_TIMEOUT,  # noqa: ASYNC109
+    ) -> object:
+        """Ask the client's user, model or file system; `key` names the question within this request.
+
+        Where the revision has no requests of servers, the handler is ended here and run again from its start
+        once the answer is there: what stands before an `ask` has to be fit to run twice. Only the handlers of
+        `tools/call`, `prompts/get` and `resources/read` can ask there.
+
+        Raises `MissingClientCapability` for what the client has not declared, `ConversionError` for what its
+        revision cannot ask, `LocalProtocolError` for a form that is not flat and the like, `RpcError` with what it
+        answered, `RequestTimeout`, `ConnectionLost`. See the specification's page on multi round-trip requests.
+        """
+        incoming = self.request
+        wire = mrtr.proper(request.to_wire(), incoming.revision, self.capabilities)
+        known = self.answers.given.get(key)
+        if known is None:
+            error = mrtr.check_askable(wire, self.capabilities)
+            if error is not None:
+                raise error
+            if self.running is not None and self.running.is_task:
+                known = self.answers.given[key] = await self.running.ask(key, wire, timeout)
+                return read_answer(key, wire, known)
+            if incoming.revision.input_in_results:
+                raise mrtr.InputRequired(key, wire)
+            known = self.answers.given[key] = await self.send_request(wire, timeout=timeout)
+        elif incoming.revision.input_in_results:
+            known = fitting(key, wire, known)
+        return read_answer(key, wire, known)
+
+    async def send_request(
+        self, request: Mapping[str, Json], *, timeout: float | None = ASK_TIMEOUT  # noqa: ASYNC109
+    ) -> dict[str, Json]:
+        """Send a question as a request of this server, and give the answer in the words of the latest revision."""
+        incoming = self.request
+        assert isinstance(incoming.engine, HandshakeServer)
+        revision = incoming.revision
+        if request["method"] not in revision.methods:
+            raise missing_capability({str(request["method"]).split("/")[0]: {}})
+        asked = request_for(request, to=revision.name, on_downgrade=self._server.on_downgrade)
+        connection = self._connection
+        refusal = connection.refuses(incoming)
+        if refusal is not None:
+            raise refusal
+        call = incoming.engine.call(
+            asked.method, asked.params, connection.now(), idle=timeout, total=timeout, channel=incoming
+        )
+        answer = await connection.wait(call)
+        up = converter(asked.method, PayloadKind.RESULT, from_=revision, to=LATEST)
+        try:
+            found = asking.only_accepted(asked.method, asked.params, up(answer))
+        except ConversionError as error:
+            raise RemoteProtocolError(
+                f"the answer to '{asked.method}' is not valid: {error}", raw=answer
+            ) from error
+        wrong = asking.misfit(asked.method, asked.params, found)
+        if wrong is not None:
+            raise RemoteProtocolError(f"the answer to '{asked.method}' is not valid: {wrong}", raw=answer)
+        return found
+
+
+def unasked(
+    session: HandshakeServer, notified: NotificationReceived, connection: Connection
+) -> IncomingRequest:
+    """What is in the place of the request in a context of a notification: it has no id and cannot be answered."""
+    said: RequestId = cast("Any", None)
+    request = Request(said, notified.method, notified.params, connection)
+    incoming = IncomingRequest(session, notified.revision, request, None, session.peer_capabilities or {})
+    incoming.open = False
+    return incoming
+
+
+def read_answer(key: str, request: Mapping[str, Json], answer: Mapping[str, Json]) -> object:
+    """The answer to a question, typed. Raises `InvalidParams` for one of another shape (MRTR-7)."""
+    from pydantic import ValidationError
+
+    method = str(request["method"])
+    model: Any = getattr(LATEST.models, str(LATEST.methods[method].result))
+    try:
+        return model.from_wire(answer)
+    except ValidationError:
+        raise InvalidParams(
+            f"Invalid params: the input response '{key}' is no answer to '{method}'"
+        ) from None
+
+
+def fitting(key: str, request: Mapping[str, Json], answer: dict[str, Json]) -> dict[str, Json]:
+    """The answer that came with a request. Raises `InvalidParams` for one that is not to this question (ELIC-3)."""
+    method, params = str(request["method"]), request.get("params")
+    wrong = asking.misfit(method, params, answer)
+    if wrong is not None:
+        raise InvalidParams(f"Invalid params: the input response '{key}': {wrong}")
+    return asking.only_accepted(method, params, answer)

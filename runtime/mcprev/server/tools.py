@@ -1,0 +1,130 @@
+"""What a server knows of its handler's tools (TOOL-2, 3, 4, CONV-35).
+
+A server learns its tools by asking its own handler for them, as a client would, when the first of them is called;
+it asks again after `changed("tools")`, and for a name that it has not seen. What a handler calls a tool without
+listing it is not checked here, and one that does not exist is the handler's to refuse (TOOL-1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from mcprev.core.method_binding import HandlerTable, to_wire
+from mcprev.core.tool_schemas import LIST, MAX_TOOLS, ToolSchemas
+from mcprev.errors import Json, LocalProtocolError
+
+if TYPE_CHECKING:
+    from mcprev.convert import ConversionContext
+    from mcprev.protocol.connection_state import IncomingRequest, RequestKind
+    from mcprev.revisions import Revision
+    from mcprev.server.context import Context
+
+MAX_PAGES: Final = 1_000
+"""More pages of tools than this are not a list but a loop."""
+MAX_NAME: Final = 256
+"""A longer name that is not listed is not kept."""
+MAX_LISTS: Final = 64
+"""How many lists are kept: one for each revision and principal that calls."""
+UNKNOWN: Final = ToolSchemas("", None, None)
+"""Stands for a tool that has to be asked for."""
+
+
+class ToolTable:
+    """What a server knows of the tools of its handler."""
+
+    def __init__(
+        self, handler_table: HandlerTable, kinds: Callable[[Revision], Mapping[str, RequestKind]]
+    ) -> None:
+        self._handlers = handler_table
+        self._kinds = kinds
+        self._lists: OrderedDict[tuple[str, str | None], dict[str, ToolSchemas]] = OrderedDict()
+        self._locks: dict[tuple[str, str | None], asyncio.Lock] = {}
+        self._unknown: dict[Revision, tuple[ToolSchemas | None]] = {}
+        """What is said at a revision of tools that nobody has asked for."""
+        self.generation = 0
+        """Changes when what is known of the tools is forgotten."""
+
+    def forget(self) -> None:
+        """The tools have changed."""
+        self.generation += 1
+        self._lists.clear()
+
+    def known(self, incoming: IncomingRequest) -> ToolSchemas | None:
+        """What `find` would say, as far as nobody has to be asked for it; `UNKNOWN` otherwise."""
+        revision = incoming.revision
+        if self._lists:
+            tools = self._lists.get((revision.name, incoming.principal))
+            if tools is not None:
+                name: Json = None if incoming.params is None else incoming.params.get("name")
+                return tools.get(name, UNKNOWN) if name.__class__ is str else None
+        unknown = self._unknown.get(revision)
+        if unknown is None:
+            unknown = self._unknown[revision] = (UNKNOWN if LIST in self._kinds(revision) else None,)
+        return unknown[0]
+
+    async def find(
+        self, context: Context, params: Mapping[str, Json] | None, up: ConversionContext | None
+    ) -> ToolSchemas | None:
+        """The tool that a call is of; None for one that is not listed. Raises what the handler raises."""
+        name = (params or {}).get("name")
+        incoming = context.request
+        if not isinstance(name, str):
+            return None  # whoever reads the params will say so
+        key = (incoming.revision.name, context.principal)
+        tools = self._lists.get(key)
+        if tools is not None and name in tools:
+            return tools[name]
+        if LIST not in self._kinds(incoming.revision):
+            return None
+        lock = self._locks.setdefault(key, asyncio.Lock())
+        try:
+            async with lock:
+                tools = self._lists.get(key)
+                if tools is None or name not in tools:
+                    tools = await self._list_again(key, context, up)
+                    if name not in tools and len(name) <= MAX_NAME:
+                        # It is looked for once, until the list changes.
+                        tools[name] = ToolSchemas(name, None, None)
+        finally:
+            if not lock.locked():
+                self._locks.pop(key, None)
+        return tools.get(name)
+
+    async def _list_again(
+        self, key: tuple[str, str | None], context: Context, up: ConversionContext | None
+    ) -> dict[str, ToolSchemas]:
+        before, known = self.generation, self._lists.get(key, {})
+        listed = {tool["name"]: tool for tool in await self._list(context, up)}
+        if len(known) > len(listed) + MAX_TOOLS:
+            known = {}
+        tools: dict[str, ToolSchemas] = {name: tool for name, tool in known.items() if name not in listed}
+        for name, tool in listed.items():
+            tools[name] = ToolSchemas(name, tool.get("inputSchema"), tool.get("outputSchema"))
+        if before == self.generation:
+            self._lists[key] = tools
+            self._lists.move_to_end(key)
+            if len(self._lists) > MAX_LISTS:
+                self._lists.popitem(last=False)
+        return tools
+
+    async def _list(self, context: Context, up: ConversionContext | None) -> list[dict[str, Json]]:
+        """Every tool that the handler lists for this client."""
+        method_binding = self._handlers.find(context.request.revision, LIST)
+        meta = (context.request.params or {}).get("_meta")
+        asked: dict[str, Json] = {} if meta is None else {"_meta": meta}
+        found: list[dict[str, Json]] = []
+        seen: set[str] = set()
+        for _ in range(MAX_PAGES):
+            page = to_wire(await method_binding.stub(context, method_binding.params(dict(asked), up)))
+            found += page["tools"]
+            cursor = page.get("nextCursor")
+            if cursor is None:
+                return found
+            if cursor in seen:
+                break
+            seen.add(cursor)
+            asked["cursor"] = cursor
+        raise LocalProtocolError("the handler's list of tools does not end")
