@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from mcprev.app.app import App as App
     from mcprev.client.client import Client as Client
-    from mcprev.client.client import ClientHandler as ClientHandler
     from mcprev.client.connect import Target as Target
     from mcprev.client.connect import connect as connect
     from mcprev.client.connect import memory as memory
     from mcprev.client.context import ClientContext as ClientContext
     from mcprev.client.options import Options as Options
     from mcprev.client.reconnecting import ReconnectPolicy as ReconnectPolicy
+    from mcprev.client.request_handler import ClientHandler as ClientHandler
     from mcprev.client.request_handler import form_defaults as form_defaults
     from mcprev.client.subscriptions import Change as Change
     from mcprev.client.subscriptions import Subscription as Subscription
@@ -147,7 +147,7 @@ _HOMES: Final = {
     "transports.http.client.oauth.store": ("MemoryTokens", "Registration", "TokenKey", "TokenStore", "Tokens"),
     "transports.http.server.access": ("Access",),
     "transports.http.server.bearer": ("Bearer",),
-    "client.client": ("Client", "ClientHandler"),
+    "client.client": ("Client",),
     "client.connect": ("Target", "connect", "memory"),
     "client.context": ("ClientContext",),
     "server.context": ("Context",),
@@ -166,7 +166,7 @@ _HOMES: Final = {
     "protocol.subscriptions": ("Changed",),
     "client.reconnecting": ("ReconnectPolicy",),
     "server.server": ("Server", "ServerHandler"),
-    "client.request_handler": ("form_defaults",),
+    "client.request_handler": ("ClientHandler", "form_defaults"),
     "client.tasks": ("ClientTask",),
     "server.tasks": ("MemoryTaskStore", "Tasks"),
     "transports.http.client.target": ("http",),

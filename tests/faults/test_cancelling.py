@@ -192,7 +192,7 @@ def test_the_connection_survives(row: Revision, times: int) -> None:
                     assert (await client.call_tool("x")).content == text("x").content
                     assert (author.running, client.connection.protocol.waiting) == (0, False)
                     assert (end.protocol.waiting, end.protocol.connection.incoming) == (False, {})
-                assert not client.subscriptions
+                assert not client.session.listeners
                 assert client.connection.error is None
 
             assert await cancelled_everywhere(lambda: use(client, row), after, times) > 6

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
 
 from typing_extensions import override
 
-from mcprev.client.client import Client, ClientHandler
-from mcprev.client.options import TIMEOUT, TOTAL, CallSettings
+from mcprev.client.client import Client
+from mcprev.client.options import TIMEOUT, TOTAL
 from mcprev.client.reconnecting import NEVER, OpenedConnection, ReconnectPolicy
-from mcprev.client.request_handler import ClientRequestHandler
+from mcprev.client.request_handler import ClientHandler, ClientRequestHandler
 from mcprev.client.server_cache import ServerCache
+from mcprev.client.session import CallSettings, ClientSession
 from mcprev.convert import PayloadKind, convert, initialize_to_discover
 from mcprev.core.capabilities import ClientCapabilities, introduction
 from mcprev.core.connection import Connection, RequestHandler
@@ -185,14 +186,16 @@ class connect:  # noqa: N801 - called like a function
         they are followed to their ends. Raises `ValueError` for unknown names.
         """
         if isinstance(restart, bool):
-            wanted: ReconnectPolicy = getattr(target, "restarts", NEVER) if restart else NEVER
+            policy: ReconnectPolicy = getattr(target, "restarts", NEVER) if restart else NEVER
         else:
-            wanted = restart
-        kept = (ResultCache() if cache else None) if isinstance(cache, bool) else cache
+            policy = restart
+        shared = (ResultCache() if cache else None) if isinstance(cache, bool) else cache
         server = getattr(target, "cache_key", None) or object()
         scope = Scope(server, getattr(target, "principal", None) or object())
-        known = ServerCache(kept, scope, validate)
-        self._settings = CallSettings((timeout, total_timeout), wanted, check_interval(ping_interval), known)
+        server_cache = ServerCache(shared, scope, validate)
+        self._settings = CallSettings(
+            (timeout, total_timeout), policy, check_interval(ping_interval), server_cache
+        )
         self._target = target
         self._revisions = negotiate.allow(revisions, mode)
         info = introduction(
@@ -218,14 +221,13 @@ class connect:  # noqa: N801 - called like a function
 
     async def __aenter__(self) -> Client:
         """Connect. Raises `NegotiationError`, which says what was tried, or `TransportError`."""
-        known, loop = self._settings.known, asyncio.get_running_loop()
-        prior = self._prior or known.introduction(loop.time())
+        server_cache, loop = self._settings.server_cache, asyncio.get_running_loop()
+        prior = self._prior or server_cache.introduction(loop.time())
         opened, handler = await self._open(self._verdict, prior)
         if isinstance(opened.plan.step, Ready) and opened.plan.step.method is Method.DISCOVER:
-            known.introduced(opened.discovery, loop.time())
-        close = self._target.close
-        self._client = Client(opened, self._identity, self._settings, self._again, close)
-        handler.client = self._client
+            server_cache.introduced(opened.discovery, loop.time())
+        session = ClientSession(opened, self._identity, self._settings, self._reopen, handler)
+        self._client = handler.client = Client(session, self._target.close)
         return self._client
 
     async def _open(
@@ -251,7 +253,7 @@ class connect:  # noqa: N801 - called like a function
         shape = None if known is None else known.shape
         return planning.start(self._revisions, target.probe, verdict=era, prior=prior, shape=shape)
 
-    async def _again(self, lost: OpenedConnection) -> OpenedConnection:
+    async def _reopen(self, lost: OpenedConnection) -> OpenedConnection:
         """Open another connection in the place of one, to a server whose era is known (NEG-7)."""
         waited = 0.0
         while lost.connection.error is None and lost.connection.protocol.waiting and waited < LAST_WORDS:

@@ -24,8 +24,7 @@ MAX_PAGES: Final = 10_000
 class Methods:
     """Tools, resources, prompts and completion."""
 
-    known: ServerCache
-    """What need not be asked."""
+    _server_cache: ServerCache
 
     async def call(self, method: str, params: Mapping[str, Json], **options: Unpack[Options]) -> object:
         """Call a method of the latest revision."""
@@ -45,7 +44,7 @@ class Methods:
             params["arguments"] = dict(arguments)
         found: Any = await self.call("tools/call", params, **options)
         result: models.CallToolResult = found
-        self.known.check(name, result)
+        self._server_cache.check(name, result)
         return result
 
     async def list_tools(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypedDict, TypeVar
 
 from mcprev.core.capabilities import Capabilities
@@ -12,8 +11,6 @@ from mcprev.protocol.meta import wrong_meta
 from mcprev.protocol.stateless import STAMPED
 
 if TYPE_CHECKING:
-    from mcprev.client.reconnecting import ReconnectPolicy
-    from mcprev.client.server_cache import ServerCache
     from mcprev_types.latest import models
 
 T_co = TypeVar("T_co", covariant=True)
@@ -48,16 +45,6 @@ class Options(TypedDict, total=False):
     What only reads is sent again in any case where each request is on its own, and so is a tool whose annotations
     say that it only reads or may be repeated.
     """
-
-
-@dataclass(frozen=True, slots=True)
-class CallSettings:
-    """How one client goes about its calls."""
-
-    timeouts: tuple[float | None, float | None]
-    restarts: ReconnectPolicy
-    ping_interval: float | None
-    known: ServerCache
 
 
 class Package(Protocol[T_co]):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from mcprev.client.options import Options
 from mcprev.client.tools import Policy, ToolWatch
 from mcprev.core.tool_schemas import LIST
 from mcprev.errors import Json
@@ -16,7 +17,6 @@ from mcprev.protocol.cache import METHODS, ResultCache, Scope
 from mcprev.protocol.subscriptions import Changed
 
 if TYPE_CHECKING:
-    from mcprev.client.options import Options
     from mcprev_types.latest import models
 
 DISCOVER: Final = "server/discover"

@@ -29,7 +29,7 @@ from mcprev.protocol.subscriptions import (
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from mcprev.client.client import Client
+    from mcprev.client.session import ClientSession
 
 OPEN: Final = 30.0
 """Seconds that a server gets to acknowledge a stream."""
@@ -61,10 +61,10 @@ def change_in(method: str, params: Mapping[str, Json]) -> Change | None:
 class Subscription:
     """A stream of changes: an async context manager that is iterated over."""
 
-    def __init__(self, client: Client, wanted: Mapping[str, Json]) -> None:
+    def __init__(self, session: ClientSession, wanted: Mapping[str, Json]) -> None:
         self.honoured: Mapping[str, Json] = wanted
         """What the server will tell of, in the words of a listen filter; all that was wanted before it has said."""
-        self._client = client
+        self._session = session
         self._wanted = {"notifications": dict(wanted)}
         self._tasks = frozenset(task_ids(wanted))
         self._waiting: dict[Change, None] = {}
@@ -78,7 +78,7 @@ class Subscription:
     async def __aenter__(self) -> Self:
         """Subscribe. Raises what a call raises."""
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._task = self._client.start(self._run(ready))
+        self._task = self._session.start(self._run(ready))
         try:
             async with asyncio.timeout(OPEN):
                 await ready
@@ -117,11 +117,11 @@ class Subscription:
         task, self._task = self._task, None
         if task is not None:
             self._end(None)
-            subscribed = self in self._client.subscriptions
+            subscribed = self in self._session.listeners
             task.cancel()
             await asyncio.wait({task})
-            if subscribed and self._client.connection.error is None:
-                others = {uri for other in self._client.subscriptions for uri in other.uris}
+            if subscribed and self._session.connection.error is None:
+                others = {uri for other in self._session.listeners for uri in other.uris}
                 for uri in self.uris:
                     if uri not in others:
                         await self._unsubscribe(uri)
@@ -133,16 +133,16 @@ class Subscription:
 
     async def _run(self, ready: asyncio.Future[None]) -> None:
         """Listen until there is an end, also over the connection that takes the place of one that was lost."""
-        client = self._client
+        session = self._session
         end: McpError | None = _closed()
         try:
             while True:
-                connection = client.connection
+                connection = session.connection
                 try:
-                    await (self._stream(ready) if client.spoken.listens else self._subscribe(ready))
+                    await (self._stream(ready) if session.revision.listens else self._subscribe(ready))
                 except ConnectionLost as error:
                     if connection.error is not None:
-                        await client.replace(connection, error)
+                        await session.replace(connection, error)
                     else:
                         # The server ended the stream and not the connection.
                         await self._wait_again(
@@ -193,30 +193,30 @@ class Subscription:
 
     async def _subscribe(self, ready: asyncio.Future[None]) -> None:
         """Subscribe to each resource, and pick changes out of the session's notifications until it is lost."""
-        client, connection = self._client, self._client.connection
-        client.subscriptions.add(self)
+        session, connection = self._session, self._session.connection
+        session.listeners.add(self)
         try:
             if self.uris:
-                client.check("resources/subscribe")
+                session.protocol.check("resources/subscribe")
             for uri in self.uris:
-                await client.raw("resources/subscribe", {"uri": uri})
+                await session.raw("resources/subscribe", {"uri": uri})
             self._acknowledged(ready)
             await asyncio.wait({connection.closed})
             raise connection.error or _closed()
         finally:
-            client.subscriptions.discard(self)
+            session.listeners.discard(self)
 
     async def _unsubscribe(self, uri: str) -> None:
         """Take a subscription back; a server that cannot be told has nothing more to tell either."""
         try:
-            await self._client.raw("resources/unsubscribe", {"uri": uri}, timeout=CLOSE)
+            await self._session.raw("resources/unsubscribe", {"uri": uri}, timeout=CLOSE)
         except McpError as error:
-            self._client.connection.logger.debug("unsubscribing failed: %s", error)
+            self._session.connection.logger.debug("unsubscribing failed: %s", error)
 
-    def heard(self, method: str, params: Mapping[str, Json]) -> None:
+    def notification_received(self, method: str, params: Mapping[str, Json]) -> None:
         """A session's notification of a change came."""
         if method in OF_TASKS:
-            self._heard_of_task(params)
+            self._task_notification(params)
         elif listens_to(self._wanted, method, params):
             self._add(method, params)
 
@@ -224,28 +224,28 @@ class Subscription:
 
     async def _stream(self, ready: asyncio.Future[None]) -> None:
         """Open a stream and read it to its end."""
-        client = self._client
+        session = self._session
 
         def stream(event: StreamNotification) -> None:
             if event.method == ACKNOWLEDGED:
                 self.honoured = event.params.get("notifications") or {}
                 self._acknowledged(ready)
             elif event.method in OF_TASKS:
-                self._heard_of_task(event.params)
+                self._task_notification(event.params)
             else:
                 self._add(event.method, event.params)
 
-        call = client.open(LISTEN, self._wanted, idle=None, total=None)
-        await client.connection.wait(call, stream=stream)
+        call = session.open(LISTEN, self._wanted)
+        await session.connection.wait(call, stream=stream)
 
     def _add(self, method: str, params: Mapping[str, Json]) -> None:
         change = change_in(method, params)
         if change is not None:
             # Who hears of it may ask at once, and is not to get what was known before.
-            self._client.known.changed(change.what, change.uri)
+            self._session.server_cache.changed(change.what, change.uri)
             self._note(change)
 
-    def _heard_of_task(self, params: Mapping[str, Json]) -> None:
+    def _task_notification(self, params: Mapping[str, Json]) -> None:
         """The state of a task changed."""
         task = params.get("taskId")
         if isinstance(task, str) and task in self._tasks:

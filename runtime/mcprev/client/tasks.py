@@ -1,7 +1,7 @@
-"""Tasks as a client sees them: started on purpose, or followed to their end without the caller's noticing.
+"""Tasks on a server: those that a client starts, and those that it follows because a call was answered with one.
 
 TASK-3, TASK-4, TASK-8, TASKX-4. Where tasks are part of the protocol the client asks for one; where they are an
-extension the server decides, and whoever has declared the extension may be answered with a task at any call.
+extension the server decides, and may answer any call of a client that has declared the extension with a task.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, cast
 
-from mcprev.client.request_handler import answer_input
 from mcprev.convert import PayloadKind, converter
 from mcprev.errors import (
     InputDeclined,
@@ -27,69 +26,69 @@ from mcprev.protocol.tasks import Status
 from mcprev.revisions import LATEST, TaskSupport
 
 if TYPE_CHECKING:
-    from mcprev.client.client import Client
+    from mcprev.client.session import ClientSession
     from mcprev_types.latest import models
 
 CALL: Final = "tools/call"
 LEAST: Final = 0.02
 MOST: Final = 60.0
-"""The least and the most seconds between two looks, whatever a server asks for."""
-GIVE_UP: Final = 2.0
-"""Seconds that a server gets to hear that its task is no longer wanted."""
+"""The least and the most seconds between two polls, whatever a server asks for."""
+CANCEL_TIMEOUT: Final = 2.0
+"""Seconds that a server gets to answer the cancellation of its task."""
 
 
 class ClientTask:
-    """A task on the server: what it is at, its result, and a way to give it up."""
+    """A task on the server: its status, its result, and a way to cancel it."""
 
     def __init__(
-        self, client: Client, told: Mapping[str, Json], result: dict[str, Json] | None = None
+        self, session: ClientSession, state: Mapping[str, Json], result: dict[str, Json] | None = None
     ) -> None:
-        self._client = client
-        self._told = dict(told)
+        self._session = session
+        self._state = dict(state)
         self._result = result
         self._answered: set[str] = set()
 
     @property
     def id(self) -> str:
-        """Its name on the server."""
-        return str(self._told.get("taskId"))
+        """The id that the server gave it."""
+        return str(self._state.get("taskId"))
 
     @property
     def status(self) -> Status:
-        """What it was at when it was last looked at."""
-        return Status.COMPLETED if self._result is not None else Status(self._told["status"])
+        """Its status when it was last fetched."""
+        return Status.COMPLETED if self._result is not None else Status(self._state["status"])
 
     @property
     def message(self) -> str | None:
-        """What the server says of it, for people."""
-        return self._told.get("statusMessage")
+        """The server's status message, for people."""
+        return self._state.get("statusMessage")
 
     async def refresh(self) -> Status:
-        """Look at it, and answer what it asks. Raises what a call raises."""
+        """Fetch its status, and answer its input requests. Raises what a call raises."""
         if self._result is None:
-            self._told = await self._client.raw(tasks.GET, {"taskId": self.id}, retry=True)
-            _check(self._told)
+            self._state = await self._session.raw(tasks.GET, {"taskId": self.id}, retry=True)
+            _check(self._state)
             await self._answer()
         return self.status
 
     async def cancel(self) -> None:
-        """Give it up; one that has ended stays as it is."""
+        """Cancel it; without effect once it has ended."""
         if self.status not in tasks.FINAL:
             with suppress(RpcError):
-                await self._client.raw(tasks.CANCEL, {"taskId": self.id}, timeout=GIVE_UP, retry=True)
+                await self._session.raw(tasks.CANCEL, {"taskId": self.id}, timeout=CANCEL_TIMEOUT, retry=True)
             await self.refresh()
 
     async def result(self, timeout: float | None = None) -> models.CallToolResult:  # noqa: ASYNC109
-        """Wait for its end, for as many seconds at most.
+        """Wait for its end, at most `timeout` seconds, and return its result.
 
-        Raises `RpcError` for the error it came to, `TaskCancelled`, `RequestTimeout`, and what a call raises. It
-        goes on when the waiting ends early: `cancel` gives it up.
+        Raises `RpcError` if the task failed, `TaskCancelled`, `RequestTimeout`, and what a call raises. The task
+        goes on when the waiting ends early; `cancel` ends it.
         """
         wire = await self.wire_result(timeout)
         return cast("models.CallToolResult", LATEST.models.CallToolResult.from_wire(wire))
 
     async def wire_result(self, timeout: float | None) -> dict[str, Json]:  # noqa: ASYNC109
-        """The same as JSON, in the words of the latest revision."""
+        """Wait for its end and return its result as JSON of the latest revision."""
         if self._result is None:
             bound = asyncio.timeout(timeout)
             try:
@@ -97,31 +96,31 @@ class ClientTask:
                     self._result = await self._follow()
             except TimeoutError:
                 if not bound.expired():
-                    raise  # the handler's own
+                    raise  # the handler raised it
                 text = f"the task '{self.id}' has not ended within {timeout:.3g} s"
                 raise RequestTimeout(text, elapsed=timeout or 0.0, kind="total") from None
         return self._result
 
     async def _follow(self) -> dict[str, Json]:
-        if self._client.spoken.tasks is TaskSupport.CORE:
-            return await self._awaited()
+        if self._session.revision.tasks is TaskSupport.CORE:
+            return await self._await_result()
         while self.status not in tasks.FINAL:
-            await asyncio.sleep(self._pause())
+            await asyncio.sleep(self._poll_interval())
             await self.refresh()
         if self.status is Status.CANCELLED:
             raise TaskCancelled(f"the task '{self.id}' was cancelled")
-        error, result = self._told.get("error"), self._told.get("result")
+        error, result = self._state.get("error"), self._state.get("result")
         if isinstance(error, dict):
             raise RpcError.from_wire(cast("dict[str, Json]", error))
         if not isinstance(result, dict):
-            raise RemoteProtocolError("a task that has ended has neither result nor error", raw=self._told)
+            raise RemoteProtocolError("a task that has ended has neither result nor error", raw=self._state)
         return cast("dict[str, Json]", result)
 
-    async def _awaited(self) -> dict[str, Json]:
-        """The answer to `tasks/result`, which comes with the end; meanwhile the server may ask (TASK-4)."""
-        revision, whole = self._client.spoken, {"taskId": self.id}
+    async def _await_result(self) -> dict[str, Json]:
+        """Return the answer to `tasks/result`, which comes when the task ends; the server may ask meanwhile (TASK-4)."""
+        revision, whole = self._session.revision, {"taskId": self.id}
         try:
-            found = await self._client.raw(tasks.RESULT, whole, timeout=None, total_timeout=None, retry=True)
+            found = await self._session.raw(tasks.RESULT, whole, timeout=None, total_timeout=None, retry=True)
         except RpcError:
             if await self.refresh() is Status.CANCELLED:
                 raise TaskCancelled(f"the task '{self.id}' was cancelled") from None
@@ -130,62 +129,62 @@ class ClientTask:
         return cast("dict[str, Json]", up(found, validate=False))
 
     async def _answer(self) -> None:
-        """Answer each question once, however often it is seen (TASKX-4)."""
-        asked: Mapping[str, Mapping[str, Json]] = self._told.get("inputRequests") or {}
+        """Answer each input request once, however often it is reported (TASKX-4)."""
+        asked: Mapping[str, Mapping[str, Json]] = self._state.get("inputRequests") or {}
         new = {key: request for key, request in asked.items() if key not in self._answered}
         if not new:
             return
         self._answered.update(new)
         try:
-            answers = {key: await answer_input(self._client, request) for key, request in new.items()}
+            answers = {key: await self._session.inputs.answer_input(request) for key, request in new.items()}
             update: dict[str, Json] = {"taskId": self.id, "inputResponses": answers}
-            await self._client.raw(tasks.UPDATE, update, retry=True)
+            await self._session.raw(tasks.UPDATE, update, retry=True)
         except BaseException:
             self._answered.difference_update(new)
             raise
 
-    def _pause(self) -> float:
-        """Seconds to wait before the next look (TASK-8)."""
-        every = self._told.get("pollInterval", self._told.get("pollIntervalMs"))
+    def _poll_interval(self) -> float:
+        """Return the seconds to wait before the next poll (TASK-8)."""
+        every = self._state.get("pollInterval", self._state.get("pollIntervalMs"))
         if isinstance(every, bool) or not isinstance(every, int | float):
             every = tasks.POLL
         return min(max(every / 1000, LEAST), MOST)
 
 
-def started(client: Client, result: dict[str, Json]) -> ClientTask:
-    """What a call was answered with, as a task; a plain result is one that has ended.
+def task_in(result: dict[str, Json], session: ClientSession) -> ClientTask:
+    """Return the task that a call was answered with; for a plain result, a task that is completed.
 
-    Raises `RemoteProtocolError` for a task that is none.
+    Raises `RemoteProtocolError` for an invalid task.
     """
-    if not tasks.is_task(result, client.spoken):
-        return ClientTask(client, {}, result)
-    told: Mapping[str, Json] = result["task"] if client.spoken.tasks is TaskSupport.CORE else result
-    return ClientTask(client, _check(told))
+    if not tasks.is_task(result, session.revision):
+        return ClientTask(session, {}, result)
+    state: Mapping[str, Json] = result["task"] if session.revision.tasks is TaskSupport.CORE else result
+    return ClientTask(session, _check(state))
 
 
-async def followed(client: Client, result: dict[str, Json], end: float | None) -> dict[str, Json]:
-    """The result of a call that was answered with a task, by the time `end`; it is given up with the call."""
-    task = started(client, result)
-    seconds = None if end is None else max(end - client.connection.now(), 0.0)
+async def follow(session: ClientSession, result: dict[str, Json], end: float | None) -> dict[str, Json]:
+    """Return the result of a call that was answered with a task, by the time `end`; cancel the task with the call."""
+    task = task_in(result, session)
+    seconds = None if end is None else max(end - session.connection.now(), 0.0)
     try:
         return await task.wire_result(seconds)
     except (asyncio.CancelledError, RequestTimeout, InputDeclined):
-        # Nobody else knows of it.
-        giving_up = client.start(_give_up(client, task.id))
+        # The caller does not know the task, so nobody else can cancel it.
+        cancelling = session.start(_cancel(session, task.id))
         with suppress(TimeoutError):
-            async with asyncio.timeout(GIVE_UP):
-                await asyncio.shield(giving_up)
+            async with asyncio.timeout(CANCEL_TIMEOUT):
+                await asyncio.shield(cancelling)
         raise
 
 
-async def _give_up(client: Client, task_id: str) -> None:
+async def _cancel(session: ClientSession, task_id: str) -> None:
     with suppress(McpError):
-        await client.raw(tasks.CANCEL, {"taskId": task_id}, timeout=GIVE_UP)
+        await session.raw(tasks.CANCEL, {"taskId": task_id}, timeout=CANCEL_TIMEOUT)
 
 
-def _check(told: Mapping[str, Json]) -> Mapping[str, Json]:
+def _check(state: Mapping[str, Json]) -> Mapping[str, Json]:
     """Raise `RemoteProtocolError` for members that describe no task."""
-    known = told.get("status") in set(Status) and isinstance(told.get("taskId"), str)
-    if not known:
-        raise RemoteProtocolError("the server's task has no name or no status", raw=dict(told))
-    return told
+    valid = state.get("status") in set(Status) and isinstance(state.get("taskId"), str)
+    if not valid:
+        raise RemoteProtocolError("the server's task has no name or no status", raw=dict(state))
+    return state
