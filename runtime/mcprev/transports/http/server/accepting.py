@@ -1,8 +1,7 @@
-"""Accepting connections within a limit, and waiting where the process has no descriptor left (SEC-6).
+"""Accepts connections up to a limit, and waits while the process has no file descriptor left (SEC-6).
 
-An event loop's own server accepts whatever comes. At the descriptor limit, asyncio tries again as often as its backlog
-is long, and logs each time. Here it is one task for each listening socket; connections that cannot be accepted wait in
-the kernel's queue.
+At the descriptor limit, the server of asyncio retries as often as its backlog is long, and logs each attempt. Here each
+listening socket has one task, and connections beyond the limit wait in the queue of the kernel.
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ from collections.abc import Callable
 from typing import Final
 
 BACK_OFF: Final = 0.1
-"""Seconds until accepting is tried again where there is no room."""
+"""Seconds between two attempts to accept while there is no room."""
 QUIET: Final = 60.0
-"""Seconds within which it is logged once that there is no room."""
+"""The minimum number of seconds between two log messages about missing room."""
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _logger: Final = logging.getLogger("mcprev.transport.http")
 
 
 def connection_limit(wanted: int) -> int:
-    """The number of connections to hold: `wanted`, or fewer so that an eighth of the descriptors is left."""
+    """Return the maximum number of connections: `wanted`, or fewer to keep an eighth of the descriptors free."""
     try:
         import resource
     except ImportError:  # on Windows
@@ -48,7 +47,7 @@ class Acceptor:
         has_room: Callable[[], bool],
         make_room: Callable[[], bool],
     ) -> None:
-        """`make` gives each connection its protocol. `make_room` closes idle connections; False where there are none."""
+        """`make` creates the protocol of a connection. `make_room` closes idle connections; False if there are none."""
         listening.settimeout(0)
         self._listening = listening
         self._make = make
@@ -56,7 +55,7 @@ class Acceptor:
         self._logged = float("-inf")
 
     async def run(self) -> None:
-        """Accept until it is cancelled."""
+        """Accept connections until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             while not self._has_room():
@@ -66,7 +65,7 @@ class Acceptor:
             except OSError as error:
                 if error.errno in _EXHAUSTED:
                     await self._wait(f"no connection can be accepted: {error.strerror}")
-                elif error.errno != errno.ECONNABORTED:  # its client is gone already
+                elif error.errno != errno.ECONNABORTED:  # the client has disconnected already
                     _logger.exception("a connection could not be accepted")
                     await asyncio.sleep(BACK_OFF)
                 continue
@@ -77,7 +76,7 @@ class Acceptor:
                 connection.close()
 
     async def _wait(self, why: str) -> None:
-        """Close idle connections, or wait for others to be closed."""
+        """Close idle connections, or wait until others close."""
         now = asyncio.get_running_loop().time()
         if now - self._logged >= QUIET:
             self._logged = now

@@ -1,4 +1,4 @@
-"""What a token says that is good: whose it is, whom it is for and what it allows (AUTH-10, AUTH-21)."""
+"""The content of a valid token: subject, audience and scopes (AUTH-10, AUTH-21)."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, init=False)
 class Access:
-    """What a token that is good says: whose it is, and what its holder may do."""
+    """The content of a valid token: its subject, its audience and its scopes."""
 
     subject: str
-    """Who lets the client in; unique among all authorization servers that are named. It becomes `ctx.principal`."""
+    """The owner of the token, unique among all listed authorization servers. It becomes `ctx.principal`."""
     audience: tuple[str, ...]
-    """Which resources the token is for, as its issuer has it (AUTH-10)."""
+    """The resources that the token was issued for."""
     scopes: frozenset[str]
     client_id: str | None
-    """Which client it was issued to."""
+    """The client that the token was issued to."""
     expires: float | None
-    """In seconds since 1970; None for a token that says nothing of it."""
+    """The expiry time in seconds since 1970; None if the token has none."""
     claims: Mapping[str, Json] = field(compare=False, repr=False)
-    """Whatever else is known of it."""
+    """Further claims of the token."""
 
     def __init__(
         self,
@@ -38,9 +38,9 @@ class Access:
         expires: float | None = None,
         claims: Mapping[str, Json] | None = None,
     ) -> None:
-        """Say what was found. `scopes` as a text are as OAuth writes them, with spaces between them.
+        """Set the content of a token. `scopes` may also be a string with spaces between scopes, as in OAuth.
 
-        Raises `TypeError` or `ValueError` for what is nothing of the kind, so that it lets nobody in.
+        Raises `TypeError` or `ValueError` for invalid values; the request is then refused.
         """
         if not isinstance(cast("object", subject), str) or not subject:
             raise ValueError("the subject of a token is a text that is not empty")
@@ -58,7 +58,7 @@ class Access:
 
 
 def as_texts(found: Iterable[str]) -> tuple[str, ...]:
-    """The same, of which every member is a text. Raises `TypeError`."""
+    """Return strings as a tuple. Raises `TypeError` if any member is not a string."""
     texts = tuple(found)
     if not all(isinstance(cast("object", text), str) for text in texts):
         raise TypeError("scopes and audiences are texts")
@@ -66,7 +66,7 @@ def as_texts(found: Iterable[str]) -> tuple[str, ...]:
 
 
 def of_type(found: object, wanted: type[T]) -> T:
-    """The same, which an author's callback gave. Raises `TypeError` for what is no such thing."""
+    """Return a value of a user's callback, if it has the wanted type. Raises `TypeError` otherwise."""
     if isinstance(found, wanted):
         return found
     raise TypeError(f"a {wanted.__name__} is wanted, and not a {type(found).__name__}")

@@ -1,22 +1,22 @@
-"""A server that is used with tokens: whom it lets in, and what it tells the others (AUTH-1, 4, 5, 10, 16, 18, 21; SEC-4).
+"""Bearer tokens at a server: verifies them, challenges clients, serves metadata (AUTH-1, 4, 5, 10, 16, 18, 21; SEC-4).
 
-The server is what OAuth calls a protected resource. It issues no tokens and sends nobody anywhere to log in: that is
-the authorization server's, of which this side only says where it is (RFC 9728). Every request shows its token (RFC
-6750), session or not, and sessions belong to the subject of the token that opened them.
+The server is an OAuth protected resource. It issues no tokens and runs no login; its metadata names the authorization
+servers that do (RFC 9728). Every request carries a token (RFC 6750), with or without a session, and a session belongs
+to the subject of the token that opened it.
 
-A token is for this server and no other. It is not given to handlers, and must not be passed on to another service
-(AUTH-10, SEC-7): a handler that needs one gets a token of its own for it.
+A token is for this server only. Handlers do not receive it, and must not pass it on to another service (AUTH-10,
+SEC-7): a handler that calls one needs a separate token.
 
-Decided here because the requirements are silent:
+The specification leaves these points open; they are decided here:
 
-- Where it cannot be told whether a token is good, since `verify` raises, hangs or gives what is no `Access`, the
-  request is refused with 503: after a 401 the client would throw a good token away.
-- Nothing of a token is kept, so one that is revoked is refused as soon as `verify` says so.
-- A challenge for more scopes also names those that the token has: otherwise clients of 2025, which ask for just what a
-  challenge names, would lose one permission with every other that they get.
-- A request that was let in is answered, however long that takes. A stream that waits for what is still to come (that of
-  a GET, of `subscriptions/listen`, of the oldest transport) ends when its token expires; that of the oldest transport
-  is its session, and lasts as long as any token that was shown in it.
+- If `verify` raises, times out or returns a wrong type, the response is 503: after a 401 the client would discard a
+  valid token.
+- Verified tokens are not cached, so a revoked token is refused as soon as `verify` reports it.
+- A challenge for more scopes also names the scopes of the current token. Otherwise clients of the 2025 revisions, which
+  request exactly the challenged scopes, would lose the others.
+- A request that was accepted is answered, however long it takes. A stream for future messages (of a GET, of
+  `subscriptions/listen`, of HTTP+SSE) ends when its token expires. An HTTP+SSE stream is also its session: it lasts
+  as long as the last token shown in it.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ from mcprev.wire.headers import Headers
 from mcprev.wire.jsonrpc import Batch, Message, Notification, Request
 
 TIMEOUT: Final = 10.0
-"""Seconds that `verify` may take."""
+"""The default timeout of `verify`, in seconds."""
 MAX_AGE: Final = 3600
-"""Seconds that the metadata may be kept."""
+"""The cache lifetime of the metadata, in seconds."""
 OFFLINE: Final = "offline_access"
-"""What a client asks an authorization server for and no resource needs (AUTH-18)."""
+"""A scope for authorization servers only; no resource requires it (AUTH-18)."""
 
 Fields: TypeAlias = tuple[tuple[bytes, bytes], ...]
 _KEY: Final = b"authorization"
@@ -79,9 +79,9 @@ def _includes(held: frozenset[str], needed: frozenset[str]) -> bool:
 
 
 class Bearer:
-    """How a server tells who may use it: `server.asgi(auth=Bearer(verify, resource=..., authorization_servers=[...]))`.
+    """Requires bearer tokens: `server.asgi(auth=Bearer(verify, resource=..., authorization_servers=[...]))`.
 
-    One may serve any number of apps. See the specification's page on authorization.
+    One object may serve any number of apps. See the specification's page on authorization.
     """
 
     def __init__(
@@ -97,19 +97,19 @@ class Bearer:
         timeout: float = TIMEOUT,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Say how tokens are checked, and what clients are told that have none.
+        """Set how tokens are verified and what the metadata says.
 
-        `verify` looks at a token's signature, or asks whoever issued it: it gives what it says, or None where it is
-        not good, within `timeout` seconds. What it gives is compared here: whether the token is for `resource`,
-        which is the URL of the endpoint as clients know it (or of its origin, where it has several endpoints), and
-        whether it has expired by the `clock`. `authorization_servers` are the issuers whose tokens are taken.
+        `verify` checks the signature of a token or asks its issuer. It returns an `Access`, or None for an invalid
+        token, within `timeout` seconds. The server then checks that the token is for `resource` and that it has not
+        expired by `clock`. `resource` is the URL of the endpoint as clients know it, or of its origin if it has several
+        endpoints. `authorization_servers` are the issuers of accepted tokens.
 
-        `scopes` are needed for every request; `needs` says which more a request needs, given its method and its
-        params as the client sent them, unchecked, so that a client can ask its user for them when it comes to it.
-        `suffices` says whether the scopes of a token are enough for those that are needed: where some include others
-        it has to know (AUTH-21). `about` is further metadata as RFC 9728 names it, such as `resource_name`.
+        Every request requires `scopes`. `needs` returns additional scopes for a request, given its method and its
+        params as the client sent them, not validated. `suffices` returns whether the scopes of a token include the
+        required ones; pass it if some scopes imply others. `about` adds metadata by its RFC 9728 names, such as
+        `resource_name`.
 
-        Raises `ValueError` for a URL or a scope that is none.
+        Raises `ValueError` for an invalid URL or scope.
         """
         if iscoroutinefunction(needs) or iscoroutinefunction(suffices):
             raise ValueError("`needs` and `suffices` cannot be awaited")
@@ -131,12 +131,12 @@ class Bearer:
         self.metadata_path = WELL_KNOWN + unquote(parts.path.removesuffix("/"))
         """The path of `metadata_url`."""
         self.metadata_url = in_lower_case(parts._replace(path=WELL_KNOWN + parts.path.removesuffix("/")))
-        """Where clients are told to look for the metadata."""
+        """The URL of the metadata, which challenges name."""
         self.paths = frozenset({WELL_KNOWN, self.metadata_path})
-        """Where an app serves it that is not mounted in another (AUTH-5)."""
+        """The paths of the metadata in an app that is not mounted in another (AUTH-5)."""
         self._document = json.dumps(self._describe(authorization_servers, about or {})).encode()
         self.metadata_app = MetadataApp(self)
-        """The same as an ASGI app, for a route of an outer app at `metadata_path`."""
+        """The metadata as an ASGI app, for a route of an outer app at `metadata_path`."""
 
     # -- metadata ------------------------------------------------------------------------------------------
 
@@ -154,23 +154,23 @@ class Bearer:
         }
 
     def metadata(self) -> dict[str, Json]:
-        """The metadata of the resource (RFC 9728), for an outer app to serve at `metadata_path`.
+        """Return the metadata of the resource (RFC 9728), for an outer app to serve at `metadata_path`.
 
-        An app that is mounted below a path of another is never asked for what is outside of that path.
+        A mounted app receives only the requests below its own path, so it cannot serve the metadata itself.
         """
         return cast("dict[str, Json]", json.loads(self._document))
 
     def document(self, verb: str) -> tuple[int, Fields, bytes]:
-        """The answer to a request for the metadata: status, headers and body."""
+        """Return the response to a metadata request: status, headers and body."""
         if verb == "GET":
             return 200, _FIELDS, self._document
         reject = HttpError(405, InvalidRequest("Invalid Request: metadata is read with GET"))
         return reject.status, (JSON_TYPE, (b"allow", b"GET")), reject.body
 
-    # -- who is let in -------------------------------------------------------------------------------------
+    # -- verification --------------------------------------------------------------------------------------
 
     async def admit(self, headers: Headers, query: bytes) -> Access | HttpError:
-        """What the token of a request says; or the refusal of a request that is not let in (AUTH-1)."""
+        """Return the content of a request's token, or the error response if there is no valid one (AUTH-1)."""
         token = self._token(headers, query)
         if isinstance(token, HttpError):
             return token
@@ -186,7 +186,7 @@ class Bearer:
         return self._short_of(access, self._always) or access
 
     def covers(self, access: Access, message: Message | Batch) -> HttpError | None:
-        """The refusal of a message for which a token is not good enough, all of them where it is an array (AUTH-16)."""
+        """Return the error response to a message, or any message of a batch, that needs more scopes (AUTH-16)."""
         if self._needs is None:
             return None
         needed: set[str] = set()
@@ -205,7 +205,7 @@ class Bearer:
         return self._short_of(access, self._always | needed, message)
 
     def _token(self, headers: Headers, query: bytes) -> str | HttpError:
-        """The token of a request, which is in one header and nowhere else."""
+        """Return the token of a request; only the `Authorization` header may contain one."""
         said = parse_qsl(query.decode("latin-1"), keep_blank_values=True) if query else ()
         if any(name == "access_token" for name, _ in said):
             return self._malformed("a token belongs into the Authorization header")
@@ -236,12 +236,12 @@ class Bearer:
             _logger.error("`verify` failed\n%s", told)  # noqa: TRY400 - the traceback without the token
         return _unsure(None)
 
-    # -- refusals ------------------------------------------------------------------------------------------
+    # -- error responses -----------------------------------------------------------------------------------
 
     def _short_of(
         self, access: Access, needed: frozenset[str], message: Message | Batch | None = None
     ) -> HttpError | None:
-        """The refusal of a token whose scopes are not enough."""
+        """Return the error response for a token with too few scopes."""
         try:
             enough = not needed or of_type(self._suffices(access.scopes, needed), bool)
         except Exception:
@@ -268,7 +268,7 @@ class Bearer:
         scopes: Iterable[str] = (),
         message: Message | Batch | None = None,
     ) -> HttpError:
-        """A refusal with its challenge (RFC 6750, section 3); who showed no token has made no error."""
+        """Return an error response with its challenge (RFC 6750, section 3); without a token it names no error."""
         named = " ".join(scope for scope in scopes if _SCOPE.fullmatch(scope))
         said = {"error": error, "error_description": why} if error else {}
         said |= {"scope": named} if named else {}
@@ -283,7 +283,7 @@ class Bearer:
 
 
 class MetadataApp:
-    """An ASGI app whose one answer, at whatever path, is the metadata of a resource."""
+    """An ASGI app that responds to every request with the metadata of a resource."""
 
     def __init__(self, bearer: Bearer) -> None:
         self._bearer = bearer

@@ -1,8 +1,8 @@
-"""The bodies of requests: how large one may be, and how much memory all of them may take (HTTP-31, SEC-6).
+"""Limits for request bodies: the size of one, and the memory of all together (HTTP-31, SEC-6).
 
-Bytes that are received count as they come. Once a body is complete it counts with what parsing makes of it, from
-before it is parsed until all that came with it has been served: the request has been answered, the handler of the
-notification has returned, the task that a request became has ended.
+Received bytes count as they arrive. A complete body counts with the memory that its parsed form takes, from before it
+is parsed until everything in it is done: the response is sent, the notification's handler has returned, the task that
+the request became has ended.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from mcprev.wire.headers import Headers
 from mcprev.wire.jsonrpc import RequestId
 
 MAX_BODY: Final = 4 * 1024 * 1024
-"""The default bound of a request's body, in bytes (HTTP-31)."""
+"""The default limit of a request body, in bytes (HTTP-31)."""
 MAX_BODIES: Final = 256 * 1024 * 1024
-"""The default bound of the bodies of all requests together, in bytes of memory."""
+"""The default limit of all request bodies together, in bytes of memory."""
 MAX_OPENING: Final = 128 * 1024
-"""The bound of an `initialize`, in bytes of memory."""
+"""The limit of an `initialize` request, in bytes of memory."""
 
 Receive: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
-"""As in ASGI."""
+"""The `receive` function of ASGI."""
 
 
 class ClientGone(TransportError):
-    """The client hung up before it had said what it wants."""
+    """The client disconnected before its request was complete."""
 
 
 class BodyBudget:
-    """How much memory the bodies of all requests take, in bytes: `held` stays below `limit`."""
+    """Counts the memory of all request bodies in bytes: `held` never exceeds `limit`."""
 
     __slots__ = ("held", "limit")
 
@@ -41,51 +41,51 @@ class BodyBudget:
         self.held = 0
 
     def take(self, size: int) -> bool:
-        """Hold more; False, and nothing more held, where that is too much."""
+        """Reserve memory; return False and reserve nothing if it would exceed the limit."""
         if self.held + size > self.limit:
             return False
         self.held += size
         return True
 
     def give(self, size: int) -> None:
-        """Hold less."""
+        """Release memory."""
         self.held -= size
 
     def refusal(self, share: BodyShare) -> HttpError | None:
-        """The refusal of a body with which more is held than may be; whoever made its share releases it."""
+        """Return the error response for a body that exceeds the budget; the creator of the share releases it."""
         if self.held <= self.limit:
             return None
         return too_much() if share.weight <= self.limit else _too_heavy(share.weight, self.limit)
 
 
 class BodyShare:
-    """What one body takes of the budget; it goes back once everyone who holds it has released it."""
+    """The memory of one body; it is released when every holder has released it."""
 
     __slots__ = ("_budget", "_holders", "weight")
 
     def __init__(self, budget: BodyBudget, body: bytes) -> None:
-        """Count a complete body, and hold it."""
+        """Reserve memory for a complete body."""
         self._budget = budget
         self._holders = 1
         self.weight = parsed_weight(body)
-        """In bytes of memory."""
+        """The size, in bytes of memory."""
         budget.held += self.weight
 
     def hold(self) -> None:
-        """Something more is served that came with the body."""
+        """Add a holder: another message of the body is being served."""
         self._holders += 1
 
     def release(self) -> None:
-        """It has been served."""
+        """Remove a holder: a message of the body is done."""
         self._holders -= 1
         if not self._holders:
             self._budget.held -= self.weight
 
 
 async def read_body(receive: Receive, headers: Headers, limit: int, budget: BodyBudget) -> bytes | HttpError:
-    """Read the body of a request; the refusal where it is over the limit, declared or not (HTTP-31).
+    """Read a request body, or return the error response if it exceeds the limit, declared or not (HTTP-31).
 
-    Raises `ClientGone` when the client hangs up. How long a slow client may take is the server's business.
+    Raises `ClientGone` if the client disconnects. The HTTP server limits the time.
     """
     if declares_too_much(headers, limit):
         return too_large(limit)
@@ -114,7 +114,7 @@ async def read_body(receive: Receive, headers: Headers, limit: int, budget: Body
 
 
 def declares_too_much(headers: Headers, limit: int) -> bool:
-    """Whether a request announces a body that is over the limit, so that none of it need be read."""
+    """Return whether the declared length exceeds the limit, so that the body need not be read."""
     declared = headers.values.get(b"content-length", b"").strip()
     return declared.isdigit() and (len(declared) > 18 or int(declared) > limit)
 
@@ -127,18 +127,18 @@ def _chunk(message: Mapping[str, Any]) -> bytes:
 
 
 def too_large(limit: int) -> HttpError:
-    """The refusal of a body that is over the limit."""
+    """Return the error response for a body over the limit."""
     why = f"a body of more than {limit} bytes; the server's option max_body allows larger ones"
     return HttpError(413, InvalidRequest(f"Invalid Request: {why}"))
 
 
 def too_much() -> HttpError:
-    """The refusal of a body for which there is no room now."""
+    """Return the error response for a body that does not fit into the budget at the moment."""
     return HttpError(503, InternalError("the server holds too many large requests"), headers=RETRY_LATER)
 
 
 def opening_refusal(share: BodyShare | None, request_id: RequestId) -> HttpError | None:
-    """The refusal of an `initialize` that is too large: what its client says of itself lasts as long as the session."""
+    """Return the error response for an `initialize` that is too large, because a session keeps its params."""
     if share is None or share.weight <= MAX_OPENING:
         return None
     why = f"parsed, initialize takes more than {MAX_OPENING} bytes of memory: say less about the client"
@@ -146,7 +146,7 @@ def opening_refusal(share: BodyShare | None, request_id: RequestId) -> HttpError
 
 
 def _too_heavy(weight: int, limit: int) -> HttpError:
-    """The refusal of a body for which there is never room."""
+    """Return the error response for a body that exceeds the whole budget."""
     why = (
         f"parsed, the body takes about {weight} bytes of memory, more than all bodies together may take ({limit}); "
         "the server's option max_bodies allows more"

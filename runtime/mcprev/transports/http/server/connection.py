@@ -1,8 +1,8 @@
-"""A server's connection over HTTP, whose messages go out on the answers of requests (HTTP-12, HTTP-32, HTTPM-4, HTTPM-6).
+"""A server's connection over HTTP: sends messages on the responses of requests (HTTP-12, HTTP-32, HTTPM-4, HTTPM-6).
 
-The task that the HTTP server has for a request also runs its handler: no other task, queue or future is between a
-request and its answer. The members of an array, of which one task could run only one at a time, get tasks of their
-own. Which exchange a message belongs to is said by the `origin` of the request that it belongs to.
+The task that the HTTP server creates for a request also runs its handler: no other task, queue or future is between a
+request and its response. The members of a batch run concurrently, each in its own task. The `origin` of a request
+says which HTTP response its messages belong to.
 """
 
 from __future__ import annotations

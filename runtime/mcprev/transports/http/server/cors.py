@@ -1,8 +1,8 @@
-"""Pages of other origins: the headers that browsers ask for, on every answer of an ASGI app (HTTP-30).
+"""CORS headers for pages of other origins, on every response of an ASGI app (HTTP-30).
 
-Off unless the app is wrapped in it: `cors(app, origins=["https://app.example"])`. It answers preflights itself and
-adds its headers to whatever the app answers, refusals and 405 included, without which a page could not read why. It
-lets nobody in by itself: the app's own `Access` has to name the same origins.
+Wrap an app to enable them: `cors(app, origins=["https://app.example"])`. The wrapper answers preflights itself and adds
+its headers to all responses, errors included, because a page cannot read a response without them. It accepts no
+requests on its own: the `origins` option of the app must list the same origins.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ REQUEST_HEADERS: Final = (
     "Accept", "Authorization", "Content-Type", names.LAST_EVENT_ID, names.METHOD, names.NAME, names.SESSION_ID,
     names.VERSION,
 )  # fmt: skip
-"""What a page may send, beside the `Mcp-Param-*` headers that it asks for."""
+"""The request headers that a page may send, beside the `Mcp-Param-*` headers that it asks for."""
 RESPONSE_HEADERS: Final = (names.SESSION_ID, names.VERSION, "WWW-Authenticate")
-"""What a page may read."""
+"""The response headers that a page may read."""
 MAX_AGE: Final = 600
-"""Seconds that a browser need not ask again."""
+"""The cache lifetime of a preflight, in seconds."""
 _PARAM: Final = PREFIX.lower().encode()
 _ALLOWED: Final = b"access-control-allow-origin"
 _REQUESTED: Final = b"access-control-request-headers"
 
 
 class cors:  # noqa: N801 - called like a function
-    """An ASGI app with headers for pages of some origins; `*` names every origin, without credentials."""
+    """An ASGI app with CORS headers for some origins; `*` allows every origin, without credentials."""
 
     def __init__(self, app: App, *, origins: Sequence[str], max_age: int = MAX_AGE) -> None:
-        """Wrap an app. Raises `ValueError` for an origin that could never match."""
+        """Wrap an app. Raises `ValueError` for an origin that cannot match."""
         self._app = app
         self._access = OriginPolicy(origins)
         self._any = "*" in origins
         self._max_age = max_age
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request, or pass on what is none."""
+        """Serve an HTTP request; pass on any other scope."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -69,7 +69,7 @@ class cors:  # noqa: N801 - called like a function
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
                 own = message.get("headers", ())
-                if allowed:  # what is open to everybody says so itself, and no page takes two such headers
+                if allowed:  # the app's own header wins, because browsers reject two of them
                     own = (pair for pair in own if pair[0] != _ALLOWED)
                 message["headers"] = [*own, *extra]
             await send(message)
@@ -77,7 +77,7 @@ class cors:  # noqa: N801 - called like a function
         await self._app(scope, receive, sent)
 
     def _preflight(self, headers: Headers) -> list[tuple[bytes, bytes]]:
-        """What a page may send. A `*` would leave out `Authorization`, so headers are named (HTTP-30)."""
+        """Return the preflight headers. `*` would exclude `Authorization`, so headers are listed by name (HTTP-30)."""
         asked = [name.strip().lower() for name in (headers.get(_REQUESTED) or b"").split(b",")]
         params = [name for name in asked if name.startswith(_PARAM)]
         named = b", ".join([*(name.encode() for name in REQUEST_HEADERS), *params])

@@ -1,8 +1,7 @@
-"""What an HTTP server holds in one event loop, and how it serves each kind of request (NEG-8 to 11, HTTP-6 to 10, HTTP-19,
-HTTP-24, HTTP-27, HTTPM-1 to 4, AMB-3, AMB-5, AMB-15, SSE-7).
+"""The sessions and streams of an HTTP server in one event loop, and how each kind of request is served.
 
-Requests that describe themselves share one connection, each session has its own, and so has each stream of the
-oldest transport.
+NEG-8 to 11, HTTP-6 to 10, HTTP-19, HTTP-24, HTTP-27, HTTPM-1 to 4, AMB-3, AMB-5, AMB-15, SSE-7. Stateless requests
+share one connection; each session and each HTTP+SSE stream has its own.
 """
 
 from __future__ import annotations

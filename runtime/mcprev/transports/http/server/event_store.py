@@ -1,8 +1,8 @@
-"""What was sent on the streams of sessions, kept for clients that come back for the rest (HTTP-14 to 16, AMB-11).
+"""Event stores: sent events of session streams, for clients that resume a stream (HTTP-14 to 16, AMB-11).
 
-An event is known by its session, the number of its stream in it and its own number in that stream, which begins at
-one; on the wire the two numbers are its id. A store may forget: notifications on the way to an answer first, so that
-whoever produces many of them does not push the answer out.
+The key of an event is its session, the number of its stream and its own number in that stream, from one; the two
+numbers are the event id on the wire. A store may forget events: first the notifications that precede a response, so
+that a handler that sends many does not displace the response.
 """
 
 from __future__ import annotations
@@ -12,38 +12,38 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 MAX_EVENTS: Final = 256
-"""Events that are kept for a session."""
+"""The maximum number of stored events of a session."""
 MAX_SESSION: Final = 1024 * 1024
-"""Bytes that are kept for a session; its latest event may be larger."""
+"""The maximum number of stored bytes of a session; its latest event may be larger."""
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""Bytes that are kept for all sessions together."""
+"""The maximum number of stored bytes of all sessions."""
 
 
 class EventStore(Protocol):
-    """Keeps events. `append` and `discard` are called in the middle of things: they must not block."""
+    """Stores events. `append` and `discard` are called on the event loop and must not block."""
 
     def append(self, session: str, stream: int, number: int, message: bytes, /, *, droppable: bool) -> None:
-        """Keep a JSON-RPC message that is being sent; those of one stream come in the order of their numbers.
+        """Store a JSON-RPC message that is being sent; the numbers of one stream increase.
 
-        One that is `droppable` is the first to be forgotten: a client can do without it.
+        `droppable` messages are forgotten first, because a client can do without them.
         """
         ...
 
     async def after(
         self, session: str, stream: int, number: int, last: int, /
     ) -> Sequence[tuple[int, bytes]]:
-        """The events of a stream from behind one number up to another that are still there, in their order."""
+        """Return the stored events of a stream after one number and up to another, in order."""
         ...
 
     def discard(self, session: str, /) -> None:
-        """A session is over."""
+        """Delete the events of a session that has ended."""
         ...
 
 
 class MemoryEvents:
-    """Keeps the latest events of each session in memory, within bounds for a session and for all of them.
+    """Stores the latest events of each session in memory, within limits for each session and for all together.
 
-    Beyond a bound the oldest droppable event goes, and the oldest of the others only where there is none.
+    Beyond a limit the oldest droppable event is forgotten; if there is none, the oldest event.
     """
 
     def __init__(
@@ -51,14 +51,14 @@ class MemoryEvents:
     ) -> None:
         self._events, self._session_bytes, self._total_bytes = events, session_bytes, total_bytes
         self._sessions: OrderedDict[str, _Kept] = OrderedDict()
-        """Those that had an event lately stand last."""
+        """Sessions by their latest event, the most recent last."""
         self._spare: OrderedDict[str, _Kept] = OrderedDict()
-        """Those of them that have droppable events."""
+        """The sessions that have droppable events, in the same order."""
         self.size = 0
-        """Bytes that are kept."""
+        """The number of stored bytes."""
 
     def append(self, session: str, stream: int, number: int, message: bytes, /, *, droppable: bool) -> None:
-        """Keep an event, and forget others beyond the bounds."""
+        """Store an event, and forget others beyond the limits."""
         kept = self._sessions.setdefault(session, _Kept())
         self._sessions.move_to_end(session)
         if droppable:
@@ -75,7 +75,7 @@ class MemoryEvents:
     async def after(
         self, session: str, stream: int, number: int, last: int, /
     ) -> Sequence[tuple[int, bytes]]:
-        """The events of a stream from behind one number up to another that are still there, in their order."""
+        """Return the stored events of a stream after one number and up to another, in order."""
         kept = self._sessions.get(session) or _Kept()
         return sorted(
             (at, message)
@@ -85,14 +85,14 @@ class MemoryEvents:
         )
 
     def discard(self, session: str, /) -> None:
-        """A session is over."""
+        """Delete the events of a session that has ended."""
         self._spare.pop(session, None)
         kept = self._sessions.pop(session, None)
         if kept is not None:
             self.size -= kept.size
 
     def _forget(self, session: str, kept: _Kept) -> None:
-        """Forget the event of a session that matters least."""
+        """Forget the least important event of a session."""
         size = len((kept.droppable or kept.needed).popleft()[2])
         kept.size -= size
         self.size -= size
@@ -114,5 +114,5 @@ class _Kept:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of events."""
         return len(self.droppable) + len(self.needed)

@@ -1,8 +1,8 @@
-"""The two endpoints of the oldest HTTP transport, as a server has them (SSE-1, SSE-2, SSE-4 to 7; HTTP-28).
+"""The server of the HTTP+SSE transport and its two endpoints (SSE-1, SSE-2, SSE-4 to 7; HTTP-28).
 
-A GET opens a stream, and a session that lasts as long as the stream; the stream first says where to post. Whatever
-is posted there is accepted at once and answered on the stream. Which revision is spoken is agreed on as ever: of the
-handshake era, whose clients fall back to this transport where they find no other.
+A GET opens a stream, and a session that lasts as long as the stream; the first event names the endpoint for POST.
+Each POST is accepted at once, and its response is sent on the stream. The revision is negotiated with `initialize`:
+clients of later revisions use this transport if they find no other.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
 OPEN: Final = "initialize"
 SESSION: Final = "sessionId"
-"""The parameter of the URI to post to."""
+"""The query parameter with the session id."""
 _GET: Final = ((b"allow", b"GET"),)
 _POST: Final = ((b"allow", b"POST"),)
 
 
 class _Handshakes:
-    """What a server says of itself where the stateless era is not spoken."""
+    """The server's capabilities for revisions with `initialize` only."""
 
     def __init__(self, local: LocalInfo) -> None:
         self._local = local
@@ -68,17 +68,17 @@ class _Handshakes:
 
 
 class _Posted:
-    """Where a message came from, with a token of its own."""
+    """The origin of one posted message; every POST has its own object."""
 
     def __init__(self, principal: str | None, access: Access | None, share: BodyShare | None) -> None:
         self.principal = principal
         self.access = access
         self.share = share
-        """What its body takes of the memory for all bodies."""
+        """The memory of the body."""
 
 
 class LegacySseServerConnection(Connection):
-    """A session whose messages all go out on one stream."""
+    """A session that sends all its messages on one stream."""
 
     protocol: ServerProtocol
 
@@ -94,21 +94,21 @@ class LegacySseServerConnection(Connection):
         super().__init__(ServerProtocol(_Handshakes(local)), handler, logger, max_handlers=max_handlers)
         self.id = new_session_id()
         self.principal = principal
-        """Whose it is; told to handlers as that of every request."""
+        """The principal of the session and of each of its requests."""
         self.expiry_timer: TokenExpiryTimer | None = None
-        """How long its stream may last, where there are tokens."""
+        """Ends the stream when its token expires, if tokens are required."""
         self._exchange: ResponseStream | None = None
         self._stopping = False
 
     def begin(self, response_stream: ResponseStream, endpoint: str) -> None:
-        """The stream is open: say where to post (SSE-2)."""
+        """Send the endpoint for POST as the first event (SSE-2)."""
         self._exchange = response_stream
         self._sendable = True
         response_stream.started = True
         response_stream.write(encode_endpoint(endpoint))
 
     def take(self, body: bytes, access: Access | None, share: BodyShare | None) -> HttpError | None:
-        """Take what was posted; what is no message is refused (SSE-4), as is what comes after the end."""
+        """Process a posted body; return the error response to an invalid message (SSE-4) and after the end."""
         if self.error is not None:
             return _refuse(404, "there is no such session")
         message = parse(body, batch=self._connection_state.accepts_batch)
@@ -143,19 +143,19 @@ class LegacySseServerConnection(Connection):
             await self._exchange.drain()
 
     def opened(self, response_stream: ResponseStream) -> bytes:
-        """Nothing comes before where to post, which is said when the stream begins."""
+        """Return nothing: `begin` sends the first event."""
         del response_stream
         return b""
 
     def left(self, response_stream: ResponseStream) -> None:
-        """The session goes with its stream (SSE-6)."""
+        """End the session with its stream (SSE-6)."""
         del response_stream
         lost = ConnectionLost("the client closed its stream", in_flight=True, retry_safe=False)
         self._loop.call_soon(self.ended, lost)
 
     @override
     async def aclose(self, error: ConnectionLost | None = None, *, linger: float = 0) -> None:
-        """Let the requests in progress finish within `linger` seconds, then end the connection."""
+        """Let requests in progress finish within `linger` seconds, then end the connection."""
         self._stopping = True
         await self.finish_requests(linger)
         await super().aclose(error)
@@ -167,7 +167,7 @@ class LegacySseServerConnection(Connection):
 
 
 class SseEndpoints:
-    """The two endpoints, and the sessions that are open on them."""
+    """The two endpoints and their open sessions."""
 
     def __init__(
         self, server: Server, logger: logging.Logger, *, messages: str, limit: int, per_client: int
@@ -184,7 +184,7 @@ class SseEndpoints:
         return len(self._open)
 
     def refuses_stream(self, verb: str, headers: Headers, client: str | None) -> HttpError | None:
-        """Why a request to the first endpoint opens no stream."""
+        """Return the error response to a request that opens no stream, if so."""
         if verb != "GET":
             return HttpError(
                 405, InvalidRequest("Invalid Request: a stream is opened with GET"), headers=_GET
@@ -203,7 +203,7 @@ class SseEndpoints:
         return None
 
     def connect(self, principal: str | None, client: str | None) -> LegacySseServerConnection:
-        """A session for one more client, counted for its quota where it is known."""
+        """Create a session for a client, and count it for the quota of the client if it is known."""
         connection = LegacySseServerConnection(
             self._server.identity,
             self._server,
@@ -226,11 +226,11 @@ class SseEndpoints:
                 del self._by_client[client]
 
     def endpoint(self, connection: LegacySseServerConnection, root: str) -> str:
-        """Where to post, as a path: whatever name the client knows the server by, it can resolve that (SSE-3)."""
+        """Return the endpoint for POST as a path, so that the client resolves it against its own URL (SSE-3)."""
         return f"{quote(root.rstrip('/'))}{quote(self._messages)}?{SESSION}={connection.id}"
 
     def find(self, http_request: HttpRequest) -> LegacySseServerConnection | HttpError:
-        """The session that a request to the second endpoint is for."""
+        """Return the session of a POST, or the error response."""
         if http_request.verb != "POST":
             return HttpError(
                 405, InvalidRequest("Invalid Request: messages are sent with POST"), headers=_POST
@@ -251,7 +251,7 @@ class SseEndpoints:
         return connection
 
     def all(self) -> tuple[LegacySseServerConnection, ...]:
-        """The sessions that are open."""
+        """The open sessions."""
         return tuple(self._open.values())
 
 

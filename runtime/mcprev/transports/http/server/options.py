@@ -1,4 +1,4 @@
-"""What can be configured of an HTTP server, with the defaults (HTTP-2, HTTP-3, HTTP-27, HTTP-31, SEC-3, SSE-7)."""
+"""The options of an HTTP server and their defaults (HTTP-2, HTTP-3, HTTP-27, HTTP-31, SEC-3, SSE-7)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Principal = Callable[[Mapping[str, Any]], "str | None"]
 
 
 def checked_principal(found: object) -> str | None:
-    """What an author's `principal` gave, if it is what it may give. Raises `TypeError`."""
+    """Return the result of a user's `principal` function. Raises `TypeError` if it is neither a string nor None."""
     if found is None or isinstance(found, str):
         return found
     raise TypeError(f"`principal` gave a {type(found).__name__}, which is neither a str nor None")
@@ -30,70 +30,70 @@ class HttpOptions(TypedDict, total=False):
     """The keyword arguments of `Server.asgi`, `run_http` and `serve_http`; times are in seconds."""
 
     path: str
-    """The endpoint, `/mcp` by default. Mounted in another app it is also the place where that app mounts it."""
+    """The path of the endpoint: `/mcp` by default. In an app that is mounted, the mount path itself also works."""
     json_response: bool | None
-    """Whether answers are JSON: True always, False never if the client reads streams; by default those that come
-    soon and alone. What a handler sends ahead of its answer needs a stream."""
+    """Whether responses are JSON. True: always. False: only if the client accepts no event streams. Default: if the
+    response is quick and no other message precedes it. Messages before a response require an event stream."""
     sessions: bool
-    """Whether `initialize` opens a session; otherwise older clients are served without one, and cannot be asked."""
+    """Whether `initialize` opens a session. Without, the server cannot send requests to clients that need one."""
     get_stream: bool
-    """Whether sessions have a stream for what belongs to no request; otherwise GET is answered 405, and no stream
-    whose connection was lost can be taken up again."""
+    """Whether sessions have a stream for messages outside of requests. Without, GET is answered with 405, and a client
+    cannot resume an interrupted stream."""
     events: EventStore | None
-    """Keeps what was sent for clients that come back for it; None keeps nothing. By default memory, within bounds."""
+    """The event store for interrupted streams; None stores nothing. Default: in memory, within limits."""
     sse: bool | tuple[str, str]
-    """Whether the two endpoints of the oldest revision are there too, and where: `/sse` and `/messages` unless said."""
+    """Whether to serve HTTP+SSE, the transport of 2024-11-05: True for `/sse` and `/messages`, or the two paths."""
     principal: Callable[[Mapping[str, Any]], str | None] | None
-    """Who sends a request, found in its ASGI scope. Sessions belong to who opened them. Where this raises, the request
-    is refused with 403."""
+    """Returns the principal of a request from its ASGI scope. A session belongs to the principal that opened it. If
+    the function raises, the response is 403."""
     auth: Bearer | None
-    """How the tokens of requests are checked, none of which is served without one. What it says of itself is found
-    below `/.well-known`, where the app is not mounted in another; see `mcprev.Bearer`. Excludes `principal`."""
+    """Requires and verifies tokens; see `mcprev.Bearer`. The metadata is served below `/.well-known`, unless the app is
+    mounted in another. Excludes `principal`."""
     origins: Sequence[str]
-    """Origins of pages that may ask, such as `https://app.example`, beside those of this machine; `*` for all."""
+    """Accepted origins of web pages, such as `https://app.example`, beside those of this machine; `*` for all."""
     hosts: Sequence[str] | None
-    """The only values of `Host` that are let in, such as `mcp.example` or `mcp.example:8000`; their own pages are let in
-    too. By default loopback names and IP addresses at loopback addresses, and anything elsewhere: a server behind a
-    proxy on the same machine has to name its public host here."""
+    """The only accepted values of `Host`, such as `mcp.example` or `mcp.example:8000`; pages of these hosts are
+    accepted too. Default: at loopback addresses, loopback names and IP addresses; at other addresses, every host. A
+    server behind a proxy on the same machine needs its public host here."""
     idle: float
-    """After which time without a sign of its client a session ends: half an hour."""
+    """Seconds without activity of the client after which a session ends: 1,800."""
     max_sessions: int
-    """Sessions that are open at a time: 10,000. Where there are as many, the idlest makes room for a new one."""
+    """The maximum number of sessions: 10,000. Beyond it, the longest idle session is ended for a new one."""
     max_sessions_per_client: int
-    """How many of them one client may have, a client being a principal, or an address where nobody says who asks:
-    1,000. One that opens more loses its own idlest. Behind a reverse proxy all clients have the address of the proxy:
-    tell them apart by `principal` or `auth`, or have the ASGI server put the forwarded address into its scope; where
-    neither can be had, set this to `max_sessions`."""
+    """The maximum number of sessions of one client: 1,000. Beyond it, the client's longest idle session is ended. A
+    client is a principal, or an IP address without one. Behind a reverse proxy all clients have the address of the
+    proxy: set `principal` or `auth`, or configure the ASGI server to put the forwarded address into the scope. If
+    neither is possible, set this to `max_sessions`."""
     max_requests: int
-    """Requests that are served at a time, those of sessions apart."""
+    """The maximum number of concurrent requests outside of sessions."""
     max_body: int
-    """Bytes of a request's body: 4 MiB. A larger one is refused with 413."""
+    """The maximum size of a request body in bytes: 4 MiB. A larger one is answered with 413."""
     max_bodies: int
-    """Bytes of memory that the bodies of all requests may take at a time, from their first byte until they have been
-    answered, each with what parsing makes of it: 256 MiB. What is beyond that is refused with 503."""
+    """The maximum memory of all request bodies in bytes, from their first byte until the response, including their
+    parsed form: 256 MiB. A request beyond it is answered with 503."""
     max_headers: int
-    """Bytes of a request's headers."""
+    """The maximum size of a request's headers in bytes."""
     body_timeout: float
-    """How long a client may take to send a body."""
+    """The time that a client has to send a body."""
     defer: float
-    """How long an answer is waited for before it becomes a stream and its client is watched."""
+    """The time after which a response becomes an event stream and its client is watched."""
     keep_alive: float
-    """After which silence a stream gets a comment, so that nobody in between closes it."""
+    """The time after which a silent stream gets a comment, so that no proxy closes it."""
     stall: float
-    """How long a client may take nothing of what it is sent."""
+    """The time after which a client that does not read is disconnected."""
     max_connections: int
-    """Connections that `run_http` and `serve_http` hold at a time, and no more than the process may have descriptors
-    for. Where that is reached, idle ones are closed for new ones, which wait until there is room."""
+    """The maximum number of connections of `run_http` and `serve_http`; the limit of file descriptors may reduce it. At
+    the limit, idle connections are closed for new ones, which wait until there is room."""
     drain: float
-    """How long calls in progress may go on once `run_http` or `serve_http` is told to stop; they are answered with an
-    error then. A coroutine that is cancelled gives them a second."""
+    """The time that calls in progress have to finish when `run_http` or `serve_http` stops; the remaining ones are
+    answered with an error. If the coroutine is cancelled, they have one second."""
     clock: Callable[[], float] | None
-    """Tells the time by which sessions are idle; the event loop's by default."""
+    """The clock for idle sessions; default: that of the event loop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpSettings:
-    """The options with their defaults. Raises `ValueError` for a path that is none."""
+    """The options with their defaults. Raises `ValueError` for invalid combinations and paths."""
 
     path: str = PATH
     json_response: bool | None = None
@@ -137,7 +137,7 @@ class HttpSettings:
 
     @property
     def sse_paths(self) -> tuple[str, ...]:
-        """The paths of the two endpoints of the oldest revision, if they are served."""
+        """The paths of the two HTTP+SSE endpoints, if they are served."""
         if self.sse is True:
             return SSE_PATHS
         return self.sse or ()

@@ -1,7 +1,6 @@
-"""One HTTP request as the server's app sees it, and the way its answer takes, whoever reads and writes the bytes.
+"""The interface of one HTTP request and its response, independent of the HTTP server.
 
-HTTP-31, HTTPM-6, SEC-6. `transports.asgi` has these of an ASGI server, `transports.http_protocol` of its own
-connections.
+HTTP-31, HTTPM-6, SEC-6. Implemented for ASGI servers here, and for the project's own connections in `http11_request`.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ if TYPE_CHECKING:
     from mcprev.transports.http.server.access import Access
 
 Fields: TypeAlias = Sequence[tuple[bytes, bytes]]
-"""Headers of an answer, names in lower case."""
+"""Response headers; names are in lower case."""
 JSON_TYPE: Final = (b"content-type", b"application/json")
 
 
 class HttpRequest:
-    """A request of a client's. An answer is one `reply` or `answer`, or `begin`, any number of `write` and one `end`.
+    """A client's request. A response is one `reply` or `answer`, or `begin`, any number of `write` and one `end`.
 
-    What is written to a client that is gone is lost without a word.
+    Data for a client that has disconnected is discarded without an error.
     """
 
     __slots__ = (
@@ -48,33 +47,33 @@ class HttpRequest:
     def __init__(self, verb: str, path: str, root: str, address: str | None, headers: Headers) -> None:
         self.verb = verb
         self.path = path
-        """Decoded, without the query, and with whatever the app is mounted at."""
+        """The decoded path without the query, including the path of a mount."""
         self.root = root
-        """Where the app is mounted."""
+        """The path that the app is mounted at."""
         self.address = address
-        """At which address of this machine it was received; None for a socket that has none."""
+        """The local address at which the request arrived; None if unknown."""
         self.headers = headers
         self.principal: str | None = None
-        """Who asks, as the server's authentication has it."""
+        """The principal, set by the server's authentication."""
         self.access: Access | None = None
-        """What its token says, where the server wants one."""
+        """The content of the token, if the server requires one."""
         self.place: str | None = None
-        """The path of the oldest transport that it is for; None for the endpoint of the newer ones."""
+        """The path of the HTTP+SSE endpoint that the request is for; None for the Streamable HTTP endpoint."""
         self.share: BodyShare | None = None
-        """What its body takes of the memory for all bodies, once it was read."""
+        """The memory of the body, after it was read."""
         self.task: asyncio.Task[object] | None = None
-        """What runs for it, where that is known."""
+        """The task that serves the request, if known."""
 
     @property
     def scope(self) -> Mapping[str, Any]:
-        """The same as an ASGI scope."""
+        """The request as an ASGI scope."""
         raise NotImplementedError
 
     @property
     def client(self) -> str | None:
-        """Whom it counts for in quotas: its principal, else its address; None where neither is known (SEC-6).
+        """The key for quotas: the principal, else the address; None if neither is known (SEC-6).
 
-        Of an IPv6 address the first 64 bits count: a client has all that begin with them.
+        Of an IPv6 address only the first 64 bits count, because one client usually has all addresses with that prefix.
         """
         if self.principal is not None:
             return f"principal {self.principal}"
@@ -88,58 +87,58 @@ class HttpRequest:
         return f"address {address.ipv4_mapped or IPv6Address(int(address) >> 64 << 64)}"
 
     def body(self) -> bytes | None:
-        """The body, where all of it is there and within bounds."""
+        """The body if it has arrived completely and is within the limits, else None."""
         return None
 
     async def read(self, limit: int, budget: BodyBudget) -> bytes | HttpError:
-        """Wait for the body; the refusal where it has more bytes than `limit`, declared or not, or `budget` has room for.
+        """Read the body, or return the error response if it exceeds `limit` bytes, declared or not, or `budget`.
 
-        How long a slow client may take is the caller's business. Raises `ClientGone` when the client hangs up.
+        The caller limits the time. Raises `ClientGone` if the client disconnects.
         """
         raise NotImplementedError
 
     def reply(self, status: int, fields: Fields, body: bytes) -> bool:
-        """Answer at once; False, and nothing done, where that has to be waited for."""
+        """Send a response at once; return False and send nothing if that would have to wait."""
         del status, fields, body
         return False
 
     async def answer(self, status: int, fields: Fields, body: bytes) -> None:
-        """Answer with a body of known length."""
+        """Send a response with a body of known length."""
         raise NotImplementedError
 
     async def begin(self, status: int, fields: Fields, data: bytes) -> None:
-        """Begin an answer whose end is not known yet, with whatever of it is there."""
+        """Start a response of unknown length, with its first bytes."""
         raise NotImplementedError
 
     async def write(self, data: bytes) -> None:
-        """Send more of it, once the client has read enough of what was sent before. Raises `OSError`."""
+        """Send more of the response; waits while the client reads too slowly. Raises `OSError`."""
         raise NotImplementedError
 
     async def end(self, data: bytes = b"") -> None:
-        """Send the last of it."""
+        """Send the rest of the response."""
         raise NotImplementedError
 
     def watch(self, gone: Callable[[], None]) -> None:
-        """Say when the client hangs up before it has its answer."""
+        """Call `gone` if the client disconnects before the end of the response."""
         raise NotImplementedError
 
     def unwatch(self) -> None:
-        """Nobody wants to know that any more."""
+        """Stop watching the client."""
 
     async def refuse(self, reject: HttpError) -> None:
-        """Answer what nobody is asked about."""
+        """Send an error response."""
         fields, body = (JSON_TYPE, *reject.headers), reject.body
         if not self.reply(reject.status, fields, body):
             await self.answer(reject.status, fields, body)
 
     async def accept(self, status: int = 202) -> None:
-        """Answer what wants no answer (HTTP-6, HTTPM-3)."""
+        """Respond to a message that has no response (HTTP-6, HTTPM-3)."""
         if not self.reply(status, (), b""):
             await self.answer(status, (), b"")
 
 
 class AsgiRequest(HttpRequest):
-    """A request of an ASGI server's."""
+    """A request of an ASGI server."""
 
     __slots__ = ("_receive", "_scope", "_send", "_watching")
 
@@ -161,7 +160,7 @@ class AsgiRequest(HttpRequest):
 
     @override
     async def answer(self, status: int, fields: Fields, body: bytes) -> None:
-        # An answer without content has no length (RFC 9110, section 8.6).
+        # A response without content has no `Content-Length` (RFC 9110, section 8.6).
         length = () if status == 204 else ((b"content-length", b"%d" % len(body)),)
         await self._send({"type": "http.response.start", "status": status, "headers": (*fields, *length)})
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
@@ -194,4 +193,4 @@ class AsgiRequest(HttpRequest):
     def unwatch(self) -> None:
         if self._watching is not None:
             self._watching.cancel()
-            self._watching = None  # a cancelled task keeps what it would have called
+            self._watching = None  # a cancelled task would keep a reference to its callback

@@ -1,9 +1,9 @@
-"""The answer to one HTTP request: JSON or an event stream, decided as late as possible (HTTP-6 to 8, HTTPM-4 to 6, HTTPM-9).
+"""The response to one HTTP request, as JSON or an event stream (HTTP-6 to 8, HTTPM-4 to 6, HTTPM-9).
 
-While nothing has been sent the status is open: an answer that comes soon and alone is JSON with the status of its
-error. With the first message ahead of the answer, or after a while, the answer becomes a stream. What is to be
-written is queued by whoever has it and written by one task at a time; the task of its request writes the end.
-A reader who is too slow is let go instead of being waited for without bound (SEC-6).
+The format is decided as late as possible. A quick response without preceding messages is JSON, with the HTTP status of
+its error. The first message before the response, or a delay, turns it into an event stream. Any task may queue data;
+one task at a time writes it, and the task of the request writes the end. A client that reads too slowly is disconnected
+(SEC-6).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from mcprev.wire.media import Accept
 from mcprev.wire.sse import encode_message, encode_retry
 
 HIGH: Final = 64 * 1024
-"""Bytes that wait to be written before a handler that writes more has to wait."""
+"""The number of unwritten bytes above which a handler that writes more waits."""
 MAX_WAITING: Final = 4 * 1024 * 1024
-"""Bytes that wait to be written before the reader is let go; one message may be larger."""
+"""The number of unwritten bytes above which the client is disconnected; one message may be larger."""
 REQUEST_CANCELLED: Final = -32800
-"""The code of the answer to a request that was cancelled, where HTTP wants an answer all the same (AMB-10)."""
+"""The error code of the response to a cancelled request, because HTTP requires a response (AMB-10)."""
 
 _SSE_HEAD: Final = (
     (b"content-type", b"text/event-stream"),
@@ -36,35 +36,35 @@ _logger: Final = logging.getLogger("mcprev.transport.http")
 
 
 class StreamOwner(Protocol):
-    """The connection whose messages an exchange carries."""
+    """The connection that sends messages on a response."""
 
     def opened(self, response_stream: ResponseStream, /) -> bytes:
-        """It became a stream; give what comes before everything else."""
+        """Called when a response becomes a stream; returns the first bytes of it."""
         ...
 
     def left(self, response_stream: ResponseStream, /) -> None:
-        """Its client is gone, for good or for now, although it has not been answered."""
+        """Called when the client disconnects before the end of the response."""
         ...
 
 
 class ReplayStream(Protocol):
-    """A stream that outlives the exchange it began on."""
+    """An event stream that outlives the response that it began on."""
 
     def push(self, message: bytes, /) -> None:
-        """Send a message to whoever reads now, and keep it for who comes back."""
+        """Send a message to the current reader, and store it for a client that resumes the stream."""
         ...
 
     def close(self) -> None:
-        """The last message was sent."""
+        """End the stream after its last message."""
         ...
 
     def detach(self, response_stream: ResponseStream, /) -> None:
-        """This one reads no longer."""
+        """Remove a reader."""
         ...
 
 
 class ResponseStream:
-    """One HTTP request whose answer is still to be sent, or is being sent."""
+    """One HTTP request whose response has not been sent completely."""
 
     __slots__ = (
         "_busy",
@@ -110,35 +110,35 @@ class ResponseStream:
         accept: Accept,
         json_response: bool | None = None,
     ) -> None:
-        """`json_response` decides the format where the client leaves the choice; None decides by what happens."""
+        """`json_response` decides the format if the client accepts both; None decides at run time."""
         self._http_request = http_request
         self.owner = owner
         self.began = began
         self.principal = http_request.principal
-        """Who asks, as the server's authentication has it."""
+        """The principal, set by the server's authentication."""
         self.access = http_request.access
         self.share = http_request.share
-        """What its body takes of the memory for all bodies."""
+        """The memory of the request body."""
         self.streams = accept.sse and not (json_response is True and accept.json)
-        """Whether messages can be sent ahead of the answer."""
+        """Whether messages can be sent before the response."""
         self.prefers_stream = self.streams and (json_response is False or not accept.json)
         self.headers: Fields = ()
-        """What the answer says beside its type."""
+        """The headers of the response beside its type."""
         self.status = 200
         self.waiting = 1
-        """How many answers are to come."""
+        """The number of JSON-RPC responses to come."""
         self.batch = False
         self.task = http_request.task
         self.inline = True
-        """Whether its request is served by the task that the HTTP server runs for it."""
+        """Whether the task of the HTTP server also runs the handler."""
         self.request: IncomingRequest | None = None
-        """The request that is served like that."""
+        """The request that this task serves."""
         self.cancelled = False
-        """Whether that task was asked to stop."""
+        """Whether this task was cancelled."""
         self.answers: list[bytes] = []
         self.replay: ReplayStream | None = None
         self.started = False
-        """Whether it is a stream."""
+        """Whether the response is an event stream."""
         self.ended = False
         """Whether nothing can be sent any more."""
         self._out: list[bytes] = []
@@ -150,10 +150,10 @@ class ResponseStream:
         self._drained: asyncio.Future[None] | None = None
         self._finisher: asyncio.Task[object] | None = None
 
-    # -- what is to be sent --------------------------------------------------------------------------------
+    # -- messages ------------------------------------------------------------------------------------------
 
     def send(self, message: bytes) -> bool:
-        """Send a message ahead of the answer; False where there is no stream it could go to."""
+        """Send a message before the response; return False if the response cannot be a stream."""
         if self.replay is None:
             if self.ended or not self.streams:
                 return False
@@ -162,7 +162,7 @@ class ResponseStream:
         return True
 
     def answer(self, message: bytes, status: int = 200) -> None:
-        """Send an answer; the last one ends the exchange."""
+        """Send a JSON-RPC response; the last one ends the HTTP response."""
         self.waiting -= 1
         if self.prefers_stream and not self.started and status == 200 and not self.ended:
             self.start()
@@ -175,7 +175,7 @@ class ResponseStream:
             self._complete()
 
     def cancelled_request(self, request_id: RequestId) -> None:
-        """A request will not be answered; the client that waits for JSON is told so (AMB-10)."""
+        """End a cancelled request; a client that expects JSON gets an error (AMB-10)."""
         if self.started:
             self.waiting -= 1
             if not self.waiting:
@@ -186,7 +186,7 @@ class ResponseStream:
             self.answer(encode_error(request_id, error))
 
     def end(self) -> None:
-        """Nothing more will come."""
+        """End the response without further messages."""
         self.waiting = 0
         self._complete()
 
@@ -204,7 +204,7 @@ class ResponseStream:
             self.write(encode_message(message))
 
     def start(self) -> None:
-        """Become a stream; the answers to some members of an array may be there already (BATCH-7)."""
+        """Turn the response into an event stream; it begins with the batch's responses so far (BATCH-7)."""
         if not self.started:
             self.started = True
             self.write(self.owner.opened(self))
@@ -212,7 +212,7 @@ class ResponseStream:
                 self._send(message)
 
     def write(self, data: bytes) -> None:
-        """Queue bytes of the stream. Who has not read what was sent long before is let go."""
+        """Queue bytes of the stream; disconnect a client that reads too slowly."""
         if self.ended or self._close:
             return
         if self._size > MAX_WAITING:
@@ -220,14 +220,14 @@ class ResponseStream:
             return
         self._out.append(data)
         self._size += len(data)
-        # The last bytes are written by the task that waits for them to be there.
+        # The task of the request waits for the last bytes and writes them.
         if self.waiting and self._writer is None:
             self._write_soon()
 
     async def hang_up(self, retry: int | None) -> bool:
-        """Close the connection and not the stream: its client comes back for the rest, in some milliseconds (HTTP-17).
+        """Close the connection but not the stream; the client reconnects after `retry` milliseconds (HTTP-17).
 
-        False where that is done already or cannot be.
+        Returns False if the connection is closed already or the client cannot reconnect.
         """
         if self.ended or self._close or not self.streams:
             return False
@@ -244,21 +244,21 @@ class ResponseStream:
         return True
 
     def hand_over(self) -> None:
-        """Somebody else takes its stream up: it ends, and what it carries goes on there (HTTP-12, HTTP-15)."""
+        """End this response, because another one continues its stream (HTTP-12, HTTP-15)."""
         if not self.ended and not self._close:
             self._close = True
             if self._writer is None:
                 self._write_soon()
 
-    # -- sending -------------------------------------------------------------------------------------------
+    # -- writing -------------------------------------------------------------------------------------------
 
     def _write_soon(self) -> None:
         loop = asyncio.get_running_loop()
-        self._busy = loop.time()  # it has not been waited for yet, however long nothing was written
+        self._busy = loop.time()  # the stall timeout starts now, even after a long silence
         self._writer = loop.create_task(self._write())
 
     async def _write(self) -> None:
-        """Write until nothing is left."""
+        """Write until the queue is empty."""
         try:
             await self._send_queued()
             if self._close:
@@ -267,7 +267,7 @@ class ResponseStream:
         except OSError:
             self.disconnect()
         except Exception:
-            # Not every HTTP server says with an OSError that a client is gone.
+            # Some HTTP servers raise other errors than OSError if the client has disconnected.
             _logger.warning("a stream could not be written", exc_info=True)
             self.disconnect()
         finally:
@@ -294,14 +294,14 @@ class ResponseStream:
         return data
 
     async def drain(self) -> None:
-        """Wait while much is waiting to be written (STDIO-9 says the same of pipes)."""
+        """Wait while too many bytes are unwritten, as on pipes (STDIO-9)."""
         while self._size > HIGH and not self.ended:
             if self._drained is None or self._drained.done():
                 self._drained = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._drained)
 
     def settle(self) -> bool:
-        """Send all of the answer at once; False where that has to be waited for."""
+        """Send the whole response at once; return False if that would have to wait."""
         if self.waiting or self._writer is not None or self._head_sent or self.ended:
             return False
         fields = self._fields() if self.started or self.headers else _JSON_HEAD
@@ -311,7 +311,7 @@ class ResponseStream:
         return True
 
     async def finish(self) -> None:
-        """Wait until everything is there and send it; the task of the HTTP server ends with this."""
+        """Wait for the end of the response and send it; called by the task of the HTTP server."""
         try:
             await self._finish()
         finally:
@@ -334,7 +334,7 @@ class ResponseStream:
             if not self.ended:
                 await self._send_last()
             elif self.started and not self._head_sent:
-                # Let go before its first byte: an HTTP server takes silence for an accident of the app.
+                # The client was disconnected before the first byte; an HTTP server would log a missing response.
                 self._head_sent = True
                 await self._http_request.answer(200, self._fields(), b"")
         except OSError:
@@ -371,7 +371,7 @@ class ResponseStream:
     # -- the client ----------------------------------------------------------------------------------------
 
     def watch_client(self) -> None:
-        """It takes a while: watch whether the client is still there, and let it have a stream (HTTPM-9)."""
+        """Watch whether the client disconnects, and start a stream, because the request takes long (HTTPM-9)."""
         if self.ended or not self.waiting:
             return
         if not self._watched:
@@ -381,7 +381,7 @@ class ResponseStream:
             self.start()
 
     def tick(self, now: float, keep_alive: float, stall: float) -> None:
-        """Keep a silent stream open, and let a reader go who takes nothing (HTTPM-5, SEC-6)."""
+        """Send a comment on a silent stream, and disconnect a client that does not read (HTTPM-5, SEC-6)."""
         writing = self._writer is not None or self._finisher is not None
         if writing and now - self._busy >= stall:
             self._stalled = True
@@ -393,7 +393,7 @@ class ResponseStream:
             self.write(KEEP_ALIVE)
 
     def disconnect(self) -> None:
-        """The client is gone, or has to be."""
+        """Handle the disconnection of the client, or disconnect it."""
         if self.ended:
             return
         self._end()

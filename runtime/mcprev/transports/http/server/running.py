@@ -1,6 +1,6 @@
-"""Running a server on uvicorn (HTTP-3), with uvloop and connections of our own where uvloop and httptools are installed.
+"""Runs a server on uvicorn (HTTP-3), with uvloop and our own connections if uvloop and httptools are installed.
 
-uvicorn is imported when it is needed; `http_uvicorn` has our way to accept and to stop.
+uvicorn is imported on first use; `uvicorn_server` accepts connections and stops the server.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from mcprev.transports.http.server.uvicorn_server import HttpServer
 
 STOP: Final = 5
-"""Seconds that answers may take to be read once the server stops."""
+"""Seconds that clients have to read responses after the server has stopped."""
 BACKLOG: Final = 2048
 _logger: Final = logging.getLogger("mcprev.transport.http")
 
 
 def run_http(app: AsgiApp, host: str, port: int) -> None:
-    """Serve until the process is told to stop."""
+    """Serve until the process receives a signal to stop."""
     server = _server(app)
     with (
         exit_guard() as guard,
@@ -54,7 +54,7 @@ async def _serve_alone(server: HttpServer, listening: socket.socket, guard: thre
 async def serve_http(
     app: AsgiApp, host: str, port: int, *, ready: Callable[[int], object] | None = None
 ) -> None:
-    """The same within a running loop; `ready` is told the port as soon as it listens."""
+    """Serve in a running event loop; `ready` is called with the port when the server listens."""
     server = _server(app)
     with bind(host, port) as listening:
         await _serve(server, listening, ready)
@@ -69,7 +69,7 @@ async def _serve(server: HttpServer, listening: socket.socket, ready: Callable[[
     try:
         await asyncio.shield(serving)
     except asyncio.CancelledError:
-        # uvicorn ends what it has begun when it is told to, and not when it is cancelled.
+        # uvicorn shuts down when asked to, not when its task is cancelled.
         server.linger = min(server.linger, LINGER)
         server.should_exit = True
         await asyncio.wait({serving}, timeout=2 * STOP)
@@ -78,10 +78,10 @@ async def _serve(server: HttpServer, listening: socket.socket, ready: Callable[[
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that listens. Raises `OSError` for an address that is taken or not of this machine."""
+    """Return a listening socket. Raises `OSError` if the address is in use or not local."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.create_server((host, port), family=family, backlog=BACKLOG)
-    # Inherited by every connection; asyncio itself does so only for sockets that were made to be TCP's by number.
+    # Connections inherit this; asyncio sets it only for sockets that were created with IPPROTO_TCP.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 
@@ -101,7 +101,7 @@ def _server(app: AsgiApp) -> HttpServer:
         front = Http11Server(app)
         http = cast("type[asyncio.Protocol]", partial(Http11Connection, front))
 
-    # The app says what is worth saying; a log of every request costs as much as answering it.
+    # The app logs what matters; an access log would cost as much as a response.
     config = uvicorn.Config(
         app,
         http=http,

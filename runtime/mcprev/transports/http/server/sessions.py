@@ -1,9 +1,9 @@
 """The sessions of an HTTP server and their streams (HTTP-9 to 19, HTTP-22, HTTP-24, HTTP-27, HTTP-28, HTTP-32; SEC-4).
 
-A session is a connection with an engine of its own. Each answer that becomes a stream, and each GET, is a `Stream`
-with a number; its events are numbered and kept, so that a client that lost the connection, or was asked to come
-back, gets the rest (HTTP-14 to 17). What belongs to no request goes to the latest GET stream that somebody reads,
-or waits for one. Losing a connection cancels nothing (HTTP-9).
+A session is a connection with its own engine. Each response that becomes a stream, and each GET, is a `SessionStream`
+with a number. Its events are numbered and stored, so that a client that lost its connection, or was told to reconnect,
+can resume it (HTTP-14 to 17). Messages outside of requests go to the latest GET stream with a reader, or wait for one.
+A lost connection cancels nothing (HTTP-9).
 """
 
 from __future__ import annotations
@@ -31,46 +31,46 @@ from mcprev.wire.jsonrpc import RequestId
 from mcprev.wire.sse import encode_message, encode_priming
 
 MAX_GETS: Final = 16
-"""GET streams that a session may have open at a time."""
+"""The maximum number of open GET streams of a session."""
 MAX_PENDING: Final = 256
-"""Messages that wait for a GET stream."""
+"""The maximum number of messages that wait for a GET stream."""
 MAX_STREAMS: Final = 256
-"""Streams that are over and can still be asked for what was sent on them."""
+"""The maximum number of ended streams that can still be resumed."""
 MAX_NEEDED: Final = 256
-"""Events of a stream of which it is known that nobody can do without them."""
+"""The maximum number of remembered events of a stream that a client must receive."""
 LOOKS: Final = 16
-"""How many times a store is asked for what was sent, while more is being sent: notifications after that are skipped."""
+"""The maximum number of reads from a store during a resume; notifications that are sent later are skipped."""
 _NOTIFICATION: Final = b'{"jsonrpc":"2.0","method":'
 _REQUEST: Final = b'{"jsonrpc":"2.0","id":'
 _EVENT_ID: Final = re.compile(r"([0-9]{1,12})-([0-9]{1,12})")
 
 
 class SessionStream:
-    """One event stream of a session, over however many connections (HTTP-14, HTTP-16)."""
+    """One event stream of a session, over any number of connections (HTTP-14, HTTP-16)."""
 
     __slots__ = ("_lost", "_needed", "_session", "_whole", "done", "last", "number", "reader")
 
     def __init__(self, session: Session, number: int, *, whole: bool) -> None:
-        """Whoever comes back to a stream that is `whole` needs every event, to any other all but notifications."""
+        """A client that resumes a `whole` stream must receive every event; of any other, all but notifications."""
         self._session = session
         self.number = number
         self.last = 0
-        """The number of its latest event."""
+        """The number of the latest event."""
         self.reader: ResponseStream | None = None
-        """Who reads it at the moment."""
+        """The response that the client currently reads, if any."""
         self.done = False
         self._whole = whole
         self._needed: deque[int] = deque()
-        """The numbers of the events that nobody can do without, the latest of them where there are very many."""
+        """The numbers of the events that a client must receive, limited to the latest `MAX_NEEDED`."""
         self._lost = 0
-        """The latest number that is not remembered there any more."""
+        """The highest number that was removed from the list for that limit."""
 
     def event_id(self, number: int) -> str:
-        """The id of an event: of which stream it is, and its place there."""
+        """Return the id of an event: the number of the stream and of the event."""
         return f"{self.number}-{number}"
 
     def push(self, message: bytes, /) -> None:
-        """Keep a message, and send it to who reads."""
+        """Store a message and send it to the reader."""
         self.last += 1
         droppable = not self._whole and message.startswith(_NOTIFICATION)
         if not droppable:
@@ -86,18 +86,18 @@ class SessionStream:
             self.reader.write(event)
 
     def lacks(self, place: int, found: Collection[int]) -> bool:
-        """Whether events behind a place are needed that were not found."""
+        """Return whether a required event after `place` is not in `found`."""
         return place < self._lost or any(at > place and at not in found for at in self._needed)
 
     def read_by(self, response_stream: ResponseStream) -> None:
-        """Somebody reads from now on; who did before reads no longer."""
+        """Replace the reader."""
         if self.reader is not None and self.reader is not response_stream:
             self.reader.hand_over()
         self.reader = response_stream
         response_stream.replay = self
 
     def close(self) -> None:
-        """The last message was sent."""
+        """End the stream after its last message."""
         if self.done:
             return
         self.done = True
@@ -107,7 +107,7 @@ class SessionStream:
         self._session.over(self)
 
     def detach(self, response_stream: ResponseStream, /) -> None:
-        """This one reads no longer."""
+        """Remove a reader."""
         if self.reader is response_stream:
             self.reader = None
         self._session.touch()
@@ -117,7 +117,7 @@ class Session(AsgiConnection):
     """A session over HTTP."""
 
     revision: Revision
-    """The revision, once it has been agreed on."""
+    """The revision, once it has been negotiated."""
 
     def __init__(
         self,
@@ -134,25 +134,25 @@ class Session(AsgiConnection):
         super().__init__(protocol, handler, logger, max_handlers=max_handlers)
         self.id = new_session_id()
         self.principal = principal
-        """Whose it is (HTTP-28)."""
+        """The principal that opened the session (HTTP-28)."""
         self.response_streams: set[ResponseStream] = set()
-        """The HTTP requests whose clients wait for an answer, or listen."""
+        """The open HTTP requests: calls in progress and GET streams."""
         self._events = events
         self._get_stream = get_stream
         self._clock = clock
         self.seen = clock()
-        """When its client gave the last sign of life."""
+        """The time of the client's last activity."""
         self._numbers = 0
         self._streams: dict[int, SessionStream] = {}
         self._finished: deque[int] = deque()
         self._gets: list[SessionStream] = []
         self._pending: deque[bytes] = deque(maxlen=MAX_PENDING)
         self.places: tuple[OrderedDict[str, Session], ...] = ()
-        """The collections it is in, each ordered by the last use; empty once it is ended."""
+        """The collections that contain this session, each ordered by last use; empty after the end."""
 
     @property
     def in_use(self) -> bool:
-        """Whether a request of its client is in progress, or a stream open."""
+        """Whether a request of the client is in progress or a stream is open."""
         return bool(self.response_streams or self._connection_state.incoming)
 
     @override
@@ -162,17 +162,17 @@ class Session(AsgiConnection):
 
     @property
     def resumable(self) -> bool:
-        """Whether a client can come back to a stream (HTTP-15)."""
+        """Whether a client can resume a stream (HTTP-15)."""
         return self._events is not None and self.protocol.session.agreed and self.revision.sse_resume
 
     def touch(self) -> None:
-        """Its client gives a sign of life."""
+        """Record activity of the client."""
         self.seen = self._clock()
         for place in self.places:
             place.move_to_end(self.id)
 
     def enter(self, response_stream: ResponseStream) -> None:
-        """Its client waits for an answer."""
+        """Record a request that waits for its response."""
         self.response_streams.add(response_stream)
 
     @override
@@ -198,7 +198,7 @@ class Session(AsgiConnection):
         return stream
 
     def keep(self, stream: int, number: int, message: bytes, *, droppable: bool) -> None:
-        """Keep an event for whoever comes back for it; where one is lost that is needed, nobody is let past it."""
+        """Store an event; if a required one cannot be stored, no client can resume past it."""
         if self._events is not None:
             try:
                 self._events.append(self.id, stream, number, message, droppable=droppable)
@@ -206,7 +206,7 @@ class Session(AsgiConnection):
                 self.logger.exception("an event could not be kept")
 
     def over(self, stream: SessionStream) -> None:
-        """A stream is complete; for a while it can be asked for what was sent on it."""
+        """Record the end of a stream; it can be resumed for some time."""
         self._finished.append(stream.number)
         if len(self._finished) > MAX_STREAMS:
             self._streams.pop(self._finished.popleft(), None)
@@ -217,7 +217,7 @@ class Session(AsgiConnection):
 
     @override
     def refuses(self, incoming: IncomingRequest) -> McpError | None:
-        """Why the client cannot be asked on behalf of a request, if it cannot (HTTP-32)."""
+        """Return why the server cannot send a request to the client on behalf of `incoming`, if so (HTTP-32)."""
         response_stream = incoming.origin
         if (
             not isinstance(response_stream, ResponseStream)
@@ -239,7 +239,7 @@ class Session(AsgiConnection):
     def can_reach(self) -> bool:
         return any(stream.reader is not None for stream in self._gets)
 
-    # -- streams of their own ------------------------------------------------------------------------------
+    # -- GET streams ---------------------------------------------------------------------------------------
 
     @override
     def _stray(self, message: bytes, *, related: bool = False) -> None:
@@ -251,15 +251,15 @@ class Session(AsgiConnection):
                 stream.push(message)
                 return
         if related and not message.startswith(_REQUEST):
-            # What is said on the way to an answer is of no use after it.
+            # A message that precedes a response has no use after it.
             super()._stray(message, related=related)
             return
-        # Hearing twice that a list has changed says no more than hearing it once.
+        # A repeated `list_changed` carries no more information than one.
         if message not in self._pending:
             self._pending.append(message)
 
     def listen(self, response_stream: ResponseStream) -> bool:
-        """A GET opens a stream of its own; False when there are too many (HTTP-10)."""
+        """Open a GET stream; return False if there are too many (HTTP-10)."""
         if not self.resumable:
             for stream in [stream for stream in self._gets if stream.reader is None]:
                 self._gets.remove(stream)
@@ -278,7 +278,7 @@ class Session(AsgiConnection):
         return True
 
     def _drop_get(self) -> None:
-        """Of too many GET streams the oldest that nobody reads cannot be taken up again."""
+        """Remove the oldest GET stream without a reader if there are too many; it cannot be resumed."""
         for stream in self._gets:
             if stream.reader is None:
                 self._gets.remove(stream)
@@ -290,9 +290,9 @@ class Session(AsgiConnection):
             stream.push(self._pending.popleft())
 
     async def resume(self, response_stream: ResponseStream, last_event_id: str) -> bool:
-        """A client takes a stream up behind an event; False if something is lost that it needs (HTTP-15, AMB-11).
+        """Resume a stream after an event; return False if a required event is lost (HTTP-15, AMB-11).
 
-        On the stream of a request that is its answers and what the client is asked, on any other everything.
+        Required are the responses and server requests of a request's stream, and all events of any other stream.
         """
         found = _EVENT_ID.fullmatch(last_event_id)
         stream = self._streams.get(int(found[1])) if found else None
@@ -304,7 +304,7 @@ class Session(AsgiConnection):
         missed: dict[int, bytes] = {}
         looked = place
         for _ in range(LOOKS):
-            # More may be sent while the store looks for what was.
+            # More events may be sent while the store reads.
             last = stream.last
             try:
                 missed.update(await self._events.after(self.id, stream.number, looked, last))
@@ -330,7 +330,7 @@ class Session(AsgiConnection):
     # -- the end -------------------------------------------------------------------------------------------
 
     def retire(self) -> None:
-        """Nothing more will come; what still runs may finish."""
+        """Accept no more messages; running requests may finish."""
         if self._tasks:
             self._end_soon(self._linger)
 
@@ -349,22 +349,22 @@ class Session(AsgiConnection):
 
 
 class Sessions:
-    """The sessions that are open, by id, the idlest first."""
+    """The open sessions, by id, the longest idle first."""
 
     def __init__(self, *, idle: float, limit: int, per_client: int, clock: Callable[[], float]) -> None:
-        """`limit` bounds the sessions of all clients, `per_client` those of one; `idle` is in seconds."""
+        """`limit` is the maximum number of sessions, `per_client` that of one client; `idle` is in seconds."""
         self._idle, self._limit, self._per_client = idle, limit, per_client
         self._clock = clock
         self._open: OrderedDict[str, Session] = OrderedDict()
         self._unused: OrderedDict[str, Session] = OrderedDict()
-        """Those that nobody has come back to yet, oldest first."""
+        """Sessions that were used only once, oldest first."""
         self._by_client: dict[str, OrderedDict[str, Session]] = {}
 
     def __len__(self) -> int:
         return len(self._open)
 
     def find(self, session_id: str | None, principal: str | None) -> Session | None:
-        """The session that a request names, if it is the one of who asks (HTTP-22, HTTP-28)."""
+        """Return the session of a request, if it belongs to the principal (HTTP-22, HTTP-28)."""
         session = None if session_id is None else self._open.get(session_id)
         if session is None or session.principal != principal or session.error is not None:
             return None
@@ -373,10 +373,10 @@ class Sessions:
         return session
 
     def make_room(self, client: str | None, request_id: RequestId) -> HttpError | None:
-        """Make room for one more session of a client, or return the refusal of its request (SEC-6).
+        """Make room for one more session of a client, or return the error response to its request (SEC-6).
 
-        A client over its quota loses its own idlest session. Where the server is full, a session goes that nobody
-        came back to, else the idlest of all. None with a request in progress or an open stream is ended.
+        A client over its quota loses its own longest idle session. If the server is full, a session that was used only
+        once is ended, else the longest idle one. A session in use is never ended.
         """
         own = None if client is None else self._by_client.get(client)
         if own is not None and len(own) >= self._per_client and not self._evict(own):
@@ -389,7 +389,7 @@ class Sessions:
         return None
 
     def _evict(self, sessions: OrderedDict[str, Session]) -> bool:
-        """End the idlest of these sessions; False when each is in use."""
+        """End the longest idle of these sessions; return False if all are in use."""
         for _ in range(len(sessions)):
             session = next(iter(sessions.values()))
             if not session.in_use:
@@ -399,7 +399,7 @@ class Sessions:
         return False
 
     def add(self, session: Session, client: str | None) -> None:
-        """A session is open; it counts for the quota of a client, where that is known."""
+        """Add a session, and count it for the quota of its client if the client is known."""
         session.places = (self._open,)
         if client is not None:
             session.places += (self._by_client.setdefault(client, OrderedDict()),)
@@ -415,12 +415,12 @@ class Sessions:
             del self._by_client[client]
 
     def end(self, session: Session, why: str) -> None:
-        """End a session: its id is not known any more, what it runs is stopped, its streams end."""
+        """End a session: forget its id, cancel its requests, end its streams."""
         self._forget(session)
         session.ended(ConnectionLost(why, in_flight=True, retry_safe=False))
 
     def expire(self) -> float | None:
-        """End the sessions that are idle; the seconds until the next may be, None without any."""
+        """End idle sessions; return the seconds until the next may be idle, None without sessions."""
         now = self._clock()
         for session in tuple(self._open.values()):
             if not session.response_streams and now - session.seen >= self._idle:
@@ -433,5 +433,5 @@ class Sessions:
         return max(oldest + self._idle - now, self._idle / 60)
 
     def all(self) -> tuple[Session, ...]:
-        """The sessions that are open."""
+        """The open sessions."""
         return tuple(self._open.values())

@@ -1,7 +1,7 @@
-"""The one timer of an HTTP server: long requests, silent streams, slow clients, idle sessions (HTTPM-5, HTTPM-9, HTTP-27).
+"""The timer of an HTTP server: long requests, silent streams, slow clients, idle sessions (HTTPM-5, HTTPM-9, HTTP-27).
 
-A request costs an entry in a table. Only one that takes longer than `defer` is looked at: from then on its client
-is watched, and its answer may become a stream.
+Each request is an entry in a table. After `defer` seconds its client is watched for disconnecting, and its response may
+become a stream.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Task: TypeAlias = "asyncio.Task[object]"
 
 
 class Timers:
-    """Looks after everything that takes time, as often as there is need."""
+    """Runs all timeouts of an HTTP server with one timer of the event loop."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class Timers:
         stall: float,
         body_timeout: float,
     ) -> None:
-        """`expire` ends what is idle and gives the time to look again. Everything else is in seconds."""
+        """`expire` ends idle sessions and returns the time of its next run. Times are in seconds."""
         self._loop = asyncio.get_running_loop()
         self._expire = expire
         self._defer, self._keep_alive, self._stall = defer, keep_alive, stall
@@ -36,33 +36,33 @@ class Timers:
         self._young: dict[ResponseStream, None] = {}
         self._old: set[ResponseStream] = set()
         self.reading: dict[Task, float] = {}
-        """The tasks that read the body of a request, and since when; a task takes itself out."""
+        """The tasks that read a request body, and their start times; a task removes itself."""
         self.late: set[Task] = set()
-        """The tasks that were cancelled since their clients took too long to send a body."""
+        """The tasks that were cancelled because their clients sent a body too slowly."""
         self._timer: asyncio.TimerHandle | None = None
         self._due = float("inf")
 
     def begin(self, response_stream: ResponseStream) -> None:
-        """A request is being served."""
+        """Start watching a request."""
         self._young[response_stream] = None
         if response_stream.began + self._defer < self._due:
             self.at(response_stream.began + self._defer)
 
     def end(self, response_stream: ResponseStream) -> None:
-        """It is not any more."""
+        """Stop watching a request."""
         if response_stream in self._young:
             del self._young[response_stream]
         else:
             self._old.discard(response_stream)
 
     def reads(self, task: Task) -> None:
-        """A task reads the body of a request."""
+        """Start the timeout of a task that reads a request body."""
         now = self.reading[task] = self._loop.time()
         if now + self._body_timeout < self._due:
             self.at(now + self._body_timeout)
 
     def at(self, when: float) -> None:
-        """Look after things at a time, if not before."""
+        """Run the timer at a time at the latest."""
         if when >= self._due:
             return
         if self._timer is not None:
@@ -71,7 +71,7 @@ class Timers:
         self._timer = self._loop.call_at(when, self._tick)
 
     def stop(self) -> None:
-        """Look after nothing any more."""
+        """Stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer, self._due = None, float("inf")
@@ -96,7 +96,7 @@ class Timers:
                 self.at(max(when, now + self._defer / 4))
 
     def _grow_up(self, now: float) -> float | None:
-        """Let what is no longer young be watched; when the next one is to be."""
+        """Watch the clients of requests that run longer than `defer`; return the time of the next one."""
         for response_stream in tuple(self._young):
             if now - response_stream.began < self._defer:
                 return response_stream.began + self._defer

@@ -1,4 +1,4 @@
-"""Streams that last no longer than the token they were opened with (AUTH-1)."""
+"""Ends a stream when its token expires (AUTH-1)."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ if TYPE_CHECKING:
     from mcprev.transports.http.server.access import Access
 
 LOOK: Final = 3600.0
-"""Seconds after which the clock is looked at in any case: somebody may have set it."""
+"""The maximum number of seconds between two looks at the clock, which may be set at any time."""
 
 
 class TokenExpiryTimer:
-    """Ends something once its token has expired, unless one that lasts longer was shown meanwhile."""
+    """Calls `end` when a token has expired, unless a later token of the same subject was shown."""
 
     def __init__(self, access: Access, clock: Callable[[], float], end: Callable[[], object]) -> None:
-        """`clock` is the one by which tokens expire, `end` is called at most once."""
+        """`clock` is the clock for token expiry; `end` is called at most once."""
         self._expires = access.expires
         self._clock, self._end = clock, end
         self._timer: asyncio.TimerHandle | None = None
         self._wait()
 
     def renew(self, access: Access) -> None:
-        """Another token of the same subject was shown."""
+        """Extend the timer to the expiry of another token of the same subject."""
         if self._expires is not None:
             self._expires = None if access.expires is None else max(self._expires, access.expires)
 
     def cancel(self) -> None:
-        """It has come to its end by itself."""
+        """Stop the timer, because the stream has ended."""
         if self._timer is not None:
             self._timer.cancel()
 

@@ -1,7 +1,7 @@
-"""uvicorn's server with our way to accept and to stop (HTTP-3, SEC-6); imported only to serve.
+"""A uvicorn server with its own way to accept connections and to stop (HTTP-3, SEC-6); imported only to serve.
 
-Told to stop, it refuses new connections, ends listen streams and idle sessions at once, lets calls in progress finish
-for `drain` seconds, answers those that remain with an error, and then closes the connections.
+When it stops, it accepts no more connections, ends listen streams and idle sessions at once, lets calls in progress
+finish for `drain` seconds, responds to the remaining calls with an error, and closes the connections.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from mcprev.transports.http.server.http11_server import Http11Server
 
 POLL: Final = 0.1
-"""Seconds after which it is seen that a second signal wants the server to stop at once."""
+"""Seconds between two checks for a second signal, which stops the server at once."""
 
 
 class HttpServer(uvicorn.Server):
-    """Serves one app; `front` has its connections where they are our own."""
+    """Serves one app; `front` holds the connections if they are not uvicorn's own."""
 
     def __init__(self, config: uvicorn.Config, app: AsgiApp, front: Http11Server | None) -> None:
         super().__init__(config)
         self._app, self._front = app, front
         self.linger = app.settings.drain
-        """Seconds that calls in progress get once the server stops."""
+        """Seconds that calls in progress have to finish when the server stops."""
         self._limit = connection_limit(app.settings.max_connections)
         self._accepting: set[asyncio.Task[None]] = set()
 
@@ -77,7 +77,7 @@ class HttpServer(uvicorn.Server):
     @override
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Stop at SIGINT and SIGTERM. Neither is raised again: the exit code is that of whoever serves."""
+        """Stop at SIGINT and SIGTERM, without raising the signal again: the caller sets the exit code."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

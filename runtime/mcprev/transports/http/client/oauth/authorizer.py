@@ -1,12 +1,11 @@
-"""What is sent along with each request to a server, and what happens when that is refused (AUTH-2, 14, 17, 18, 22).
+"""The token of one server: attaches it to requests and replaces it after a challenge (AUTH-2, 14, 17, 18, 22).
 
-There is one `Authorizer` for a server, whoever asks there: requests that are refused at the same time wait for one flow.
-A flow ends with another token or with an error. What was found out is only as old as the refusal: who lets clients in
-is asked again each time, for that may have changed.
+Each server has one `Authorizer`: requests that are refused at the same time wait for one flow. A flow ends with a new
+token or an error. Discovery runs again after each challenge, because the authorization server may have changed.
 
-How far one request goes is bounded: a token that came from a store or by refreshing may be refused and is replaced, one
-that was just given may not. A 403 that names scopes leads to another token only if those were not asked for yet, and
-twice at most. So nobody is sent to log in for the same thing again and again.
+Retries of one request are bounded. A token from a store or a refresh may be refused and is replaced; a token that was
+just issued may not. A 403 that names scopes leads to another token only if those scopes have not been requested yet,
+and at most twice. So no user logs in again and again for the same thing.
 """
 
 from __future__ import annotations
@@ -47,22 +46,22 @@ if TYPE_CHECKING:
 
 AUTHORIZATION: Final = "Authorization"
 EARLY: Final = 30.0
-"""Seconds before its end at which a token is refreshed, at most."""
+"""The maximum number of seconds before its expiry at which a token is refreshed."""
 DISCOVERY: Final = 4
-"""How many times the bound of a request all of discovery may take."""
+"""The timeout of discovery, as a multiple of the timeout of one request."""
 STEPS: Final = 2
-"""How many times one request may lead to more scopes being asked for."""
+"""The maximum number of times that one request leads to a request for more scopes."""
 MAX_SCOPES: Final = 1000
-"""How many scopes are asked for at most, those of before included: each refusal can add to them."""
+"""The maximum number of scopes in one request; each challenge can add some."""
 REFUSALS: Final = 3
-"""How many refusals of its tokens one request may meet, whatever they are worth."""
+"""The maximum number of challenges that one request may receive."""
 FORGET: Final = frozenset({"invalid_client", "unauthorized_client"})
-"""Errors after which this client has to register again."""
+"""Token endpoint errors after which the client registers again."""
 logger: Final = logging.getLogger("mcprev.auth")
 
 
 class Source(IntEnum):
-    """Where a token comes from, which says how much its refusal tells."""
+    """The source of a token; decides whether a refusal of it is retried."""
 
     STORED = 0
     REFRESHED = 1
@@ -71,26 +70,26 @@ class Source(IntEnum):
 
 @dataclass(slots=True, eq=False)
 class ActiveToken:
-    """The token that is used."""
+    """The token in use."""
 
     tokens: Tokens
     source: Source
     place: ProtectedServer
     client: Registration
     dpop_signer: DpopSigner | None = None
-    """What proves who uses it, where it is bound to a key."""
+    """Signs DPoP proofs if the token is bound to a key."""
     refresh_at: float | None = None
-    """When it is to be replaced before it is used again, in seconds since 1970; None where that cannot be."""
+    """The time at which to refresh the token, in seconds since 1970; None without a refresh token or an expiry."""
     proved: bool = False
-    """Whether the server has taken it."""
+    """Whether the server has accepted it."""
 
     @property
     def key(self) -> TokenKey:
-        """Where it is kept."""
+        """The key of this token in the store."""
         return TokenKey(self.place.server.issuer, self.place.resource, self.client.client_id)
 
     def headers(self, verb: str, url: str) -> Pairs:
-        """What shows it in a request."""
+        """Return the headers that authorize a request."""
         token = self.tokens.access_token
         if self.dpop_signer is None:
             return [(AUTHORIZATION, f"Bearer {token}")]
@@ -99,22 +98,22 @@ class ActiveToken:
 
 @dataclass(frozen=True, slots=True)
 class AuthChallenge:
-    """A request that was refused."""
+    """A request that the server refused, with the challenge."""
 
     revisions: Sequence[Revision]
-    """The revisions that the server may speak, the one to go by first."""
+    """The revisions that the server may speak, the preferred one first."""
     challenge: Challenge
     used: ActiveToken | None
-    """What it was sent with."""
+    """The token that the request carried."""
     more: bool
-    """Whether the token is good, but not good enough."""
+    """Whether the token is valid but lacks scopes."""
     no_login: bool = False
-    """Whether it is not worth a flow of its own, and none goes on for it alone."""
+    """Whether this request must not start a login; it may wait for one that runs."""
 
 
 @dataclass(slots=True)
 class RetryBudget:
-    """What one request has led to."""
+    """Counts the retries of one request."""
 
     refused: int = 0
     steps: int = 0
@@ -135,7 +134,7 @@ class Authorizer:
         self._url = url
         self._auth = auth
         self.session: aiohttp.ClientSession | None = None
-        """The last one that a target was made with: its connector is used as long as it is open."""
+        """The session of the last target; its connector is used while it is open."""
         self._held: ActiveToken | None = None
         self._running: _Running | None = None
 
@@ -143,32 +142,32 @@ class Authorizer:
 
     @property
     def active(self) -> ActiveToken | None:
-        """What the next request is to be sent with."""
+        """The token for the next request."""
         return self._held
 
     @property
     def expiring(self) -> bool:
-        """Whether there is a token that is to be refreshed before it is used again."""
+        """Whether the token must be refreshed before it is used again."""
         active = self._held
         return active is not None and active.refresh_at is not None and active.refresh_at <= time.time()
 
     async def refresh(self) -> None:
-        """Replace a token that expires. Where that fails it is used as it is: the server has the last word."""
+        """Refresh a token that expires soon. If that fails, keep it: the server decides whether it is still valid."""
         active = self._held
         assert active is not None
         await self._share(lambda: self._refresh_early(active))
 
     async def renew(self, refusal: AuthChallenge, budget: RetryBudget) -> None:
-        """Get another token than the one that was refused. Raises `AuthError`."""
+        """Replace the refused token. Raises `AuthError`."""
         used = refusal.used
         if self._held is not used:
-            return  # somebody else's request was refused before
+            return  # another request has renewed it already
         if self._running is None:
             self._check(refusal, budget)
         await self._share(lambda: self._guarded(refusal), no_login=refusal.no_login)
 
     def _check(self, refusal: AuthChallenge, budget: RetryBudget) -> None:
-        """Count what a request has led to. Raises `AuthError` where it may not lead any further."""
+        """Count a challenge. Raises `AuthError` if the request must not be retried."""
         used, challenge = refusal.used, refusal.challenge
         if refusal.more:
             budget.steps += 1
@@ -195,12 +194,12 @@ class Authorizer:
                 error=challenge.error,
             )
 
-    # -- one flow for all ----------------------------------------------------------------------------------
+    # -- the shared flow -----------------------------------------------------------------------------------
 
     async def _share(
         self, work: Callable[[], Coroutine[Any, Any, ActiveToken]], *, no_login: bool = False
     ) -> None:
-        """Wait for the flow that runs, or for a new one; when nobody waits any more it ends."""
+        """Wait for the running flow, or start one; cancel it when no request waits for it any more."""
         running = self._running
         if no_login:
             if running is None:
@@ -235,11 +234,11 @@ class Authorizer:
         except McpError:
             raise
         except Exception as error:
-            # Of a store, or of what gives an assertion; its text may be anything.
+            # A store or an assertion callback may raise anything, with secrets in the text.
             raise AuthError(f"authorization failed, with {type(error).__name__}") from error
 
     async def _run(self, refusal: AuthChallenge) -> ActiveToken:
-        """Find out who lets clients in, and be let in by them."""
+        """Discover the authorization server and obtain a token from it."""
         async with self._runner() as runner:
             revisions, challenge, auth = refusal.revisions, refusal.challenge, self._auth
             search = flow.discover(
@@ -274,7 +273,7 @@ class Authorizer:
         return FlowRunner(self._url, session, private=private, seconds=self._auth.timeout)
 
     def _scopes(self, place: ProtectedServer, refusal: AuthChallenge) -> tuple[str, ...] | None:
-        """What to ask for (AUTH-17). Raises `InsufficientScope` for more than any server needs."""
+        """Return the scopes to request (AUTH-17). Raises `InsufficientScope` for more than `MAX_SCOPES`."""
         before = None if refusal.used is None else refusal.used.tokens.scopes
         if refusal.more:
             found: tuple[str, ...] | None = more_scopes(place.profile, refusal.challenge, before)
@@ -293,7 +292,7 @@ class Authorizer:
     async def _without_user(
         self, runner: FlowRunner, place: ProtectedServer, client: Registration, used: ActiveToken | None
     ) -> tuple[ActiveToken | None, Registration | None]:
-        """A token that was kept, or another for its refresh token; and the client, if it is still known."""
+        """Return a stored or refreshed token, and the client's registration if there is one."""
         store, key = self._auth.store, TokenKey(place.server.issuer, place.resource, client.client_id)
         if self._auth.client_keys.dpop_signer is None:
             kept = await store.tokens(key)
@@ -381,14 +380,14 @@ class Authorizer:
 
     @staticmethod
     def _hold(active: ActiveToken, early: float) -> ActiveToken:
-        """Say when it is to be refreshed, so many seconds before its end."""
+        """Set the refresh time, `early` seconds before the expiry."""
         if active.tokens.expires_at is not None and active.tokens.refresh_token is not None:
             active.refresh_at = active.tokens.expires_at - early
         return active
 
 
 class Authorization(Credentials):
-    """What a user passes as `auth`: credentials, and one `Authorizer` for each server that they were used at."""
+    """The base class of the values of `auth`: credentials, with one `Authorizer` for each server that they are used at."""
 
     @cached_property
     def authorizers(self) -> dict[str, Authorizer]:
@@ -398,7 +397,7 @@ class Authorization(Credentials):
     def authorizer(self, url: str, session: aiohttp.ClientSession | None) -> Authorizer:
         """Return the authorizer of the server at a URL, which every target of that server shares.
 
-        Raises `ValueError` for a URL that no token may be sent to.
+        Raises `ValueError` for a URL that must not receive tokens.
         """
         key = canonical_resource(url) or url
         authorizer = self.authorizers.get(key)

@@ -1,4 +1,4 @@
-"""Who a client is at an authorization server, and how it gets tokens there (AUTH-12, AUTH-14, AUTH-18, AUTH-19)."""
+"""The base class of a client's credentials for authorization servers (AUTH-12, AUTH-14, AUTH-18, AUTH-19)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Credentials:
         resource: str | None = None,
         given: str | None = None,
     ) -> None:
-        """`given` names a credential of one authorization server, which takes its `issuer`. Raises `ValueError`."""
+        """`given` names a credential that requires `issuer`. Raises `ValueError`."""
         if issuer is not None:
             check_issuer(issuer)
         elif given is not None:
@@ -47,9 +47,9 @@ class Credentials:
             raise TypeError("scopes are a list of texts")
         self.scopes = None if scopes is None else tuple(scopes)
         self.issuer = issuer
-        """The only authorization server whose client this side is; None while that is not known."""
+        """The only authorization server that this client accepts; None until one is known."""
         self.resource = resource
-        """The resource above servers that their metadata may name; None where each has to name itself."""
+        """A resource above the server's URL that metadata may name; None requires the URL itself."""
         self.store: TokenStore = MemoryTokens() if store is None else store
         self.private = private
         self.timeout = timeout
@@ -59,10 +59,10 @@ class Credentials:
 
             dpop_signer = KeyProver()
         self.client_keys = ClientKeys(dpop_signer=dpop_signer)
-        """The keys that this client has."""
+        """The keys of this client."""
 
     async def client(self, place: ProtectedServer) -> Registration | None:
-        """Who this client is there; None where it is not known yet. Raises `AuthError`."""
+        """Return the client's registration at an authorization server, or None. Raises `AuthError`."""
         raise NotImplementedError
 
     async def obtain(
@@ -72,11 +72,11 @@ class Credentials:
         client: Registration | None,
         scopes: tuple[str, ...] | None,
     ) -> tuple[Registration, TokenResponse, tuple[str, ...] | None]:
-        """Get a token: for whom, the token, and what was asked for. Raises `AuthError`."""
+        """Request a token; return the registration, the response and the requested scopes. Raises `AuthError`."""
         raise NotImplementedError
 
     def bind(self, place: ProtectedServer) -> None:
-        """Credentials are for one authorization server; a name without a secret for the first that is met (AUTH-14)."""
+        """Raise `IssuerMismatch` for credentials of another issuer; without a secret, the first issuer binds (AUTH-14)."""
         if self.issuer is None:
             self.issuer = place.server.issuer
         elif self.issuer != place.server.issuer:
@@ -91,7 +91,7 @@ class Credentials:
 
 
 def check_server(url: str, *, private: bool) -> None:
-    """Raise `ValueError` for a server to which a token would go in the clear (AUTH-19)."""
+    """Raise `ValueError` for a server URL without https, which would expose tokens (AUTH-19)."""
     try:
         check_page(url.partition("#")[0])
     except DiscoveryFailed:

@@ -1,7 +1,7 @@
-"""Ways to be let in: what a user passes as `auth` to `mcprev.http` (AUTH-12, AUTH-14, AUTH-18, AUTH-22).
+"""The ways to obtain a token: the values of `auth` in `mcprev.http` (AUTH-12, AUTH-14, AUTH-18, AUTH-22).
 
-`OAuth` asks a person; the others have credentials of their own. Each says who this client is at an authorization
-server and how it gets tokens there; `authorizer` decides when that is needed and sends the tokens.
+`OAuth` sends a user to log in; the others use credentials of the program. Each returns the client's registration at an
+authorization server and requests tokens there; `authorizer` decides when, and attaches them to requests.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 REQUEST: Final = 15.0
 """Seconds for each request to an authorization server."""
 LOGIN: Final = 300.0
-"""Seconds that a user gets to log in."""
+"""Seconds for a user's login."""
 
 
 class OAuth(Authorization):
-    """Authorization by a person: `mcprev.http(url, auth=mcprev.OAuth())`.
+    """Authorization by a user: `mcprev.http(url, auth=mcprev.OAuth())`.
 
-    The user's browser is sent to the authorization server and comes back to this machine. What the server wants is
-    found out when it refuses a request; the request is sent again when there is a token, and no clock of a call runs
-    in between. Calls that are refused at the same time share one login.
+    When the server refuses a request, the user's browser opens the login page of the authorization server and is
+    redirected back to this machine. The request is then sent again; no timeout of a call runs during the login. Calls
+    that are refused at the same time share one login.
     """
 
     def __init__(
@@ -66,24 +66,25 @@ class OAuth(Authorization):
         private: bool = False,
         dpop: bool = False,
     ) -> None:
-        """Say who this client is, and how its user is asked.
+        """Set the client's identity and how its user logs in.
 
-        A client that is registered gives its `client_id` and the `issuer` that knows it, the URL of the authorization
-        server. With a `client_secret` the issuer is required; without, it is the first that is met. A client that
-        describes itself gives the place, `client_metadata_url`, for those that read such documents; anywhere else it
-        registers by itself, as `client_name`.
+        A registered client passes its `client_id` and the `issuer`, the URL of its authorization server. With a
+        `client_secret` the issuer is required; without, it is the first authorization server that the client meets. A
+        client with a metadata document passes its URL as `client_metadata_url`. Every other client registers
+        dynamically, as `client_name`.
 
-        `loopback` says how the browser is opened and where it comes back to; instead of that, `open` is given the
-        URL to show and gives the URL that the user was sent back to, which begins with `redirect_uri`. `scopes` are
-        asked for whatever the server says. `store` keeps tokens and registrations, in this object by default.
+        `loopback` opens the browser and receives the redirect. Alternatively, `open` is called with the URL to show
+        and returns the URL that the user was redirected to, which begins with `redirect_uri`. `scopes` are requested
+        in addition to those of the server. `store` stores tokens and registrations; the default keeps them in memory.
 
-        Tokens are for the URL of the server. Where its metadata names a resource above it, such as the whole origin,
-        that is refused unless it is given as `resource`: every server below it can then use the token at the others.
+        Tokens are for the URL of the server. If its metadata names a resource above that URL, such as the whole
+        origin, discovery fails unless you pass it as `resource`: every server below it can use such a token at the
+        others.
 
-        A user gets `login_timeout` seconds, an authorization server `timeout` for each request. With `private` what
-        the server names may also be in a private network, and the server itself be spoken to without https. With
-        `dpop` tokens are bound to a key of this process, and not kept (RFC 9449; it needs mcprev[jwt]).
-        Raises `ValueError` for what does not go together.
+        `login_timeout` limits a login and `timeout` each request to an authorization server, in seconds. With
+        `private` the server may be reached without https, and the URLs that it names may be in a private network.
+        With `dpop` tokens are bound to a key of this process and are not stored (RFC 9449; needs mcprev[jwt]).
+        Raises `ValueError` for arguments that exclude each other.
         """
         super().__init__(
             scopes=scopes,
@@ -135,7 +136,7 @@ class OAuth(Authorization):
         scopes: tuple[str, ...] | None,
     ) -> tuple[Registration, TokenResponse, tuple[str, ...] | None]:
         wanted = with_offline(place, scopes)
-        # One login at a time: whoever logs in to two servers at once does not know which is which.
+        # One login at a time: with two login pages open, a user cannot tell which server asks.
         async with self._lock(), self._ready() as (redirect_uri, visit):
             runner.visit = visit
             if client is None or (client.redirect_uris and redirect_uri not in client.redirect_uris):
@@ -172,7 +173,7 @@ class OAuth(Authorization):
 
     @asynccontextmanager
     async def _called(self) -> AsyncGenerator[tuple[str, BrowserOpener], None]:
-        """The user's own way to have somebody log in."""
+        """Log in with the user's `open` function."""
         assert self._redirect_uri is not None
         call = self._open
         assert call is not None
@@ -192,7 +193,7 @@ class OAuth(Authorization):
 
 
 class ClientCredentials(Authorization):
-    """Authorization of a program in its own name, with a secret or with a key: no user is asked."""
+    """Authorization of a program by a client secret or a private key (client credentials grant)."""
 
     def __init__(
         self,
@@ -209,11 +210,11 @@ class ClientCredentials(Authorization):
         private: bool = False,
         dpop: bool = False,
     ) -> None:
-        """Give the secret, or the `private_key` as PEM, with which assertions are signed by an `algorithm` of JOSE.
+        """Pass the secret, or the `private_key` as PEM; `algorithm` is the JWS algorithm of the assertions.
 
-        `issuer` is the authorization server that knows this client, and required. The rest is as for `OAuth`. Raises
-        `ValueError` without it and for neither or both of secret and key, and `MissingExtra` where a key is given and
-        mcprev[jwt] is not installed.
+        `issuer` is the authorization server of this client and required. The other parameters are as for `OAuth`.
+        Raises `ValueError` without an issuer and for neither or both of secret and key, and `MissingExtra` for a key
+        without mcprev[jwt].
         """
         super().__init__(
             scopes=scopes,
@@ -257,7 +258,7 @@ Assertion = Callable[[], Awaitable[str]]
 
 
 class WorkloadIdentity(Authorization):
-    """Authorization of a program by a JWT that its platform has issued to it (RFC 7523)."""
+    """Authorization of a program by a JWT from its platform (JWT bearer grant, RFC 7523)."""
 
     def __init__(
         self,
@@ -271,8 +272,8 @@ class WorkloadIdentity(Authorization):
         timeout: float = REQUEST,
         private: bool = False,
     ) -> None:
-        """`assertion` is the JWT, or an async function that gives one each time; `issuer` is the authorization server that
-        takes it, and required. The rest is as for `OAuth`.
+        """`assertion` is the JWT, or an async function that returns a new one for each request. `issuer` is the
+        authorization server that accepts it and required. The other parameters are as for `OAuth`.
         """
         super().__init__(
             scopes=scopes,
@@ -305,8 +306,9 @@ class WorkloadIdentity(Authorization):
 
 
 class EnterpriseManaged(Authorization):
-    """Authorization by an identity provider that the server's authorization server trusts: who is logged in there is
-    not asked again.
+    """Authorization by an enterprise identity provider that the server's authorization server trusts.
+
+    The user is logged in at the provider and is not asked again.
     """
 
     def __init__(
@@ -324,9 +326,11 @@ class EnterpriseManaged(Authorization):
         timeout: float = REQUEST,
         private: bool = False,
     ) -> None:
-        """`provider` is the token endpoint of the identity provider, where this client is `provider_client_id`, and
-        `id_token` what it has issued for the user, or an async function that gives it. `issuer` is the authorization
-        server of the MCP server, where this client has the secret, and required. The rest is as for `OAuth`.
+        """`provider` is the token endpoint of the identity provider and `provider_client_id` the client's id there.
+
+        `id_token` is the user's ID token, or an async function that returns it. `issuer` is the authorization server
+        of the MCP server, at which `client_id` and `client_secret` are registered, and required. The other parameters
+        are as for `OAuth`.
         """
         super().__init__(
             scopes=scopes,
