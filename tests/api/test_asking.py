@@ -177,11 +177,11 @@ FITTING: Final[list[tuple[Message, list[Json], list[Json]]]] = [
 def test_what_fits_a_field(field: Message, good: list[Json], bad: list[Json]) -> None:
     schema: Message = {"type": "object", "properties": {"f": field}, "required": ["f"]}
     for value in good:
-        assert asking.misfilled(schema, {"f": value, "unasked": object()}) is None, value
+        assert asking.form_error(schema, {"f": value, "unasked": object()}) is None, value
     for value in bad:
-        assert str(asking.misfilled(schema, {"f": value})).startswith("content.f "), value
-    assert asking.misfilled(schema, {}) == "content.f is missing"
-    assert asking.misfilled({**schema, "required": []}, {}) is None
+        assert str(asking.form_error(schema, {"f": value})).startswith("content.f "), value
+    assert asking.form_error(schema, {}) == "content.f is missing"
+    assert asking.form_error({**schema, "required": []}, {}) is None
 
 
 JSON = st.recursive(

@@ -31,7 +31,7 @@ class Row:
 
 
 def decide(row: Row, deltas: Mapping[str, TypeDelta], *, down: bool = True) -> Any:
-    return steps.decided(cast("Revision", row), LATEST, deltas, down=down)
+    return steps.decided_rules(cast("Revision", row), LATEST, deltas, down=down)
 
 
 @pytest.fixture

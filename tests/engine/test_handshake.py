@@ -565,7 +565,12 @@ def test_tables_are_complete() -> None:
     """Every state has an answer to everything, in both roles."""
     from mcprev.protocol import handshake as engine
 
-    for table in (engine._SERVER, engine._SERVER_HEARS, engine._CLIENT, engine._CLIENT_HEARS):
+    for table in (
+        engine._SERVER_REQUESTS,
+        engine._SERVER_NOTIFICATIONS,
+        engine._CLIENT_REQUESTS,
+        engine._CLIENT_NOTIFICATIONS,
+    ):
         assert set(table) == set(State)
         for row in table.values():
             assert set(row) == set(table[State.READY])

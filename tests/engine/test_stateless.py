@@ -45,7 +45,7 @@ from mcprev.protocol.subscriptions import (
     MAX_URI,
     SUBSCRIPTION_ID,
     Changed,
-    honoured,
+    accepted_filter,
     wants,
 )
 from mcprev.revisions import LATEST
@@ -269,7 +269,7 @@ def test_several_streams_sub_6() -> None:
 
 @req("SUB-3")
 def test_filters() -> None:
-    assert honoured({"toolsListChanged": "yes"}, CHANGES) == {}
+    assert accepted_filter({"toolsListChanged": "yes"}, CHANGES) == {}
     assert wants({"resourceSubscriptions": ["a"]}, Changed.RESOURCE, "a")
     assert not wants({"resourceSubscriptions": ["a"]}, Changed.RESOURCE, "b")
 

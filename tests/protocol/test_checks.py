@@ -80,9 +80,9 @@ CHECKS: Final[dict[str, tuple[Callable[[str], object], tuple[ModuleType, ...]]]]
     "where what is fetched is": (lambda text: urls.fetch_redirected(URL, text, count=0), (urls,)),
     "an address": (urls.is_public, (urls,)),
     "a URI": (uris.check_uri, (uris,)),
-    "a key of _meta": (meta.wrong_key, (meta,)),
-    "traceparent": (lambda text: meta.wrong_trace("traceparent", text), (meta,)),
-    "baggage": (lambda text: meta.wrong_trace("baggage", text), (meta,)),
+    "a key of _meta": (meta.key_error, (meta,)),
+    "traceparent": (lambda text: meta.trace_error("traceparent", text), (meta,)),
+    "baggage": (lambda text: meta.trace_error("baggage", text), (meta,)),
     "sealed state": (open_state, (request_state,)),
     "metadata of a resource": (
         lambda text: discovery.read_resource({"resource": text, "authorization_servers": [text]}, URL, text),
@@ -90,7 +90,7 @@ CHECKS: Final[dict[str, tuple[Callable[[str], object], tuple[ModuleType, ...]]]]
     ),
     "metadata of an authorization server": (read_server, (discovery,)),
     "a page to open": (discovery.check_page, (discovery, resources, security)),
-    "a message in the log": (lambda text: payloads.shown(octets(text)), (payloads,)),
+    "a message in the log": (lambda text: payloads.redacted(octets(text)), (payloads,)),
 }
 PIECES: Final = (
     "a", "a=", "=", "a=b", ",", ";", "; a", " ", "\t", "/", "//", ":", "@", ".", "-", "_", "0", "00-", "127.", "[", "]", "%41", "?", "#", "a.",
@@ -130,6 +130,6 @@ def test_the_steps_of_a_check_grow_with_what_it_checks(what: str, start: str, ag
 @pytest.mark.parametrize(("name", "start"), [("tracestate", ""), ("baggage", "a="), ("baggage", "a=b;c=")])
 def test_blanks_in_traces_are_read_once(name: str, start: str) -> None:
     def work(text: str) -> None:
-        assert meta.wrong_trace(name, text) is not None
+        assert meta.trace_error(name, text) is not None
 
     assert_linear(work, lambda size: Text(start + " " * size + "\x00"), meta)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcprev.protocol.meta import reserved, wrong_extension, wrong_key, wrong_meta, wrong_trace
+from mcprev.protocol.meta import extension_error, key_error, reserved, trace_error, wrong_meta
 from requirements import req
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -22,7 +22,7 @@ prefix = st.lists(label | st.sampled_from(letters), min_size=1, max_size=4).map(
 @req("META-2", everywhere=True)
 @given(st.none() | prefix, st.just("") | name | st.sampled_from(letters))
 def test_keys_are_labels_and_a_name(before: str | None, last: str) -> None:
-    assert wrong_key(last if before is None else f"{before}/{last}") is None
+    assert key_error(last if before is None else f"{before}/{last}") is None
 
 
 @req("META-2", everywhere=True)
@@ -33,9 +33,9 @@ def test_keys_are_labels_and_a_name(before: str | None, last: str) -> None:
 )  # fmt: skip
 def test_what_is_no_key(key: str) -> None:
     if key == "com.example":
-        assert wrong_key(key) is None  # a name may have dots, and is no prefix without a slash
+        assert key_error(key) is None  # a name may have dots, and is no prefix without a slash
         return
-    assert wrong_key(key) is not None
+    assert key_error(key) is not None
 
 
 @req("META-3", "META-4", "AMB-13", everywhere=True)
@@ -65,7 +65,7 @@ def test_what_the_owner_of_an_extension_may_write() -> None:
 @req("MOD-17")
 @pytest.mark.parametrize("good", ["com.example/x", "x/y", "io.modelcontextprotocol/tasks", "a.b-c.d1/e_f.g"])
 def test_names_of_extensions(good: str) -> None:
-    assert wrong_extension(good) is None
+    assert extension_error(good) is None
     for bad in (
         good.split("/", maxsplit=1)[0],
         good.split("/")[1],
@@ -73,7 +73,7 @@ def test_names_of_extensions(good: str) -> None:
         "/" + good,
         good.split("/", maxsplit=1)[0] + "/",
     ):
-        assert wrong_extension(bad) is not None
+        assert extension_error(bad) is not None
 
 
 @req("META-6")
@@ -98,7 +98,7 @@ def test_names_of_extensions(good: str) -> None:
     ],
 )  # fmt: skip
 def test_trace_context(key: str, value: object, good: bool) -> None:
-    assert (wrong_trace(key, value) is None) is good
+    assert (trace_error(key, value) is None) is good
     assert (wrong_meta({key: value}) is None) is good
 
 

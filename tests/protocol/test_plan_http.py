@@ -19,7 +19,7 @@ from mcprev.errors import (
     UNSUPPORTED_PROTOCOL_VERSION,
     RpcError,
 )
-from mcprev.protocol.negotiation.http import NO_VERDICT, ProbeCache, ProbeResult, is_verdict
+from mcprev.protocol.negotiation.http import ERA_NEUTRAL, ProbeCache, ProbeResult, is_verdict
 from mcprev.protocol.negotiation.machine import (
     HTTP,
     STDIO,
@@ -253,7 +253,7 @@ def test_any_4xx_leads_to_initialize_and_from_there_to_the_old_transport(status:
 
 
 @req("NEG-6", everywhere=True)
-@pytest.mark.parametrize("status", sorted(NO_VERDICT))
+@pytest.mark.parametrize("status", sorted(ERA_NEUTRAL))
 def test_what_says_nothing_of_the_era_ends_the_plan(status: int) -> None:
     """A login comes first, a server that is out of order later; neither makes a modern server an old one."""
     assert not is_verdict(status)
@@ -274,8 +274,8 @@ def test_what_says_nothing_of_the_era_ends_the_plan(status: int) -> None:
 
 @req("NEG-6", everywhere=True)
 def test_401_and_403_are_among_them() -> None:
-    assert {401, 403} <= NO_VERDICT
-    assert not {400, 404, 405} & NO_VERDICT
+    assert {401, 403} <= ERA_NEUTRAL
+    assert not {400, 404, 405} & ERA_NEUTRAL
 
 
 @req("NEG-6", everywhere=True)

@@ -31,7 +31,7 @@ from mcprev.convert.rules import (
     as_list,
     as_object,
 )
-from mcprev.convert.steps import decided
+from mcprev.convert.steps import decided_rules
 from mcprev.convert.walk import Compiled, Convert, Step
 from mcprev.errors import ConversionError, RevisionError
 from mcprev.revisions import ALL, Revision, load, revision_named
@@ -170,39 +170,39 @@ def _converter(method: str, kind_name: str, source_name: str, target_name: str) 
         kind = PayloadKind(kind_name)
     except ValueError:
         raise ValueError(f"unknown kind '{kind_name}'; known are {', '.join(PayloadKind)}") from None
-    way = _way(source, target)
+    path = _path(source, target)
     if kind not in _TYPES:
-        specs = [_spec(revision, method, target) for revision in way]
+        specs = [_spec(revision, method, target) for revision in path]
         if kind is not PayloadKind.PARAMS and specs[0].result is None:
             raise ConversionError(f"'{method}' is not answered", path="$", revision=target.name)
-    steps = [step for here, there in pairwise(way) if (step := _step(here, there, method, kind))]
+    steps = [step for here, there in pairwise(path) if (step := _step(here, there, method, kind))]
     if (
         method == _SESSION
         and kind in {PayloadKind.PARAMS, PayloadKind.RESULT}
         and source.version != target.version
     ):
-        steps.append(_renamed(source.version, target.version))
+        steps.append(_version_step(source.version, target.version))
     elif (
         kind is PayloadKind.PARAMS
         and not source.handshake
         and not target.handshake
         and source.version != target.version
     ):
-        steps.append(_restamped(source.version, target.version))
+        steps.append(_meta_version_step(source.version, target.version))
     return Converter(
         method,
         kind,
         source,
         target,
         tuple(step.convert for step in steps),
-        _touched(steps),
+        _touched_members(steps),
         _checker(target, method, kind),
         ConversionContext(target.name),
         kind is PayloadKind.PARAMS and _spec(target, method, target).params_optional,
     )
 
 
-def _way(source: Revision, target: Revision) -> tuple[Revision, ...]:
+def _path(source: Revision, target: Revision) -> tuple[Revision, ...]:
     start, end = ALL.index(source), ALL.index(target)
     return ALL[start : end + 1] if start <= end else ALL[end : start + 1][::-1]
 
@@ -231,7 +231,7 @@ def _step(here: Revision, there: Revision, method: str, kind: PayloadKind) -> Co
     return step.compiled(root) if root is not None else None
 
 
-def _touched(steps: list[Compiled]) -> frozenset[str] | None:
+def _touched_members(steps: list[Compiled]) -> frozenset[str] | None:
     """Return the members that the steps may change, or None if one of the steps does not list them."""
     found: set[str] = set()
     for step in steps:
@@ -267,10 +267,10 @@ def neighbours(here: Revision, there: Revision) -> Step:
                 "write the row that is missing, or run `mcprev generate`"
             )
         deltas = {}  # no revision has deltas to a draft
-    return Step(deltas, decided(younger, older, deltas, down=down))
+    return Step(deltas, decided_rules(younger, older, deltas, down=down))
 
 
-def _renamed(old: str, new: str) -> Compiled:
+def _version_step(old: str, new: str) -> Compiled:
     """Return the step that replaces the version in the messages of the handshake."""
 
     def convert_version(value: Json, _: ConversionContext) -> Json:
@@ -280,7 +280,7 @@ def _renamed(old: str, new: str) -> Compiled:
     return Compiled(convert_version, frozenset({"protocolVersion"}))
 
 
-def _restamped(old: str, new: str) -> Compiled:
+def _meta_version_step(old: str, new: str) -> Compiled:
     """Return the step that replaces the version in the `_meta` of stateless requests (META-9)."""
 
     def convert_version(value: Json, _: ConversionContext) -> Json:
@@ -310,12 +310,12 @@ def _checker(revision: Revision, method: str, kind: PayloadKind) -> Callable[[Js
         alternates = spec.alternate_results if kind is PayloadKind.RESULT else ()
 
     def check(value: Json) -> object:
-        judge = _judge(revision, names)
+        validate = _validator(revision, names)
         for name in alternates:
-            other = _judge(revision, (name,))
+            other = _validator(revision, (name,))
             if _is_alternate(value, name):
-                judge = other
-        return judge(value)
+                validate = other
+        return validate(value)
 
     return check
 
@@ -328,7 +328,7 @@ def _is_alternate(value: Json, name: str) -> bool:
 
 
 @cache
-def _judge(revision: Revision, names: tuple[str | None, ...]) -> Callable[[Json], object]:
+def _validator(revision: Revision, names: tuple[str | None, ...]) -> Callable[[Json], object]:
     from pydantic import TypeAdapter
 
     models = revision.models

@@ -168,7 +168,7 @@ def as_list(value: Json) -> list[Json] | None:
     return value if isinstance(value, LIST) else None
 
 
-def members_of(block: JsonObject, *members: str) -> None:
+def require_members(block: JsonObject, *members: str) -> None:
     """Raise `NotRepresentable` for a block without the string members that its own type requires."""
     for member in members:
         if not isinstance(block.get(member), str):

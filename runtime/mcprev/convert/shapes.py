@@ -22,13 +22,13 @@ def structured_as_text(result: JsonObject) -> JsonObject:
     structured = result["structuredContent"]
     out = {name: item for name, item in result.items() if name != "structuredContent"}
     content = as_list(out.get("content"))
-    if content is not None and not any(_says(block, structured) for block in content):
+    if content is not None and not any(_is_json_of(block, structured) for block in content):
         text = json.dumps(structured, ensure_ascii=False, separators=(",", ":"))
         out["content"] = [*content, {"type": "text", "text": text}]
     return out
 
 
-def _says(block: Json, structured: Json) -> bool:
+def _is_json_of(block: Json, structured: Json) -> bool:
     """Return whether a block is the JSON text of a value."""
     text = as_object(block).get("text") if tag_of(block) == "text" else None
     if not isinstance(text, str):

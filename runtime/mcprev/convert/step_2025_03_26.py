@@ -15,8 +15,8 @@ from mcprev.convert.rules import (
     NotRepresentable,
     Reason,
     Rules,
-    members_of,
     replacement,
+    require_members,
 )
 from mcprev_types import Child
 
@@ -26,7 +26,7 @@ _SAMPLING_CONTENT: Final = frozenset({"text", "image"})
 
 def _audio_to_resource(block: JsonObject, context: ConversionContext) -> JsonObject:
     """Convert audio to an embedded resource with a `data:` URI, because nothing else identifies it."""
-    members_of(block, "data", "mimeType")
+    require_members(block, "data", "mimeType")
     found = replacement(block, Reason.AUDIO, context, _TOOL_CONTENT)
     if found is not None:
         return found

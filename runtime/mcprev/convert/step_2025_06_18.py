@@ -15,8 +15,8 @@ from mcprev.convert.rules import (
     Reason,
     Rules,
     as_object,
-    members_of,
     replacement,
+    require_members,
 )
 from mcprev.convert.shapes import structured_as_text
 from mcprev_types import Child
@@ -25,7 +25,7 @@ _CONTENT: Final = frozenset({"text", "image", "audio", "resource"})
 
 
 def _link_to_text(block: JsonObject, context: ConversionContext) -> JsonObject:
-    members_of(block, "uri", "name")
+    require_members(block, "uri", "name")
     found = replacement(block, Reason.RESOURCE_LINK, context, _CONTENT)
     if found is not None:
         return found

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 _FOLDER: Final = Path(__file__).parent
 
 
-def decided(younger: Revision, older: Revision, deltas: Mapping[str, TypeDelta], *, down: bool) -> Rules:
+def decided_rules(
+    younger: Revision, older: Revision, deltas: Mapping[str, TypeDelta], *, down: bool
+) -> Rules:
     """Return the rules of one direction between two adjacent revisions. Raises `UndecidedStep` for undecided members."""
     name = f"mcprev.convert.step_{younger.name.replace('-', '_')}"
     between = f"between {older.name} and {younger.name}"

@@ -108,7 +108,7 @@ class Step:
         for value, name in types.items():
             substitute = self.rules.substitutes.get(name)
             if substitute is None and value in lost:
-                substitute = _refusal(tag, lost)
+                substitute = _replace_or_refuse(tag, lost)
             if substitute is not None:
                 table[value] = Compiled(_substitute(substitute, tag, plain), None)
         return table
@@ -246,7 +246,7 @@ def _by_tag(tag: str, table: Mapping[str, Compiled]) -> Convert:
     return convert
 
 
-def _refusal(tag: str, lost: frozenset[str]) -> Rule:
+def _replace_or_refuse(tag: str, lost: frozenset[str]) -> Rule:
     """Return a rule that asks the author to replace a union member that the other revision lacks, and raises without
     one.
     """

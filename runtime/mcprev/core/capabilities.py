@@ -17,7 +17,7 @@ from mcprev.convert import convert
 from mcprev.errors import Json
 from mcprev.protocol.connection_state import RequestKind
 from mcprev.protocol.engine import declares
-from mcprev.protocol.meta import wrong_extension
+from mcprev.protocol.meta import extension_error
 from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION
 from mcprev.protocol.subscriptions import HEARD, LISTEN
 from mcprev.protocol.tasks import CORE_CAPABILITY, TASK
@@ -25,7 +25,7 @@ from mcprev.protocol.tasks import METHODS as TASK_METHODS
 from mcprev.protocol.tasks import NEEDS as TASK_NEEDS
 from mcprev.revisions import LATEST, Revision, TaskSupport, load
 from mcprev_types import Binding, Direction, MethodSpec
-from mcprev_types import Kind as Sort
+from mcprev_types import Kind as MethodKind
 
 if TYPE_CHECKING:
     from mcprev_types import Model
@@ -79,10 +79,10 @@ class Capabilities:
         self.extensions: Collection[str] = self._extra.get("extensions") or ()
         """The extensions that the author declares (MOD-17)."""
         for name in self.extensions:
-            wrong = wrong_extension(name)
-            if wrong is not None:
-                raise ValueError(wrong)
-        self._heard: dict[str, frozenset[str]] = {}
+            error = extension_error(name)
+            if error is not None:
+                raise ValueError(error)
+        self._received: dict[str, frozenset[str]] = {}
         self._kinds: dict[str, Mapping[str, RequestKind]] = {}
         self._capabilities: dict[str, dict[str, Json]] = {}
         self._introduction: dict[str, dict[str, Json]] = {}
@@ -92,25 +92,28 @@ class Capabilities:
         own = self.exact.get(revision.name)
         return (self.handler, LATEST) if own is None else (own, revision)
 
-    def overridden(self, revision: Revision, sort: Sort) -> list[MethodSpec]:
+    def overridden(self, revision: Revision, kind: MethodKind) -> list[MethodSpec]:
         """Return the methods of a revision, of one kind, that its handler overrides."""
         handler, written = self.handler_at(revision)
         found: list[MethodSpec] = []
         for method in overridden(handler, written, self._base):
             spec = revision.methods.get(method)
-            if spec and spec.kind is sort and self._direction in spec.directions and method not in _INTERNAL:
+            if spec and spec.kind is kind and self._direction in spec.directions and method not in _INTERNAL:
                 found.append(spec)
         return found
 
     def notifications(self, revision: Revision) -> frozenset[str]:
         """Return the notifications that the handler receives."""
-        found = self._heard.get(revision.name)
+        found = self._received.get(revision.name)
         if found is None:
-            specs = (*self.overridden(revision, Sort.NOTIFICATION), *self._heard_at(revision))
-            found = self._heard[revision.name] = frozenset(spec.method for spec in specs)
+            specs = (
+                *self.overridden(revision, MethodKind.NOTIFICATION),
+                *self._removed_notifications(revision),
+            )
+            found = self._received[revision.name] = frozenset(spec.method for spec in specs)
         return found
 
-    def _heard_at(self, revision: Revision) -> Iterable[MethodSpec]:
+    def _removed_notifications(self, revision: Revision) -> Iterable[MethodSpec]:
         """Yield the notifications that were removed before the revision of the handler and that the handler has
         methods for.
 
@@ -119,7 +122,7 @@ class Capabilities:
         handler, written = self.handler_at(revision)
         for spec in revision.methods.values():
             if (
-                spec.kind is Sort.NOTIFICATION
+                spec.kind is MethodKind.NOTIFICATION
                 and spec.method not in written.methods
                 and spec.method not in _INTERNAL
                 and self._direction in spec.directions
@@ -203,7 +206,7 @@ class ServerCapabilities(Capabilities):
 
     @override
     def _find_kinds(self, revision: Revision) -> Mapping[str, RequestKind]:
-        kinds = {spec.method: RequestKind.SERVED for spec in self.overridden(revision, Sort.REQUEST)}
+        kinds = {spec.method: RequestKind.SERVED for spec in self.overridden(revision, MethodKind.REQUEST)}
         if self._tasks:
             kinds.update(dict.fromkeys(TASK_METHODS[revision.tasks], RequestKind.SERVED))
         if not revision.handshake:
@@ -217,7 +220,7 @@ class ServerCapabilities(Capabilities):
 
     @override
     def _find_capabilities(self, revision: Revision) -> dict[str, Json]:
-        served = self.overridden(revision, Sort.REQUEST)
+        served = self.overridden(revision, MethodKind.REQUEST)
         found = _nested(spec.capability for spec in served)
         for name, flags in _FLAGS.items():
             if name in found:
@@ -233,18 +236,18 @@ class ServerCapabilities(Capabilities):
 
     @override
     def _find_introduction(self, revision: Revision) -> dict[str, Json]:
-        said: dict[str, Json] = {"capabilities": self.capabilities(revision)}
+        members: dict[str, Json] = {"capabilities": self.capabilities(revision)}
         if self._instructions is not None:
-            said["instructions"] = self._instructions
+            members["instructions"] = self._instructions
         if revision.handshake:
-            return {"protocolVersion": revision.version, "serverInfo": self.info_at(revision), **said}
+            return {"protocolVersion": revision.version, "serverInfo": self.info_at(revision), **members}
         return {
             "supportedVersions": [r.version for r in reversed(self.revisions)],
             "resultType": "complete",
             "ttlMs": 0,
             "cacheScope": "private",
             "_meta": {SERVER_INFO: self.info_at(revision)},
-            **said,
+            **members,
         }
 
 
@@ -285,11 +288,11 @@ class ClientCapabilities(Capabilities):
     def _find_kinds(self, revision: Revision) -> Mapping[str, RequestKind]:
         if not revision.handshake:
             return {}
-        return {spec.method: RequestKind.SERVED for spec in self.overridden(revision, Sort.REQUEST)}
+        return {spec.method: RequestKind.SERVED for spec in self.overridden(revision, MethodKind.REQUEST)}
 
     @override
     def _find_capabilities(self, revision: Revision) -> dict[str, Json]:
-        found = _nested(spec.capability for spec in self.overridden(revision, Sort.REQUEST))
+        found = _nested(spec.capability for spec in self.overridden(revision, MethodKind.REQUEST))
         if "elicitation" in found and "url" in revision.elicitation_modes:
             found["elicitation"] = {"form": {}}
         if "roots" in found and _ROOTS_CHANGED in revision.methods:

@@ -25,7 +25,7 @@ MAX_ENTRIES: Final = 1_024
 MAX_BYTES: Final = 16 * 1024 * 1024
 METHODS: Final = frozenset(name for name, spec in LATEST.methods.items() if spec.cacheable)
 """The methods with cacheable results, as marked in the schema."""
-_OF_CHANGE: Final[Mapping[Changed, tuple[str, ...]]] = {
+_METHODS_OF_CHANGE: Final[Mapping[Changed, tuple[str, ...]]] = {
     Changed.TOOLS: ("tools/list",),
     Changed.PROMPTS: ("prompts/list",),
     Changed.RESOURCES: ("resources/list", "resources/templates/list"),
@@ -83,14 +83,17 @@ class ResultCache:
         """Return a copy of a fresh result, or None."""
         if method not in METHODS or _RETRY & params.keys():
             return None
-        said = _said(params)
-        for key in ((scope.server, None, method, said), (scope.server, scope.principal, method, said)):
+        params_key = _params_key(params)
+        for key in (
+            (scope.server, None, method, params_key),
+            (scope.server, scope.principal, method, params_key),
+        ):
             entry = self._entries.get(key)
             if entry is not None and now < entry.until:
                 self._entries.move_to_end(key)
                 return cast("dict[str, Any]", from_json(entry.text))
             if entry is not None:
-                self._drop(key)
+                self._remove(key)
         return None
 
     def put(
@@ -120,17 +123,17 @@ class ResultCache:
         except ValueError:
             return  # a result that does not round-trip exactly is not stored
         public = result.get("cacheScope") == "public"
-        key = (scope.server, None if public else scope.principal, method, _said(params))
+        key = (scope.server, None if public else scope.principal, method, _params_key(params))
         # A request has one current result: a result of another scope replaces it.
-        self._drop((scope.server, None, method, key[3]))
-        self._drop((scope.server, scope.principal, method, key[3]))
+        self._remove((scope.server, None, method, key[3]))
+        self._remove((scope.server, scope.principal, method, key[3]))
         if len(text) > self._max_bytes:
             return
         uri = params.get("uri")
         self._entries[key] = _Entry(text, now + ttl / 1000, uri if isinstance(uri, str) else None)
         self._bytes += len(text)
         while self._bytes > self._max_bytes or len(self._entries) > self._max_entries:
-            self._drop(next(iter(self._entries)))
+            self._remove(next(iter(self._entries)))
 
     def changed(self, scope: Scope, kind: Changed, uri: str | None = None) -> None:
         """Remove the results that a change notification concerns.
@@ -138,25 +141,25 @@ class ResultCache:
         The URI of an updated resource may lie below a subscribed one, whose contents have then changed too.
         """
         self._changes += 1
-        methods = _OF_CHANGE[kind]
+        methods = _METHODS_OF_CHANGE[kind]
         for key, entry in tuple(self._entries.items()):
             below = kind is not Changed.RESOURCE or uri is None or uri.startswith(entry.uri or "")
             if key[0] == scope.server and key[2] in methods and below:
-                self._drop(key)
+                self._remove(key)
 
     def forget(self, scope: Scope) -> None:
         """Remove all results of a server, for example after it was restarted."""
         self._changes += 1
         for key in tuple(self._entries):
             if key[0] == scope.server:
-                self._drop(key)
+                self._remove(key)
 
-    def _drop(self, key: Key) -> None:
+    def _remove(self, key: Key) -> None:
         entry = self._entries.pop(key, None)
         if entry is not None:
             self._bytes -= len(entry.text)
 
 
-def _said(params: Mapping[str, Json]) -> str:
+def _params_key(params: Mapping[str, Json]) -> str:
     """Return the canonical text of params, which are the caller's, without the `_meta` that the client adds."""
     return _canonical(dict(params))

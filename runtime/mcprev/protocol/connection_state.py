@@ -394,7 +394,7 @@ class ConnectionState:
         if not batch.waiting and batch.answers:
             self.sends.append((None, jsonrpc.encode_batch(batch.answers)))
 
-    def broken(self, message: jsonrpc.Malformed) -> bool:
+    def fail_malformed(self, message: jsonrpc.Malformed) -> bool:
         """Fail the call that a malformed response belongs to (BASE-6). Returns whether there was one."""
         meant = message.shape is jsonrpc.Shape.RESPONSE or message.shape is jsonrpc.Shape.ID_ONLY
         call = self.calls.close(message.id) if meant else None

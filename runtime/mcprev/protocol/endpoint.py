@@ -85,7 +85,7 @@ class EndpointProtocol:
     def _malformed(self, message: Malformed, *, null_id: bool) -> None:
         """Respond to a malformed message, or fail the call that a malformed response belongs to."""
         answer = message.answer
-        if not self.connection.broken(message) and answer is not None:
+        if not self.connection.fail_malformed(message) and answer is not None:
             self.connection.sends.append(
                 (None, jsonrpc.encode_error(answer.id, answer.error, null_id=null_id))
             )
@@ -236,7 +236,7 @@ class ClientProtocol(EndpointProtocol):
             case Malformed():
                 # A line that is not JSON is logged and skipped without a response (STDIO-3).
                 if message.shape in _NOISE or revision is not None:
-                    self.connection.broken(message)
+                    self.connection.fail_malformed(message)
                     self.connection.tolerate(ToleratedViolation.NOISE, _noise(message))
                 else:
                     self._malformed(message, null_id=session.agreed and session.revision.null_id_in_errors)

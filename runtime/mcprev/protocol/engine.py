@@ -134,9 +134,9 @@ class Engine:
         """Cancel a call and notify the peer (CANC-7); no effect if it was answered before."""
         if call in self.connection.calls:
             self.connection.calls.close(call.id)
-            self._drop(call, reason)
+            self._cancel_closed(call, reason)
 
-    def _drop(self, call: Call, reason: str) -> None:
+    def _cancel_closed(self, call: Call, reason: str) -> None:
         if self.connection.streams:
             self.connection.events.append(CallCancelled(call))
         self.announce_cancel(call, reason)
@@ -153,7 +153,7 @@ class Engine:
         """Cancel the calls whose deadline has passed (LIFE-18, TIME-1)."""
         for call in self.connection.calls.due(now):
             kind = call.timed_out(now)
-            self._drop(call, f"timeout ({kind})")
+            self._cancel_closed(call, f"timeout ({kind})")
             self.connection.events.append(CallTimedOut(call, kind, now - call.sent_at))
 
     def answered(self, message: Response | ErrorResponse) -> None:

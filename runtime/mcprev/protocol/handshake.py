@@ -50,7 +50,7 @@ class Handshake(Engine):
         self.state = State.NEW
         self._revision: Revision | None = None
         self._kinds: Mapping[str, RequestKind] | None = None
-        self._held: dict[int, tuple[Channel, bytes]] = {}
+        self._delayed: dict[int, tuple[Channel, bytes]] = {}
 
     @property
     def revisions(self) -> tuple[Revision, ...]:
@@ -114,7 +114,7 @@ class Handshake(Engine):
         """Refuse an unknown method (BASE-9)."""
         self.connection.refuse(message, unknown_method(message.method), batch)
 
-    def drop(self, message: Request, batch: BatchResponse | None) -> None:
+    def ignore_request(self, message: Request, batch: BatchResponse | None) -> None:
         """Ignore a request after the session was closed."""
         del batch
         self.connection.diagnose(f"a request after the end: {message.method}")
@@ -129,11 +129,11 @@ class Handshake(Engine):
         del now
         self.cancel_incoming(message.params)
 
-    def on_progressed(self, message: Notification, now: float) -> None:
+    def on_progress(self, message: Notification, now: float) -> None:
         """Process progress of a call."""
         self.progressed(message.params, now)
 
-    def heard(self, message: Notification, now: float) -> None:
+    def deliver(self, message: Notification, now: float) -> None:
         """Pass a notification to the handler."""
         del now
         self.pass_on(self.revision, message)
@@ -163,14 +163,14 @@ class Handshake(Engine):
             method, params, now, idle=idle, total=total, progress=progress, channel=channel
         )
         if self.state is State.OPENING and method != "ping":
-            self._held[call.id] = (
+            self._delayed[call.id] = (
                 self.connection.sends.pop()
-            )  # held until the client sends `notifications/initialized` (LIFE-7)
+            )  # delayed until the client sends `notifications/initialized` (LIFE-7)
         return call
 
     @override
     def announce_cancel(self, call: Call, reason: str) -> None:
-        if self._held.pop(call.id, None) is None:
+        if self._delayed.pop(call.id, None) is None:
             super().announce_cancel(call, reason)
 
 
@@ -192,32 +192,32 @@ class HandshakeServer(Handshake):
     @override
     def request(self, message: Request, batch: BatchResponse | None = None) -> None:
         """Process a request: look up the action for its kind in this state."""
-        _SERVER[self.state][self.kind(message.method)](self, message, batch)
+        _SERVER_REQUESTS[self.state][self.kind(message.method)](self, message, batch)
 
     def notification(self, message: Notification, now: float) -> None:
         """Process a notification: look up the action for its kind in this state."""
-        _SERVER_HEARS[self.state][_NOTIFICATION_KINDS.get(message.method, NotificationKind.OTHER)](
+        _SERVER_NOTIFICATIONS[self.state][_NOTIFICATION_KINDS.get(message.method, NotificationKind.OTHER)](
             self, message, now
         )
 
     def batch(self, messages: tuple[jsonrpc.Message, ...], now: float) -> None:
         """Process the members of a batch one by one; the responses are sent together (BATCH-1, BATCH-7)."""
-        bundle = BatchResponse()
+        responses = BatchResponse()
         for message in messages:
             if isinstance(message, Request):
-                self.request(message, bundle)
+                self.request(message, responses)
             elif isinstance(message, Notification):
                 self.notification(message, now)
             elif isinstance(message, jsonrpc.Malformed):
                 answer = message.answer
-                if not self.connection.broken(message) and answer is not None:
+                if not self.connection.fail_malformed(message) and answer is not None:
                     # JSON-RPC requires the null id here, and so does every revision with batches (BATCH-5).
-                    bundle.answers.append(jsonrpc.encode_error(answer.id, answer.error, null_id=True))
+                    responses.answers.append(jsonrpc.encode_error(answer.id, answer.error, null_id=True))
             else:
                 self.answered(message)
-        self.connection.settle(bundle)
+        self.connection.settle(responses)
 
-    def on_open(self, message: Request, batch: BatchResponse | None) -> None:
+    def on_initialize(self, message: Request, batch: BatchResponse | None) -> None:
         """Negotiate: accept the requested revision, or offer the latest configured one (LIFE-3, AMB-2)."""
         params = message.params or {}
         asked = params.get("protocolVersion")
@@ -242,11 +242,11 @@ class HandshakeServer(Handshake):
         """Open a session without `initialize`, at a revision, for an unknown client (AMB-15)."""
         self._agree(revision, None, State.READY)
 
-    def again(self, message: Request, batch: BatchResponse | None) -> None:
+    def refuse_again(self, message: Request, batch: BatchResponse | None) -> None:
         """Refuse a second `initialize` (LIFE-15)."""
         self.connection.refuse(message, InvalidRequest("the session is initialized already"), batch)
 
-    def too_early(self, message: Request, batch: BatchResponse | None) -> None:
+    def refuse_early(self, message: Request, batch: BatchResponse | None) -> None:
         """Refuse a request before `initialize` (LIFE-8)."""
         self.connection.refuse(message, InvalidRequest(f"initialize first, before '{message.method}'"), batch)
 
@@ -263,13 +263,15 @@ class HandshakeServer(Handshake):
 
     def subscribe(self, message: Request, batch: BatchResponse | None) -> None:
         """Subscribe to a resource (SUB-1)."""
-        self._watch(message, batch, self.subscribed.add)
+        self._change_subscription(message, batch, self.subscribed.add)
 
     def unsubscribe(self, message: Request, batch: BatchResponse | None) -> None:
         """Unsubscribe from a resource."""
-        self._watch(message, batch, self.subscribed.discard)
+        self._change_subscription(message, batch, self.subscribed.discard)
 
-    def _watch(self, message: Request, batch: BatchResponse | None, change: Callable[[str], None]) -> None:
+    def _change_subscription(
+        self, message: Request, batch: BatchResponse | None, change: Callable[[str], None]
+    ) -> None:
         uri: Json = (message.params or {}).get("uri")
         error = resource_error(uri, self.subscribed)
         if error is None:
@@ -278,12 +280,12 @@ class HandshakeServer(Handshake):
         else:
             self.connection.refuse(message, error, batch)
 
-    def confirmed(self, message: Notification, now: float) -> None:
+    def on_initialized(self, message: Notification, now: float) -> None:
         """Process `notifications/initialized`: the session is ready."""
         del message, now
         self.state = State.READY
-        self.connection.sends.extend(self._held.values())
-        self._held.clear()
+        self.connection.sends.extend(self._delayed.values())
+        self._delayed.clear()
 
     @override
     def allows_log(self, request: IncomingRequest | None, level: str) -> bool:
@@ -310,31 +312,31 @@ class HandshakeClient(Handshake):
     @override
     def request(self, message: Request, batch: BatchResponse | None = None) -> None:
         """Process a request: look up the action for its kind in this state."""
-        _CLIENT[self.state][self.kind(message.method)](self, message, batch)
+        _CLIENT_REQUESTS[self.state][self.kind(message.method)](self, message, batch)
 
     def notification(self, message: Notification, now: float) -> None:
         """Process a notification: look up the action for its kind in this state."""
-        _CLIENT_HEARS[self.state][_NOTIFICATION_KINDS.get(message.method, NotificationKind.OTHER)](
+        _CLIENT_NOTIFICATIONS[self.state][_NOTIFICATION_KINDS.get(message.method, NotificationKind.OTHER)](
             self, message, now
         )
 
     def batch(self, messages: tuple[jsonrpc.Message, ...], now: float) -> None:
         """Process the members of a batch one by one (BATCH-1)."""
-        bundle = BatchResponse()
+        responses = BatchResponse()
         for message in messages:
             if isinstance(message, Request):
-                self.request(message, bundle)
+                self.request(message, responses)
             elif isinstance(message, Notification):
                 self.notification(message, now)
             elif isinstance(message, jsonrpc.Malformed):
-                self.connection.broken(message)
+                self.connection.fail_malformed(message)
             else:
                 self.answered(message)
-        self.connection.settle(bundle)
+        self.connection.settle(responses)
 
     def initialize(self, revision: Revision, now: float, *, timeout: float | None) -> Call:
         """Request a session at a revision; a second time if the response asks for another one (AMB-2)."""
-        if self.state not in _MAY_ASK:
+        if self.state not in _MAY_INITIALIZE:
             raise LocalProtocolError(f"initialize cannot be sent: the session is {self.state.name.lower()}")
         self.state = State.OPENING
         return self.send_request(
@@ -346,11 +348,11 @@ class HandshakeClient(Handshake):
         self._agree(revision, capabilities, State.READY)
         self.send_notification(INITIALIZED, None)
 
-    def too_early(self, message: Request, batch: BatchResponse | None) -> None:
+    def refuse_early(self, message: Request, batch: BatchResponse | None) -> None:
         """Refuse a request before the session is open (LIFE-8)."""
         self.connection.refuse(message, InvalidRequest("the session is not open yet"), batch)
 
-    def heard_early(self, message: Notification, now: float) -> None:
+    def ignore_early(self, message: Notification, now: float) -> None:
         """Ignore a notification before the session is open, such as a log message (LIFE-7)."""
         self.ignore(message, now)
 
@@ -361,21 +363,21 @@ class HandshakeClient(Handshake):
         return False
 
 
-_MAY_ASK: Final = frozenset({State.NEW, State.OPENING})
+_MAY_INITIALIZE: Final = frozenset({State.NEW, State.OPENING})
 _OPENERS: Final = {"initialize": RequestKind.INITIALIZE, "ping": RequestKind.PING}
 
 
-_Act: TypeAlias = Callable[[HandshakeServer, Request, BatchResponse | None], None]
-_ClientAct: TypeAlias = Callable[[HandshakeClient, Request, BatchResponse | None], None]
-_Hear: TypeAlias = Callable[[HandshakeServer, Notification, float], None]
-_ClientHear: TypeAlias = Callable[[HandshakeClient, Notification, float], None]
+_RequestAction: TypeAlias = Callable[[HandshakeServer, Request, BatchResponse | None], None]
+_ClientRequestAction: TypeAlias = Callable[[HandshakeClient, Request, BatchResponse | None], None]
+_NotificationAction: TypeAlias = Callable[[HandshakeServer, Notification, float], None]
+_ClientNotificationAction: TypeAlias = Callable[[HandshakeClient, Notification, float], None]
 _S: Final = HandshakeServer
 _C: Final = HandshakeClient
 
 # In the state OPENING, a server has answered `initialize`. It serves requests from then on, before `initialized`
 # arrives: existing clients do not wait (LIFE-8).
-_SERVED: Final[Mapping[RequestKind, _Act]] = {
-    RequestKind.INITIALIZE: _S.again,
+_SERVED: Final[Mapping[RequestKind, _RequestAction]] = {
+    RequestKind.INITIALIZE: _S.refuse_again,
     RequestKind.PING: _S.pong,
     RequestKind.SERVED: _S.serve,
     RequestKind.SET_LEVEL: _S.set_level,
@@ -383,43 +385,43 @@ _SERVED: Final[Mapping[RequestKind, _Act]] = {
     RequestKind.UNSUBSCRIBE: _S.unsubscribe,
     RequestKind.UNKNOWN: _S.unknown,
 }
-_SERVER: Final[Mapping[State, Mapping[RequestKind, _Act]]] = {
+_SERVER_REQUESTS: Final[Mapping[State, Mapping[RequestKind, _RequestAction]]] = {
     State.NEW: {
-        RequestKind.INITIALIZE: _S.on_open,
+        RequestKind.INITIALIZE: _S.on_initialize,
         RequestKind.PING: _S.pong,
-        RequestKind.SERVED: _S.too_early,
-        RequestKind.SET_LEVEL: _S.too_early,
-        RequestKind.SUBSCRIBE: _S.too_early,
-        RequestKind.UNSUBSCRIBE: _S.too_early,
+        RequestKind.SERVED: _S.refuse_early,
+        RequestKind.SET_LEVEL: _S.refuse_early,
+        RequestKind.SUBSCRIBE: _S.refuse_early,
+        RequestKind.UNSUBSCRIBE: _S.refuse_early,
         RequestKind.UNKNOWN: _S.unknown,
     },
     State.OPENING: _SERVED,
     State.READY: _SERVED,
-    State.CLOSED: dict.fromkeys(_SERVED, _S.drop),
+    State.CLOSED: dict.fromkeys(_SERVED, _S.ignore_request),
 }
-_SERVER_HEARS: Final[Mapping[State, Mapping[NotificationKind, _Hear]]] = {
+_SERVER_NOTIFICATIONS: Final[Mapping[State, Mapping[NotificationKind, _NotificationAction]]] = {
     State.NEW: dict.fromkeys(NotificationKind, _S.ignore),
     State.OPENING: {
-        NotificationKind.INITIALIZED: _S.confirmed,
+        NotificationKind.INITIALIZED: _S.on_initialized,
         NotificationKind.CANCELLED: _S.on_cancelled,
-        NotificationKind.PROGRESS: _S.on_progressed,
-        NotificationKind.OTHER: _S.heard,
+        NotificationKind.PROGRESS: _S.on_progress,
+        NotificationKind.OTHER: _S.deliver,
     },
     State.READY: {
         NotificationKind.INITIALIZED: _S.ignore,
         NotificationKind.CANCELLED: _S.on_cancelled,
-        NotificationKind.PROGRESS: _S.on_progressed,
-        NotificationKind.OTHER: _S.heard,
+        NotificationKind.PROGRESS: _S.on_progress,
+        NotificationKind.OTHER: _S.deliver,
     },
     State.CLOSED: dict.fromkeys(NotificationKind, _S.ignore),
 }
-_WAITING: Final[Mapping[RequestKind, _ClientAct]] = {
+_WAITING: Final[Mapping[RequestKind, _ClientRequestAction]] = {
     RequestKind.INITIALIZE: _C.unknown,
     RequestKind.PING: _C.pong,
-    RequestKind.SERVED: _C.too_early,
+    RequestKind.SERVED: _C.refuse_early,
     RequestKind.UNKNOWN: _C.unknown,
 }
-_CLIENT: Final[Mapping[State, Mapping[RequestKind, _ClientAct]]] = {
+_CLIENT_REQUESTS: Final[Mapping[State, Mapping[RequestKind, _ClientRequestAction]]] = {
     State.NEW: _WAITING,
     State.OPENING: _WAITING,
     State.READY: {
@@ -428,16 +430,16 @@ _CLIENT: Final[Mapping[State, Mapping[RequestKind, _ClientAct]]] = {
         RequestKind.SERVED: _C.serve,
         RequestKind.UNKNOWN: _C.unknown,
     },
-    State.CLOSED: dict.fromkeys(_WAITING, _C.drop),
+    State.CLOSED: dict.fromkeys(_WAITING, _C.ignore_request),
 }
-_CLIENT_HEARS: Final[Mapping[State, Mapping[NotificationKind, _ClientHear]]] = {
+_CLIENT_NOTIFICATIONS: Final[Mapping[State, Mapping[NotificationKind, _ClientNotificationAction]]] = {
     State.NEW: dict.fromkeys(NotificationKind, _C.ignore),
-    State.OPENING: dict.fromkeys(NotificationKind, _C.heard_early),
+    State.OPENING: dict.fromkeys(NotificationKind, _C.ignore_early),
     State.READY: {
         NotificationKind.INITIALIZED: _C.ignore,
         NotificationKind.CANCELLED: _C.on_cancelled,
-        NotificationKind.PROGRESS: _C.on_progressed,
-        NotificationKind.OTHER: _C.heard,
+        NotificationKind.PROGRESS: _C.on_progress,
+        NotificationKind.OTHER: _C.deliver,
     },
     State.CLOSED: dict.fromkeys(NotificationKind, _C.ignore),
 }

@@ -34,8 +34,8 @@ def _list(value: Json) -> Sequence[Any]:
 def misasked(method: str, params: Json) -> str | None:
     """Return the error in an input request that no client could answer (ELIC-2, SAMP-3), or None."""
     if method == ELICIT:
-        return _misform(_object(params))
-    return _misplaced_tools(_object(params)) if method == SAMPLE else None
+        return _form_schema_error(_object(params))
+    return _tool_message_error(_object(params)) if method == SAMPLE else None
 
 
 def undeclared(method: str, params: Json, capabilities: Mapping[str, Json]) -> str | None:
@@ -61,7 +61,7 @@ def without_context(
     return {name: value for name, value in params.items() if name != "includeContext"}
 
 
-def _misform(params: Mapping[str, Any]) -> str | None:
+def _form_schema_error(params: Mapping[str, Any]) -> str | None:
     """Return the error in a form schema, or None; forms are flat, one field for each member (ELIC-2)."""
     if params.get("mode", "form") != "form":
         return None
@@ -83,7 +83,7 @@ def _is_choice(field: Mapping[str, Any]) -> bool:
     return field.get("type") == "array" and (items.get("type") == "string" or "anyOf" in items)
 
 
-def _misplaced_tools(params: Mapping[str, Any]) -> str | None:
+def _tool_message_error(params: Mapping[str, Any]) -> str | None:
     """Check that tool results are alone in their message and match the tool uses of the message before (SAMP-3)."""
     used: set[str] = set()
     for index, message in enumerate(_list(params.get("messages"))):
@@ -120,7 +120,7 @@ def misfit(method: str, params: Json, answer: Mapping[str, Json]) -> str | None:
     """Return why a response does not match its request (ELIC-3), or None."""
     if method != ELICIT or answer.get("action") != "accept" or _object(params).get("mode") == "url":
         return None
-    return misfilled(_object(_object(params).get("requestedSchema")), _object(answer.get("content")))
+    return form_error(_object(_object(params).get("requestedSchema")), _object(answer.get("content")))
 
 
 def only_accepted(method: str, params: Json, answer: dict[str, Json]) -> dict[str, Json]:
@@ -131,7 +131,7 @@ def only_accepted(method: str, params: Json, answer: dict[str, Json]) -> dict[st
     return {name: value for name, value in answer.items() if name != "content"}
 
 
-def misfilled(schema: Mapping[str, Json], content: Mapping[str, Json]) -> str | None:
+def form_error(schema: Mapping[str, Json], content: Mapping[str, Json]) -> str | None:
     """Return why content does not match a form schema, or None; unknown members are ignored (ELIC-3)."""
     fields = _object(schema.get("properties"))
     for name in _list(schema.get("required")):
@@ -139,7 +139,7 @@ def misfilled(schema: Mapping[str, Json], content: Mapping[str, Json]) -> str | 
             return f"content.{name} is missing"
     for name, value in content.items():
         if name in fields:
-            wrong = next(_complaints(_object(fields[name]), value), None)
+            wrong = next(_field_errors(_object(fields[name]), value), None)
             if wrong is not None:
                 return f"content.{name} {wrong}"
     return None
@@ -177,7 +177,7 @@ _BOUNDS: Final[Mapping[str, tuple[str, Callable[[Any, Any], bool]]]] = {
 }
 
 
-def _complaints(field: Mapping[str, Any], value: Json) -> Iterator[str]:
+def _field_errors(field: Mapping[str, Any], value: Json) -> Iterator[str]:
     """Yield the errors in the value of one field, the type first."""
     type_ = str(field.get("type"))
     if type_ not in _TYPES or not _TYPES[type_](value):

@@ -47,7 +47,7 @@ _BAGGAGE: Final = re.compile(rf"[ \t]*+{_WORD}[ \t]*+=[ \t]*+{_VALUE}(?:{_PROPER
 _BAGGAGE_SIZE: Final = 8192
 
 
-def wrong_key(key: str) -> str | None:
+def key_error(key: str) -> str | None:
     """Return the error in the form of a key, or None; a key is an optional prefix of labels and a name (META-2)."""
     if (_PREFIXED if "/" in key else _BARE).fullmatch(key) or key == "":
         return None
@@ -60,11 +60,11 @@ def reserved(key: str) -> bool:
     return "/" in key and len(labels) > 1 and labels[1] in _OWNERS
 
 
-def wrong_extension(name: str) -> str | None:
+def extension_error(name: str) -> str | None:
     """Return the error in the name of an extension, or None; it has the form of a `_meta` key with prefix and name
     (MOD-17).
     """
-    if "/" in name and not name.endswith("/") and wrong_key(name) is None:
+    if "/" in name and not name.endswith("/") and key_error(name) is None:
         return None
     return f"'{name:.80}' names no extension: it takes dotted labels, a slash and a name, as in 'org.example/name'"
 
@@ -80,7 +80,7 @@ def wrong_meta(
     for key, value in meta.items():
         if key in stamped:
             return f"'{key}' is set by the runtime: give it what it is made of, to `connect` or to the call"
-        wrong = wrong_key(key) or wrong_trace(key, value)
+        wrong = key_error(key) or trace_error(key, value)
         if wrong is not None:
             return wrong
         if reserved(key) and key not in _DEFINED and not _owned(key, extensions):
@@ -93,7 +93,7 @@ def _owned(key: str, extensions: Iterable[str]) -> bool:
     return any(name.split("/")[0] == prefix for name in extensions)
 
 
-def wrong_trace(key: str, value: Json) -> str | None:
+def trace_error(key: str, value: Json) -> str | None:
     """Return the error in a trace context member, or None; the formats are W3C's (META-6)."""
     check = _TRACES.get(key)
     if check is None or (isinstance(value, str) and check(value)):
@@ -121,7 +121,7 @@ def _baggage(value: str) -> bool:
 def advise(meta: Mapping[str, Json]) -> None:
     """Log the violations in `_meta` of a handler's result, once for each key."""
     for key, value in meta.items():
-        wrong = wrong_key(key) or wrong_trace(key, value)
+        wrong = key_error(key) or trace_error(key, value)
         if wrong is not None:
             _advise(wrong)
 

@@ -110,10 +110,10 @@ class RequestStateSealer:
         mac, body = sealed[:KEY_BYTES], sealed[KEY_BYTES:]
         signed = self._signed(body, method, params, principal)
         # Every key is tried, so that the duration does not reveal which one matches.
-        fits = [hmac.compare_digest(_mac(key, signed), mac) for key in self._ring()]
+        matches = [hmac.compare_digest(_mac(key, signed), mac) for key in self._ring()]
         # Decoding ignores characters outside the alphabet and surplus bits; only the exact encoding is accepted.
-        spelled = urlsafe_b64encode(sealed).rstrip(b"=").decode() == token
-        if not any(fits) or not spelled:
+        is_canonical = urlsafe_b64encode(sealed).rstrip(b"=").decode() == token
+        if not any(matches) or not is_canonical:
             raise InvalidParams(_REFUSED)
         state = json.loads(body)  # written by `seal`: the MAC is valid
         if now >= state["expires"]:

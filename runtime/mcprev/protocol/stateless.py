@@ -43,7 +43,7 @@ from mcprev.protocol.subscriptions import (
     MAX_STREAMS,
     SUBSCRIPTION_ID,
     Changed,
-    honoured,
+    accepted_filter,
     names_tasks,
     wants,
 )
@@ -97,7 +97,7 @@ class StatelessServer(Engine):
         if meta.__class__ is dict and is_valid_meta(meta):
             served = self._served.get((meta[VERSION], message.method))
         if served is None:
-            served = self._judge(message, meta)
+            served = self._check_request(message, meta)
             if served is None:
                 return
         revision, kind = served
@@ -111,7 +111,7 @@ class StatelessServer(Engine):
         else:
             _OWN[kind](self, incoming)
 
-    def _judge(self, message: Request, meta: Json) -> tuple[Revision, RequestKind] | None:
+    def _check_request(self, message: Request, meta: Json) -> tuple[Revision, RequestKind] | None:
         """Return the revision and the kind of a request, or None after refusing it."""
         for check in _CHECKS:
             error = check(self, message, meta)
@@ -192,7 +192,7 @@ class StatelessServer(Engine):
         asked = (incoming.params or {})["notifications"]
         capabilities = self.local.capabilities(incoming.revision)
         capable = [kind for kind, change in CHANGES.items() if declares(capabilities, change.capability)]
-        incoming.listen = {**honoured(asked, capable), **more}
+        incoming.listen = {**accepted_filter(asked, capable), **more}
         self.listeners.append(incoming)
         self.stream(incoming, ACKNOWLEDGED, {"notifications": incoming.listen})
 
@@ -329,7 +329,7 @@ class StatelessClient(Engine):
     ) -> None:
         super().__init__(connection, local)
         self._result_types = result_types | {COMPLETE, INPUT_REQUIRED}
-        self._hellos: dict[Revision, dict[str, Json]] = {}
+        self._request_meta: dict[Revision, dict[str, Json]] = {}
         self.closed = False
 
     def close(self) -> None:
@@ -356,13 +356,13 @@ class StatelessClient(Engine):
             raise LocalProtocolError("the connection is closed")
         if not unchecked:
             self.check_sendable(revision, method, self.peer_capabilities)
-        hello = self._hellos.get(revision)
-        if hello is None:
-            hello = self._hellos[revision] = self.local.introduction(revision)
+        own_meta = self._request_meta.get(revision)
+        if own_meta is None:
+            own_meta = self._request_meta[revision] = self.local.introduction(revision)
         said = None if params is None else params.get("_meta")
-        if params is None or said is not hello:
+        if params is None or said is not own_meta:
             # The caller's members are kept, except for those that describe the connection (META-9).
-            params = {**(params or {}), "_meta": {**said, **hello} if said else hello}
+            params = {**(params or {}), "_meta": {**said, **own_meta} if said else own_meta}
         return self.send_request(method, params, now, idle=idle, total=total, progress=progress)
 
     @override

@@ -76,7 +76,7 @@ HEARD: Final = BY_METHOD.keys() | OF_TASKS
 """The notifications that clients can subscribe to."""
 
 
-def honoured(asked: Mapping[str, Json], capable: Iterable[Changed]) -> dict[str, Json]:
+def accepted_filter(asked: Mapping[str, Json], capable: Iterable[Changed]) -> dict[str, Json]:
     """Return the part of a listen filter that a server with these kinds of changes accepts (SUB-2, SEC-6)."""
     kept: dict[str, Json] = {}
     for kind in capable:

@@ -162,7 +162,7 @@ def cancel(task: Task, now: float) -> Task:
     return replace(task, status=Status.CANCELLED, message=message, asked={}, updated=now)
 
 
-# -- how it is told ----------------------------------------------------------------------------------------
+# -- how it is described ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,40 +187,40 @@ def members(task: Task, revision: Revision) -> dict[str, Json]:
     status = task.status
     if status is Status.COMPLETED and (task.result or {}).get("isError") is True:
         status = words.tool_error
-    told: dict[str, Json] = {
+    described: dict[str, Json] = {
         "taskId": task.id,
         "status": str(status),
-        "createdAt": _when(task.created),
-        "lastUpdatedAt": _when(task.updated),
+        "createdAt": _iso_time(task.created),
+        "lastUpdatedAt": _iso_time(task.updated),
         words.ttl: task.ttl,
     }
     if task.message is not None:
-        told["statusMessage"] = task.message
+        described["statusMessage"] = task.message
     if task.poll is not None:
-        told[words.poll] = task.poll
-    return told
+        described[words.poll] = task.poll
+    return described
 
 
 def created(task: Task, revision: Revision) -> dict[str, Json]:
     """Return the result that answers a request with a task."""
-    told = members(task, revision)
-    return {"task": told} if revision.tasks is TaskSupport.CORE else {"resultType": TASK, **told}
+    described = members(task, revision)
+    return {"task": described} if revision.tasks is TaskSupport.CORE else {"resultType": TASK, **described}
 
 
 def outcome(task: Task, revision: Revision, result: dict[str, Json] | None) -> dict[str, Json]:
     """Return the result of `tasks/get`, also the params on listen streams. `result` is the task's result at the
     revision.
     """
-    told = members(task, revision)
+    described = members(task, revision)
     if revision.tasks is TaskSupport.CORE:
-        return told
+        return described
     if task.asked:
-        told["inputRequests"] = dict(task.asked)
+        described["inputRequests"] = dict(task.asked)
     if result is not None:
-        told["result"] = result
+        described["result"] = result
     if task.error is not None:
-        told["error"] = task.error
-    return told
+        described["error"] = task.error
+    return described
 
 
 def is_task(result: Mapping[str, Json], revision: Revision) -> bool:
@@ -235,7 +235,7 @@ def related(task: Task) -> dict[str, Json]:
     return {RELATED: {"taskId": task.id}}
 
 
-def _when(seconds: float) -> str:
+def _iso_time(seconds: float) -> str:
     """Format a time as ISO 8601."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 

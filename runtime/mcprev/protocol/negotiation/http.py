@@ -20,9 +20,9 @@ from typing import Final
 from mcprev.protocol.negotiation.rules import (
     fail,
     fall_back,
+    first_step,
+    initialize_failed,
     initialize_refused,
-    initialize_unanswered,
-    opener,
     probe_refused,
 )
 from mcprev.protocol.negotiation.steps import (
@@ -38,7 +38,7 @@ from mcprev.protocol.negotiation.steps import (
 )
 from mcprev.revisions import Era, HttpShape
 
-NO_VERDICT: Final = frozenset({401, 403, 407, 408, 425, 429, 502, 503, 504})
+ERA_NEUTRAL: Final = frozenset({401, 403, 407, 408, 425, 429, 502, 503, 504})
 """Statuses that do not depend on the era: authentication (NEG-6), overload and gateway errors."""
 MAX_KNOWN: Final = 1000
 """The maximum number of cached endpoints; the oldest is evicted first."""
@@ -49,50 +49,50 @@ def is_verdict(status: int | None) -> bool:
 
     An error with an unknown status may depend on it.
     """
-    return status not in NO_VERDICT
+    return status not in ERA_NEUTRAL
 
 
-def probe_met_status(plan: Plan, outcome: HttpRefused) -> Plan:
+def probe_http_error(plan: Plan, outcome: HttpRefused) -> Plan:
     """Handle an HTTP error of a probe: the server may be of the handshake era."""
     return (
         fall_back(plan, outcome) if is_verdict(outcome.status) else _undecided(plan, outcome, outcome.status)
     )
 
 
-def probe_met_error(plan: Plan, outcome: Refused) -> Plan:
+def probe_rpc_error(plan: Plan, outcome: Refused) -> Plan:
     """Handle a JSON-RPC error of a probe, unless its status is unrelated to the era."""
     if not is_verdict(outcome.status) and outcome.error.code not in plan.probe.modern_errors:
         return _undecided(plan, outcome, outcome.status)
     return probe_refused(plan, outcome)
 
 
-def initialize_met_status(plan: Plan, outcome: HttpRefused) -> Plan:
+def initialize_http_error(plan: Plan, outcome: HttpRefused) -> Plan:
     """Handle an HTTP error of `initialize`: try the HTTP+SSE transport; if that was cached, start again."""
     if not is_verdict(outcome.status):
         return _undecided(plan, outcome, outcome.status)
     if plan.shape is HttpShape.SSE and not plan.tried_old:
-        return replace(plan, step=Respawn(opener(plan.allowed)), asked=())
-    if _leads_to_old(plan, outcome.status):
-        return _old_transport(plan)
-    return initialize_unanswered(plan, outcome)
+        return replace(plan, step=Respawn(first_step(plan.allowed)), asked=())
+    if _may_try_sse(plan, outcome.status):
+        return _try_sse(plan)
+    return initialize_failed(plan, outcome)
 
 
-def initialize_met_error(plan: Plan, outcome: Refused) -> Plan:
+def initialize_rpc_error(plan: Plan, outcome: Refused) -> Plan:
     """Handle a JSON-RPC error of `initialize`; if it leads nowhere, the status may."""
     if not is_verdict(outcome.status):
         return _undecided(plan, outcome, outcome.status)
     after = initialize_refused(plan, outcome)
-    if isinstance(after.step, Fail) and _leads_to_old(plan, outcome.status):
-        return _old_transport(after)
+    if isinstance(after.step, Fail) and _may_try_sse(plan, outcome.status):
+        return _try_sse(after)
     return after
 
 
-def not_opened(plan: Plan, outcome: HttpRefused) -> Plan:
+def sse_refused(plan: Plan, outcome: HttpRefused) -> Plan:
     """Handle a refused HTTP+SSE transport; a server not probed because of the cache is probed now."""
     if not is_verdict(outcome.status):
         return _undecided(plan, outcome, outcome.status)
     probed = any(isinstance(step, Discover) for step in plan.asked)
-    first = opener(plan.allowed)
+    first = first_step(plan.allowed)
     if not probed and isinstance(first, Discover):
         return replace(plan, step=Respawn(first), probed_again=True)
     return fail(
@@ -100,14 +100,14 @@ def not_opened(plan: Plan, outcome: HttpRefused) -> Plan:
     )
 
 
-def _leads_to_old(plan: Plan, status: int | None) -> bool:
+def _may_try_sse(plan: Plan, status: int | None) -> bool:
     """Return whether a refused `initialize` is followed by a GET (NEG-6)."""
     allowed = any(revision.http is HttpShape.SSE for revision in plan.allowed)
     refused = status is not None and 400 <= status < 500
     return refused and allowed and not plan.tried_old and plan.shape is not HttpShape.SSE
 
 
-def _old_transport(plan: Plan) -> Plan:
+def _try_sse(plan: Plan) -> Plan:
     """Open the HTTP+SSE transport; all requests but probes may be sent again on it."""
     asked = tuple(step for step in plan.asked if isinstance(step, Discover))
     step = Respawn(Initialize(plan.legacy[-1]), HttpShape.SSE)

@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from mcprev.protocol.negotiation import http, rules
-from mcprev.protocol.negotiation.rules import open_with, opener
+from mcprev.protocol.negotiation.rules import first_step, send_step
 from mcprev.protocol.negotiation.steps import (
     HTTP,
     MAX_TEXT,
@@ -104,12 +104,12 @@ def start(
     """
     if not allowed:
         raise ValueError("at least one revision has to be allowed")
-    plan = Plan(allowed, opener(allowed), probe)
+    plan = Plan(allowed, first_step(allowed), probe)
     found = mutual(prior, allowed) if prior is not None else None
     if prior is not None and found is not None:
         plan = replace(plan, theirs=tuple(prior), evidence=(f"known from before: {listed(prior)}",))
         return (
-            open_with(plan, Initialize(found))
+            send_step(plan, Initialize(found))
             if found.handshake
             else replace(plan, step=Ready(found, Method.PRIOR))
         )
@@ -117,8 +117,8 @@ def start(
         old = shape is HttpShape.SSE and any(revision.http is shape for revision in allowed)
         said = "known from before: a server of the handshake era" + (f", over {shape}" if old else "")
         plan = replace(plan, evidence=(said,), shape=shape if old else None)
-        return open_with(plan, Initialize(plan.legacy[-1]))
-    return open_with(plan, opener(allowed))
+        return send_step(plan, Initialize(plan.legacy[-1]))
+    return send_step(plan, first_step(allowed))
 
 
 def advance(plan: Plan, outcome: Outcome) -> Plan:
@@ -133,20 +133,20 @@ def advance(plan: Plan, outcome: Outcome) -> Plan:
 
 
 _RULES: Final[Mapping[tuple[type[Step], type[Outcome]], Callable[[Plan, Any], Plan]]] = {
-    (Discover, Discovered): rules.found_out,
-    (Discover, Refused): http.probe_met_error,
-    (Discover, HttpRefused): http.probe_met_status,
+    (Discover, Discovered): rules.select_mutual,
+    (Discover, Refused): http.probe_rpc_error,
+    (Discover, HttpRefused): http.probe_http_error,
     (Discover, InvalidReply): rules.fall_back,
     (Discover, TimedOut): rules.fall_back,
     (Discover, Exited): rules.exited,
-    (Initialize, Initialized): rules.agreed,
-    (Initialize, Refused): http.initialize_met_error,
-    (Initialize, HttpRefused): http.initialize_met_status,
-    (Initialize, InvalidReply): rules.initialize_unanswered,
-    (Initialize, TimedOut): rules.initialize_unanswered,
+    (Initialize, Initialized): rules.accept_version,
+    (Initialize, Refused): http.initialize_rpc_error,
+    (Initialize, HttpRefused): http.initialize_http_error,
+    (Initialize, InvalidReply): rules.initialize_failed,
+    (Initialize, TimedOut): rules.initialize_failed,
     (Initialize, Exited): rules.exited,
     (Respawn, Spawned): rules.spawned,
-    (Respawn, HttpRefused): http.not_opened,
+    (Respawn, HttpRefused): http.sse_refused,
     (Respawn, Exited): rules.not_spawned,
     (Ready, Contradicted): rules.contradicted,
 }

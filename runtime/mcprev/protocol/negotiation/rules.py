@@ -31,29 +31,29 @@ from mcprev.revisions import ALL, Era, HttpShape, Revision, by_version, place
 STUCK: Final = "the server could not be initialized"
 
 
-def found_out(plan: Plan, outcome: Discovered) -> Plan:
+def select_mutual(plan: Plan, outcome: Discovered) -> Plan:
     """Select the newest mutual revision (NEG-2)."""
-    plan = heard(plan, outcome.supported)
+    plan = add_versions(plan, outcome.supported)
     found = mutual(outcome.supported, plan.allowed)
     if found is None:
         return fail(plan, outcome, "no common revision")
     if found.handshake:
-        return open_once(plan, outcome, Initialize(found))
+        return send_step_once(plan, outcome, Initialize(found))
     return replace(plan, step=Ready(found, Method.DISCOVER))
 
 
 def probe_refused(plan: Plan, outcome: Refused) -> Plan:
     """Handle an error of a probe: NEG-3 and MOD-10 for codes of the stateless era, NEG-4 for others."""
     supported = strings(outcome.error.data, "supported")
-    plan = heard(plan, supported)
+    plan = add_versions(plan, supported)
     if outcome.error.code not in plan.probe.modern_errors:
         return fall_back(plan, outcome)
     found = mutual(supported, [revision for revision in plan.allowed if step_for(revision) not in plan.asked])
     if found is not None:
-        return open_with(plan, step_for(found))
+        return send_step(plan, step_for(found))
     if not plan.probed_again and outcome.step.revision.version in supported:
         # The server lists the version that the probe used: probe once more (MOD-10).
-        return open_with(replace(plan, probed_again=True), outcome.step)
+        return send_step(replace(plan, probed_again=True), outcome.step)
     about_versions = supported or outcome.error.code == UNSUPPORTED_PROTOCOL_VERSION
     return fail(plan, outcome, "no common revision" if about_versions else "the server refused to be asked")
 
@@ -62,12 +62,12 @@ def fall_back(plan: Plan, outcome: Outcome) -> Plan:
     """Try `initialize`: after any other response to a probe the server may be of the handshake era (NEG-4)."""
     if not plan.legacy:
         return fail(plan, outcome, "the server speaks none of the revisions allowed")
-    return open_once(plan, outcome, Initialize(plan.legacy[-1]))
+    return send_step_once(plan, outcome, Initialize(plan.legacy[-1]))
 
 
-def agreed(plan: Plan, outcome: Initialized) -> Plan:
+def accept_version(plan: Plan, outcome: Initialized) -> Plan:
     """Accept the server's version if it is allowed; else request an older one, if there is one (LIFE-4)."""
-    plan = heard(plan, (outcome.version,))
+    plan = add_versions(plan, (outcome.version,))
     found = mutual((outcome.version,), plan.legacy)
     if found is not None:
         return replace(plan, step=Ready(found, Method.INITIALIZE))
@@ -78,24 +78,24 @@ def agreed(plan: Plan, outcome: Initialized) -> Plan:
     ]  # fmt: skip
     if older and not plan.late_discovery:
         return replace(plan, step=Respawn(Initialize(older[-1]), plan.shape))
-    return initialize_unanswered(plan, outcome, "the server answered with a revision that is not allowed")
+    return initialize_failed(plan, outcome, "the server answered with a revision that is not allowed")
 
 
 def initialize_refused(plan: Plan, outcome: Refused) -> Plan:
     """Handle an error of `initialize`: AMB-2 if it names versions, NEG-5 if a server was slow to answer the probe."""
     supported = strings(outcome.error.data, "supported")
-    plan = heard(plan, supported)
+    plan = add_versions(plan, supported)
     found = mutual(
         supported, [revision for revision in plan.allowed if Initialize(revision) not in plan.asked]
     )
     if found is not None and found.handshake:
-        return open_with(plan, Initialize(found))
+        return send_step(plan, Initialize(found))
     if found is not None or (not supported and outcome.error.code in plan.probe.modern_errors):
         return probe_again(plan, outcome, found)
-    return initialize_unanswered(plan, outcome)
+    return initialize_failed(plan, outcome)
 
 
-def initialize_unanswered(plan: Plan, outcome: Outcome, otherwise: str = STUCK) -> Plan:
+def initialize_failed(plan: Plan, outcome: Outcome, otherwise: str = STUCK) -> Plan:
     """Probe again if a discovery came late or if a cached era had prevented the probe; else fail."""
     if plan.late_discovery or not any(isinstance(step, Discover) for step in plan.asked):
         return probe_again(plan, outcome, None, otherwise)
@@ -104,12 +104,12 @@ def initialize_unanswered(plan: Plan, outcome: Outcome, otherwise: str = STUCK) 
 
 def probe_again(plan: Plan, outcome: Outcome, at: Revision | None, otherwise: str = STUCK) -> Plan:
     """Probe once more; on a new connection if the current transport supports only sessions."""
-    first = opener(plan.allowed)
+    first = first_step(plan.allowed)
     if plan.probed_again or not isinstance(first, Discover):
         return fail(plan, outcome, otherwise)
     step = first if at is None else Discover(at)
     plan = replace(plan, probed_again=True, late_discovery=False)
-    return replace(plan, step=Respawn(step)) if plan.shape is HttpShape.SSE else open_with(plan, step)
+    return replace(plan, step=Respawn(step)) if plan.shape is HttpShape.SSE else send_step(plan, step)
 
 
 def exited(plan: Plan, outcome: Exited) -> Plan:
@@ -128,7 +128,7 @@ def exited(plan: Plan, outcome: Exited) -> Plan:
 def spawned(plan: Plan, outcome: Spawned) -> Plan:  # noqa: ARG001 - a rule
     """Send the first step on the new connection."""
     assert isinstance(plan.step, Respawn)
-    return open_with(replace(plan, shape=plan.step.shape), plan.step.then)
+    return send_step(replace(plan, shape=plan.step.shape), plan.step.then)
 
 
 def not_spawned(plan: Plan, outcome: Exited) -> Plan:
@@ -147,7 +147,7 @@ def contradicted(plan: Plan, outcome: Contradicted) -> Plan:
 # -- moves -------------------------------------------------------------------------------------------------
 
 
-def opener(allowed: tuple[Revision, ...]) -> Opening:
+def first_step(allowed: tuple[Revision, ...]) -> Opening:
     """Return the first step for an unknown server (NEG-1, LIFE-2)."""
     modern = of_era(allowed, Era.STATELESS)
     newest = mutual(versions(modern), modern)
@@ -159,19 +159,19 @@ def step_for(revision: Revision) -> Opening:
     return Initialize(revision) if revision.handshake else Discover(revision)
 
 
-def open_with(plan: Plan, step: Opening) -> Plan:
+def send_step(plan: Plan, step: Opening) -> Plan:
     """Return the plan with a step to send now."""
     return replace(plan, step=step, asked=(*plan.asked, step))
 
 
-def open_once(plan: Plan, outcome: Outcome, step: Opening) -> Plan:
+def send_step_once(plan: Plan, outcome: Outcome, step: Opening) -> Plan:
     """Return the plan with a step to send now, or fail if the step was sent before."""
     if step in plan.asked:
         return fail(plan, outcome, "nothing is left to ask the server")
-    return open_with(plan, step)
+    return send_step(plan, step)
 
 
-def heard(plan: Plan, names: Sequence[str]) -> Plan:
+def add_versions(plan: Plan, names: Sequence[str]) -> Plan:
     """Return the plan with versions of the server added."""
     return replace(plan, theirs=tuple(dict.fromkeys((*plan.theirs, *names))))
 

@@ -111,7 +111,7 @@ class AsgiConnection(Connection):
                 from_here(member, origin)
             if not isinstance(member, Malformed) or member.answer is None:
                 self.receive(member)
-            elif self._connection_state.broken(member):
+            elif self._connection_state.fail_malformed(member):
                 self.process_events()
 
     @override
