@@ -43,17 +43,17 @@ class Limit:
 
 
 LIMITS: Final = (
-    Limit("import circles", 3, 0),
+    Limit("import circles", 2, 0),
     Limit("modules on the top level", 2, 6),
-    Limit("names defined in more than one module", 4, 0),
-    Limit("code lines of the runtime", 18_975, 15_500),
-    Limit("code lines of the runtime without add-ons", 17_310, 14_000),
-    Limit("stdio session: files", 20, 12),
+    Limit("names defined in more than one module", 2, 0),
+    Limit("code lines of the runtime", 19_094, 15_500),
+    Limit("code lines of the runtime without add-ons", 17_429, 14_000),
+    Limit("stdio session: files", 19, 12),
     Limit("stdio session: changes of file", 32, 16),
     Limit("HTTP session: files", 33, 18),
     Limit("HTTP session: changes of file", 66, 30),
     Limit("stateless HTTP: files", 27, 18),
-    Limit("stateless HTTP: changes of file", 56, 30),
+    Limit("stateless HTTP: changes of file", 57, 30),
 )
 
 

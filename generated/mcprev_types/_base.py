@@ -104,7 +104,7 @@ def open_union(member: str, *tags: str) -> Discriminator:
 class Model(BaseModel):
     """The base of all models: strict in types, open to unknown members, exact in what it writes."""
 
-    model_config = ConfigDict(
+    model_config: ClassVar[ConfigDict] = ConfigDict(
         extra="allow",
         strict=True,
         defer_build=True,

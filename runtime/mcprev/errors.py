@@ -1,4 +1,6 @@
-"""Every error the runtime raises, one class for each way a caller may react (ERR-*).
+"""Every error the runtime raises, one class for each way a caller may react.
+
+Requirements: ERR-1 to ERR-7; MOD-4, MOD-6, SEC-6, HTTP-23, AUTH-3 to 8, 12 to 15, 17, 22, TOOL-8, MRTR-10, TASK-5, JSCH-1 to 3.
 
 McpError
 ├── RpcError                      a JSON-RPC error: what the peer answered, or what a handler wants answered
@@ -17,31 +19,30 @@ McpError
 │   └── RemoteProtocolError       by the peer; carries what it sent
 │       └── EventTooLarge         an event of a stream that is over the limit
 ├── NegotiationError              no revision both sides speak; carries both lists and the evidence
-├── TransportError                bytes could not be moved
+├── TransportError                sending or receiving failed
 │   ├── HttpStatusError           an HTTP answer that is no message; carries its status and the start of its body
 │   ├── ConnectionLost            says whether requests were in flight and whether a retry is safe
-│   ├── Unanswered                a stream ended well, but without the answer
+│   ├── Unanswered                a response stream ended without the response
 │   ├── ProcessExited             a server process ended; carries its exit code and the end of its stderr
 │   └── SessionExpired            the server knows the session no longer; clients open another one by themselves
-├── AuthError                     no authorization was got over HTTP
-│   ├── DiscoveryFailed           it was not found out who gives it; carries the URLs that were tried
-│   ├── RegistrationRejected      this client is not known there, and cannot make itself known
-│   ├── IssuerMismatch            an answer comes from another authorization server than it should
-│   ├── AuthorizationDenied       the user, or the authorization server, said no
-│   ├── InsufficientScope         it does not reach as far as the request needs; carries the scopes
-│   └── TokenRejected             no token is given, or one that was just given is refused
-├── RequestTimeout                a wait reached its bound; says which and how long it took
-├── MissingExtra                  a library is needed that is not installed; says which extra has it
-├── ToolError                     a tool failed in a way that the model should be told of, and is told
+├── AuthError                     authorization over HTTP failed
+│   ├── DiscoveryFailed           no usable authorization server was found; carries the URLs that were tried
+│   ├── RegistrationRejected      the authorization server does not know this client and does not register it
+│   ├── IssuerMismatch            metadata or a response names another authorization server than expected
+│   ├── AuthorizationDenied       the user or the authorization server declined
+│   ├── InsufficientScope         the token lacks scopes that the request needs; carries them
+│   └── TokenRejected             no token was issued, or the server rejects a new one
+├── RequestTimeout                no response in time; says which limit was reached, and after how long
+├── MissingExtra                  a library is not installed; says which extra installs it
+├── ToolError                     a tool failed; the model gets the text
 ├── InputDeclined                 the user or a callback declined what a server asked for
-├── TaskCancelled                 a task was given up before it came to a result
-├── SchemaError                   a JSON Schema cannot be used: its dialect, its size, where it refers to
+├── TaskCancelled                 a task was cancelled before it had a result
+├── SchemaError                   a JSON Schema cannot be used: its dialect, its size, its references
 ├── RevisionError                 the revision table, a generated package or a step is not complete
-│   └── UndecidedStep             a conversion step leaves something open; carries the file to write
+│   └── UndecidedStep             a conversion step is incomplete; carries the file to write
 └── ConversionError               a value cannot be expressed at a revision; carries the JSON path
 
-What happens here (a timeout, a lost connection) is never dressed as a JSON-RPC code, which could be taken for
-the peer's (ERR-5).
+Local failures (a timeout, a lost connection) never become an `RpcError`: its codes are those that the peer sent.
 """
 
 from __future__ import annotations
@@ -65,15 +66,15 @@ URL_ELICITATION_REQUIRED: Final = -32042
 USER_REJECTED: Final = -1
 
 INTERNAL_MESSAGE: Final = "Internal error"
-"""All a peer learns of an exception it did not cause (ERR-1)."""
+"""The message that a peer gets for an exception it did not cause."""  # ERR-1
 
 
 class McpError(Exception):
-    """The root of everything the runtime raises."""
+    """The base class of every error that the runtime raises."""
 
 
 class RpcError(McpError):
-    """A JSON-RPC error, raised by a call that was answered with one or by a handler that answers with one."""
+    """A JSON-RPC error. A call raises it when the peer answers with an error; a handler raises it to answer with one."""
 
     CODE: ClassVar[int] = INTERNAL_ERROR
 
@@ -83,7 +84,7 @@ class RpcError(McpError):
         self.code = self.CODE if code is None else code
         self.data = data
         self.http_status: int | None = None
-        """The HTTP status that it came with, where it was the answer to a POST that failed."""
+        """The HTTP status of the response that carried it, if a POST failed."""
 
     def to_wire(self) -> dict[str, Json]:
         """The `error` member of a response."""
@@ -94,7 +95,7 @@ class RpcError(McpError):
 
     @staticmethod
     def from_wire(error: Mapping[str, Json]) -> RpcError:
-        """The exception for an `error` member that a peer sent; it must hold a code and a message."""
+        """The exception for an `error` member that a peer sent, which has a code and a message."""
         code, message, data = int(error["code"]), str(error["message"]), error.get("data")
         if code == INVALID_PARAMS and _member(data, "uri") is not None:
             return ResourceNotFound(message, data=data, code=code)
@@ -107,61 +108,61 @@ def _member(data: object, name: str) -> object:
 
 
 class InvalidRequest(RpcError):
-    """The message is no request that could be served in this state."""
+    """The message is not a valid request, or not one that can be served in this state."""
 
-    CODE = INVALID_REQUEST
+    CODE: ClassVar[int] = INVALID_REQUEST
 
 
 class MethodNotFound(RpcError):
     """The peer does not serve the method."""
 
-    CODE = METHOD_NOT_FOUND
+    CODE: ClassVar[int] = METHOD_NOT_FOUND
 
 
 class InvalidParams(RpcError):
-    """The method exists, its parameters do not fit."""
+    """The method exists, but its parameters are not valid."""
 
-    CODE = INVALID_PARAMS
+    CODE: ClassVar[int] = INVALID_PARAMS
 
 
 class InternalError(RpcError):
-    """The peer failed for a reason of its own."""
+    """The peer failed while it served the request."""
 
-    CODE = INTERNAL_ERROR
+    CODE: ClassVar[int] = INTERNAL_ERROR
 
 
 class ResourceNotFound(RpcError):
-    """There is no resource at the URI; its code depends on the revision (ERR-2)."""
+    """There is no resource at the URI; its code depends on the revision."""
 
-    CODE = RESOURCE_NOT_FOUND
+    CODE: ClassVar[int] = RESOURCE_NOT_FOUND
 
 
 class HeaderMismatch(RpcError):
     """HTTP headers and body of a request disagree."""
 
-    CODE = HEADER_MISMATCH
+    CODE: ClassVar[int] = HEADER_MISMATCH
 
 
 class MissingClientCapability(RpcError):
-    """The request needs a capability that the client did not declare (MOD-6)."""
+    """The request needs a capability that the client did not declare."""
 
-    CODE = MISSING_CLIENT_CAPABILITY
+    CODE: ClassVar[int] = MISSING_CLIENT_CAPABILITY
 
     @property
     def required(self) -> Mapping[str, Json]:
-        """The capabilities, in the shape of ClientCapabilities."""
+        """The capabilities that are missing, in the shape of `ClientCapabilities`."""
         value = _member(self.data, "requiredCapabilities")
         return cast("Mapping[str, Json]", value) if isinstance(value, Mapping) else {}
 
 
 class UnsupportedProtocolVersion(RpcError):
-    """The server does not speak the revision of the request (MOD-4)."""
+    """The server does not speak the revision of the request."""
 
-    CODE = UNSUPPORTED_PROTOCOL_VERSION
+    CODE: ClassVar[int] = UNSUPPORTED_PROTOCOL_VERSION
 
     @property
     def supported(self) -> tuple[str, ...]:
-        """The versions the server names."""
+        """The versions that the server supports."""
         names = _member(self.data, "supported")
         return (
             tuple(n for n in cast("list[object]", names) if isinstance(n, str))
@@ -171,13 +172,13 @@ class UnsupportedProtocolVersion(RpcError):
 
 
 class UrlElicitationRequired(RpcError):
-    """The user has to visit a URL first (ERR-3)."""
+    """The user has to visit a URL first."""
 
-    CODE = URL_ELICITATION_REQUIRED
+    CODE: ClassVar[int] = URL_ELICITATION_REQUIRED
 
 
 class UnknownRpcError(RpcError):
-    """A code this runtime gives no meaning to (ERR-4)."""
+    """An error with a code that has no class of its own."""
 
 
 class ProtocolError(McpError):
@@ -185,11 +186,11 @@ class ProtocolError(McpError):
 
 
 class LocalProtocolError(ProtocolError):
-    """This side asked for something it may not send here; nothing was sent."""
+    """The caller tried to send something that the protocol does not allow here; nothing was sent."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer sent something it may not send."""
+    """The peer sent something that the protocol does not allow; `raw` is what it sent."""
 
     def __init__(self, message: str, *, raw: Json = None) -> None:
         super().__init__(message)
@@ -197,7 +198,7 @@ class RemoteProtocolError(ProtocolError):
 
 
 class EventTooLarge(RemoteProtocolError):
-    """The peer sent an event that is over the limit; nothing that follows on its stream can be read (SEC-6)."""
+    """The peer sent an event that is larger than the limit of `limit` bytes; the rest of its stream cannot be read."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"an event of more than {limit} bytes")
@@ -205,7 +206,7 @@ class EventTooLarge(RemoteProtocolError):
 
 
 class NegotiationError(McpError):
-    """No common revision was found."""
+    """Both sides have no revision in common; `evidence` says what was tried, step by step."""
 
     def __init__(
         self, message: str, *, ours: Sequence[str], theirs: Sequence[str], evidence: Sequence[str]
@@ -219,11 +220,11 @@ class NegotiationError(McpError):
 
 
 class TransportError(McpError):
-    """Bytes could not be moved."""
+    """Sending or receiving failed."""
 
 
 class HttpStatusError(TransportError):
-    """An HTTP server answered with something that is no JSON-RPC message (ERR-7)."""
+    """An HTTP server answered with something that is not a JSON-RPC message."""
 
     def __init__(
         self, message: str, *, status: int, body: str = "", headers: Mapping[str, str] | None = None
@@ -231,9 +232,9 @@ class HttpStatusError(TransportError):
         super().__init__(message)
         self.status = status
         self.body = body
-        """The beginning of the body, as text fit to be shown."""
+        """The beginning of the body, as printable text."""
         self.headers: Mapping[str, str] = {} if headers is None else headers
-        """The headers of the answer; names are found in any case."""
+        """The headers of the response; names are case-insensitive."""
 
 
 class ConnectionLost(TransportError):
@@ -242,17 +243,17 @@ class ConnectionLost(TransportError):
     def __init__(self, message: str, *, in_flight: bool, retry_safe: bool) -> None:
         super().__init__(message)
         self.in_flight = in_flight
-        """Whether the request had left this side."""
+        """Whether the request may have reached the server."""
         self.retry_safe = retry_safe
-        """Whether sending it again cannot do its work twice."""
+        """Whether the request can be sent again without being executed twice."""
 
 
 class Unanswered(ConnectionLost):
-    """A stream ended as streams do, but without the answer that it was for."""
+    """A response stream ended normally, but without the response."""
 
 
 class ProcessExited(ConnectionLost):
-    """The server's process ended, or could not be started at all."""
+    """The server process ended, or could not be started."""
 
     def __init__(self, message: str, *, returncode: int | None, stderr: str, in_flight: bool = False) -> None:
         shown = f"{message}\n{stderr}".rstrip()
@@ -263,7 +264,7 @@ class ProcessExited(ConnectionLost):
 
 
 class SessionExpired(ConnectionLost):
-    """The server does not know the session any more, and has not looked at the request (HTTP-23)."""
+    """The server no longer knows the session; it did not execute the request."""
 
     def __init__(
         self, message: str = "the session has expired", *, in_flight: bool = True, retry_safe: bool = True
@@ -272,28 +273,28 @@ class SessionExpired(ConnectionLost):
 
 
 class AuthError(McpError):
-    """A server wants authorization, and there is none to be had; the text says where it failed and what to do."""
+    """The server requires authorization and it failed; the message says where, and what to do."""
 
 
 class DiscoveryFailed(AuthError):
-    """Who authorizes clients of the server was not found out, or cannot be used (AUTH-3..AUTH-8)."""
+    """No authorization server was found for the server, or the one found cannot be used."""
 
     def __init__(self, message: str, *, tried: Sequence[str] = ()) -> None:
         super().__init__("\n  ".join([message, *tried]))
         self.tried = tuple(tried)
-        """A line for each URL that was asked: the URL, and what came of it."""
+        """One line per URL that was requested: the URL and the outcome."""
 
 
 class RegistrationRejected(AuthError):
-    """The authorization server does not know this client, and does not take it in (AUTH-12, AUTH-13)."""
+    """The authorization server does not know this client and does not register it."""
 
 
 class IssuerMismatch(AuthError):
-    """Something that should be of one authorization server is of another; it was not used (AUTH-7, 14, 15)."""
+    """Metadata, credentials or a response belong to another authorization server than expected; they were not used."""
 
 
 class AuthorizationDenied(AuthError):
-    """The user declined, or the authorization server did; `error` is its code."""
+    """The user or the authorization server declined; `error` is the OAuth error code."""
 
     def __init__(self, message: str, *, error: str) -> None:
         super().__init__(message)
@@ -301,7 +302,7 @@ class AuthorizationDenied(AuthError):
 
 
 class InsufficientScope(AuthError):
-    """The request needs scopes that were asked for and not given, or that cannot be asked for (AUTH-17)."""
+    """The request needs scopes that were requested and not granted, or that cannot be requested."""
 
     def __init__(self, message: str, *, required: Sequence[str], requested: Sequence[str]) -> None:
         super().__init__(message)
@@ -310,7 +311,7 @@ class InsufficientScope(AuthError):
 
 
 class TokenRejected(AuthError):
-    """No token was given, or the server refuses one that was just given (AUTH-22); `error` is the code, if any."""
+    """No token was issued, or the server rejects a newly issued one; `error` is the OAuth error code, if any."""
 
     def __init__(self, message: str, *, error: str = "") -> None:
         super().__init__(message)
@@ -318,18 +319,18 @@ class TokenRejected(AuthError):
 
 
 class RequestTimeout(McpError):
-    """A wait reached its bound."""
+    """No response came in time."""
 
     def __init__(self, message: str, *, elapsed: float, kind: str) -> None:
         super().__init__(message)
         self.elapsed = elapsed
         """Seconds since the request was sent."""
         self.kind = kind
-        """`idle` when nothing came for too long, `total` when the whole took too long."""
+        """`idle` if nothing was received for too long, `total` if the whole call took too long."""
 
 
 class MissingExtra(McpError, ImportError):
-    """Something needs a library that is not installed."""
+    """A feature needs a library that is not installed."""
 
     def __init__(self, what: str, library: str, extra: str) -> None:
         super().__init__(f"{what} needs {library}; install mcprev[{extra}]")
@@ -337,27 +338,27 @@ class MissingExtra(McpError, ImportError):
 
 
 class ToolError(McpError):
-    """Raised by the function of a tool (`App.tool`) that failed: the model is told the text (TOOL-8)."""
+    """A function registered with `App.tool` raises it when it fails; the model gets its text."""
 
 
 class InputDeclined(McpError):
-    """What the server asked for was declined, so the call cannot go on (MRTR-10)."""
+    """Input that the server asked for was declined, so the call cannot continue."""
 
 
 class TaskCancelled(McpError):
-    """A task was given up before it came to a result (TASK-5)."""
+    """A task was cancelled before it had a result."""
 
 
 class SchemaError(McpError):
-    """A JSON Schema cannot be used here; the text says why and what to do (JSCH-1..3)."""
+    """A JSON Schema cannot be used here; the message says why and what to do."""
 
 
 class RevisionError(McpError):
-    """The revision table, a generated package or a step is not complete; the message says what to write."""
+    """The revision table, a generated package or a conversion step is incomplete; the message says what to write."""
 
 
 class UndecidedStep(RevisionError):
-    """A step between two revisions is missing, or leaves open what the generated deltas cannot decide."""
+    """A conversion step between two revisions is missing or incomplete."""
 
     def __init__(
         self, message: str, *, file: str, line: int | None = None, members: Sequence[str] = ()
@@ -369,11 +370,11 @@ class UndecidedStep(RevisionError):
         """The module to write."""
         self.line = line
         self.members = tuple(members)
-        """What is open, each as `Type.member`, or with the place of its entry."""
+        """What is undecided, each as `Type.member` or with the line of its entry."""
 
 
 class ConversionError(McpError):
-    """A value has no form at a revision."""
+    """A value cannot be represented in a revision; `path` is its JSON path."""
 
     def __init__(self, message: str, *, path: str, revision: str) -> None:
         super().__init__(f"{message} (at {path}, for {revision})")

@@ -1,4 +1,4 @@
-"""The revision table: what only the prose of the specification says, one row a revision (SEAM-6, SEAM-7, NEG-13).
+"""The revision table: what only the prose of the specification says, one row per revision (SEAM-6, SEAM-7, NEG-13).
 
 Engines, transports and conversions read these fields and never compare dates. What the schemas say (methods,
 types, error constants, deltas) is generated and reached through `load`, which imports a package on first use.
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class Era(StrEnum):
-    """How a connection begins, which decides the engine that speaks it."""
+    """How a connection begins: with `initialize`, or with any request. Decides which engine speaks the revision."""
 
     HANDSHAKE = "handshake"
     STATELESS = "stateless"
 
 
 class HttpShape(StrEnum):
-    """What a server looks like over HTTP."""
+    """The HTTP transport of a revision: HTTP+SSE, Streamable HTTP with sessions, or POST alone."""
 
     SSE = "sse"
     STREAMABLE = "streamable"
@@ -41,7 +41,7 @@ class HttpShape(StrEnum):
 
 
 class Enforcement(StrEnum):
-    """How strictly capabilities bind (LIFE-9, LIFE-10, MOD-6)."""
+    """Whether a request that needs an undeclared capability should or must be refused, and with which code."""
 
     SHOULD = "should"
     MUST = "must"
@@ -49,7 +49,7 @@ class Enforcement(StrEnum):
 
 
 class TaskSupport(StrEnum):
-    """Where long-running tasks live."""
+    """Whether the revision has tasks: none, in the specification itself, or as an extension."""
 
     NONE = "none"
     CORE = "core"
@@ -58,69 +58,69 @@ class TaskSupport(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthProfile:
-    """Where a client looks for who lets it in over HTTP, and what it asks for (AUTH-*).
+    """How a client finds its authorization server over HTTP, and what it asks it for.
 
-    No field turns a check on or off: what is checked is the same at every revision, for the peer chooses the revision.
+    No field turns a check on or off: the checks are the same at every revision, because the peer chooses the revision.
     """
 
-    resource_metadata: bool = False
-    """Whether the server names who lets clients in (AUTH-4); otherwise it is asked at its own origin (AUTH-3)."""
-    openid: bool = False
-    """Whether metadata of OpenID Connect will do (AUTH-6)."""
-    client_documents: bool = False
-    """Whether a client can be named by the URL of its metadata (AUTH-12)."""
-    application_type: bool = False
-    """Whether a client that registers says of what sort it is (AUTH-13)."""
-    joins_scopes: bool = False
-    """Whether more scopes are asked for together with those of before (AUTH-17)."""
-    offline_access: bool = False
-    """Whether a refresh token is asked for where that takes a scope (AUTH-18)."""
+    resource_metadata: bool = False  # AUTH-3, AUTH-4
+    """Whether the server's metadata names its authorization server; otherwise that is the server's own origin."""
+    openid: bool = False  # AUTH-6
+    """Whether OpenID Connect discovery is tried besides RFC 8414."""
+    client_documents: bool = False  # AUTH-12
+    """Whether a client id can be the URL of the client's metadata document."""
+    application_type: bool = False  # AUTH-13
+    """Whether a registration names its `application_type`."""
+    joins_scopes: bool = False  # AUTH-17
+    """Whether a request for more scopes repeats those already granted."""
+    offline_access: bool = False  # AUTH-18
+    """Whether `offline_access` is requested where a refresh token needs it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Revision:
-    """One row of the table; there is one object for each, so that a row is equal to itself only."""
+    """One row of the table. There is one object per row; rows compare by identity."""
 
     name: str
-    """The key: the folder of its schema."""
-    version: str = field(init=False)
-    """The string on the wire, as the schema says it; the draft bears that of the revision it grew from (SEAM-8)."""
+    """The key, which is also the folder of its schema."""
+    version: str = field(init=False)  # SEAM-8
+    """The version string on the wire, from the schema; the draft has that of the revision it is based on."""
     era: Era
     http: HttpShape
-    accepts_batch: bool
-    """Whether an array of messages is a message (BATCH-*)."""
+    accepts_batch: bool  # BATCH-*
+    """Whether an array of messages is a message."""
     version_header: bool
     routing_headers: bool
     sse_resume: bool
     sse_priming: bool
-    disconnect_cancels: bool
-    """Whether closing the response stream cancels its request (HTTP-9, HTTPM-6)."""
-    id_unique_in_session: bool
-    """Whether an id may never come back, or only not while it is in flight (BASE-3, BASE-4)."""
-    null_id_in_errors: bool
-    """Whether an error that belongs to no request says `id: null` or leaves it out (BASE-7)."""
-    resource_not_found: int
-    """The code for a missing resource (ERR-2)."""
-    barred_codes: frozenset[int]
-    """Codes that no server may send: reserved and not defined, or given up (ERR-4)."""
-    tool_argument_errors_are_results: bool
-    """Whether invalid tool arguments give an `isError` result or a protocol error (TOOL-2)."""
+    disconnect_cancels: bool  # HTTP-9, HTTPM-6
+    """Whether closing the response stream cancels its request."""
+    id_unique_in_session: bool  # BASE-3, BASE-4
+    """Whether request ids are unique within the session (True) or only among requests in flight (False)."""
+    null_id_in_errors: bool  # BASE-7
+    """Whether an error that belongs to no request has `id: null` (True) or no `id` (False)."""
+    resource_not_found: int  # ERR-2
+    """The error code for a missing resource."""
+    barred_codes: frozenset[int]  # ERR-4
+    """Error codes that no server may send: reserved without a definition, or withdrawn."""
+    tool_argument_errors_are_results: bool  # TOOL-2
+    """Whether invalid tool arguments give an `isError` result (True) or a JSON-RPC error (False)."""
     enforcement: Enforcement
     client_sends_progress: bool
-    log_level_per_request: bool
-    """Whether the level comes with each request or once for the session (LOG-2, LOG-3)."""
-    listens: bool
-    """Whether change notifications need `subscriptions/listen` (SUB-*)."""
-    input_in_results: bool
-    """Whether a server asks for input inside results or by requests of its own (MRTR-*)."""
+    log_level_per_request: bool  # LOG-2, LOG-3
+    """Whether each request carries the log level (True) or the session has one (False)."""
+    listens: bool  # SUB-*
+    """Whether change notifications need `subscriptions/listen`."""
+    input_in_results: bool  # MRTR-*
+    """Whether a server asks for input in results (True) or by requests of its own (False)."""
     elicitation_modes: tuple[str, ...]
     sampling_content_lists: bool
     sampling_tools: bool
     tasks: TaskSupport
     auth: AuthProfile | None
-    """How clients are let in over HTTP; None where the revision does not say."""
-    negotiable: bool
-    """Whether it is offered without being asked for by name (SEAM-8)."""
+    """How clients are authorized over HTTP; None where the revision does not define it."""
+    negotiable: bool  # SEAM-8
+    """Whether it is allowed by default, without being configured by name."""
 
     def __post_init__(self) -> None:
         """Look the version up. Raises `RevisionError` for a row without a generated package."""
@@ -362,7 +362,7 @@ def _unspoken() -> Mapping[str, str]:
 
 
 UNSPOKEN: Final[Mapping[str, str]] = _unspoken()
-"""The generated revisions that the runtime does not speak yet, each with what is missing."""
+"""The generated revisions that the runtime does not speak yet, and what each one lacks."""
 
 
 @cache
@@ -373,7 +373,7 @@ def _warn() -> None:
 
 
 def select(names: tuple[str, ...] | None) -> tuple[Revision, ...]:
-    """The revisions allowed by configuration, oldest first; None allows every negotiable one (NEG-13).
+    """The revisions allowed by configuration, oldest first; None allows every negotiable one.
 
     Raises `ValueError` for an unknown name or an empty choice.
     """
@@ -389,7 +389,7 @@ def select(names: tuple[str, ...] | None) -> tuple[Revision, ...]:
 def by_version(version: str, allowed: tuple[Revision, ...] = DEFAULT) -> Revision | None:
     """The allowed revision that a version string on the wire means; None for one that is not allowed.
 
-    A dated revision takes precedence over a draft that bears the same string (SEAM-8).
+    A dated revision takes precedence over a draft that bears the same string.
     """
     found = [r for r in allowed if r.version == version]
     return min(found, key=ALL.index) if found else None

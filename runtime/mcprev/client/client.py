@@ -128,7 +128,7 @@ class Client(Methods):
     ) -> Subscription:
         """Listen to changes: `async with client.listen(tools=True) as changes: async for change in changes`.
 
-        `uris` are single resources, `tasks` the ids of tasks whose status changes are wanted (SUB-7, SUB-9).
+        `uris` are single resources, `tasks` the ids of tasks whose status changes are wanted.
         `Subscription.honoured` says which of all these the server will report.
         """
         wanted: dict[str, Json] = {}
@@ -149,7 +149,7 @@ class Client(Methods):
     async def call(self, method: str, params: Mapping[str, Json], **options: Unpack[Options]) -> object:
         """Call a method of the latest revision with JSON params; return its result as a model of that revision.
 
-        The handler answers the input that the server asks for on the way (MRTR-5, MRTR-12).
+        The handler answers the input that the server asks for on the way.
         """
         session, sent = self.session, dict(params)
         if method not in self._readers:
@@ -275,7 +275,7 @@ class Client(Methods):
     def exact(self, package: Package[T]) -> T:
         """The calls of the spoken revision in its own types: `client.exact(mcprev_types.v2025_06_18)`.
 
-        Raises `LocalProtocolError` when another revision is spoken (SEAM-9).
+        Raises `LocalProtocolError` when another revision is spoken.
         """
         if self.revision != package.REVISION:
             raise LocalProtocolError(f"the server speaks {self.revision}, not {package.REVISION}")

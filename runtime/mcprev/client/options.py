@@ -26,7 +26,7 @@ class Options(TypedDict, total=False):
     """What can be said of a single call."""
 
     timeout: float | None
-    """Seconds without a sign of life after which it is given up (LIFE-18). Each progress notification is one and starts
+    """Seconds without a response or progress after which the call is cancelled. Each progress notification starts
     them anew, so a server that keeps reporting progress is waited for until `total_timeout` is over."""
     total_timeout: float | None
     """Seconds after which it is given up whatever progress it makes: 600 by default, which is what bounds a call to a
@@ -36,11 +36,11 @@ class Options(TypedDict, total=False):
     meta: Mapping[str, Json]
     """Members to add to `_meta`."""
     log_level: models.LoggingLevel
-    """The lowest level of log messages wanted during the call (CONV-39)."""
+    """The lowest level of log messages wanted during the call."""
     fresh: bool
-    """Ask the server even if an answer of its is still good (CACHE-2)."""
+    """Ask the server even if the cache holds a result that is still fresh."""
     retry: bool
-    """Send it again, once, if the connection breaks before the answer, although it may be done twice then (HTTPM-7).
+    """Send it again, once, if the connection breaks before the answer, although it may be done twice then.
 
     What only reads is sent again in any case where each request is on its own, and so is a tool whose annotations
     say that it only reads or may be repeated.

@@ -118,7 +118,7 @@ class ClientRequestHandler:
 
 
 def form_defaults(params: models.ElicitRequestFormParams) -> dict[str, Json]:
-    """What a form shows before anybody has filled it in, by name: content for those who change nothing (ELIC-7)."""
+    """Return the default values of a form's fields by name: the content of an answer that changes nothing."""
     return asking.defaults(params.requested_schema.to_wire())
 
 

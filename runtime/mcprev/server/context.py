@@ -88,7 +88,7 @@ class Context(BaseContext):
     def principal(self) -> str | None:
         """Who sends the request, as the transport has made sure of; None on stdio, where that is nobody's question.
 
-        What the client says of itself (`client_info`) is no proof of anything (MOD-8, SEC-5).
+        What the client says of itself (`client_info`) is no proof of anything.
         """
         return self.request.principal
 
@@ -99,7 +99,7 @@ class Context(BaseContext):
 
     @property
     def state(self) -> str | None:
-        """What the handler wants to find again when it is run anew for an answer; sealed on its way (MRTR-4)."""
+        """State that the handler keeps for its next run, with the answers; the client carries it, sealed."""
         return self.answers.state
 
     @state.setter

@@ -221,8 +221,8 @@ class Server:
     def changed(self, what: Changed | str, uri: str | None = None) -> None:
         """Tell every client that wants to know that `tools`, `prompts`, `resources` or one `resource` changed.
 
-        Sessions hear of lists, and of the resources they subscribed to; listen streams of what they asked for
-        (SUB-8). Raises `LocalProtocolError` for another word, or a resource without its URI.
+        Sessions hear of lists, and of the resources they subscribed to; listen streams of what they asked for.
+        Raises `LocalProtocolError` for another word, or a resource without its URI.
         """
         if what not in CHANGES:
             raise LocalProtocolError(f"'{what}' is none of {', '.join(CHANGES)}")

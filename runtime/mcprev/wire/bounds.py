@@ -51,6 +51,7 @@ class JsonBounds:
 
 
 json_bounds: Final = JsonBounds()
+"""The bounds of this process: `mcprev.json_bounds.max_values = n` changes one for every connection."""
 
 
 class OutOfBoundsError(ValueError):

@@ -133,7 +133,7 @@ class Bearer:
         self.metadata_url = in_lower_case(parts._replace(path=WELL_KNOWN + parts.path.removesuffix("/")))
         """The URL of the metadata, which challenges name."""
         self.paths = frozenset({WELL_KNOWN, self.metadata_path})
-        """The paths of the metadata in an app that is not mounted in another (AUTH-5)."""
+        """The paths of the metadata in an app that is not mounted in another."""
         self._document = json.dumps(self._describe(authorization_servers, about or {})).encode()
         self.metadata_app = MetadataApp(self)
         """The metadata as an ASGI app, for a route of an outer app at `metadata_path`."""
@@ -170,7 +170,7 @@ class Bearer:
     # -- verification --------------------------------------------------------------------------------------
 
     async def admit(self, headers: Headers, query: bytes) -> Access | HttpError:
-        """Return the content of a request's token, or the error response if there is no valid one (AUTH-1)."""
+        """Return the content of a request's token, or the error response if there is no valid one."""
         token = self._token(headers, query)
         if isinstance(token, HttpError):
             return token
@@ -186,7 +186,7 @@ class Bearer:
         return self._short_of(access, self._always) or access
 
     def covers(self, access: Access, message: Message | Batch) -> HttpError | None:
-        """Return the error response to a message, or any message of a batch, that needs more scopes (AUTH-16)."""
+        """Return the error response to a message, or any message of a batch, that needs more scopes."""
         if self._needs is None:
             return None
         needed: set[str] = set()

@@ -76,7 +76,7 @@ class Credentials:
         raise NotImplementedError
 
     def bind(self, place: ProtectedServer) -> None:
-        """Raise `IssuerMismatch` for credentials of another issuer; without a secret, the first issuer binds (AUTH-14)."""
+        """Raise `IssuerMismatch` for credentials of another issuer; without a secret, the first issuer binds."""
         if self.issuer is None:
             self.issuer = place.server.issuer
         elif self.issuer != place.server.issuer:

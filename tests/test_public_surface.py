@@ -1,0 +1,102 @@
+"""The public surface: one table of names, the same for type checkers, and documentation that stands by itself.
+
+`mcprev._HOMES` lists every public name with the module that defines it. What `help()`, an editor or `--help` shows of
+them names no requirement by its id: the ids are for those who work on the runtime.
+"""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Final
+
+import pytest
+from click.testing import CliRunner
+
+import mcprev
+from mcprev.cli import _COMMANDS, main
+from requirements import REQUIREMENTS
+from support import ROOT
+
+HOMES: Final = {name: f"mcprev.{home}" for home, names in mcprev._HOMES.items() for name in names}
+AREAS: Final = "|".join(sorted({id_.split("-")[0] for id_ in REQUIREMENTS}))
+ID: Final = re.compile(rf"\b(?:{AREAS})-(?:\d|\*)")
+INIT: Final = ast.parse((ROOT / "runtime/mcprev/__init__.py").read_text(encoding="utf-8"))
+
+
+def test_type_checkers_see_what_the_table_lists() -> None:
+    block = next(node for node in INIT.body if isinstance(node, ast.If))
+    seen: dict[str, str] = {}
+    for node in block.body:
+        assert isinstance(node, ast.ImportFrom)
+        for alias in node.names:
+            assert alias.asname == alias.name, "only `X as X` is public"
+            seen[alias.name] = str(node.module)
+    assert seen == {**HOMES, "convert": "mcprev.convert"}
+
+
+def documentation(body: list[ast.stmt], name: str | None = None) -> Iterator[str]:
+    """The documentation of public things: of classes, functions and members, and of the attributes before a string.
+
+    With a `name`, of that one alone.
+    """
+    last = ""
+    for node in body:
+        match node:
+            case ast.Expr(ast.Constant(str(text))):
+                if name in {None, last} and not last.startswith("_"):
+                    yield text
+            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                public = not node.name.startswith("_") or node.name == "__init__"
+                if public if name is None else node.name == name:
+                    yield from documentation(node.body)
+            case ast.AnnAssign(target=ast.Name(id=last)):
+                pass
+            case _:
+                pass
+
+
+def shown(name: str) -> list[str]:
+    """What is shown of a public name, and of the classes that it inherits from."""
+    value: object = getattr(mcprev, name)
+    kind = value if isinstance(value, type) else type(value)
+    sources = {
+        (base.__module__, base.__name__) for base in kind.__mro__ if base.__module__.startswith("mcprev.")
+    }
+    return [
+        text
+        for module, each in {(HOMES[name], name), *sources}
+        for text in documentation(ast.parse(inspect.getsource(import_module(module))).body, each)
+    ]
+
+
+@pytest.mark.parametrize("name", HOMES)
+def test_a_public_name_is_documented_in_the_module_that_the_table_names(name: str) -> None:
+    assert getattr(mcprev, name) is getattr(import_module(HOMES[name]), name)
+    assert name in dir(mcprev)
+    module = ast.parse(inspect.getsource(import_module(HOMES[name])))
+    assert list(documentation(module.body, name))
+
+
+@pytest.mark.parametrize("name", HOMES)
+def test_what_users_read_names_no_requirement(name: str) -> None:
+    assert [text for text in shown(name) if ID.search(text)] == []
+
+
+@pytest.mark.parametrize("name", ["", *_COMMANDS])
+def test_the_help_of_a_command_names_no_requirement(name: str) -> None:
+    result = CliRunner().invoke(main, [*name.split(), "--help"])
+    assert result.exit_code == 0
+    assert "Usage: " in result.output
+    assert not ID.search(result.output)
+
+
+def test_requirement_ids_are_found() -> None:
+    assert ID.search("as HTTP-23 says")
+    assert ID.search("(LIFE-*)")
+    assert not ID.search("UTF-8 and MCP")
