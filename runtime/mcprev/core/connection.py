@@ -187,7 +187,7 @@ class Connection:
         if not sends or not self._sendable:
             return
         self._connection_state.sends = []
-        if payloads.isEnabledFor(logging.DEBUG):
+        if payloads.level <= logging.DEBUG:
             for _, message in sends:
                 payloads.debug("%s sent %s", self.logger.name, redacted(message))
         self._send(sends)
@@ -215,33 +215,27 @@ class Connection:
             share.release()
 
     def _start(self, event: IncomingRequest | NotificationReceived) -> None:
+        task = self._spawn(self._serve(event))
         if isinstance(event, IncomingRequest):
-            task = event.handle = self._spawn(self._serve(event))
-        else:
-            task = self._spawn(self._hear(event))
+            event.handle = task
         if not task.done():  # some loops begin a task at once
             self._tasks.add(task)
         if event.origin is not None and (share := share_of(event)) is not None:
             task.add_done_callback(lambda _: share.release())
 
-    async def _serve(self, incoming: IncomingRequest) -> None:
+    async def _serve(self, event: IncomingRequest | NotificationReceived) -> None:
         try:
-            await self._request_handler.handle_request(incoming, self)
+            if isinstance(event, IncomingRequest):
+                await self._request_handler.handle_request(event, self)
+            else:
+                await self._request_handler.handle_notification(event, self)
         finally:
-            self._served(incoming.handle)
-
-    async def _hear(self, notified: NotificationReceived) -> None:
-        try:
-            await self._request_handler.handle_notification(notified, self)
-        finally:
-            self._served(asyncio.current_task())
-
-    def _served(self, task: Any) -> None:  # noqa: ANN401 - a task, as its request knows it
-        self._tasks.discard(task)
-        if self._connection_state.events or not self._flush_due:
-            self.process_events()
-        while self._queue and len(self._tasks) < self._max_handlers:
-            self._start(self._queue.popleft())
+            task: Any = event.handle if isinstance(event, IncomingRequest) else asyncio.current_task()
+            self._tasks.discard(task)
+            if self._connection_state.events or not self._flush_due:
+                self.process_events()
+            while self._queue and len(self._tasks) < self._max_handlers:
+                self._start(self._queue.popleft())
 
     def _on_cancelled(self, event: RequestCancelled) -> None:
         self.logger.debug("request %r was cancelled: %s", event.request.id, event.reason)

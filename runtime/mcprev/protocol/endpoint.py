@@ -116,7 +116,7 @@ class ServerProtocol(EndpointProtocol):
         kind = message.__class__
         if kind is Request:
             if self._modern and (not self._handshake or is_modern(message)):  # type: ignore[arg-type]
-                self._null_id = self.session.agreed and self._null_id
+                self._null_id = self._null_id and self.session.agreed
                 self.stateless.request(message)  # type: ignore[arg-type]
             else:
                 self.session.request(message)  # type: ignore[arg-type]
