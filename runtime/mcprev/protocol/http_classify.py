@@ -89,8 +89,12 @@ class Endpoint:
     """The revision of a request without version header and session (HTTP-26); None if it is not served."""
     allow: bytes = field(init=False)
     """The value of the `Allow` header."""
-    _by_version: Mapping[str, Revision] = field(init=False)
-    _names: Mapping[str, str] = field(init=False)
+    by_version: Mapping[str | None, Revision] = field(init=False)
+    """Maps versions to the revisions that are served; None, the version of a request without the header, is missing."""
+    modern_versions: frozenset[str | None] = field(init=False)
+    """The versions of the stateless era."""
+    name_params: Mapping[str, str] = field(init=False)
+    """Maps a method to the parameter that `Mcp-Name` repeats (HDR-2)."""
 
     def __post_init__(self) -> None:
         legacy, modern = of_era(self.revisions, Era.HANDSHAKE), of_era(self.revisions, Era.STATELESS)
@@ -116,21 +120,14 @@ class Endpoint:
             ("modern", modern),
             ("assumed", silent[-1] if silent else None),
             ("allow", b", ".join(verbs)),
-            ("_by_version", found),
+            ("by_version", found),
+            ("modern_versions", frozenset(versions(modern))),
             (
-                "_names",
+                "name_params",
                 {method: param for revision, method in named if (param := name_param(revision, method))},
             ),
         ):
             object.__setattr__(self, name, value)
-
-    def revision(self, version: str | None) -> Revision | None:
-        """Return the revision that is served under a version."""
-        return None if version is None else self._by_version.get(version)
-
-    def name_param(self, method: str) -> str | None:
-        """Return the parameter that `Mcp-Name` repeats for a method (HDR-2)."""
-        return self._names.get(method)
 
 
 # -- the decision ----------------------------------------------------------------------------------------
@@ -158,14 +155,14 @@ def classify(
         return _post(endpoint, headers, message, live)
     if verb.encode() not in endpoint.allow.split(b", "):
         return _not_allowed(endpoint)
-    revision = endpoint.revision(headers.text(names.VERSION_KEY))
-    if revision is not None and not revision.handshake:
+    version = headers.text(names.VERSION_KEY)
+    if version in endpoint.modern_versions:
         return _not_allowed(endpoint)  # the stateless era has POST only (HTTPM-1)
     if verb == "GET" and not accepted(headers.get(ACCEPT_KEY)).sse:
         return _refuse(endpoint, headers, live, 406, "the client has to accept text/event-stream")
     if live is None:
         return _no_session(endpoint, headers, None)
-    wrong = _wrong_version(endpoint, headers, live, None)
+    wrong = _wrong_version(endpoint, headers, live, None, version)
     if wrong is not None:
         return wrong
     return (
@@ -185,14 +182,14 @@ def _post(
         if meta.__class__ is dict and VERSION_KEY in meta:
             return _modern(endpoint, headers, message, meta)
     opens = isinstance(message, Request) and message.method == INITIALIZE
-    revision = endpoint.revision(headers.text(names.VERSION_KEY))
-    if not endpoint.legacy or (revision is not None and not revision.handshake and not opens):
+    version = headers.text(names.VERSION_KEY)
+    if not endpoint.legacy or (version in endpoint.modern_versions and not opens):
         return _modern(endpoint, headers, message, None)
     accept = accepted(headers.values.get(ACCEPT_KEY))
     if not accept.json or not (accept.sse or endpoint.json_only):
         wanted = "application/json" if endpoint.json_only else "application/json and text/event-stream"
         return _refuse(endpoint, headers, live, 406, f"the client has to accept {wanted}", message)
-    return _legacy(endpoint, headers, message, live, accept)
+    return _legacy(endpoint, headers, message, live, accept, version)
 
 
 def _modern(
@@ -221,17 +218,23 @@ def _mismatch(
     if method == CALL_TOOL:
         tool = params.get("name")
         repeated = endpoint.param_headers(tool) if isinstance(tool, str) else ()
-    return mismatch(headers, meta[VERSION_KEY], method, params, endpoint.name_param(method), repeated)
+    return mismatch(headers, meta[VERSION_KEY], method, params, endpoint.name_params.get(method), repeated)
 
 
 def _legacy(
-    endpoint: Endpoint, headers: Headers, message: Good | Batch, live: Revision | None, accept: Accept
+    endpoint: Endpoint,
+    headers: Headers,
+    message: Good | Batch,
+    live: Revision | None,
+    accept: Accept,
+    version: str | None,
 ) -> RequestClass:
     """Classify a message of the handshake era by its session."""
     if live is None and isinstance(message, Request) and message.method == INITIALIZE:
         return InitializeRequest(message) if endpoint.sessions else SessionlessRequest(message, None)
     if live is not None:
-        wrong = _wrong_version(endpoint, headers, live, message)
+        same = version == live.version
+        wrong = None if same else _wrong_version(endpoint, headers, live, message, version)
         if wrong is not None:
             return wrong
         if isinstance(message, Batch) and not live.accepts_batch:
@@ -239,13 +242,14 @@ def _legacy(
         return SessionRequest(message, live, accept)
     if not endpoint.sessionless or session_id(headers) is not None:
         return _no_session(endpoint, headers, message)
-    return _sessionless(endpoint, headers, message)
+    return _sessionless(endpoint, headers, message, version)
 
 
-def _sessionless(endpoint: Endpoint, headers: Headers, message: Good | Batch) -> RequestClass:
+def _sessionless(
+    endpoint: Endpoint, headers: Headers, message: Good | Batch, version: str | None
+) -> RequestClass:
     """Classify a sessionless request; its revision is the header's, or the one without version header (HTTP-26)."""
-    version = headers.text(names.VERSION_KEY)
-    revision = endpoint.assumed if version is None else endpoint.revision(version)
+    revision = endpoint.assumed if version is None else endpoint.by_version.get(version)
     if revision is None:
         said = "without MCP-Protocol-Version" if version is None else "at this MCP-Protocol-Version"
         return _refuse(endpoint, headers, None, 400, f"nothing is served {said}", message, version)
@@ -288,7 +292,7 @@ def _null_id(endpoint: Endpoint, headers: Headers, live: Revision | None) -> boo
     """Return whether an error without an id has `"id": null` at the request's most likely revision (BASE-7)."""
     revision = (
         live
-        or endpoint.revision(headers.text(names.VERSION_KEY))
+        or endpoint.by_version.get(headers.text(names.VERSION_KEY))
         or endpoint.assumed
         or endpoint.revisions[-1]
     )
@@ -324,12 +328,15 @@ def _no_session(endpoint: Endpoint, headers: Headers, message: Message | Batch |
 
 
 def _wrong_version(
-    endpoint: Endpoint, headers: Headers, live: Revision, message: Message | Batch | None
+    endpoint: Endpoint,
+    headers: Headers,
+    live: Revision,
+    message: Message | Batch | None,
+    version: str | None,
 ) -> HttpError | None:
     """Return the error for a version header that differs from the session's (NEG-10, AMB-5), except on `initialize`
     (NEG-11).
     """
-    version = headers.text(names.VERSION_KEY)
     if version is None or version == live.version:
         return None
     if isinstance(message, Request) and message.method == INITIALIZE:

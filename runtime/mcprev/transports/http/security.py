@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import ip_address
+from itertools import chain
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
@@ -215,7 +216,7 @@ def _forbidden(why: str) -> HttpError:
 
 def too_many_headers(pairs: Sequence[tuple[bytes, bytes]], limit: int = MAX_HEADERS) -> HttpError | None:
     """Return the refusal of a request whose headers exceed the limit, which not every ASGI server checks (HTTP-31)."""
-    if sum([len(name) + len(value) for name, value in pairs]) <= limit:
+    if sum(map(len, chain.from_iterable(pairs))) <= limit:
         return None
     return too_long_a_head(limit)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcprev.core.limits import LINGER
 from mcprev.errors import HEADER_MISMATCH, InvalidRequest
-from mcprev.protocol.http_classify import Endpoint, classify, session_id
+from mcprev.protocol.http_classify import Endpoint, classify
 from mcprev.protocol.http_request_class import HttpError, RequestClass
 from mcprev.transports.http.security import OriginPolicy, too_many_headers
 from mcprev.transports.http.server.body_budget import BodyBudget, BodyShare, ClientGone
@@ -207,7 +207,7 @@ class AsgiApp:
                     return reject
         session = live = None
         if SESSION_ID_KEY in headers.values:
-            session = dispatcher.sessions.find(session_id(headers), principal)
+            session = dispatcher.sessions.find(headers.text(SESSION_ID_KEY), principal)
             live = None if session is None else session.revision
         verdict = await self._judge(dispatcher, http_request, message, live)
         if dispatcher is not self._hosting or dispatcher.shared.error is not None:
