@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 import pytest
@@ -24,7 +24,8 @@ from mcprev.transports.http.security import (
     split_host,
     too_many_headers,
 )
-from mcprev.transports.http.server.body_budget import MAX_BODY, BodyBudget, ClientGone, read_body
+from mcprev.transports.http.server.body_budget import MAX_BODY, BodyBudget, ClientGone
+from mcprev.transports.http.server.request import AsgiRequest
 from mcprev.wire.headers import Headers
 from requirements import req
 from running import run
@@ -230,10 +231,14 @@ async def body_of(messages: list[dict[str, Any]], sent: Headers, limit: int) -> 
     """What is read of a body, and how many messages of the server were not asked for."""
     left: Iterator[dict[str, Any]] = iter(messages)
 
-    async def receive() -> Mapping[str, Any]:
+    async def receive() -> MutableMapping[str, Any]:
         return next(left)
 
-    found = await read_body(receive, sent, limit, BodyBudget(1000))
+    async def send(message: object) -> None:
+        raise AssertionError(message)
+
+    scope = {"method": "POST", "path": "/mcp"}
+    found = await AsgiRequest(scope, receive, send, sent).read(limit, BodyBudget(1000))
     return found, len(list(left))
 
 

@@ -7,8 +7,7 @@ the request became has ended.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from mcprev.errors import InternalError, InvalidRequest, TransportError
 from mcprev.protocol.http_request_class import RETRY_LATER, HttpError
@@ -22,9 +21,6 @@ MAX_BODIES: Final = 256 * 1024 * 1024
 """The default limit of all request bodies together, in bytes of memory."""
 MAX_OPENING: Final = 128 * 1024
 """The limit of an `initialize` request, in bytes of memory."""
-
-Receive: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
-"""The `receive` function of ASGI."""
 
 
 class ClientGone(TransportError):
@@ -46,10 +42,6 @@ class BodyBudget:
             return False
         self.held += size
         return True
-
-    def give(self, size: int) -> None:
-        """Release memory."""
-        self.held -= size
 
     def refusal(self, share: BodyShare) -> HttpError | None:
         """Return the error response for a body that exceeds the budget; the creator of the share releases it."""
@@ -82,48 +74,10 @@ class BodyShare:
             self._budget.held -= self.weight
 
 
-async def read_body(receive: Receive, headers: Headers, limit: int, budget: BodyBudget) -> bytes | HttpError:
-    """Read a request body, or return the error response if it exceeds the limit, declared or not (HTTP-31).
-
-    Raises `ClientGone` if the client disconnects. The HTTP server limits the time.
-    """
-    if declares_too_much(headers, limit):
-        return too_large(limit)
-    message = await receive()
-    chunk = _chunk(message)
-    if len(chunk) > limit:
-        return too_large(limit)
-    if not message.get("more_body", False):
-        return chunk
-    body = bytearray()
-    taken = 0
-    try:
-        while True:
-            if len(body) + len(chunk) > limit:
-                return too_large(limit)
-            if not budget.take(len(chunk)):
-                return too_much()
-            taken += len(chunk)
-            body += chunk
-            if not message.get("more_body", False):
-                return bytes(body)
-            message = await receive()
-            chunk = _chunk(message)
-    finally:
-        budget.give(taken)
-
-
 def declares_too_much(headers: Headers, limit: int) -> bool:
     """Return whether the declared length exceeds the limit, so that the body need not be read."""
     declared = headers.values.get(b"content-length", b"").strip()
     return declared.isdigit() and (len(declared) > 18 or int(declared) > limit)
-
-
-def _chunk(message: Mapping[str, Any]) -> bytes:
-    if message["type"] != "http.request":
-        raise ClientGone("the client hung up in the middle of a request")
-    chunk: bytes = message.get("body", b"")
-    return chunk
 
 
 def too_large(limit: int) -> HttpError:

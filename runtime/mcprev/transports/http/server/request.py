@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from typing_extensions import override
 
 from mcprev.protocol.http_request_class import HttpError
-from mcprev.transports.http.server.body_budget import BodyBudget, BodyShare, read_body
+from mcprev.transports.http.server.body_budget import (
+    BodyBudget,
+    BodyShare,
+    ClientGone,
+    declares_too_much,
+    too_large,
+    too_much,
+)
 from mcprev.transports.http.server.cors import Receive, Scope, Send
 from mcprev.wire.headers import Headers
 
@@ -156,7 +163,29 @@ class AsgiRequest(HttpRequest):
 
     @override
     async def read(self, limit: int, budget: BodyBudget) -> bytes | HttpError:
-        return await read_body(self._receive, self.headers, limit, budget)
+        if declares_too_much(self.headers, limit):
+            return too_large(limit)
+        body = bytearray()
+        taken = 0
+        try:
+            while True:
+                message = await self._receive()
+                if message["type"] != "http.request":
+                    raise ClientGone("the client hung up in the middle of a request")
+                chunk: bytes = message.get("body", b"")
+                more = message.get("more_body", False)
+                if len(body) + len(chunk) > limit:
+                    return too_large(limit)
+                if not (more or body):
+                    return chunk
+                if not budget.take(len(chunk)):
+                    return too_much()
+                taken += len(chunk)
+                body += chunk
+                if not more:
+                    return bytes(body)
+        finally:
+            budget.held -= taken
 
     @override
     async def answer(self, status: int, fields: Fields, body: bytes) -> None:

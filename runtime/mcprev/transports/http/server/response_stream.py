@@ -310,20 +310,14 @@ class ResponseStream:
         self._over()
         return True
 
-    async def finish(self) -> None:
-        """Wait for the end of the response and send it; called by the task of the HTTP server."""
-        try:
-            await self._finish()
-        finally:
-            self._over()
-
     def _over(self) -> None:
         self.ended = True
         if self._watched:
             self._watched = False
             self._http_request.unwatch()
 
-    async def _finish(self) -> None:
+    async def finish(self) -> None:
+        """Wait for the end of the response and send it; called by the task of the HTTP server."""
         try:
             if self.waiting and not self.ended:
                 self._wake = asyncio.get_running_loop().create_future()
@@ -345,6 +339,8 @@ class ResponseStream:
             if not self._stalled or task is None:
                 raise
             task.uncancel()
+        finally:
+            self._over()
 
     async def _send_last(self) -> None:
         task = self._finisher = self.task or asyncio.current_task()
