@@ -204,21 +204,14 @@ def _modern(
     if not accept.json and not accept.sse:
         return _refuse(endpoint, headers, None, 406, "the client accepts no format of an answer", message)
     if meta is not None and isinstance(message, Request):
-        wrong = _mismatch(endpoint, headers, message, meta)
+        params, method = message.params or {}, message.method
+        tool = params.get("name") if method == CALL_TOOL else None
+        repeated = endpoint.param_headers(tool) if isinstance(tool, str) else ()
+        name_of = endpoint.name_params.get(method)
+        wrong = mismatch(headers, meta[VERSION_KEY], method, params, name_of, repeated)
         if wrong is not None and meta_error(meta) is None:
             return HttpError(400, wrong, message.id)
     return StatelessRequest(message, accept)
-
-
-def _mismatch(
-    endpoint: Endpoint, headers: Headers, message: Request, meta: dict[str, Json]
-) -> RpcError | None:
-    params, method = message.params or {}, message.method
-    repeated: Sequence[ParamHeader] = ()
-    if method == CALL_TOOL:
-        tool = params.get("name")
-        repeated = endpoint.param_headers(tool) if isinstance(tool, str) else ()
-    return mismatch(headers, meta[VERSION_KEY], method, params, endpoint.name_params.get(method), repeated)
 
 
 def _legacy(
