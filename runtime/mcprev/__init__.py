@@ -15,16 +15,15 @@ if TYPE_CHECKING:
     from mcprev.client.client import Client as Client
     from mcprev.client.connect import Target as Target
     from mcprev.client.connect import connect as connect
-    from mcprev.client.connect import memory as memory
     from mcprev.client.context import ClientContext as ClientContext
     from mcprev.client.options import Options as Options
-    from mcprev.client.reconnecting import ReconnectPolicy as ReconnectPolicy
     from mcprev.client.request_handler import ClientHandler as ClientHandler
     from mcprev.client.request_handler import form_defaults as form_defaults
     from mcprev.client.subscriptions import Change as Change
     from mcprev.client.subscriptions import Subscription as Subscription
     from mcprev.client.tasks import ClientTask as ClientTask
     from mcprev.convert import convert as convert
+    from mcprev.core.reconnect_policy import ReconnectPolicy as ReconnectPolicy
     from mcprev.errors import (
         AuthError as AuthError,
     )
@@ -134,6 +133,7 @@ if TYPE_CHECKING:
     from mcprev.transports.http.client.target import http as http
     from mcprev.transports.http.server.access import Access as Access
     from mcprev.transports.http.server.bearer import Bearer as Bearer
+    from mcprev.transports.memory import memory as memory
     from mcprev.transports.stdio.client import stdio as stdio
     from mcprev.wire.bounds import json_bounds as json_bounds
 
@@ -148,7 +148,7 @@ _HOMES: Final = {
     "transports.http.server.access": ("Access",),
     "transports.http.server.bearer": ("Bearer",),
     "client.client": ("Client",),
-    "client.connect": ("Target", "connect", "memory"),
+    "client.connect": ("Target", "connect"),
     "client.context": ("ClientContext",),
     "server.context": ("Context",),
     "errors": (
@@ -164,12 +164,13 @@ _HOMES: Final = {
     "protocol.cache": ("ResultCache",),
     "protocol.request_state": ("RequestStateSealer",),
     "protocol.subscriptions": ("Changed",),
-    "client.reconnecting": ("ReconnectPolicy",),
+    "core.reconnect_policy": ("ReconnectPolicy",),
     "server.server": ("Server", "ServerHandler"),
     "client.request_handler": ("ClientHandler", "form_defaults"),
     "client.tasks": ("ClientTask",),
     "server.tasks": ("MemoryTaskStore", "Tasks"),
     "transports.http.client.target": ("http",),
+    "transports.memory": ("memory",),
     "transports.stdio.client": ("stdio",),
     "wire.bounds": ("json_bounds",),
 }  # fmt: skip

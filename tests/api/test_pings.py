@@ -11,8 +11,8 @@ import pytest
 
 import mcprev
 from api.authors import Everything
-from mcprev.client.reconnecting import ReconnectPolicy
 from mcprev.core.connection import Connection
+from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.errors import ConnectionLost
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from requirements import E, req

@@ -11,8 +11,8 @@ import pytest
 
 import mcprev
 from api.authors import Everything, Helpful
-from mcprev.client.reconnecting import ReconnectPolicy
 from mcprev.core.connection import Connection, RequestHandler
+from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.errors import ConnectionLost, RequestTimeout, SessionExpired
 from mcprev.protocol.connection_state import CallFailed
 from mcprev.protocol.endpoint import ClientProtocol

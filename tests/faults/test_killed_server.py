@@ -14,7 +14,7 @@ import pytest
 
 import mcprev
 from faults.processes import BOUND, OURS, each, exists, group, nothing_left, soon, tiny
-from mcprev.client.reconnecting import ReconnectPolicy
+from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.errors import ConnectionLost, NegotiationError, ProcessExited
 from mcprev.revisions import DEFAULT, Revision, TaskSupport
 from mcprev_types.latest import models as m

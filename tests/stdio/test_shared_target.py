@@ -8,7 +8,7 @@ import pytest
 
 import mcprev
 from api.authors import Everything
-from mcprev.client.reconnecting import ReconnectPolicy
+from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.errors import ConnectionLost, ProcessExited
 from mcprev.revisions import DEFAULT, Revision
 from requirements import req

@@ -18,7 +18,7 @@ from mcprev.client.methods import Methods
 from mcprev.client.options import Options, Package
 from mcprev.client.session import ClientSession
 from mcprev.client.subscriptions import Subscription
-from mcprev.client.tasks import ClientTask, follow, task_in
+from mcprev.client.tasks import ClientTask, follow_task, task_in
 from mcprev.client.typed_calls import ExactSender, LatestSender
 from mcprev.errors import Json, LocalProtocolError, RemoteProtocolError, RequestTimeout
 from mcprev.protocol import mrtr
@@ -160,7 +160,7 @@ class Client(Methods):
         if TASK in result or result.get("resultType", COMPLETE) != COMPLETE:
             result = await self._provide_input(method, sent, result, options, end)
             if is_task(result, self.spoken):
-                result = await follow(session, result, end)
+                result = await follow_task(session, result, end)
         return self._read(method, result)
 
     async def start_tool(

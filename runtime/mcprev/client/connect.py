@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from mcprev.client.client import Client
 from mcprev.client.options import TIMEOUT, TOTAL
-from mcprev.client.reconnecting import NEVER, OpenedConnection, ReconnectPolicy
+from mcprev.client.reconnecting import OpenedConnection
 from mcprev.client.request_handler import ClientHandler, ClientRequestHandler
 from mcprev.client.server_cache import ServerCache
 from mcprev.client.session import CallSettings, ClientSession
@@ -23,6 +23,7 @@ from mcprev.convert import PayloadKind, convert, initialize_to_discover
 from mcprev.core.capabilities import ClientCapabilities, introduction
 from mcprev.core.connection import Connection, RequestHandler
 from mcprev.core.keepalive import check_interval
+from mcprev.core.reconnect_policy import NEVER, ReconnectPolicy
 from mcprev.errors import (
     ConnectionLost,
     ConversionError,
@@ -52,13 +53,11 @@ from mcprev.protocol.negotiation.machine import (
     Respawn,
 )
 from mcprev.revisions import LATEST, Era, HttpShape, revision_named
-from mcprev.transports.lines import LineConnection
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from mcprev.client.tools import Policy
-    from mcprev.server.server import Server
     from mcprev_types.latest import models
 
 PROBE: Final = 10.0
@@ -109,32 +108,6 @@ class HttpTarget(Target, Protocol):
     ) -> Connection:
         """Connect to it as a server of this shape. Raises `TransportError`."""
         ...
-
-
-class memory:  # noqa: N801 - called like a function, as `stdio` is
-    """A server in this process: `connect(memory(server))`."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._ends: list[tuple[Connection, Connection]] = []
-        """The client's end and the server's, of each connection."""
-
-    async def open(self, protocol: ClientProtocol, handler: RequestHandler, /) -> Connection:
-        """Join the two ends."""
-        from mcprev.transports.memory import connect_pair
-
-        served = self._server.connection()
-        connection = LineConnection(protocol, handler, logger, linger=0)
-        connect_pair(connection, served)
-        self._ends.append((connection, served))
-        return connection
-
-    async def close(self) -> None:
-        """End the server's end of every connection that its client has ended."""
-        for ends in [ends for ends in self._ends if ends[0].error is not None]:
-            await ends[1].aclose()
-            if ends in self._ends:
-                self._ends.remove(ends)
 
 
 class connect:  # noqa: N801 - called like a function

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.errors import AuthError, ConnectionLost, Json, McpError, RequestTimeout, SessionExpired
 
 if TYPE_CHECKING:
@@ -20,31 +21,6 @@ if TYPE_CHECKING:
     from mcprev.protocol.negotiation.machine import Plan
 
 logger: Final = logging.getLogger("mcprev.client")
-
-
-@dataclass(frozen=True, slots=True)
-class ReconnectPolicy:
-    """How often and how fast a lost server is connected to again."""
-
-    limit: int = 3
-    """Attempts in a row, those that failed and those whose connection did not last."""
-    backoff: float = 0.1
-    """Seconds before the first attempt; before each further one it is twice as long."""
-    longest: float = 5.0
-    """Seconds before an attempt at most."""
-    stable: float = 30.0
-    """Seconds after which a connection has lasted, and attempts are counted from the beginning."""
-
-    def __post_init__(self) -> None:
-        if self.limit < 0 or min(self.backoff, self.longest, self.stable) < 0:
-            raise ValueError("the numbers of restarts and their seconds cannot be negative")
-
-    def delay(self, tried: int) -> float:
-        """Seconds to wait after so many attempts in a row."""
-        return float(min(self.backoff * 2.0 ** min(tried, 60), self.longest))
-
-
-NEVER: Final = ReconnectPolicy(limit=0)
 
 
 @dataclass(frozen=True, slots=True)

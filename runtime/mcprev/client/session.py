@@ -16,11 +16,12 @@ from typing_extensions import Unpack
 
 from mcprev.client.calls import RequestSender, listener
 from mcprev.client.options import Options, caller_meta
-from mcprev.client.reconnecting import OpenedConnection, Reconnector, ReconnectPolicy
+from mcprev.client.reconnecting import OpenedConnection, Reconnector
 from mcprev.client.server_cache import ServerCache
 from mcprev.core.capabilities import ClientCapabilities
 from mcprev.core.connection import Connection
 from mcprev.core.keepalive import keep_pinging
+from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.errors import ConnectionLost, Json, McpError, SessionExpired
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.engine import declares

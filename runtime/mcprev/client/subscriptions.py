@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
-from mcprev.client.reconnecting import ReconnectPolicy
 from mcprev.convert import listens_to, subscribed_resources
+from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.errors import ConnectionLost, HttpStatusError, Json, McpError, RequestTimeout
 from mcprev.protocol.connection_state import StreamNotification
 from mcprev.protocol.subscriptions import (

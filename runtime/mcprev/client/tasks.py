@@ -162,7 +162,7 @@ def task_in(result: dict[str, Json], session: ClientSession) -> ClientTask:
     return ClientTask(session, _check(state))
 
 
-async def follow(session: ClientSession, result: dict[str, Json], end: float | None) -> dict[str, Json]:
+async def follow_task(session: ClientSession, result: dict[str, Json], end: float | None) -> dict[str, Json]:
     """Return the result of a call that was answered with a task, by the time `end`; cancel the task with the call."""
     task = task_in(result, session)
     seconds = None if end is None else max(end - session.connection.now(), 0.0)

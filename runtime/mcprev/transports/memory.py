@@ -7,10 +7,15 @@ pauses also pauses the writer.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
-from typing import Final
+from typing import Final, Protocol
 
 from typing_extensions import override
+
+from mcprev.core.connection import Connection, RequestHandler
+from mcprev.protocol.endpoint import ClientProtocol
+from mcprev.transports.lines import LineConnection
 
 HIGH: Final = 64 * 1024
 """The number of buffered bytes above which the writer pauses."""
@@ -123,3 +128,35 @@ def connect_pair(one: asyncio.Protocol, other: asyncio.Protocol) -> tuple[Memory
     """Connect two protocols of this event loop with each other and return their transports."""
     there, back = _Pipe(one, other), _Pipe(other, one)
     return MemoryTransport(one, back, there), MemoryTransport(other, there, back)
+
+
+class PipeServer(Protocol):
+    """A server that speaks over lines, such as `mcprev.Server`."""
+
+    def connection(self) -> LineConnection:
+        """Return a connection that waits for its transport."""
+        ...
+
+
+class memory:  # noqa: N801 - called like a function, as `stdio` is
+    """A server in this process: `connect(memory(server))`."""
+
+    def __init__(self, server: PipeServer) -> None:
+        self._server = server
+        self._ends: list[tuple[Connection, Connection]] = []
+        """The client's end and the server's, of each connection."""
+
+    async def open(self, protocol: ClientProtocol, handler: RequestHandler, /) -> Connection:
+        """Join the two ends."""
+        served = self._server.connection()
+        connection = LineConnection(protocol, handler, logging.getLogger("mcprev.client"), linger=0)
+        connect_pair(connection, served)
+        self._ends.append((connection, served))
+        return connection
+
+    async def close(self) -> None:
+        """End the server's end of every connection that its client has ended."""
+        for ends in [ends for ends in self._ends if ends[0].error is not None]:
+            await ends[1].aclose()
+            if ends in self._ends:
+                self._ends.remove(ends)

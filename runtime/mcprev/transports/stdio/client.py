@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from typing_extensions import override
 
-from mcprev.client.reconnecting import ReconnectPolicy
+from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.errors import ConnectionLost, ProcessExited
 from mcprev.transports.lines import LineConnection
 

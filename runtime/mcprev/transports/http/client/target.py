@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
-from mcprev.client.reconnecting import ReconnectPolicy
 from mcprev.core.connection import Connection, RequestHandler
+from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.negotiation.http import ProbeCache, ProbeResult
 from mcprev.protocol.negotiation.machine import HTTP, Discover, Plan
