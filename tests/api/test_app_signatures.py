@@ -532,7 +532,7 @@ def test_what_a_uri_says(template: str, uri: str, wanted: dict[str, str] | None)
 @pytest.mark.parametrize(
     ("template", "says"),
     [
-        ("a:{x}{y}", "nothing between"), ("a:{+x}/{+y}", "more than one"), ("a:{x}/{x}", "twice"), ("a:{?q}", "only {name}"),
+        ("a:{x}{y}", "no text between"), ("a:{+x}/{+y}", "more than one"), ("a:{x}/{x}", "twice"), ("a:{?q}", "only {name}"),
         ("a:{x:3}", "only {name}"), ("a:{x", "only {name}"), ("a:{}", "only {name}"), ("notes/{x}", "begin with a scheme"),
         ("{x}", "begin with a scheme"), ("", "begin with a scheme"), ("a:{x,y}", "only {name}"),
     ],

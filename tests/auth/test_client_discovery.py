@@ -282,7 +282,7 @@ def test_proof_keys_are_insisted_on(row: Revision) -> None:
             assert page["code_challenge_method"] == "S256"
             assert page["kept"] == "1"
         else:
-            with pytest.raises(mcprev.DiscoveryFailed, match="proof keys"):
+            with pytest.raises(mcprev.DiscoveryFailed, match="PKCE"):
                 follow(work, good)
 
 

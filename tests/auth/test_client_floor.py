@@ -235,11 +235,11 @@ GIVEN: dict[str, Callable[..., Any]] = {
 @req("AUTH-24", at=(B, C, D, E))
 def test_a_credential_takes_the_issuer_that_it_is_for(how: str) -> None:
     for nothing in ({}, {"issuer": None}):
-        with pytest.raises(ValueError, match=r"needs `issuer`.*issuer='https://") as caught:
+        with pytest.raises(ValueError, match=r"requires `issuer`.*issuer='https://") as caught:
             GIVEN[how](**nothing)
         assert "hidden" not in str(caught.value)
     for bad in ("", "login.example", "http://login.example", "https://login.example?x=y"):
-        with pytest.raises(ValueError, match="no authorization server"):
+        with pytest.raises(ValueError, match="not the URL of an authorization server"):
             GIVEN[how](issuer=bad)
     assert GIVEN[how](issuer="https://login.example").issuer == "https://login.example"
 
@@ -315,7 +315,7 @@ def test_a_tenant_of_an_origin_does_not_get_the_token_of_another(row: Revision) 
 @req("AUTH-9", at=(C, D, E))
 def test_the_resource_above_is_a_url() -> None:
     for bad in ("", "a.example", "ftp://a.example", "https://a.example#b"):
-        with pytest.raises(ValueError, match="`resource` is the URL"):
+        with pytest.raises(ValueError, match="`resource` must be the URL"):
             mcprev.OAuth(resource=bad)
 
 

@@ -806,7 +806,7 @@ def test_a_user_who_does_not_come_back_is_waited_for_within_bounds(row: Revision
 
         async with world(row) as at:
             auth = mcprev.OAuth(redirect_uri=CALLBACK, open=lost, login_timeout=0.05)
-            with pytest.raises(mcprev.AuthError, match=r"nobody came back.*0.05 s"):
+            with pytest.raises(mcprev.AuthError, match=r"not completed within 0.05 s"):
                 await connect(at, auth)
 
     run(main())
@@ -906,13 +906,13 @@ FAULTS: dict[str, tuple[str, Any, type[mcprev.AuthError], str]] = {
     "deep": (OAUTH, b"[" * 100_000, mcprev.DiscoveryFailed, "no JSON object"),
     "empty": (OAUTH, {"issuer": None}, mcprev.AuthError, r"\w"),
     "oversized": (OAUTH, b" " * 300_000 + b"{}", mcprev.DiscoveryFailed, "more than 262144 bytes"),
-    "token garbage": ("/token", b"token", mcprev.TokenRejected, "no token that can be used"),
-    "token empty": ("/token", {"access_token": ""}, mcprev.TokenRejected, "no token that can be used"),
+    "token garbage": ("/token", b"token", mcprev.TokenRejected, "no usable token"),
+    "token empty": ("/token", {"access_token": ""}, mcprev.TokenRejected, "no usable token"),
     "token header": (
         "/token",
         {"access_token": "a\r\nb: c"},
         mcprev.TokenRejected,
-        "no token that can be used",
+        "no usable token",
     ),
     "token kind": ("/token", {"access_token": "a", "token_type": "mac"}, mcprev.TokenRejected, "mac"),
     "client garbage": ("/register", b"{}", mcprev.RegistrationRejected, "HTTP 200"),
@@ -1019,7 +1019,7 @@ def test_who_has_no_way_to_be_let_in_is_told_that_there_is_one(row: Revision) ->
 @req("AUTH-19")
 def test_no_token_goes_over_the_network_in_the_clear(row: Revision) -> None:
     async def main() -> None:
-        with pytest.raises(ValueError, match="in the clear"):
+        with pytest.raises(ValueError, match="without encryption"):
             mcprev.http("http://example.com/mcp", auth=mcprev.OAuth())
         mcprev.http("http://example.com/mcp", auth=mcprev.OAuth(private=True))
         mcprev.http("http://localhost/mcp", auth=mcprev.OAuth())

@@ -78,7 +78,7 @@ def test_nothing_is_left_open_by_a_login_that_fails() -> None:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
-            with pytest.raises(mcprev.AuthError, match="cannot come back to port"):
+            with pytest.raises(mcprev.AuthError, match="cannot listen for the login on port"):
                 async with mcprev.Loopback(port=taken.getsockname()[1]).ready():
                     pass
 
@@ -194,7 +194,7 @@ def test_redirects_are_followed_hop_by_hop_and_secrets_never() -> None:
             for path, why in (
                 ("/loop", "more than 5 redirects"),
                 ("/out", "not https"),
-                ("/none", "names no URL"),
+                ("/none", "without a valid URL"),
             ):
                 found = await runner.run(fetch(raw.origin + path))
                 assert found.status == 0

@@ -103,9 +103,9 @@ def test_somebody_logs_in_where_the_server_wants_that(row: Revision) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--header", "x", "http://127.0.0.1:1/"), "a name, a colon and a value"),
-        (("--header", "a: b", "--", "command"), "for a server at a URL"),
-        (("http://user:secret@host/",), "use a header"),
+        (("--header", "x", "http://127.0.0.1:1/"), "write a header as 'NAME: VALUE'"),
+        (("--header", "a: b", "--", "command"), "headers require a server at a URL"),
+        (("http://user:secret@host/",), "in a header instead"),
     ],
 )
 @req("NEG-6", everywhere=True)

@@ -146,7 +146,7 @@ def test_the_target_of_a_redirect_has_to_be_unicode() -> None:
                 await usual(response_stream)
 
         async with lanes(answer) as server:
-            with pytest.raises(McpError, match="names no URL"):
+            with pytest.raises(McpError, match="without a valid URL"):
                 await probe(server.url)
             assert {sent.path for sent in server.seen} == {"/mcp"}
 

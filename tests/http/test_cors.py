@@ -122,5 +122,5 @@ async def _lifespan(wrapped: App, receive: Receive, send: Send) -> None:
 
 @req("HTTP-30", everywhere=True)
 def test_an_origin_that_could_never_match_is_refused() -> None:
-    with pytest.raises(ValueError, match="is no origin"):
+    with pytest.raises(ValueError, match="is not an origin"):
         cors(app(200), origins=["app.example"])

@@ -160,7 +160,7 @@ def test_origins_that_are_configured(allowed: str, origin: str, good: bool) -> N
     ["app.example", "https://", "https://app.example/", "https://a@b", "https://a?b", "", "https://[x"],
 )
 def test_an_origin_that_could_never_match_is_refused_at_once(entry: str) -> None:
-    with pytest.raises(ValueError, match="is no origin"):
+    with pytest.raises(ValueError, match="is not an origin"):
         OriginPolicy(origins=[entry])
 
 
@@ -192,7 +192,7 @@ def test_hosts_at_a_loopback_address(hosts: list[str] | None, host: str | None, 
 @req("SEC-3", everywhere=True)
 @pytest.mark.parametrize("entry", ["", "http://x", "a b", "x:y", "x:", "[::1"])
 def test_a_host_that_could_never_match_is_refused_at_once(entry: str) -> None:
-    with pytest.raises(ValueError, match="is no host"):
+    with pytest.raises(ValueError, match="is not a host"):
         OriginPolicy(hosts=[entry])
 
 

@@ -146,7 +146,7 @@ class App:
             said = _said(read, options, ToolOptions)
             if _TOOL_NAME.fullmatch(said["name"]) is None:
                 raise ValueError(
-                    f"{read.title}(): '{said['name']}' is no name of a tool; say name= with 1 to 128 of A-Z, a-z, 0-9, _, - and ."
+                    f"{read.title}(): '{said['name']}' is not a valid tool name; pass name= with 1 to 128 characters of A-Z, a-z, 0-9, _, - and ."
                 )
             returns = ToolReturns(said["name"], read)
             output = returns.schema
@@ -170,7 +170,7 @@ class App:
         contents are sent as they are, other values as JSON; None means that the resource does not exist.
         """
         if callable(uri):
-            raise TypeError(f"{uri!r} is no URI; say which one is read, as in @app.resource('notes://all')")
+            raise TypeError(f"{uri!r} is not a URI; pass one, as in @app.resource('notes://all')")
 
         def register(function: F) -> F:
             read = Function(function)
@@ -233,7 +233,7 @@ class App:
             entry = self._registered.templates.get(of) or self._registered.prompts.get(of)
             if entry is None or argument not in entry.function.names:
                 raise ValueError(
-                    f"no prompt or template '{of}' with an argument '{argument}' is registered yet"
+                    f"no prompt or template '{of}' with an argument '{argument}' is registered yet; register it first"
                 )
             self._add(self._registered.completions, (of, argument), read, None)
             return function
@@ -251,8 +251,8 @@ class App:
         if made and self._registered.kinds() != before:
             del entries[key]
             raise LocalProtocolError(
-                f"{key!r} is the first of its kind and comes late: clients are told when they connect what there is, so "
-                "register one before the server is made"
+                f"{key!r} is the first of its kind, but the server exists already. Clients learn on connecting which kinds exist: "
+                "register one before the first use of `app.server`"
             )
         if made and changed is not None:
             self.server.changed(changed)

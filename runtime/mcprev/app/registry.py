@@ -196,9 +196,7 @@ class Completions(Handler):
             of, key = self._there.templates, reference.uri
         entry = of.get(key)
         if entry is None or name not in entry.function.names:
-            raise InvalidParams(
-                f"Invalid params: nothing has an argument '{name:.100}' by the name '{key:.100}'"
-            )
+            raise InvalidParams(f"Invalid params: '{key:.100}' has no argument '{name:.100}'")
         function = self._there.completions.get((key, name))
         if function is None:
             return completion_of([])

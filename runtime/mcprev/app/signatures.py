@@ -62,7 +62,7 @@ class Function:
     def __init__(self, function: Work) -> None:
         """Read the signature. Raises `TypeError` with a remedy if a parameter cannot have a schema."""
         if not callable(function):
-            raise TypeError(f"{function!r} is no function; what is said of one is named, as in name='...'")
+            raise TypeError(f"{function!r} is not a function; pass options by keyword, as in name='...'")
         named = _innermost(function)
         inner: Any = named if inspect.isroutine(named) or inspect.isclass(named) else type(named).__call__
         self._function = function

@@ -29,14 +29,14 @@ class Template:
         self.names: Final = tuple(names)
         if not is_uri(_EXPRESSION.sub("x", text)):
             raise ValueError(
-                f"'{text}' is no template of absolute URIs; begin with a scheme, as in 'notes://'"
+                f"'{text}' is not a template of absolute URIs; begin with a scheme, as in 'notes://'"
             )
         if len(set(names)) < len(names):
             raise ValueError(f"'{text}' has a variable twice")
         if pluses.count("+") > 1:
-            raise ValueError(f"'{text}' has more than one {{+variable}}, so nobody can say where each ends")
+            raise ValueError(f"'{text}' has more than one {{+variable}}, so their values are ambiguous")
         if not all(literals[1:-1]):
-            raise ValueError(f"'{text}' has nothing between two variables, so nobody can say where each ends")
+            raise ValueError(f"'{text}' has no text between two variables, so their values are ambiguous")
         self._pattern = re.compile(_pattern(literals, names, pluses), re.DOTALL)
 
     @staticmethod
@@ -45,7 +45,7 @@ class Template:
         literals, pluses, names = split[0::3], split[1::3], split[2::3]
         wrong = next((literal for literal in literals if set("{}") & set(literal)), None)
         if wrong is not None:
-            raise ValueError(f"'{text}' holds '{wrong}': only {{name}} and {{+name}} are known here")
+            raise ValueError(f"'{text}' holds '{wrong}': only {{name}} and {{+name}} are supported")
         return literals, names, pluses
 
     def match(self, uri: str) -> dict[str, str] | None:

@@ -124,11 +124,11 @@ def _target(argv: tuple[str, ...], headers: tuple[str, ...], *, login: bool) -> 
 
     if len(argv) != 1 or not argv[0].lower().startswith(("http://", "https://")):
         if headers:
-            raise click.BadParameter("headers are for a server at a URL", param_hint="--header")
+            raise click.BadParameter("headers require a server at a URL", param_hint="--header")
         return mcprev.stdio(*argv)
     pairs = [header.partition(":") for header in headers]
     if not all(name.strip() and colon for name, colon, _ in pairs):
-        raise click.BadParameter("a header is a name, a colon and a value", param_hint="--header")
+        raise click.BadParameter("write a header as 'NAME: VALUE'", param_hint="--header")
     named = {name.strip(): value.strip() for name, _, value in pairs}
     wanted = login and not any(name.lower() == "authorization" for name in named)
     try:

@@ -47,11 +47,11 @@ def command(
 ) -> None:
     """Serve SERVER, a mcprev.Server or mcprev.App in MODULE, which is a module name or the path of a file."""
     if stdio and http is not None:
-        raise click.UsageError("--stdio and --http exclude each other")
+        raise click.UsageError("pass --stdio or --http, not both")
     server = _find(target)
     if http is None:
         if path is not None or sse or json_response or origins or hosts or drain is not None:
-            raise click.UsageError("--path, --sse, --json, --origin, --host and --drain go with --http")
+            raise click.UsageError("--path, --sse, --json, --origin, --host and --drain require --http")
         server.run_stdio()
         return
     host, port = address(http)
@@ -84,7 +84,7 @@ def address(text: str) -> tuple[str, int]:
 
 def _port(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) < 1 << 16):
-        raise click.BadParameter(f"'{text}' is no port", param_hint="--http")
+        raise click.BadParameter(f"'{text}' is not a port number", param_hint="--http")
     return int(text)
 
 
@@ -105,7 +105,7 @@ def _find(target: str) -> Server:
     found = getattr(found, "server", found)  # of an App
     if not isinstance(found, Server):
         raise click.ClickException(
-            f"'{name}' in {module_name} is no mcprev.Server or mcprev.App but a {type(found).__name__}"
+            f"'{name}' in {module_name} is not a mcprev.Server or mcprev.App but a {type(found).__name__}"
         )
     return found
 

@@ -28,7 +28,7 @@ _SUGGESTIONS: Final = 3
 def command(*, revision: str, type_name: str | None, method_name: str | None, as_json: bool) -> None:
     """Show a revision: its constants, methods and types, or one of them."""
     if type_name and method_name:
-        raise click.UsageError("give --type or --method, not both")
+        raise click.UsageError("pass --type or --method, not both")
     document = _load(revision)
     if type_name:
         _show_type(document, type_name, as_json=as_json)

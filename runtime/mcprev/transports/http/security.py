@@ -194,7 +194,7 @@ def _origin_rule(entry: str) -> tuple[str, str, int | None] | str:
         return entry
     found = origin_of(entry)
     if found is None or not _bare(urlsplit(entry)):
-        raise ValueError(f"'{entry}' is no origin: it takes a scheme and a host, such as https://app.example")
+        raise ValueError(f"'{entry}' is not an origin: use a scheme and a host, such as https://app.example")
     return found
 
 
@@ -202,7 +202,7 @@ def _host_rule(entry: str) -> tuple[str, int | None]:
     found = split_host(entry)
     if found is None:
         raise ValueError(
-            f"'{entry}' is no host: it takes a name and perhaps a port, such as mcp.example:8000"
+            f"'{entry}' is not a host: use a name with an optional port, such as mcp.example:8000"
         )
     return found
 

@@ -41,9 +41,9 @@ def check_server_url(url: str) -> str:
     """Return a server's URL without its fragment. Raises `ValueError` for an invalid URL or one with a password."""
     parts = _split(url)
     if parts is None or parts.scheme not in SCHEMES or not parts.hostname:
-        raise ValueError(f"'{_shown(url)}' is no URL of a server: it takes http or https and a host")
+        raise ValueError(f"'{_shown(url)}' is not the URL of a server: use http or https and a host")
     if "@" in parts.netloc:
-        raise ValueError("the URL of a server has a user or password in it: use a header for that")
+        raise ValueError("the URL of the server contains a user or password: pass them in a header instead")
     return urlunsplit(parts._replace(fragment=""))
 
 
@@ -70,10 +70,10 @@ def redirected(url: str, status: int, location: str | None, *, verb: str, count:
     if count >= MAX_REDIRECTS:
         raise RemoteProtocolError(f"more than {MAX_REDIRECTS} redirects in a row, the last of {_shown(url)}")
     if status == _CHANGES_METHOD and verb != "GET":
-        raise RemoteProtocolError(f"a redirect with status {status} would make a GET of this {verb}")
+        raise RemoteProtocolError(f"a redirect with status {status} would change this {verb} to a GET")
     found = None if not location else _joined(url, location)
     if found is None:
-        raise RemoteProtocolError("a redirect that names no URL", raw=_shown(location or ""))
+        raise RemoteProtocolError("a redirect without a valid URL", raw=_shown(location or ""))
     here, there = origin_of(url), origin_of(found)
     if here is not None and there == ("http", here[1], 80) and here == ("https", here[1], 443):
         found = urlunsplit(urlsplit(found)._replace(scheme="https", netloc=urlsplit(url).netloc))
@@ -81,7 +81,7 @@ def redirected(url: str, status: int, location: str | None, *, verb: str, count:
     upgraded = ("https", here[1], 443) if here is not None and here[0] == "http" and here[2] == 80 else here
     if there is None or there not in (here, upgraded):
         raise RemoteProtocolError(
-            f"a redirect to another origin is not followed; if it is the server, connect to {_shown(found)}",
+            f"a redirect to another origin is not followed; if you trust it, connect to {_shown(found)}",
             raw=_shown(location or ""),
         )
     return found
@@ -97,7 +97,7 @@ def check_fetch(url: str, *, private: bool = False) -> str:
     parts = _split(url)
     host = None if parts is None else parts.hostname
     if parts is None or not host or "@" in parts.netloc:
-        raise RemoteProtocolError("the server named what is no URL", raw=_shown(url))
+        raise RemoteProtocolError("the server named an invalid URL", raw=_shown(url))
     if private and parts.scheme in SCHEMES and (parts.scheme == "https" or is_loopback(host)):
         return url
     if parts.scheme != "https":
@@ -113,7 +113,7 @@ def fetch_redirected(url: str, location: str | None, *, count: int) -> str:
         raise RemoteProtocolError(f"more than {MAX_REDIRECTS} redirects in a row, the last of {_shown(url)}")
     found = None if not location else _joined(url, location)
     if found is None:
-        raise RemoteProtocolError("a redirect that names no URL", raw=_shown(location or ""))
+        raise RemoteProtocolError("a redirect without a valid URL", raw=_shown(location or ""))
     return found
 
 

@@ -44,7 +44,7 @@ class LegacySse:
         except TimeoutError:
             self._endpoint.cancel()
             raise ConnectionLost(
-                f"the server did not say within {seconds:g} s where to post to",
+                f"the server did not send its endpoint within {seconds:g} s",
                 in_flight=False,
                 retry_safe=True,
             ) from None

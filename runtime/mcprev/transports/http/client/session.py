@@ -182,9 +182,7 @@ class HttpSession:
         except McpError:
             raise
         except Exception as error:
-            raise LocalProtocolError(
-                f"there are no headers to send, their function raised: {error!r}"
-            ) from error
+            raise LocalProtocolError(f"the `headers` function raised {error!r}") from error
         return _checked(found)
 
     async def close(self) -> None:
@@ -264,7 +262,7 @@ def _checked(headers: Iterable[tuple[str, str]]) -> Pairs:
     found: Pairs = []
     for name, value in headers:
         if not _TOKEN.fullmatch(name):
-            raise LocalProtocolError(f"the request cannot be sent: {name[:100]!r} is no name of a header")
+            raise LocalProtocolError(f"the request cannot be sent: {name[:100]!r} is not a valid header name")
         if _CONTROL.search(value):
             raise LocalProtocolError(
                 f"the request cannot be sent: a character in the header {name} is not allowed"

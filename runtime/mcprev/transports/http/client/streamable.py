@@ -225,9 +225,7 @@ class StreamableHttp:
             delay = cursor.wait() if absent < ABSENT else None
             if delay is None:
                 why = f": {lost}" if lost is not None else ""
-                raise ConnectionLost(
-                    f"the stream cannot be taken up again{why}", in_flight=True, retry_safe=False
-                )
+                raise ConnectionLost(f"the stream cannot be resumed{why}", in_flight=True, retry_safe=False)
             await asyncio.sleep(delay)
             try:
                 response = await self._get(cursor)
@@ -244,7 +242,7 @@ class StreamableHttp:
             if response.status < 500:
                 # The session or the stream has expired: the request arrived, but its response is lost (AMB-11).
                 raise ConnectionLost(
-                    f"the stream cannot be taken up again: {lost}", in_flight=True, retry_safe=False
+                    f"the stream cannot be resumed: {lost}", in_flight=True, retry_safe=False
                 )
 
     async def _get(self, cursor: ResumeState) -> HttpResponse:

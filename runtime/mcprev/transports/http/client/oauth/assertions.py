@@ -25,12 +25,14 @@ def signer(client_id: str, private_key: str, algorithm: str) -> Signer:
     """Return a function that signs assertions for a client. Raises `ValueError` for an unusable key or algorithm."""
     kind = _TYPES.get(algorithm[:2])
     if kind is None:
-        raise ValueError(f"'{algorithm}' is no algorithm that a key can sign with")
+        raise ValueError(f"'{algorithm}' is not a supported algorithm: use RS, PS, ES or Ed, such as ES256")
     try:
         key = JWKRegistry.import_key(private_key, kind)
     except (ValueError, TypeError, JoseError):
         # The text of the library's error may contain part of the key.
-        raise ValueError(f"the private key is none for {algorithm}: it takes a PEM") from None
+        raise ValueError(
+            f"the private key cannot be used with {algorithm}: pass a matching key as PEM"
+        ) from None
 
     def sign(audience: str) -> str:
         now = int(time.time())

@@ -176,8 +176,8 @@ class Authorizer:
             if budget.steps > STEPS or not set(required) - set(before):
                 asked = " ".join(before) or "none in particular"
                 raise InsufficientScope(
-                    f"{printable(self._url)} wants a token of more scopes ({printable(' '.join(required)) or 'it does not say which'}), "
-                    f"and asking for them was of no use (asked for: {printable(asked)}): see to it that they are given",
+                    f"{printable(self._url)} requires more scopes ({printable(' '.join(required)) or 'not named'}), "
+                    f"and they were not granted (requested: {printable(asked)}): grant them at the authorization server",
                     required=required,
                     requested=before,
                 )
@@ -189,8 +189,8 @@ class Authorizer:
             self._held = None
             why = f" ({challenge.reason})" if challenge.reason else ""
             raise TokenRejected(
-                f"{printable(self._url)} refuses a token that {printable(used.key.issuer)} has just given{why}: "
-                "the two do not agree on what it is good for",
+                f"{printable(self._url)} refuses a token that {printable(used.key.issuer)} has just issued{why}: "
+                "check that both are configured for the same resource and scopes",
                 error=challenge.error,
             )
 
@@ -203,7 +203,7 @@ class Authorizer:
         running = self._running
         if no_login:
             if running is None:
-                raise AuthError("this was not worth a login")
+                raise AuthError("the request was not sent, because it must not start a login")
             await asyncio.wait({running.task})
             return
         if running is None or running.task.done():
@@ -219,7 +219,7 @@ class Authorizer:
                 task.cancel()
                 await asyncio.wait({task})
         if task.cancelled():
-            raise AuthError("authorization was given up")
+            raise AuthError("authorization was cancelled")
         task.result()
 
     def _done(self, task: asyncio.Task[ActiveToken]) -> None:
@@ -250,7 +250,7 @@ class Authorizer:
                     place = await runner.run(search)
             except TimeoutError:
                 raise DiscoveryFailed(
-                    f"who lets clients of {printable(self._url)} in was not found out in {bound:g} s"
+                    f"the authorization server of {printable(self._url)} was not found within {bound:g} s"
                 ) from None
             logger.debug(
                 "clients of %s are let in by %s", printable(self._url), printable(place.server.issuer)
@@ -283,7 +283,7 @@ class Authorizer:
                 found = join_scopes(found, before)
         if len(found or ()) > MAX_SCOPES:
             raise InsufficientScope(
-                f"{printable(self._url)} wants a token of more than {MAX_SCOPES} scopes; none is asked for",
+                f"{printable(self._url)} requires more than {MAX_SCOPES} scopes; none are requested",
                 required=refusal.challenge.scopes or (),
                 requested=before or (),
             )

@@ -38,13 +38,13 @@ class Credentials:
             check_issuer(issuer)
         elif given is not None:
             raise ValueError(
-                f"{type(self).__name__} with {given} needs `issuer`, the authorization server that it is for, such as "
-                "issuer='https://login.example.com': otherwise any MCP server could name one of its own and be sent it"
+                f"{type(self).__name__} with {given} requires `issuer`, the URL of its authorization server, such as "
+                "issuer='https://login.example.com': otherwise any MCP server could name its own authorization server and receive it"
             )
         if resource is not None and canonical_resource(resource) is None:
-            raise ValueError("`resource` is the URL of a server, or of what is above it")
+            raise ValueError("`resource` must be the URL of the server or a parent of it")
         if isinstance(scopes, str):
-            raise TypeError("scopes are a list of texts")
+            raise TypeError("`scopes` must be a list of strings")
         self.scopes = None if scopes is None else tuple(scopes)
         self.issuer = issuer
         """The only authorization server that this client accepts; None until one is known."""
@@ -82,7 +82,7 @@ class Credentials:
         elif self.issuer != place.server.issuer:
             raise IssuerMismatch(
                 f"the credentials are for {printable(self.issuer)} and not for {printable(place.server.issuer)}: "
-                "they are not sent there; give those for that one"
+                "they are not sent; pass credentials for that authorization server"
             )
 
     @override
@@ -97,5 +97,5 @@ def check_server(url: str, *, private: bool) -> None:
     except DiscoveryFailed:
         if not private:
             raise ValueError(
-                f"a token would go to {printable(url)} in the clear: use https, or `private=True` in a network of your own"
+                f"a token would be sent to {printable(url)} without encryption: use https, or `private=True` in a trusted network"
             ) from None

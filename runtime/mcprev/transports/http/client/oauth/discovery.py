@@ -195,11 +195,11 @@ def read_resource(
     if named is not None and not is_resource(named, url, above):
         wider = is_above(named, url)
         raise DiscoveryFailed(
-            f"the metadata of {printable(url)} is about another resource, {printable(named)}: "
+            f"the metadata of {printable(url)} describes another resource, {printable(named)}: "
             + (
-                "a token for it is good at every server below it; if they may all have it, pass that as `resource`"
+                "a token for it is valid at every server below it; if you trust all of them, pass it as `resource`"
                 if wider
-                else "the server is not to be trusted, or set up for another URL than the one it is reached at"
+                else "do not trust this server, unless it is only configured with a different URL than the one you use"
             )
         )
     servers = texts(document, "authorization_servers")
@@ -255,8 +255,8 @@ def read_server(document: Mapping[str, Json], issuer: str) -> ServerMetadata | N
     said = text(document, "issuer")
     if said != issuer:
         raise IssuerMismatch(
-            f"the authorization server {printable(issuer)} says that it is {printable(said or 'nobody')}: it is not used, for "
-            "it may be another's; its metadata and what names it have to agree to the letter"
+            f"the metadata of the authorization server {printable(issuer)} names the issuer {printable(said or 'nobody')}: "
+            "it is not used, because both must be identical"
         )
     token = text(document, "token_endpoint")
     if token is None:
@@ -313,11 +313,9 @@ def check_proofs(server: ServerMetadata) -> None:
     if S256 in (server.proofs or ()):
         return
     said = (
-        "does not say that it knows proof keys" if server.proofs is None else f"knows no proof keys of {S256}"
+        "does not declare support for PKCE" if server.proofs is None else f"does not support PKCE with {S256}"
     )
-    raise DiscoveryFailed(
-        f"the authorization server {printable(server.issuer)} {said}; it has to be set up for them"
-    )
+    raise DiscoveryFailed(f"the authorization server {printable(server.issuer)} {said}: enable it there")
 
 
 def first_scopes(
@@ -354,7 +352,7 @@ def secret_method(methods: Sequence[str] | None) -> str:
         if method in methods:
             return method
     raise AuthError(
-        "the authorization server takes no client secret: it wants " + printable(", ".join(methods))
+        "the authorization server accepts no client secret, only " + printable(", ".join(methods))
     )
 
 
@@ -382,7 +380,7 @@ def check_page(url: str) -> str:
     parts = split(url)
     if parts is None or (parts.scheme != "https" and not is_loopback(parts.hostname or "")):
         raise DiscoveryFailed(
-            f"the authorization server names {printable(url)} as its page, which is no https URL: it is not opened"
+            f"the authorization server names the page {printable(url)}, which is not an https URL: it is not opened"
         )
     return url
 

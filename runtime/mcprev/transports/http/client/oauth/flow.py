@@ -108,7 +108,7 @@ def discover(
     )
     if older is None or not search.absent:
         raise DiscoveryFailed(
-            f"{printable(url)} wants authorization, and does not say from whom; tried were",
+            f"{printable(url)} requires authorization but names no authorization server; tried",
             tried=search.tried,
         )
     return (yield from _at_origin(search, older, url, issuer))
@@ -138,8 +138,8 @@ def _find_server(
         servers = tuple(name for name in servers if name == wanted)
         if not servers:
             raise IssuerMismatch(
-                f"the server does not let clients of {printable(wanted)} in any more, but those of "
-                f"{printable(', '.join(found.servers))}: the credentials that were given are of no use there"
+                f"the server does not accept tokens of {printable(wanted)} any more, but of "
+                f"{printable(', '.join(found.servers))}: pass credentials for one of these"
             )
     for name in servers:
         if split(name) is None or "?" in name:
@@ -154,7 +154,7 @@ def _find_server(
                 return ProtectedServer(revision, found.resource, server, found.scopes)
             search.unusable(at, "names no token endpoint")
     raise DiscoveryFailed(
-        f"the authorization server {printable(', '.join(servers))} does not say where its endpoints are; tried were",
+        f"the authorization server {printable(', '.join(servers))} has no usable metadata; tried",
         tried=search.tried,
     )
 
@@ -168,7 +168,7 @@ def _at_origin(search: _Search, revision: Revision, url: str, wanted: str | None
     assert profile is not None
     if wanted not in (None, at, f"{at}/"):
         raise IssuerMismatch(
-            f"{printable(url)} lets clients in by itself, and the credentials are for {printable(wanted or '')}: they are not sent"
+            f"{printable(url)} is its own authorization server, but the credentials are for {printable(wanted or '')}: they are not sent"
         )
     resource = canonical_resource(url) or url
     for place in discovery.server_urls(at, profile):
@@ -180,7 +180,10 @@ def _at_origin(search: _Search, revision: Revision, url: str, wanted: str | None
                 return ProtectedServer(revision, resource, server)
             search.unusable(place, "names no token endpoint")
     if not search.absent:
-        raise DiscoveryFailed(f"{printable(url)} wants authorization; tried were", tried=search.tried)
+        raise DiscoveryFailed(
+            f"{printable(url)} requires authorization, but no authorization server was found; tried",
+            tried=search.tried,
+        )
     return ProtectedServer(revision, resource, discovery.default_server(at, wanted or at))
 
 
@@ -194,7 +197,7 @@ def register(
     server = place.server
     if server.registration_endpoint is None:
         raise RegistrationRejected(
-            f"{printable(server.issuer)} registers no clients by itself: register one there, and give its `client_id`"
+            f"{printable(server.issuer)} does not support dynamic registration: register a client there and pass its `client_id`"
         )
     method = discovery.registered_method(server.methods)
     wanted: dict[str, Json] = {
@@ -215,7 +218,7 @@ def register(
     if reply.status not in (200, 201) or client_id is None:
         raise RegistrationRejected(
             f"{printable(server.issuer)} did not register this client ({said_by(reply, found)}): "
-            "register one there, and give its `client_id`"
+            "register a client there and pass its `client_id`"
         )
     secret = text(found, "client_secret")
     return Registration(
@@ -279,7 +282,7 @@ def _page(
     """Return the URL of the authorization request."""
     endpoint = place.server.authorization_endpoint
     if endpoint is None:
-        raise DiscoveryFailed(f"{printable(place.server.issuer)} has no page to authorize clients at")
+        raise DiscoveryFailed(f"{printable(place.server.issuer)} has no authorization endpoint")
     digest = hashlib.sha256(verifier.encode()).digest()
     query = {
         "response_type": "code",
@@ -305,9 +308,9 @@ def read_redirect(back: str, state: str, place: ProtectedServer) -> str:
     said = dict(pairs)
     issuer = printable(place.server.issuer)
     if len(said) != len(pairs):
-        raise AuthError(f"the answer of {issuer} says something twice: it is not used")
+        raise AuthError(f"the response of {issuer} repeats a parameter: it is not used")
     if not secrets.compare_digest(said.get("state", "").encode(), state.encode()):
-        raise AuthError("the browser came back with an answer to another request: it is not used; try again")
+        raise AuthError("the browser returned the response to another login: it is not used; try again")
     _check_issuer(said.get("iss"), place)
     if "error" in said:
         words = printable(said.get("error_description", ""))
@@ -317,7 +320,7 @@ def read_redirect(back: str, state: str, place: ProtectedServer) -> str:
         )
     code = said.get("code")
     if not code:
-        raise AuthError(f"the browser came back from {issuer} without a code")
+        raise AuthError(f"the browser returned from {issuer} without a code")
     return code
 
 
@@ -326,9 +329,9 @@ def _check_issuer(said: str | None, place: ProtectedServer) -> None:
     server = place.server
     if said is None and server.names_itself:
         raise IssuerMismatch(
-            f"an answer does not say that it is from {printable(server.issuer)}: it is not used"
+            f"a response does not name its issuer {printable(server.issuer)}: it is not used"
         )
     if said is not None and said != server.issuer:
         raise IssuerMismatch(
-            f"an answer that should be from {printable(server.issuer)} is from another: it is not used"
+            f"a response names another issuer than {printable(server.issuer)}: it is not used"
         )

@@ -97,15 +97,15 @@ class OAuth(Authorization):
             given=None if client_secret is None or client_id is None else "a client secret",
         )
         if (redirect_uri is None) is not (open is None):
-            raise ValueError("`open` and `redirect_uri` belong together")
+            raise ValueError("pass `open` and `redirect_uri` together")
         if open is not None and loopback is not None:
-            raise ValueError("the user comes back either to `loopback` or to `redirect_uri`")
+            raise ValueError("pass either `loopback` or `redirect_uri`, not both")
         if client_secret is not None and client_id is None:
-            raise ValueError("a client secret belongs to a `client_id`")
+            raise ValueError("`client_secret` requires `client_id`")
         if client_metadata_url is not None:
             parts = urlsplit(client_metadata_url)
             if parts.scheme != "https" or not parts.hostname or parts.path in {"", "/"}:
-                raise ValueError("`client_metadata_url` is an https URL with a path")
+                raise ValueError("`client_metadata_url` must be an https URL with a path")
         self._id, self._secret = client_id, client_secret
         self._document = client_metadata_url
         self._name = client_name
@@ -166,7 +166,7 @@ class OAuth(Authorization):
                         return await visit(check_page(url))
                 except TimeoutError:
                     raise AuthError(
-                        f"nobody came back from logging in within {self._login_timeout:g} s; try again"
+                        f"the login was not completed within {self._login_timeout:g} s; try again"
                     ) from None
 
             yield redirect_uri, bounded
@@ -184,9 +184,9 @@ class OAuth(Authorization):
             except (AuthError, TimeoutError):
                 raise
             except Exception as error:
-                raise AuthError(f"nobody could log in: `open` raised {type(error).__name__}") from error
+                raise AuthError(f"the login failed: `open` raised {type(error).__name__}") from error
             if not isinstance(back, str):
-                raise LocalProtocolError("`open` gives the URL that the user was sent back to")
+                raise LocalProtocolError("`open` must return the redirect URL as a string")
             return back
 
         yield self._redirect_uri, visit
@@ -227,7 +227,7 @@ class ClientCredentials(Authorization):
             given="a secret or a key",
         )
         if (client_secret is None) is (private_key is None):
-            raise ValueError("either `client_secret` or `private_key` is needed")
+            raise ValueError("pass either `client_secret` or `private_key`")
         self._id, self._secret = client_id, client_secret
         if private_key is not None:
             from mcprev.transports.http.client.oauth.assertions import signer

@@ -56,7 +56,7 @@ class Loopback:
         `open` shows a URL to the user and returns whether it could.
         """
         if not path.startswith("/"):
-            raise ValueError(f"the path '{path}' has to begin with a slash")
+            raise ValueError(f"the path '{path}' must begin with a slash")
         self._port = port
         self._last = 0
         """The port of the previous login, tried first, so that one registration suffices."""
@@ -74,7 +74,7 @@ class Loopback:
             listener.expect(url)
             if not await asyncio.get_running_loop().run_in_executor(None, self._open, url):
                 raise AuthError(
-                    "no browser was found to log in with: give `open` what shows the URL to the user"
+                    "no browser was found for the login: pass an `open` function that shows the URL to the user"
                 )
             return await listener.back
 
@@ -92,7 +92,7 @@ class Loopback:
             except OSError as error:
                 problem = error
         raise AuthError(
-            f"users cannot come back to port {self._port} of this machine: {problem}"
+            f"cannot listen for the login on port {self._port}: {problem}; pass another port to `Loopback`"
         ) from problem
 
 
@@ -153,7 +153,7 @@ class _Listener:
             return "404 Not Found", "There is nothing here."
         states = parse_qs(urlsplit(line[1]).query).get("state", [""])
         if not self._state or not secrets.compare_digest(states[0].encode(), self._state.encode()):
-            return "400 Bad Request", "This is not what was asked for."
+            return "400 Bad Request", "This login was not requested."
         return "200 OK", "You can close this page now and go back to where you came from."
 
     def _came_back(self, target: str) -> None:

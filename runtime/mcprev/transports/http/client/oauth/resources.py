@@ -50,4 +50,4 @@ def check_issuer(issuer: str) -> None:
     parts = split(issuer)
     safe = parts is not None and (parts.scheme == "https" or is_loopback(parts.hostname or ""))
     if parts is None or parts.query or not safe:
-        raise ValueError(f"{issuer!r} is no authorization server: it takes https and a host")
+        raise ValueError(f"{issuer!r} is not the URL of an authorization server: use https and a host")

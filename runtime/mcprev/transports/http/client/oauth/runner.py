@@ -116,7 +116,7 @@ class FlowRunner:
             async with asyncio.timeout(self._seconds):
                 return await self._follow(ask)
         except TimeoutError:
-            return HttpReply(0, why=f"no answer in {self._seconds:g} s")
+            return HttpReply(0, why=f"no response within {self._seconds:g} s")
         except RemoteProtocolError as error:
             return HttpReply(0, why=str(error))
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -140,7 +140,7 @@ class FlowRunner:
                         response.status, await _read(response), nonce=response.headers.get("DPoP-Nonce")
                     )
                 if ask.body is not None:
-                    raise RemoteProtocolError("a redirect of what has secrets in it is not followed")
+                    raise RemoteProtocolError("a redirect of a request with secrets is not followed")
                 location = response.headers.get("Location")
             url, count = fetch_redirected(url, location, count=count), count + 1
 
@@ -150,5 +150,5 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     while chunk := await response.content.readany():
         chunks += chunk
         if len(chunks) > MAX_BODY:
-            raise RemoteProtocolError(f"an answer of more than {MAX_BODY} bytes")
+            raise RemoteProtocolError(f"a response of more than {MAX_BODY} bytes")
     return bytes(chunks)

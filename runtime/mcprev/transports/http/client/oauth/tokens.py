@@ -105,7 +105,7 @@ def exchange(
         endpoint, _authenticated(client, form, endpoint, NO_MEANS), "the identity provider"
     )
     if found.get("issued_token_type") != ID_JAG:
-        raise TokenRejected("the identity provider gave another kind of token than it was asked for")
+        raise TokenRejected("the identity provider returned another type of token than requested")
     return _usable(found, "the identity provider")
 
 
@@ -124,7 +124,7 @@ def redeem(
     expected = "Bearer" if client_keys.dpop_signer is None else "DPoP"
     kind: object = found.get("token_type", "Bearer")
     if not isinstance(kind, str) or kind.lower() != expected.lower():
-        raise TokenRejected(f"{who} gave a token of a kind that cannot be used: {printable(str(kind))}")
+        raise TokenRejected(f"{who} returned a token of an unsupported type: {printable(str(kind))}")
     return TokenResponse(_usable(found, who), text(found, "refresh_token"), seconds(found.get("expires_in")))
 
 
@@ -162,7 +162,7 @@ def _post(
     if reply.status != 200 or "error" in found:
         known = 400 <= reply.status < 500 and reply.status not in (408, 425, 429)
         error = printable(text(found, "error") or "") if known or reply.status == 200 else ""
-        raise TokenRejected(f"{who} gave no token ({said_by(reply, found)})", error=error)
+        raise TokenRejected(f"{who} issued no token ({said_by(reply, found)})", error=error)
     return found
 
 
@@ -177,7 +177,7 @@ def _usable(found: Mapping[str, Json], who: str) -> str:
     """Return the access token if it can be sent in a header. Raises `TokenRejected`."""
     token = text(found, "access_token")
     if token is None or not token.isascii() or not token.isprintable() or " " in token:
-        raise TokenRejected(f"{who} answered with no token that can be used")
+        raise TokenRejected(f"{who} returned no usable token")
     return token
 
 
