@@ -71,14 +71,14 @@ def form_of(field: Json) -> Message:
 @req("ELIC-2", everywhere=True)
 def test_forms_are_flat() -> None:
     for field in NESTED:
-        assert "requestedSchema.properties.f" in str(asking.misasked(ELICIT, form_of(field))), field
+        assert "requestedSchema.properties.f" in str(asking.request_error(ELICIT, form_of(field))), field
     for field in FLAT:
-        assert asking.misasked(ELICIT, form_of(field)) is None
-    assert asking.misasked(ELICIT, {"mode": "url", "message": "?", "url": "https://x.test"}) is None
+        assert asking.request_error(ELICIT, form_of(field)) is None
+    assert asking.request_error(ELICIT, {"mode": "url", "message": "?", "url": "https://x.test"}) is None
     others: tuple[Json, ...] = (None, {}, {"requestedSchema": None}, {"requestedSchema": {"properties": []}})
     for other in others:
-        assert asking.misasked(ELICIT, other) is None, "another shape is for the models to refuse"
-    assert asking.misasked("roots/list", None) is None
+        assert asking.request_error(ELICIT, other) is None, "another shape is for the models to refuse"
+    assert asking.request_error("roots/list", None) is None
 
 
 @req("ELIC-2", everywhere=True)
@@ -197,10 +197,10 @@ JSON = st.recursive(
 @given(params=JSON, answer=st.dictionaries(st.sampled_from(["action", "content", "roots"]), JSON, max_size=2))
 def test_whatever_comes_is_judged_and_nothing_raised(params: Json, answer: Message) -> None:
     for method in (ELICIT, "sampling/createMessage", "roots/list"):
-        asking.misasked(method, params)
+        asking.request_error(method, params)
         asking.undeclared(method, params, answer)
-        asking.misanswered(method, params, answer)
-        asking.only_accepted(method, params, answer)
+        asking.response_error(method, params, answer)
+        asking.without_unaccepted_content(method, params, answer)
 
 
 @req("ELIC-7", everywhere=True)
@@ -272,7 +272,7 @@ def test_an_author_cannot_ask_with_tools_out_of_order(row: Revision, logged: Rec
             answer = (await client.ask("tools/call", {"name": "good"})).result
             assert "mm" in str(answer) or answer["resultType"] == "input_required"
             assert (await client.ask("tools/call", {"name": "bad"})).code == -32603
-        assert "stand in a message with something else" in str(logged.records[0].exc_info)
+        assert "may contain nothing else" in str(logged.records[0].exc_info)
 
     run(main())
 

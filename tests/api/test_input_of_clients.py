@@ -135,7 +135,7 @@ def test_without_questions_it_is_asked_again_a_few_times(monkeypatch: pytest.Mon
         async with serving(LATEST, rounds(asking("1"), asking("2"), DONE)) as (client, server):
             await client.call_tool("t")
         assert [params.get("requestState") for params in server.asked("tools/call")] == [None, "1", "2"]
-        monkeypatch.setattr(mrtr, "ROUNDS", 3)
+        monkeypatch.setattr(mrtr, "MAX_ROUNDS", 3)
         async with serving(LATEST, {"tools/call": asking("1")}) as (client, server):
             with pytest.raises(RemoteProtocolError, match="more than 3 times"):
                 await client.call_tool("t")

@@ -13,7 +13,7 @@ from api.transports import http, over, reach
 from api.wire import SUBSCRIPTION_ID, HandClient, Json, Message, served, serving
 from mcprev.protocol import tasks
 from mcprev.protocol.subscriptions import ACKNOWLEDGED, LISTEN, Changed
-from mcprev.protocol.tasks import EXTENSION, NEWS, STATUS
+from mcprev.protocol.tasks import EXTENSION, STATUS, TASK_NOTIFICATION
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.revisions import TaskSupport as Place
 from mcprev_types.latest import models as m
@@ -73,7 +73,7 @@ async def state(hand: HandClient, id_: Json, number: int) -> Message:
     """The state of a task that came as this number on a stream, from 1 on."""
     await until(lambda: len(on(hand, id_)) > number)
     message = on(hand, id_)[number]
-    assert message["method"] == NEWS
+    assert message["method"] == TASK_NOTIFICATION
     return {name: value for name, value in message["params"].items() if name != "_meta"}
 
 

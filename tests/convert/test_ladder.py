@@ -178,7 +178,7 @@ def test_unknown_names() -> None:
     with pytest.raises(ConversionError, match="has no method 'tools/cal'") as caught:
         convert({}, "tools/cal", "result", from_=E, to=A)
     assert (caught.value.path, caught.value.revision) == ("$", A)
-    with pytest.raises(ConversionError, match="is not answered"):
+    with pytest.raises(ConversionError, match="has no response"):
         convert({}, "notifications/progress", "result", from_=E, to=A)
 
 
@@ -261,7 +261,7 @@ def test_a_task_is_no_result_elsewhere() -> None:
     assert convert(task, "tools/call", "result", from_=D, to=D) is task
     for method in ("tools/call", "sampling/createMessage", "elicitation/create"):
         for to in (C, E):
-            with pytest.raises(ConversionError, match="a task is no result"):
+            with pytest.raises(ConversionError, match="a task cannot be converted"):
                 convert(task, method, "result", from_=D, to=to)
 
 
@@ -274,7 +274,7 @@ def test_hooks_give_content_that_the_peer_has() -> None:
         {},
         {"type": 5},
     ):
-        with pytest.raises(ConversionError, match="on_downgrade gave content of type") as caught:
+        with pytest.raises(ConversionError, match="on_downgrade returned content of type") as caught:
             down(audio, "tools/call", "result", A, on_downgrade=instead(given_))
         assert caught.value.path == "$.content[0]"
     link = {"content": [{"type": "resource_link", "uri": "x:y", "name": "n"}], "resultType": "complete"}

@@ -53,7 +53,7 @@ def asking(**requests: tuple[str, Json]) -> dict[str, Json]:
 @each_older
 @pytest.mark.parametrize("method", ["tools/call", "prompts/get", "resources/read"])
 def test_conv_17_is_no_result_elsewhere(to: str, method: str) -> None:
-    with pytest.raises(ConversionError, match="requests of its own") as caught:
+    with pytest.raises(ConversionError, match="the requests of requests_for") as caught:
         down(asking(name=(ELICIT, FORM)), method, RESULT, to)
     assert (caught.value.path, caught.value.revision) == ("$.resultType", to)
     for kind in ("task", "x-future", 5):
@@ -96,7 +96,7 @@ def test_conv_17_requests(to: str) -> None:
 @req("CONV-17")
 @pytest.mark.parametrize("to", [A, B])
 def test_conv_17_no_elicitation(to: str) -> None:
-    with pytest.raises(ConversionError, match="cannot be sent 'elicitation/create'") as caught:
+    with pytest.raises(ConversionError, match="has no 'elicitation/create'") as caught:
         requests_for(asking(name=(ELICIT, FORM)), to=to)
     assert (caught.value.path, caught.value.revision) == ("$.inputRequests.name.method", to)
     answer = unmet_input("tools/call", {"method": ELICIT, "params": FORM})
@@ -111,7 +111,7 @@ def test_conv_17_no_elicitation(to: str) -> None:
 
 @req("CONV-17", "ERR-3", "ELIC-6", at=(A, B, C, D))
 def test_conv_17_url_as_text_or_error() -> None:
-    with pytest.raises(ConversionError, match="cannot be sent to a URL") as caught:
+    with pytest.raises(ConversionError, match="no elicitation by URL") as caught:
         requests_for(asking(login=(ELICIT, URL)), to=C)
     assert caught.value.path == "$.inputRequests.login.params.mode"
     failed = unmet_input("tools/call", {"method": ELICIT, "params": URL})
@@ -137,7 +137,7 @@ def test_conv_17_url_as_text_or_error() -> None:
 def test_conv_18_url_mode() -> None:
     assert down(URL, ELICIT, PARAMS, D) == {**URL, "elicitationId": MINTED}
     assert up({**URL, "elicitationId": "1", "task": {"ttl": 1}}, ELICIT, PARAMS, D) == URL
-    with pytest.raises(ConversionError, match="cannot be sent to a URL"):
+    with pytest.raises(ConversionError, match="no elicitation by URL"):
         down(URL, ELICIT, PARAMS, C)
     first, second = (request_for({"method": ELICIT, "params": URL}, to=D).params for _ in range(2))
     assert first is not None

@@ -36,7 +36,7 @@ from mcprev.protocol.stateless import (
     MAX_ENDED,
     SERVER_INFO,
     VERSION,
-    lacking,
+    uncovered,
 )
 from mcprev.protocol.subscriptions import (
     ACKNOWLEDGED,
@@ -390,6 +390,6 @@ def test_closed_client_sends_nothing() -> None:
 @req("MOD-6")
 def test_lacking_names_what_is_missing_mod_6() -> None:
     needed: dict[str, Any] = {"sampling": {"tools": {}}, "roots": {}}
-    assert lacking({"sampling": {}}, needed) == needed
-    assert lacking({"sampling": {"tools": {}}}, needed) == {"roots": {}}
-    assert lacking({"sampling": {"tools": {}}, "roots": {"x": 1}}, needed) == {}
+    assert uncovered({"sampling": {}}, needed) == needed
+    assert uncovered({"sampling": {"tools": {}}}, needed) == {"roots": {}}
+    assert uncovered({"sampling": {"tools": {}}, "roots": {"x": 1}}, needed) == {}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcprev.protocol.meta import extension_error, key_error, reserved, trace_error, wrong_meta
+from mcprev.protocol.meta import caller_meta_error, extension_error, key_error, reserved, trace_error
 from requirements import req
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -51,15 +51,15 @@ def test_what_is_no_key(key: str) -> None:
 def test_the_second_label_reserves(key: str, is_reserved: bool) -> None:
     """Where the revisions disagree the later rule holds: the third revision would reserve `mcp.dev/` too."""
     assert reserved(key) is is_reserved
-    assert (wrong_meta({key: 1}) is None) is not is_reserved
+    assert (caller_meta_error({key: 1}) is None) is not is_reserved
 
 
 @req("META-3", "MOD-17", everywhere=True)
 def test_what_the_owner_of_an_extension_may_write() -> None:
     key = "io.modelcontextprotocol/other"
-    assert "reserved" in str(wrong_meta({key: 1}, extensions=["com.example/x"]))
-    assert wrong_meta({key: 1}, extensions=["io.modelcontextprotocol/ui"]) is None
-    assert wrong_meta({"io.modelcontextprotocol/serverInfo": {}}) is None
+    assert "reserved" in str(caller_meta_error({key: 1}, extensions=["com.example/x"]))
+    assert caller_meta_error({key: 1}, extensions=["io.modelcontextprotocol/ui"]) is None
+    assert caller_meta_error({"io.modelcontextprotocol/serverInfo": {}}) is None
 
 
 @req("MOD-17")
@@ -99,7 +99,7 @@ def test_names_of_extensions(good: str) -> None:
 )  # fmt: skip
 def test_trace_context(key: str, value: object, good: bool) -> None:
     assert (trace_error(key, value) is None) is good
-    assert (wrong_meta({key: value}) is None) is good
+    assert (caller_meta_error({key: value}) is None) is good
 
 
 @req("META-2", "META-6", everywhere=True)
@@ -109,5 +109,5 @@ def test_trace_context(key: str, value: object, good: bool) -> None:
     )
 )
 def test_anything_is_judged_without_raising(meta: dict[str, str]) -> None:
-    said = wrong_meta(meta)
+    said = caller_meta_error(meta)
     assert said is None or len(said) < 250

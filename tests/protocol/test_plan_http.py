@@ -19,7 +19,7 @@ from mcprev.errors import (
     UNSUPPORTED_PROTOCOL_VERSION,
     RpcError,
 )
-from mcprev.protocol.negotiation.http import ERA_NEUTRAL, ProbeCache, ProbeResult, is_verdict
+from mcprev.protocol.negotiation.http import ERA_NEUTRAL, ProbeCache, ProbeResult, depends_on_era
 from mcprev.protocol.negotiation.machine import (
     HTTP,
     STDIO,
@@ -256,7 +256,7 @@ def test_any_4xx_leads_to_initialize_and_from_there_to_the_old_transport(status:
 @pytest.mark.parametrize("status", sorted(ERA_NEUTRAL))
 def test_what_says_nothing_of_the_era_ends_the_plan(status: int) -> None:
     """A login comes first, a server that is out of order later; neither makes a modern server an old one."""
-    assert not is_verdict(status)
+    assert not depends_on_era(status)
     for answer in (Answer(status, "no"), error(status, -32600), Answer(status)):
         for allowed in (DEFAULT, (E,), ABCD):
             plan, steps = follow(start(allowed, HTTP), answer)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue, JsonSchemaWarningKind
     from pydantic_core import core_schema
 
-    from mcprev.json_schema.bounds import Complaint
+    from mcprev.json_schema.bounds import ValidationIssue
 
 Schema = dict[str, Any]
 Work = Callable[..., object]
@@ -50,7 +50,7 @@ _logger: Final = logging.getLogger("mcprev.server")
 class ArgumentError(Exception):
     """Arguments do not fit the signature."""
 
-    def __init__(self, complaints: list[Complaint]) -> None:
+    def __init__(self, complaints: list[ValidationIssue]) -> None:
         super().__init__("arguments do not fit")
         self.complaints = complaints
         """The paths and the errors, without the values."""
@@ -238,7 +238,7 @@ class Function:
             )
 
 
-def _complaints(error: ValidationError) -> list[Complaint]:
+def _complaints(error: ValidationError) -> list[ValidationIssue]:
     return [
         (tuple(wrong["loc"]), _WORDS.get(wrong["type"]) or f"is wrong: {wrong['msg']}")
         for wrong in error.errors(include_url=False, include_input=False, include_context=False)

@@ -207,14 +207,14 @@ class Client(Methods):
         end: float | None,
     ) -> dict[str, Json]:
         """Answer the input requests of a result and call again, until a result has none."""
-        for attempt in range(mrtr.ROUNDS):
+        for attempt in range(mrtr.MAX_ROUNDS):
             if not mrtr.is_input_required(result):
                 return result
             answers = await self._answer_inputs(method, mrtr.requests_of(result), attempt, end)
             params = mrtr.retry(params, result, answers)
-            if attempt + 1 < mrtr.ROUNDS:
+            if attempt + 1 < mrtr.MAX_ROUNDS:
                 result = await self.session.request(method, params, options, end)
-        raise RemoteProtocolError(f"'{method}' asked for input more than {mrtr.ROUNDS} times")
+        raise RemoteProtocolError(f"'{method}' asked for input more than {mrtr.MAX_ROUNDS} times")
 
     async def _answer_inputs(
         self, method: str, requests: Mapping[str, Mapping[str, Json]], attempt: int, end: float | None

@@ -40,7 +40,7 @@ from mcprev.protocol.cache import ResultCache, Scope
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.negotiation import machine as planning
 from mcprev.protocol.negotiation import versions as negotiate
-from mcprev.protocol.negotiation.http import ProbeResult, is_verdict
+from mcprev.protocol.negotiation.http import ProbeResult, depends_on_era
 from mcprev.protocol.negotiation.machine import (
     Discover,
     Fail,
@@ -319,7 +319,7 @@ class _Attempt:
             return step.error
         status = last.status if isinstance(last, planning.HttpRefused | planning.Refused) else None
         unreached = isinstance(last, planning.Exited) and not plan.probe.process
-        if unreached or (status is not None and not is_verdict(status)):
+        if unreached or (status is not None and not depends_on_era(status)):
             error.add_note(str(step.error))
             return error
         step.error.__cause__ = error

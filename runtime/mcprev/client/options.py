@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypedDict, Ty
 
 from mcprev.core.capabilities import Capabilities
 from mcprev.errors import Json, LocalProtocolError
-from mcprev.protocol.meta import wrong_meta
+from mcprev.protocol.meta import caller_meta_error
 from mcprev.protocol.stateless import STAMPED
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def caller_meta(options: Options, identity: Capabilities) -> Mapping[str, Json]:
     meta = options.get("meta")
     if not meta:
         return {}
-    wrong = wrong_meta(meta, stamped=STAMPED, extensions=identity.extensions)
+    wrong = caller_meta_error(meta, stamped=STAMPED, extensions=identity.extensions)
     if wrong is not None:
         raise LocalProtocolError(wrong)
     return meta

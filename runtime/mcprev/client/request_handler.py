@@ -26,7 +26,7 @@ from mcprev.errors import (
 )
 from mcprev.protocol import input_requests as asking
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
-from mcprev.protocol.subscriptions import HEARD
+from mcprev.protocol.subscriptions import SUBSCRIBABLE
 from mcprev.revisions import LATEST
 from mcprev_types.latest import dispatch
 
@@ -82,10 +82,10 @@ class ClientRequestHandler:
         change = change_in(notified.method, notified.params or {})
         if change is not None:
             client.session.server_cache.changed(change.what, change.uri)
-        if revision.handshake and notified.method in HEARD:
+        if revision.handshake and notified.method in SUBSCRIBABLE:
             for listener in tuple(client.session.listeners):
                 listener.notification_received(notified.method, notified.params or {})
-        if not self._identity.hears(revision, notified.method):
+        if not self._identity.receives(revision, notified.method):
             return
         try:
             method_binding = self._handlers.find(revision, notified.method)
@@ -127,14 +127,14 @@ def check_input_request(method: str, params: Json, capabilities: Mapping[str, Js
     what = asking.undeclared(method, params, capabilities)
     if what is not None:
         raise InvalidParams(f"Invalid params: this client has not declared {what}")
-    wrong = asking.misasked(method, params)
+    wrong = asking.request_error(method, params)
     if wrong is not None:
         raise InvalidParams(f"Invalid params: {wrong}")
 
 
 def _checked_answer(method: str, params: Json, answer: dict[str, Json]) -> dict[str, Json]:
     """The handler's answer, if it is one. Raises `LocalProtocolError` (ROOT-1, ELIC-3)."""
-    wrong = asking.misanswered(method, params, answer)
+    wrong = asking.response_error(method, params, answer)
     if wrong is not None:
         raise LocalProtocolError(f"the answer of the handler of '{method}' is not valid: {wrong}")
-    return asking.only_accepted(method, params, answer)
+    return asking.without_unaccepted_content(method, params, answer)

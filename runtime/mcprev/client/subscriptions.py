@@ -21,7 +21,7 @@ from mcprev.protocol.subscriptions import (
     BY_METHOD,
     CHANGES,
     LISTEN,
-    OF_TASKS,
+    TASK_NOTIFICATIONS,
     Changed,
     task_ids,
 )
@@ -215,7 +215,7 @@ class Subscription:
 
     def notification_received(self, method: str, params: Mapping[str, Json]) -> None:
         """A session's notification of a change came."""
-        if method in OF_TASKS:
+        if method in TASK_NOTIFICATIONS:
             self._task_notification(params)
         elif listens_to(self._wanted, method, params):
             self._add(method, params)
@@ -230,7 +230,7 @@ class Subscription:
             if event.method == ACKNOWLEDGED:
                 self.honoured = event.params.get("notifications") or {}
                 self._acknowledged(ready)
-            elif event.method in OF_TASKS:
+            elif event.method in TASK_NOTIFICATIONS:
                 self._task_notification(event.params)
             else:
                 self._add(event.method, event.params)

@@ -147,7 +147,7 @@ class ClientTask:
         """Return the seconds to wait before the next poll (TASK-8)."""
         every = self._state.get("pollInterval", self._state.get("pollIntervalMs"))
         if isinstance(every, bool) or not isinstance(every, int | float):
-            every = tasks.POLL
+            every = tasks.DEFAULT_POLL
         return min(max(every / 1000, LEAST), MOST)
 
 

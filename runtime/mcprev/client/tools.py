@@ -10,7 +10,7 @@ from pydantic_core import MISSING
 
 from mcprev.core.tool_schemas import MAX_TOOLS
 from mcprev.errors import Json, RemoteProtocolError, SchemaError
-from mcprev.json_schema.bounds import Check
+from mcprev.json_schema.bounds import Validator
 
 if TYPE_CHECKING:
     from mcprev_types.latest import models
@@ -28,7 +28,7 @@ class ToolWatch:
             raise ValueError(f"results are checked in the way of 'warn', 'strict' or 'off', not {policy!r}")
         self._policy = policy
         self._schemas: dict[str, Json] = {}
-        self._checks: dict[str, Check | None] = {}
+        self._checks: dict[str, Validator | None] = {}
         self._warned: set[str] = set()
 
     def learn(self, page: Mapping[str, Json]) -> None:
@@ -69,7 +69,7 @@ class ToolWatch:
 
             self._complain(name, result, describe(found, "structuredContent"))
 
-    def _compile(self, name: str, schema: Json) -> Check:
+    def _compile(self, name: str, schema: Json) -> Validator:
         from mcprev.json_schema.validation import compile_schema
 
         check = self._checks[name] = compile_schema(schema, trusted=False)

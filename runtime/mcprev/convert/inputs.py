@@ -80,7 +80,8 @@ def _request(
     method = str(request.get("method"))
     if method not in revision_named(to).methods:
         raise NotRepresentable(
-            f"the peer cannot be sent '{method}': do without, or say so in a result", "method"
+            f"the peer's revision has no '{method}': continue without it, or report that in a result",
+            "method",
         )
     context = make_context(to, on_downgrade=on_downgrade, meta=None, mint=mint)
     way = converter(method, PayloadKind.PARAMS, from_=LATEST, to=to)
@@ -97,9 +98,9 @@ def unmet_input(method: str, request: Mapping[str, Json]) -> UnmetInput:
     Its text holds the message and the URL of the request, so that a user can act on it (CONV-17).
     """
     params = cast("JsonObject", request.get("params") or {})
-    said = [str(params[name]) for name in ("message", "url") if name in params]
+    details = [str(params[name]) for name in ("message", "url") if name in params]
     need = "elicitation" if request.get("method") == _ELICIT else f"'{request.get('method')}'"
-    text = ": ".join([f"This needs {need}, which the client does not offer", *said])
+    text = ": ".join([f"This needs {need}, which the client does not offer", *details])
     return _failed(method, text, as_result=True)
 
 

@@ -174,7 +174,7 @@ def _converter(method: str, kind_name: str, source_name: str, target_name: str) 
     if kind not in _TYPES:
         specs = [_spec(revision, method, target) for revision in path]
         if kind is not PayloadKind.PARAMS and specs[0].result is None:
-            raise ConversionError(f"'{method}' is not answered", path="$", revision=target.name)
+            raise ConversionError(f"'{method}' has no response", path="$", revision=target.name)
     steps = [step for here, there in pairwise(path) if (step := _step(here, there, method, kind))]
     if (
         method == _SESSION

@@ -172,7 +172,7 @@ def require_members(block: JsonObject, *members: str) -> None:
     """Raise `NotRepresentable` for a block without the string members that its own type requires."""
     for member in members:
         if not isinstance(block.get(member), str):
-            raise NotRepresentable(f"the payload is not valid: '{member}' is missing or no text", member)
+            raise NotRepresentable(f"the payload is not valid: '{member}' is missing or not a string", member)
 
 
 def tag_of(block: Json) -> str | None:
@@ -188,6 +188,6 @@ def replacement(
     found = context.downgrade(value, reason)
     if found is not None and tag_of(found) not in allowed:
         raise NotRepresentable(
-            f"on_downgrade gave content of type {tag_of(found)!r}; possible are {', '.join(sorted(allowed))}"
+            f"on_downgrade returned content of type {tag_of(found)!r}; return one of {', '.join(sorted(allowed))}"
         )
     return found

@@ -42,7 +42,7 @@ def _is_json_of(block: Json, structured: Json) -> bool:
 def no_task(result: JsonObject, _: ConversionContext) -> JsonObject:
     """Refuse a task in place of a result: the task id is valid only in the session that created it (TASKX-6)."""
     if isinstance(result.get("task"), dict) and not result.keys() & {"content", "action"}:
-        raise NotRepresentable("a task is no result elsewhere: wait for what it yields and convert that")
+        raise NotRepresentable("a task cannot be converted: wait for its result and convert that")
     return result
 
 

@@ -24,7 +24,7 @@ from mcprev.convert.shapes import elicitation_params, no_request_id, no_task
 from mcprev.errors import URL_ELICITATION_REQUIRED
 
 _TOOL_BLOCKS: Final = frozenset({"tool_use", "tool_result"})
-_NO_SAMPLING_TOOLS: Final = "the peer has no sampling with tools: ask for it without, or not at all"
+_NO_SAMPLING_TOOLS: Final = "the peer has no sampling with tools: send the request without tools"
 _MODES: Final = {"sampling": ("context", "tools"), "elicitation": ("form", "url")}
 
 
@@ -70,7 +70,7 @@ def _sampling_result(result: JsonObject, context: ConversionContext) -> JsonObje
 
 
 def _no_url(_params: JsonObject, _: ConversionContext) -> JsonObject:
-    raise NotRepresentable("the peer cannot be sent to a URL: say it in a result or an error", "mode")
+    raise NotRepresentable("the peer has no elicitation by URL: put the URL in a result or an error", "mode")
 
 
 def _form(schema: JsonObject, context: ConversionContext) -> JsonObject:

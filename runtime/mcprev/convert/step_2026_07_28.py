@@ -58,12 +58,12 @@ def _complete(result: JsonObject, context: ConversionContext) -> JsonObject:
         if found is not None and found.get("resultType", "complete") == "complete":
             return found
         raise NotRepresentable(
-            "the peer is asked for input by requests of its own: send those of requests_for, then call again",
+            "this revision has no results that ask for input: send the requests of requests_for, then call again",
             "resultType",
         )
     if kind != "complete":
         raise NotRepresentable(
-            f"a result of type {kind!r} is none elsewhere: complete it first", "resultType"
+            f"a result of type {kind!r} cannot be converted: complete it first", "resultType"
         )
     return result
 
@@ -107,8 +107,8 @@ def _completion(result: JsonObject, _: ConversionContext) -> JsonObject:
 
 def _tool(tool: JsonObject, _: ConversionContext) -> JsonObject:
     output = tool.get("outputSchema")
-    wrong = isinstance(output, dict) and as_object(output).get("type") != "object"
-    return without(tool, "outputSchema") if wrong else tool
+    unusable = isinstance(output, dict) and as_object(output).get("type") != "object"
+    return without(tool, "outputSchema") if unusable else tool
 
 
 def _schema(schema: JsonObject, _: ConversionContext) -> JsonObject:
@@ -166,7 +166,9 @@ def _error_down(error: JsonObject, method: str, _: ConversionContext) -> JsonObj
 def _error_up(error: JsonObject, _method: str, _: ConversionContext) -> JsonObject:
     code = error.get("code")
     if code == URL_ELICITATION_REQUIRED:
-        raise NotRepresentable("the client is asked in a result: give it that of input_required_from", "code")
+        raise NotRepresentable(
+            "this revision asks for input in a result: return that of input_required_from", "code"
+        )
     return {**error, "code": INVALID_PARAMS} if code == RESOURCE_NOT_FOUND else error
 
 

@@ -19,7 +19,7 @@ from mcprev.protocol.connection_state import RequestKind
 from mcprev.protocol.engine import declares
 from mcprev.protocol.meta import extension_error
 from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION
-from mcprev.protocol.subscriptions import HEARD, LISTEN
+from mcprev.protocol.subscriptions import LISTEN, SUBSCRIBABLE
 from mcprev.protocol.tasks import CORE_CAPABILITY, TASK
 from mcprev.protocol.tasks import METHODS as TASK_METHODS
 from mcprev.protocol.tasks import NEEDS as TASK_NEEDS
@@ -275,14 +275,14 @@ class ClientCapabilities(Capabilities):
         """The result types that the client accepts besides those of the schema (BASE-15)."""
         return frozenset({TASK}) if self._tasks else frozenset()
 
-    def hears(self, revision: Revision, method: str) -> bool:
+    def receives(self, revision: Revision, method: str) -> bool:
         """Return whether the handler receives a notification."""
         return method in super().notifications(revision)
 
     @override
     def notifications(self, revision: Revision) -> frozenset[str]:
         # Change notifications are always received: subscriptions may need them (SUB-7).
-        return super().notifications(revision) | (revision.methods.keys() & HEARD)
+        return super().notifications(revision) | (revision.methods.keys() & SUBSCRIBABLE)
 
     @override
     def _find_kinds(self, revision: Revision) -> Mapping[str, RequestKind]:

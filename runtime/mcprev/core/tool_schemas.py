@@ -9,7 +9,7 @@ from pydantic_core import MISSING
 
 from mcprev.convert import PayloadKind, argument_failure
 from mcprev.errors import InvalidParams, Json, LocalProtocolError, SchemaError
-from mcprev.json_schema.bounds import Check, Complaint
+from mcprev.json_schema.bounds import ValidationIssue, Validator
 from mcprev.protocol.stateless import COMPLETE
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ class ToolSchemas:
         self.input = input_
         self.output = output
         self._compiled = False
-        self._arguments: Check | None = None
-        self._result: Check | None = None
+        self._arguments: Validator | None = None
+        self._result: Validator | None = None
 
     def check(self, params: Mapping[str, Json], revision: Revision) -> dict[str, Json] | None:
         """The result of a call whose arguments do not fit; None when they do (TOOL-2, TOOL-3, CONV-35).
@@ -76,7 +76,7 @@ class ToolSchemas:
                     f"the result of the tool '{self.name}' does not fit its outputSchema: {text}"
                 )
 
-    def _compile(self, member: str, schema: Json) -> Check:
+    def _compile(self, member: str, schema: Json) -> Validator:
         from mcprev.json_schema.validation import compile_schema
 
         try:
@@ -88,7 +88,7 @@ class ToolSchemas:
             ) from error
 
 
-def refusal(name: str, found: list[Complaint], revision: Revision) -> dict[str, Json]:
+def refusal(name: str, found: list[ValidationIssue], revision: Revision) -> dict[str, Json]:
     """The result of a call whose arguments are wrong; raises `InvalidParams` where there is an error for that (CONV-35)."""
     from mcprev.json_schema.validation import describe
 

@@ -16,9 +16,9 @@ from pydantic_core import SchemaValidator, core_schema
 
 from mcprev.errors import Json
 
-Complaint: TypeAlias = tuple[tuple[str | int, ...], str]
+ValidationIssue: TypeAlias = tuple[tuple[str | int, ...], str]
 """The path of an invalid value, and the reason."""
-Check: TypeAlias = Callable[[Any], list[Complaint]]
+Validator: TypeAlias = Callable[[Any], list[ValidationIssue]]
 """Returns the issues of a value; an empty list if it is valid."""
 
 LIST: Final[Any] = list
@@ -60,12 +60,12 @@ def in_time() -> None:
         raise TooSlowError
 
 
-def within_time(check: Check, clock: Callable[[], float]) -> Check:
+def within_time(check: Validator, clock: Callable[[], float]) -> Validator:
     """Return a validator with a deadline; a value not validated by then is invalid. The validator must call `in_time`
     often.
     """
 
-    def run(value: Json) -> list[Complaint]:
+    def run(value: Json) -> list[ValidationIssue]:
         try:
             with deadline(clock):
                 return check(value)
@@ -98,7 +98,7 @@ def pattern(expression: str) -> Callable[[str], str | None]:
     except Exception as error:
         raise ValueError(f"the pattern {expression!r:.80} cannot be matched in linear time") from error
     matches, repetitions = made.isinstance_python, _repetitions(expression)
-    wrong, too_long = (
+    no_match, too_long = (
         f"does not match {expression!r:.80}",
         f"is too long to be matched with {expression!r:.80}",
     )
@@ -106,7 +106,7 @@ def pattern(expression: str) -> Callable[[str], str | None]:
     def check(text: str) -> str | None:
         if len(text) * len(expression) * min(repetitions, len(text)) > MAX_STEPS:
             return too_long
-        return None if matches(text) else wrong
+        return None if matches(text) else no_match
 
     return check
 

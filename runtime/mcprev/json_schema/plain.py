@@ -16,7 +16,15 @@ from math import isfinite
 from typing import Any, Final, cast
 
 from mcprev.errors import Json
-from mcprev.json_schema.bounds import LIST, OBJECT, Check, Complaint, canonical_json, in_time, pattern
+from mcprev.json_schema.bounds import (
+    LIST,
+    OBJECT,
+    ValidationIssue,
+    Validator,
+    canonical_json,
+    in_time,
+    pattern,
+)
 
 MAX_DEPTH: Final = 32
 """Schemas that nest deeper are validated by the library."""
@@ -27,7 +35,7 @@ ANNOTATIONS: Final = frozenset(
     }
 )  # fmt: skip
 """Keywords that never make a value invalid; `format` is one of them by default in both dialects."""
-VALID: Final[list[Complaint]] = []
+VALID: Final[list[ValidationIssue]] = []
 """The shared result for a valid value; never modified."""
 
 
@@ -35,7 +43,7 @@ class UnsupportedKeywordError(Exception):
     """The schema uses a keyword that is not supported here."""
 
 
-def compile_plain(schema: Json) -> Check | None:
+def compile_plain(schema: Json) -> Validator | None:
     """Return the validator for a schema without `$schema`, or None if the schema uses an unsupported keyword."""
     try:
         return _compile(schema, 0)
@@ -43,13 +51,13 @@ def compile_plain(schema: Json) -> Check | None:
         return None
 
 
-def _compile(schema: Json, depth: int) -> Check:
+def _compile(schema: Json, depth: int) -> Validator:
     if schema is True:
         return _always_valid
     if not isinstance(schema, OBJECT) or depth > MAX_DEPTH:
         raise UnsupportedKeywordError
     given = schema
-    checks: list[Check] = []
+    checks: list[Validator] = []
     for keyword, value in given.items():
         if keyword in _KEYWORDS:
             checks.append(_KEYWORDS[keyword](value, depth))
@@ -62,12 +70,12 @@ def _compile(schema: Json, depth: int) -> Check:
     return checks[0] if len(checks) == 1 else _all(checks)
 
 
-def _always_valid(_: Json) -> list[Complaint]:
+def _always_valid(_: Json) -> list[ValidationIssue]:
     return VALID
 
 
-def _all(checks: list[Check]) -> Check:
-    def check(value: Json) -> list[Complaint]:
+def _all(checks: list[Validator]) -> Validator:
+    def check(value: Json) -> list[ValidationIssue]:
         found = VALID
         for one in checks:
             if more := one(value):
@@ -107,50 +115,50 @@ _TYPES: Final[Mapping[str, Callable[[Any], bool]]] = {
 }
 
 
-def _type(value: Json, _: int) -> Check:
+def _type(value: Json, _: int) -> Validator:
     names: list[Any] = value if isinstance(value, LIST) else [value]
     _require(names and all(isinstance(name, str) and name in _TYPES for name in names))
     _require(len(set(names)) == len(names))
     tests = [_TYPES[name] for name in names]
-    wrong: list[Complaint] = [((), f"is not of type {' or '.join(names)}")]
+    issues: list[ValidationIssue] = [((), f"is not of type {' or '.join(names)}")]
     if len(tests) == 1:
         test = tests[0]
-        return lambda given: VALID if test(given) else wrong
-    return lambda given: VALID if any(test(given) for test in tests) else wrong
+        return lambda given: VALID if test(given) else issues
+    return lambda given: VALID if any(test(given) for test in tests) else issues
 
 
-def _enum(value: Json, _: int) -> Check:
+def _enum(value: Json, _: int) -> Validator:
     _require(isinstance(value, LIST) and value)
     shown = ", ".join(f"{option!r:.40}" for option in value[:10])
     return _one_of_values(value, f"is not one of {shown:.300}")
 
 
-def _const(value: Json, _: int) -> Check:
+def _const(value: Json, _: int) -> Validator:
     return _one_of_values([value], f"is not {value!r:.80}")
 
 
-def _one_of_values(options: list[Any], what: str) -> Check:
+def _one_of_values(options: list[Any], what: str) -> Validator:
     strings = {option for option in options if isinstance(option, str)}
     others = {canonical_json(option) for option in options if not isinstance(option, str)}
     containers = any(isinstance(option, dict | list) for option in options)
-    wrong: list[Complaint] = [((), what)]
+    issues: list[ValidationIssue] = [((), what)]
 
-    def check(given: Json) -> list[Complaint]:
+    def check(given: Json) -> list[ValidationIssue]:
         if given.__class__ is str:
-            return VALID if given in strings else wrong
+            return VALID if given in strings else issues
         if given.__class__ is int:
-            return VALID if f"{given:x}," in others else wrong  # the format of `canonical_json`
+            return VALID if f"{given:x}," in others else issues  # the format of `canonical_json`
         if not others or (not containers and isinstance(given, dict | list)):
-            return wrong
-        return VALID if canonical_json(given) in others else wrong
+            return issues
+        return VALID if canonical_json(given) in others else issues
 
     return check
 
 
-def _any_of(value: Json, depth: int) -> Check:
+def _any_of(value: Json, depth: int) -> Validator:
     checks = _compile_all(value, depth)
 
-    def check(given: Json) -> list[Complaint]:
+    def check(given: Json) -> list[ValidationIssue]:
         found = VALID
         for one in checks:
             more = one(given)
@@ -163,10 +171,10 @@ def _any_of(value: Json, depth: int) -> Check:
     return check
 
 
-def _one_of(value: Json, depth: int) -> Check:
+def _one_of(value: Json, depth: int) -> Validator:
     checks = _compile_all(value, depth)
 
-    def check(given: Json) -> list[Complaint]:
+    def check(given: Json) -> list[ValidationIssue]:
         matching = sum(not one(given) for one in checks)
         return (
             VALID if matching == 1 else [((), f"matches {matching} of {len(checks)} schemas instead of one")]
@@ -175,17 +183,17 @@ def _one_of(value: Json, depth: int) -> Check:
     return check
 
 
-def _all_of(value: Json, depth: int) -> Check:
+def _all_of(value: Json, depth: int) -> Validator:
     return _all(_compile_all(value, depth))
 
 
-def _compile_all(value: Json, depth: int) -> list[Check]:
+def _compile_all(value: Json, depth: int) -> list[Validator]:
     _require(isinstance(value, LIST) and value)
     return [_timed(_compile(item, depth + 1)) for item in value]
 
 
-def _timed(check: Check) -> Check:
-    def timed(value: Json) -> list[Complaint]:
+def _timed(check: Validator) -> Validator:
+    def timed(value: Json) -> list[ValidationIssue]:
         in_time()
         return check(value)
 
@@ -195,14 +203,14 @@ def _timed(check: Check) -> Check:
 # -- numbers, strings, arrays ----------------------------------------------------------------------------
 
 
-def _bound(keyword: str, keeps: Callable[[Any, Any], bool]) -> Callable[[Json, int], Check]:
-    def make(value: Json, _: int) -> Check:
+def _bound(keyword: str, keeps: Callable[[Any, Any], bool]) -> Callable[[Json, int], Validator]:
+    def make(value: Json, _: int) -> Validator:
         _require(is_number(value))
-        wrong: list[Complaint] = [((), f"does not satisfy {keyword} {value}")]
+        issues: list[ValidationIssue] = [((), f"does not satisfy {keyword} {value}")]
 
-        def check(given: Json) -> list[Complaint]:
+        def check(given: Json) -> list[ValidationIssue]:
             if given.__class__ is int or given.__class__ is float:
-                return VALID if keeps(given, value) else wrong
+                return VALID if keeps(given, value) else issues
             return VALID
 
         return check
@@ -210,40 +218,40 @@ def _bound(keyword: str, keeps: Callable[[Any, Any], bool]) -> Callable[[Json, i
     return make
 
 
-def _size(keyword: str, of: type, *, least: bool) -> Callable[[Json, int], Check]:
-    def make(value: Json, _: int) -> Check:
+def _size(keyword: str, of: type, *, least: bool) -> Callable[[Json, int], Validator]:
+    def make(value: Json, _: int) -> Validator:
         _require(_is_integer(value) and value >= 0)
-        wrong: list[Complaint] = [((), f"does not satisfy {keyword} {value}")]
+        issues: list[ValidationIssue] = [((), f"does not satisfy {keyword} {value}")]
 
-        def check(given: Json) -> list[Complaint]:
+        def check(given: Json) -> list[ValidationIssue]:
             if given.__class__ is not of:
                 return VALID
             size = len(cast("list[Any]", given))
-            return VALID if (size >= value if least else size <= value) else wrong
+            return VALID if (size >= value if least else size <= value) else issues
 
         return check
 
     return make
 
 
-def _pattern(value: Json, _: int) -> Check:
+def _pattern(value: Json, _: int) -> Validator:
     _require(isinstance(value, str))
     try:
         matches = pattern(value)
     except ValueError:
         raise UnsupportedKeywordError from None
 
-    def check(given: Json) -> list[Complaint]:
-        wrong = matches(given) if given.__class__ is str else None
-        return VALID if wrong is None else [((), wrong)]
+    def check(given: Json) -> list[ValidationIssue]:
+        issues = matches(given) if given.__class__ is str else None
+        return VALID if issues is None else [((), issues)]
 
     return check
 
 
-def _items(value: Json, depth: int) -> Check:
+def _items(value: Json, depth: int) -> Validator:
     inner = _compile(value, depth + 1)
 
-    def check(given: Json) -> list[Complaint]:
+    def check(given: Json) -> list[ValidationIssue]:
         found = VALID
         if given.__class__ is list:
             for index, item in enumerate(given):
@@ -265,7 +273,7 @@ _MAX_ISSUES: Final = 20
 _OBJECT_KEYWORDS: Final = frozenset({"properties", "required", "additionalProperties"})
 
 
-def _members(schema: Mapping[str, Any], depth: int) -> Check:
+def _members(schema: Mapping[str, Any], depth: int) -> Validator:
     """Return the validator for the three keywords about members, which share one loop over the object."""
     properties, required = schema.get("properties", {}), schema.get("required", [])
     _require(isinstance(properties, OBJECT) and isinstance(required, LIST))
@@ -275,7 +283,7 @@ def _members(schema: Mapping[str, Any], depth: int) -> Check:
     more = schema.get("additionalProperties", True)
     other = None if more is False else _compile(more, depth + 1)
 
-    def check(given: Json) -> list[Complaint]:
+    def check(given: Json) -> list[ValidationIssue]:
         if given.__class__ is not dict:
             return VALID
         found = VALID
@@ -288,8 +296,8 @@ def _members(schema: Mapping[str, Any], depth: int) -> Check:
             inner = known.get(name, other)
             if inner is None:
                 found = [*found, ((name,), "is not a known property")]
-            elif inner is not _always_valid and (wrong := inner(value)):
-                found = [*found, *(((name, *path), text) for path, text in wrong)]
+            elif inner is not _always_valid and (issues := inner(value)):
+                found = [*found, *(((name, *path), text) for path, text in issues)]
             if len(found) > _MAX_ISSUES:
                 break
         return found
@@ -297,7 +305,7 @@ def _members(schema: Mapping[str, Any], depth: int) -> Check:
     return check
 
 
-_KEYWORDS: Final[Mapping[str, Callable[[Json, int], Check]]] = {
+_KEYWORDS: Final[Mapping[str, Callable[[Json, int], Validator]]] = {
     "type": _type,
     "enum": _enum,
     "const": _const,

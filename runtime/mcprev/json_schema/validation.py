@@ -28,9 +28,9 @@ from mcprev.json_schema.bounds import (
     LIST,
     MAX_SECONDS,
     OBJECT,
-    Check,
-    Complaint,
     TooSlowError,
+    ValidationIssue,
+    Validator,
     canonical_json,
     deadline,
     in_time,
@@ -68,7 +68,7 @@ _CHOICES: Final = frozenset({"anyOf", "oneOf", "allOf"})
 """Keywords that visit one value several times."""
 
 
-def compile_schema(schema: Json, *, trusted: bool, clock: Callable[[], float] = time.monotonic) -> Check:
+def compile_schema(schema: Json, *, trusted: bool, clock: Callable[[], float] = time.monotonic) -> Validator:
     """Compile a schema to a validator. `trusted` is True for a schema of the author and False for one of the peer.
 
     Raises `SchemaError` for a schema that exceeds the bounds, is invalid in its dialect, has an unresolvable
@@ -93,7 +93,7 @@ def compile_schema(schema: Json, *, trusted: bool, clock: Callable[[], float] = 
         raise SchemaError(f"the schema takes longer than {MAX_SECONDS:g} s to be compiled") from None
 
 
-def describe(issues: list[Complaint], root: str) -> str:
+def describe(issues: list[ValidationIssue], root: str) -> str:
     """Format the first few issues as one text for the author of the value. `root` names the value."""
     shown = [
         f"{'.'.join([root, *(str(part) for part in path)])[:200]} {text[:300]}"
@@ -103,11 +103,11 @@ def describe(issues: list[Complaint], root: str) -> str:
     return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
 
 
-def _always_valid(_: Json) -> list[Complaint]:
+def _always_valid(_: Json) -> list[ValidationIssue]:
     return []
 
 
-def _never_valid(_: Json) -> list[Complaint]:
+def _never_valid(_: Json) -> list[ValidationIssue]:
     return [((), "is not allowed")]
 
 
@@ -191,7 +191,7 @@ def _subschemas(schema: Mapping[str, Any]) -> Iterator[Any]:
 # -- the library -----------------------------------------------------------------------------------------
 
 
-def _compiled(schema: dict[str, Any], dialect: str, *, trusted: bool) -> Check:
+def _compiled(schema: dict[str, Any], dialect: str, *, trusted: bool) -> Validator:
     """Return the library's validator for a schema."""
     library = _library(dialect, trusted)
     found = _errors(library(_bare(library.META_SCHEMA), registry=_registry()), schema)
@@ -203,7 +203,7 @@ def _compiled(schema: dict[str, Any], dialect: str, *, trusted: bool) -> Check:
     return partial(_errors, library(schema, registry=_registry()))
 
 
-def _errors(validator: Json, value: Json) -> list[Complaint]:
+def _errors(validator: Json, value: Json) -> list[ValidationIssue]:
     errors = islice(validator.iter_errors(value), SHOWN + 1)
     return [(tuple(error.absolute_path), f"is invalid: {error.message:.300}") for error in errors]
 
@@ -273,8 +273,8 @@ def _pattern(*, trusted: bool) -> _Keyword:
                 if len(matchers) >= MAX_OBJECTS:
                     matchers.clear()
                 matchers[value] = _matcher(value, trusted=trusted)
-            if wrong := matchers[value](instance):
-                yield error(wrong)
+            if problem := matchers[value](instance):
+                yield error(problem)
 
     return check
 
@@ -287,9 +287,9 @@ def _matcher(expression: str, *, trusted: bool) -> Callable[[str], str | None]:
             raise SchemaError(str(error)) from None
         try:
             matches = re.compile(expression).search
-        except re.error as wrong:
+        except re.error as problem:
             raise SchemaError(
-                f"the pattern {expression!r:.80} is not a valid regular expression: {wrong}"
+                f"the pattern {expression!r:.80} is not a valid regular expression: {problem}"
             ) from None
     return lambda text: None if matches(text) else f"does not match {expression!r:.80}"
 

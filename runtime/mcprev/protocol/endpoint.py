@@ -19,7 +19,7 @@ from mcprev.protocol.connection_state import Channel, ConnectionState, Event, Lo
 from mcprev.protocol.engine import Engine
 from mcprev.protocol.handshake import Handshake, HandshakeClient, HandshakeServer
 from mcprev.protocol.pending_calls import Call
-from mcprev.protocol.stateless import StatelessClient, StatelessServer, is_modern
+from mcprev.protocol.stateless import StatelessClient, StatelessServer, is_stateless
 from mcprev.protocol.subscriptions import Changed
 from mcprev.revisions import Revision
 from mcprev.wire import jsonrpc
@@ -115,7 +115,7 @@ class ServerProtocol(EndpointProtocol):
         """Process what `jsonrpc.parse` returned for a line; `_meta` selects the engine of a request (NEG-8)."""
         kind = message.__class__
         if kind is Request:
-            if self._modern and (not self._handshake or is_modern(message)):  # type: ignore[arg-type]
+            if self._modern and (not self._handshake or is_stateless(message)):  # type: ignore[arg-type]
                 self._null_id = self._null_id and self.session.agreed
                 self.stateless.request(message)  # type: ignore[arg-type]
             else:

@@ -160,7 +160,7 @@ class Engine:
         """Process a response; a late one, or one to an unknown id, has no effect (CANC-3)."""
         call = self.connection.calls.close(message.id)
         if call is None:
-            self.connection.diagnose(f"an answer to no open request: {message.id!r}")
+            self.connection.diagnose(f"a response to no pending request: {message.id!r}")
             return
         if message.id.__class__ is not int:
             self.connection.tolerate(ToleratedViolation.IDS, f"{message.id!r} for {call.id}")
@@ -169,7 +169,7 @@ class Engine:
         elif message.result.__class__ is dict:
             self.accept(call, message.result)
         else:
-            error = RemoteProtocolError("the result is no object", raw=message.result)
+            error = RemoteProtocolError("the result is not an object", raw=message.result)
             self.connection.events.append(CallFailed(call, error))
 
     def accept(self, call: Call, result: dict[str, Json]) -> None:
@@ -181,7 +181,7 @@ class Engine:
         token = (params or {}).get("progressToken")
         call = self.connection.calls.progressed(token, now) if isinstance(token, str | int | float) else None
         if call is None:
-            self.connection.diagnose(f"progress of no open request: {token!r}")
+            self.connection.diagnose(f"progress of no pending request: {token!r}")
         else:
             if token.__class__ is not int:
                 self.connection.tolerate(ToleratedViolation.IDS, f"{token!r} for {call.id}")
@@ -199,7 +199,7 @@ class Engine:
         """
         spec = revision.methods.get(method)
         if spec is None or spec.result is None:
-            raise LocalProtocolError(f"'{method}' is no request of {revision.name}")
+            raise LocalProtocolError(f"'{method}' is not a request of {revision.name}")
         needs = spec.capability
         if capabilities is not None and needs is not None and not declares(capabilities, needs):
             raise LocalProtocolError(
@@ -213,7 +213,7 @@ class Engine:
                 NotificationReceived(revision, notification.method, notification.params, notification.origin)
             )
         else:
-            self.connection.diagnose(f"a notification nobody listens for: {notification.method}")
+            self.connection.diagnose(f"a notification without a handler: {notification.method}")
 
 
 def declares(capabilities: Mapping[str, Json], path: str) -> bool:

@@ -14,7 +14,7 @@ def outgoing(wire: dict[str, Json], revision: Revision) -> dict[str, Json]:
     code = wire["code"]
     if code in revision.barred_codes:
         raise ConversionError(
-            f"an error of code {code} may not be sent", path="$.code", revision=revision.name
+            f"this revision does not allow the error code {code}", path="$.code", revision=revision.name
         )
     if code == URL_ELICITATION_REQUIRED and code in load(revision, "constants").ERROR_CODES:
         data = wire.get("data")
@@ -26,7 +26,7 @@ def outgoing(wire: dict[str, Json], revision: Revision) -> dict[str, Json]:
         )
         if not elicitations:
             raise ConversionError(
-                "no elicitation is given", path="$.data.elicitations", revision=revision.name
+                "the error needs at least one elicitation", path="$.data.elicitations", revision=revision.name
             )
         return {**wire, "data": {**cast("dict[str, Any]", data), "elicitations": elicitations}}
     return wire
@@ -35,12 +35,12 @@ def outgoing(wire: dict[str, Json], revision: Revision) -> dict[str, Json]:
 def _by_url(item: object, revision: Revision) -> dict[str, Json]:
     """Return an elicitation by URL, with an id if it has none: later revisions have no elicitation ids."""
     given = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
-    wrong = given.get("mode", "url") != "url" or not all(
+    error = given.get("mode", "url") != "url" or not all(
         isinstance(given.get(name), str) for name in ("url", "message")
     )
-    if wrong:
+    if error:
         path = "$.data.elicitations"
         raise ConversionError(
-            "an elicitation is none of mode 'url' with url and message", path=path, revision=revision.name
+            "an elicitation must have mode 'url', a url and a message", path=path, revision=revision.name
         )
     return {"mode": "url", "elicitationId": uuid4().hex, **given}

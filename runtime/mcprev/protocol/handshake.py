@@ -61,7 +61,7 @@ class Handshake(Engine):
     def revision(self) -> Revision:
         """The revision of the session. Raises `LocalProtocolError` before there is one."""
         if self._revision is None:
-            raise LocalProtocolError("the session is not open: no revision has been agreed on")
+            raise LocalProtocolError("the session is not open: no revision has been negotiated")
         return self._revision
 
     def kind(self, method: str) -> RequestKind:
@@ -117,12 +117,12 @@ class Handshake(Engine):
     def ignore_request(self, message: Request, batch: BatchResponse | None) -> None:
         """Ignore a request after the session was closed."""
         del batch
-        self.connection.diagnose(f"a request after the end: {message.method}")
+        self.connection.diagnose(f"a request after the session was closed: {message.method}")
 
     def ignore(self, message: Notification, now: float) -> None:
         """Ignore a notification that has no effect in this state."""
         del now
-        self.connection.diagnose(f"a notification out of place: {message.method}")
+        self.connection.diagnose(f"an unexpected notification: {message.method}")
 
     def on_cancelled(self, message: Notification, now: float) -> None:
         """Cancel a request on behalf of the peer (CANC-2)."""
@@ -255,7 +255,7 @@ class HandshakeServer(Handshake):
         level = (message.params or {}).get("level")
         if not (isinstance(level, str) and level in SEVERITY):
             self.connection.refuse(
-                message, InvalidParams(f"Invalid params: no log level: {level!r:.40}"), batch
+                message, InvalidParams(f"Invalid params: not a log level: {level!r:.40}"), batch
             )
             return
         self.level = level

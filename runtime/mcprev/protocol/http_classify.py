@@ -162,9 +162,9 @@ def classify(
         return _refuse(endpoint, headers, live, 406, "the client has to accept text/event-stream")
     if live is None:
         return _no_session(endpoint, headers, None)
-    wrong = _wrong_version(endpoint, headers, live, None, version)
-    if wrong is not None:
-        return wrong
+    error = _wrong_version(endpoint, headers, live, None, version)
+    if error is not None:
+        return error
     return (
         DeleteSession(live) if verb == "DELETE" else OpenStream(live, headers.text(names.LAST_EVENT_ID_KEY))
     )
@@ -174,7 +174,7 @@ def _post(
     endpoint: Endpoint, headers: Headers, message: Message | Batch, live: Revision | None
 ) -> RequestClass:
     if headers.values.get(CONTENT_TYPE_KEY) != _JSON and not is_json(headers.get(CONTENT_TYPE_KEY)):
-        return _refuse(endpoint, headers, live, 415, "the body has to be application/json", message)
+        return _refuse(endpoint, headers, live, 415, "the Content-Type has to be application/json", message)
     if isinstance(message, Malformed):
         return _malformed(endpoint, headers, live, message)
     if isinstance(message, (Request, Notification)):
@@ -202,15 +202,22 @@ def _modern(
     formats = headers.values.get(ACCEPT_KEY)
     accept = BOTH if formats is None else accepted(formats)
     if not accept.json and not accept.sse:
-        return _refuse(endpoint, headers, None, 406, "the client accepts no format of an answer", message)
+        return _refuse(
+            endpoint,
+            headers,
+            None,
+            406,
+            "the client has to accept application/json or text/event-stream",
+            message,
+        )
     if meta is not None and isinstance(message, Request):
         params, method = message.params or {}, message.method
         tool = params.get("name") if method == CALL_TOOL else None
         repeated = endpoint.param_headers(tool) if isinstance(tool, str) else ()
         name_of = endpoint.name_params.get(method)
-        wrong = mismatch(headers, meta[VERSION_KEY], method, params, name_of, repeated)
-        if wrong is not None and meta_error(meta) is None:
-            return HttpError(400, wrong, message.id)
+        error = mismatch(headers, meta[VERSION_KEY], method, params, name_of, repeated)
+        if error is not None and meta_error(meta) is None:
+            return HttpError(400, error, message.id)
     return StatelessRequest(message, accept)
 
 
@@ -227,9 +234,9 @@ def _legacy(
         return InitializeRequest(message) if endpoint.sessions else SessionlessRequest(message, None)
     if live is not None:
         same = version == live.version
-        wrong = None if same else _wrong_version(endpoint, headers, live, message, version)
-        if wrong is not None:
-            return wrong
+        error = None if same else _wrong_version(endpoint, headers, live, message, version)
+        if error is not None:
+            return error
         if isinstance(message, Batch) and not live.accepts_batch:
             return _no_batch(live)
         return SessionRequest(message, live, accept)
@@ -244,14 +251,14 @@ def _sessionless(
     """Classify a sessionless request; its revision is the header's, or the one without version header (HTTP-26)."""
     revision = endpoint.assumed if version is None else endpoint.by_version.get(version)
     if revision is None:
-        said = "without MCP-Protocol-Version" if version is None else "at this MCP-Protocol-Version"
-        return _refuse(endpoint, headers, None, 400, f"nothing is served {said}", message, version)
+        condition = "without MCP-Protocol-Version" if version is None else "at this MCP-Protocol-Version"
+        return _refuse(endpoint, headers, None, 400, f"no revision is served {condition}", message, version)
     if isinstance(message, Batch):
         return SessionlessRequest(message, revision) if revision.accepts_batch else _no_batch(revision)
     if isinstance(message, Request | Notification):
         return SessionlessRequest(message, revision)
     return _refuse(
-        endpoint, headers, revision, 400, "there is no session in which this could be an answer", message
+        endpoint, headers, revision, 400, "a response needs the Mcp-Session-Id of its session", message
     )
 
 
@@ -313,7 +320,9 @@ def _no_session(endpoint: Endpoint, headers: Headers, message: Message | Batch |
     if names.SESSION_ID_KEY in headers.repeated:
         return _refuse(endpoint, headers, None, 400, "Mcp-Session-Id is repeated", message)
     if session_id(headers) is not None:
-        return _refuse(endpoint, headers, None, 404, "there is no such session", message)
+        return _refuse(
+            endpoint, headers, None, 404, "no session has this Mcp-Session-Id: initialize again", message
+        )
     why = "Mcp-Session-Id is missing: initialize first"
     if endpoint.modern:
         why += f", or state {VERSION_KEY} in _meta"

@@ -31,7 +31,7 @@ def _list(value: Json) -> Sequence[Any]:
 # -- questions -------------------------------------------------------------------------------------------
 
 
-def misasked(method: str, params: Json) -> str | None:
+def request_error(method: str, params: Json) -> str | None:
     """Return the error in an input request that no client could answer (ELIC-2, SAMP-3), or None."""
     if method == ELICIT:
         return _form_schema_error(_object(params))
@@ -91,10 +91,10 @@ def _tool_message_error(params: Mapping[str, Any]) -> str | None:
         blocks = _blocks(_object(message))
         answered = {str(block.get("toolUseId")) for block in blocks if block.get("type") == _RESULT}
         if answered and any(block.get("type") != _RESULT for block in blocks):
-            return f"{place}: tool results stand in a message with something else"
+            return f"{place}: a message with tool results may contain nothing else"
         if answered != used:
             ids = ", ".join(sorted(answered ^ used))
-            return f"{place}: tool uses and tool results do not answer each other: {ids:.80}"
+            return f"{place}: tool uses and tool results do not match: {ids:.80}"
         used = {str(block.get("id")) for block in blocks if block.get("type") == _USE}
     return f"a tool use has no result: {', '.join(sorted(used)):.80}" if used else None
 
@@ -107,23 +107,23 @@ def _blocks(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 # -- answers ---------------------------------------------------------------------------------------------
 
 
-def misanswered(method: str, params: Json, answer: Mapping[str, Json]) -> str | None:
+def response_error(method: str, params: Json, answer: Mapping[str, Json]) -> str | None:
     """Return the error in a well-typed response before the client sends it (ROOT-1, ELIC-3), or None."""
     if method == ROOTS:
         uris = [str(_object(root).get("uri")) for root in _list(answer.get("roots"))]
         other = [uri for uri in uris if not uri.lower().startswith("file://")]
-        return f"roots are files: {other[0]!r:.80} is no file:// URI" if other else None
-    return misfit(method, params, answer)
+        return f"{other[0]!r:.80} is not a file:// URI, which every root must be" if other else None
+    return response_mismatch(method, params, answer)
 
 
-def misfit(method: str, params: Json, answer: Mapping[str, Json]) -> str | None:
+def response_mismatch(method: str, params: Json, answer: Mapping[str, Json]) -> str | None:
     """Return why a response does not match its request (ELIC-3), or None."""
     if method != ELICIT or answer.get("action") != "accept" or _object(params).get("mode") == "url":
         return None
     return form_error(_object(_object(params).get("requestedSchema")), _object(answer.get("content")))
 
 
-def only_accepted(method: str, params: Json, answer: dict[str, Json]) -> dict[str, Json]:
+def without_unaccepted_content(method: str, params: Json, answer: dict[str, Json]) -> dict[str, Json]:
     """Return a response without `content` unless it is an accepted form (ELIC-3)."""
     kept = answer.get("action") == "accept" and _object(params).get("mode") != "url"
     if method != ELICIT or kept or "content" not in answer:
@@ -139,9 +139,9 @@ def form_error(schema: Mapping[str, Json], content: Mapping[str, Json]) -> str |
             return f"content.{name} is missing"
     for name, value in content.items():
         if name in fields:
-            wrong = next(_field_errors(_object(fields[name]), value), None)
-            if wrong is not None:
-                return f"content.{name} {wrong}"
+            error = next(_field_errors(_object(fields[name]), value), None)
+            if error is not None:
+                return f"content.{name} {error}"
     return None
 
 
@@ -181,14 +181,14 @@ def _field_errors(field: Mapping[str, Any], value: Json) -> Iterator[str]:
     """Yield the errors in the value of one field, the type first."""
     type_ = str(field.get("type"))
     if type_ not in _TYPES or not _TYPES[type_](value):
-        yield f"is no {type_}"
+        yield f"is not of type {type_}"
         return
     for keyword, (of, keeps) in _BOUNDS.items():
         if keyword in field and _TYPES[of](value) and not keeps(value, field[keyword]):
-            yield f"does not keep to {keyword} {field[keyword]}"
+            yield f"does not satisfy {keyword} {field[keyword]}"
     allowed = _choices(_object(field.get("items")) if type_ == "array" else field)
     if allowed is not None and not set(value if type_ == "array" else [value]) <= allowed:
-        yield f"is none of the choices: {', '.join(sorted(allowed)):.80}"
+        yield f"is not one of the choices: {', '.join(sorted(allowed)):.80}"
 
 
 def _choices(field: Mapping[str, Any]) -> frozenset[str] | None:

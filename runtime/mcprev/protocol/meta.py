@@ -51,7 +51,7 @@ def key_error(key: str) -> str | None:
     """Return the error in the form of a key, or None; a key is an optional prefix of labels and a name (META-2)."""
     if (_PREFIXED if "/" in key else _BARE).fullmatch(key) or key == "":
         return None
-    return f"'{key:.80}' is no key of _meta: a name, or dotted labels, a slash and a name"
+    return f"'{key:.80}' is not a valid key of _meta: use a name, or dotted labels, a slash and a name"
 
 
 def reserved(key: str) -> bool:
@@ -66,10 +66,10 @@ def extension_error(name: str) -> str | None:
     """
     if "/" in name and not name.endswith("/") and key_error(name) is None:
         return None
-    return f"'{name:.80}' names no extension: it takes dotted labels, a slash and a name, as in 'org.example/name'"
+    return f"'{name:.80}' is not a valid name of an extension: use dotted labels, a slash and a name, as in 'org.example/name'"
 
 
-def wrong_meta(
+def caller_meta_error(
     meta: Mapping[str, Json], *, stamped: Collection[str] = (), extensions: Collection[str] = ()
 ) -> str | None:
     """Return the error in `_meta` members that a caller set, or None.
@@ -79,10 +79,10 @@ def wrong_meta(
     """
     for key, value in meta.items():
         if key in stamped:
-            return f"'{key}' is set by the runtime: give it what it is made of, to `connect` or to the call"
-        wrong = key_error(key) or trace_error(key, value)
-        if wrong is not None:
-            return wrong
+            return f"'{key}' is set by the runtime: pass its value to `connect` or to the call instead"
+        error = key_error(key) or trace_error(key, value)
+        if error is not None:
+            return error
         if reserved(key) and key not in _DEFINED and not _owned(key, extensions):
             return f"'{key:.80}' is reserved: the specification gives keys with this prefix their meaning"
     return None
@@ -98,7 +98,7 @@ def trace_error(key: str, value: Json) -> str | None:
     check = _TRACES.get(key)
     if check is None or (isinstance(value, str) and check(value)):
         return None
-    return f"the value of '{key}' is not in the format that W3C gives it"
+    return f"the value of '{key}' does not have the format that W3C defines"
 
 
 def _parent(value: str) -> bool:
@@ -121,14 +121,14 @@ def _baggage(value: str) -> bool:
 def advise(meta: Mapping[str, Json]) -> None:
     """Log the violations in `_meta` of a handler's result, once for each key."""
     for key, value in meta.items():
-        wrong = key_error(key) or trace_error(key, value)
-        if wrong is not None:
-            _advise(wrong)
+        error = key_error(key) or trace_error(key, value)
+        if error is not None:
+            _advise(error)
 
 
 @lru_cache(maxsize=4096)
-def _advise(wrong: str) -> None:
-    _logger.warning("a result goes out although %s", wrong)
+def _advise(error: str) -> None:
+    _logger.warning("a result is sent although %s", error)
 
 
 _TRACES: Final = {"traceparent": _parent, "tracestate": _state, "baggage": _baggage}

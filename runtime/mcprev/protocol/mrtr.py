@@ -14,10 +14,10 @@ from typing import Any, Final, cast
 from mcprev.errors import InvalidParams, Json, LocalProtocolError, MissingClientCapability
 from mcprev.protocol import input_requests as asking
 from mcprev.protocol.request_state import RequestStateSealer
-from mcprev.protocol.stateless import INPUT_REQUIRED, lacking, missing_capability
+from mcprev.protocol.stateless import INPUT_REQUIRED, missing_capability, uncovered
 from mcprev.revisions import Revision
 
-ROUNDS: Final = 10
+MAX_ROUNDS: Final = 10
 """The maximum number of rounds of one request (MRTR-6, MRTR-11)."""
 RESPONSES: Final = "inputResponses"
 STATE: Final = "requestState"
@@ -34,7 +34,7 @@ class InputRequired(BaseException):
         self.request = request
 
 
-def needs_of(error: BaseException) -> dict[str, dict[str, Json]] | None:
+def input_requests_of(error: BaseException) -> dict[str, dict[str, Json]] | None:
     """Return the input requests that ended a handler, also those of an exception group; None for any other exception."""
     if isinstance(error, InputRequired):
         return {error.key: error.request}
@@ -42,7 +42,7 @@ def needs_of(error: BaseException) -> dict[str, dict[str, Json]] | None:
         return None
     found: dict[str, dict[str, Json]] = {}
     for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions:
-        needs = needs_of(inner)
+        needs = input_requests_of(inner)
         if needs is None:
             return None
         found.update(needs)
@@ -69,18 +69,18 @@ def check_askable(
     """Return the error for an input request that the client's capabilities do not cover, or None (MRTR-3, ELIC-1,
     SAMP-2).
     """
-    missing = lacking(capabilities, _needed(request, capabilities))
+    missing = uncovered(capabilities, _needed(request, capabilities))
     return missing_capability(missing) if missing else None
 
 
-def proper(
+def checked_request(
     request: Mapping[str, Json], revision: Revision, capabilities: Mapping[str, Json]
 ) -> dict[str, Json]:
     """Return an input request as it is sent. Raises `LocalProtocolError` for an invalid one (ELIC-2, SAMP-3)."""
     method, params = str(request.get("method")), request.get("params")
-    wrong = asking.misasked(method, params)
-    if wrong is not None:
-        raise LocalProtocolError(f"'{method}' cannot be asked like this: {wrong}")
+    error = asking.request_error(method, params)
+    if error is not None:
+        raise LocalProtocolError(f"'{method}' is not a valid input request: {error}")
     if revision.sampling_tools and params is not None:
         params = asking.without_context(method, params, capabilities)
     return dict(request) if params is None else {**request, "params": params}
@@ -137,7 +137,7 @@ class InputResponses:
         if not isinstance(given, dict) or not all(
             isinstance(v, dict) for v in cast("dict[str, Json]", given).values()
         ):
-            raise InvalidParams(f"Invalid params: {RESPONSES} is no object of objects")
+            raise InvalidParams(f"Invalid params: {RESPONSES} must be an object of objects")
         return cls({**earlier.get(_ANSWERS, {}), **cast("dict[str, Any]", given)}, earlier.get(_AUTHOR))
 
     def seal(

@@ -71,8 +71,8 @@ def _tool_result(result: Result) -> Result:
                 _check_block(block, f"$.content[{index}]")
     if readable or "structuredContent" not in result or not isinstance(result.get("content"), list):
         return result
-    said = json.dumps(result["structuredContent"], ensure_ascii=False, separators=(",", ":"))
-    return {**result, "content": [*_list(result["content"]), {"type": "text", "text": said}]}
+    text = json.dumps(result["structuredContent"], ensure_ascii=False, separators=(",", ":"))
+    return {**result, "content": [*_list(result["content"]), {"type": "text", "text": text}]}
 
 
 def only_text(result: Result) -> bool:

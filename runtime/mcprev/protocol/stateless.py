@@ -64,7 +64,7 @@ COMPLETE: Final = "complete"
 INPUT_REQUIRED: Final = "input_required"
 
 
-def is_modern(message: Request) -> bool:
+def is_stateless(message: Request) -> bool:
     """Return whether a request carries a version in `_meta`, which selects the stateless engine (NEG-8)."""
     params = message.params
     if params is None:
@@ -129,21 +129,21 @@ class StatelessServer(Engine):
         if message.method == CANCELLED:
             self.cancel_incoming(message.params)
         else:
-            self.connection.diagnose(f"a notification out of place: {message.method}")
+            self.connection.diagnose(f"an unexpected notification: {message.method}")
 
     def check_shape(self, message: Request, meta: dict[str, Json]) -> RpcError | None:
         """Check that `_meta` has the required members (MOD-3)."""
-        wrong = meta_error(meta)
-        if wrong is None:
+        error = meta_error(meta)
+        if error is None:
             return None
         if message.method == "initialize":
             # A client of the handshake era learns the supported versions from this error (MOD-15).
             spoken = versions(self.local.revisions)
             return InvalidParams(
-                f"Invalid params: {wrong}; this server speaks {', '.join(spoken)} without initialize",
+                f"Invalid params: {error}; this server speaks {', '.join(spoken)} without initialize",
                 data={"supported": list(spoken)},
             )
-        return InvalidParams(f"Invalid params: {wrong}")
+        return InvalidParams(f"Invalid params: {error}")
 
     def check_version(self, message: Request, meta: dict[str, Json]) -> RpcError | None:
         """Check that the revision is supported (MOD-4)."""
@@ -153,7 +153,7 @@ class StatelessServer(Engine):
 
     def check_capability(self, message: Request, meta: dict[str, Json]) -> RpcError | None:
         """Check that the client declared the capabilities that the method requires (MOD-6)."""
-        needs = lacking(meta[CLIENT_CAPABILITIES], self.local.requirements(message.method))
+        needs = uncovered(meta[CLIENT_CAPABILITIES], self.local.requirements(message.method))
         return missing_capability(needs) if needs else None
 
     def check_method(self, message: Request, meta: dict[str, Json]) -> RpcError | None:
@@ -207,18 +207,18 @@ class StatelessServer(Engine):
         """Add the result type, the server info and the cache hints to a result (BASE-13, MOD-7, CACHE-1)."""
         kind = result.setdefault("resultType", COMPLETE)
         stamp = self._stamps.get((request.revision.name, request.method))
-        cacheable, said = stamp or self._find_stamp(request.revision, request.method)
+        cacheable, server_meta = stamp or self._find_stamp(request.revision, request.method)
         if cacheable and kind == COMPLETE:
             result.setdefault("ttlMs", 0)
             result.setdefault("cacheScope", "private")
         meta = result.get("_meta")
-        result["_meta"] = {**said, **meta} if meta else said
+        result["_meta"] = {**server_meta, **meta} if meta else server_meta
 
     def _find_stamp(self, revision: Revision, method: str) -> tuple[bool, dict[str, Json]]:
         """Return whether results of a method are cacheable, and the `_meta` of each."""
         spec = revision.methods.get(method)
-        said = {SERVER_INFO: self.local.introduction(revision)["_meta"][SERVER_INFO]}
-        found = self._stamps[revision.name, method] = spec is not None and spec.cacheable, said
+        server_meta = {SERVER_INFO: self.local.introduction(revision)["_meta"][SERVER_INFO]}
+        found = self._stamps[revision.name, method] = spec is not None and spec.cacheable, server_meta
         return found
 
     @override
@@ -308,7 +308,7 @@ def _covers(declared: object, needed: object) -> bool:
     return all(_covers(members.get(name), value) for name, value in wanted.items())
 
 
-def lacking(capabilities: Mapping[str, Json], needed: Mapping[str, Json]) -> dict[str, Json]:
+def uncovered(capabilities: Mapping[str, Json], needed: Mapping[str, Json]) -> dict[str, Json]:
     """Return the needed capabilities that the declared ones do not cover."""
     return {name: value for name, value in needed.items() if not _covers(capabilities.get(name), value)}
 
@@ -359,10 +359,10 @@ class StatelessClient(Engine):
         own_meta = self._request_meta.get(revision)
         if own_meta is None:
             own_meta = self._request_meta[revision] = self.local.introduction(revision)
-        said = None if params is None else params.get("_meta")
-        if params is None or said is not own_meta:
+        caller_meta = None if params is None else params.get("_meta")
+        if params is None or caller_meta is not own_meta:
             # The caller's members are kept, except for those that describe the connection (META-9).
-            params = {**(params or {}), "_meta": {**said, **own_meta} if said else own_meta}
+            params = {**(params or {}), "_meta": {**caller_meta, **own_meta} if caller_meta else own_meta}
         return self.send_request(method, params, now, idle=idle, total=total, progress=progress)
 
     @override
@@ -373,7 +373,9 @@ class StatelessClient(Engine):
 
     def request(self, message: Request) -> None:
         """Ignore a request: servers of this era send none, and it gets no response (BASE-11, BASE-12)."""
-        self.connection.diagnose(f"a request of a server that may send none: {message.method}")
+        self.connection.diagnose(
+            f"a request from a server, which this revision does not allow: {message.method}"
+        )
 
     def notification(self, revision: Revision, message: Notification, now: float) -> None:
         """Process a notification of a listen stream or of the connection."""
@@ -401,7 +403,7 @@ class StatelessClient(Engine):
         id_ = params.get("requestId")
         call = self.connection.calls.find(id_) if isinstance(id_, str | int | float) else None
         if call is None or call.method != LISTEN:
-            self.connection.diagnose(f"the server cancelled what is no listen stream: {id_!r}")
+            self.connection.diagnose(f"the server cancelled a request that is not a listen stream: {id_!r}")
             return
         self.connection.calls.close(call.id)
         error = ConnectionLost("the server ended the stream", in_flight=True, retry_safe=True)

@@ -19,7 +19,7 @@ LISTEN: Final = "subscriptions/listen"
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 TASK_IDS: Final = "taskIds"
 """The member of a listen filter that names tasks, from the tasks extension (SUB-9)."""
-OF_TASKS: Final = frozenset({"notifications/tasks", "notifications/tasks/status"})
+TASK_NOTIFICATIONS: Final = frozenset({"notifications/tasks", "notifications/tasks/status"})
 """The notifications of task states, in the extension and in the core protocol."""
 HAS_TASKS: Final = "tasks/get"
 """The method that a server with tasks serves."""
@@ -72,7 +72,7 @@ CHANGES: Final[Mapping[Changed, ChangeNotification]] = {
 }
 """The changes that the author of a server announces."""
 BY_METHOD: Final[Mapping[str, Changed]] = {change.method: kind for kind, change in CHANGES.items()}
-HEARD: Final = BY_METHOD.keys() | OF_TASKS
+SUBSCRIBABLE: Final = BY_METHOD.keys() | TASK_NOTIFICATIONS
 """The notifications that clients can subscribe to."""
 
 
@@ -94,10 +94,10 @@ def accepted_filter(asked: Mapping[str, Json], capable: Iterable[Changed]) -> di
 def resource_error(uri: object, others: Collection[str]) -> RpcError | None:
     """Return the error for a resource to subscribe to, given the subscribed `others`, or None (SUB-1, SEC-6)."""
     if not (isinstance(uri, str) and len(uri) <= MAX_URI and is_uri(uri)):
-        return InvalidParams(f"Invalid params: uri is no absolute URI of {MAX_URI} characters at most")
+        return InvalidParams(f"Invalid params: uri must be an absolute URI of at most {MAX_URI} characters")
     if len(others) >= MAX_RESOURCES and uri not in others:
         return InvalidRequest(
-            f"a session subscribes to {MAX_RESOURCES} resources at most, and this is none of them"
+            f"this session has its maximum of {MAX_RESOURCES} subscriptions: unsubscribe from a resource first"
         )
     return None
 

@@ -29,7 +29,7 @@ UPDATE: Final = "tasks/update"
 CANCEL: Final = "tasks/cancel"
 LIST: Final = "tasks/list"
 STATUS: Final = "notifications/tasks/status"
-NEWS: Final = "notifications/tasks"
+TASK_NOTIFICATION: Final = "notifications/tasks"
 """The notification on a listen stream with the members of `tasks/get`, in the extension (SUB-9)."""
 METHODS: Final[Mapping[TaskSupport, frozenset[str]]] = {
     TaskSupport.NONE: frozenset(),
@@ -41,9 +41,9 @@ NEEDS: Final[Mapping[str, Json]] = {"extensions": {EXTENSION: {}}}
 """The capability that a client declares to receive tasks of the extension and to use their methods."""
 CORE_CAPABILITY: Final[Mapping[str, Json]] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
 """The capability that a server declares for tasks of the core protocol (TASK-1)."""
-POLL: Final = 1000
+DEFAULT_POLL: Final = 1000
 """The default polling interval in milliseconds."""
-KEEP: Final = 3_600_000
+DEFAULT_TTL: Final = 3_600_000
 """The default lifetime of a task in milliseconds."""
 PAGE: Final = 100
 """The number of tasks on one page of a list."""
@@ -265,7 +265,7 @@ def wanted_ttl(params: Mapping[str, Json], most: int | None) -> int | None:
     if asked is None:
         return most
     if isinstance(asked, bool) or not isinstance(asked, int | float) or not 0 <= asked < 2**53:
-        raise InvalidParams("Invalid params: task.ttl is no number of milliseconds")
+        raise InvalidParams("Invalid params: task.ttl must be a number of milliseconds")
     return int(asked) if most is None else min(int(asked), most)
 
 

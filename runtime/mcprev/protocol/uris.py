@@ -25,7 +25,7 @@ def is_uri(text: str) -> bool:
 def check_uri(uri: object) -> None:
     """Raise `InvalidParams` unless the value is an absolute URI (RES-1)."""
     if not isinstance(uri, str) or not is_uri(uri):
-        raise InvalidParams(f"Invalid params: uri is no absolute URI: {uri!r:.80}")
+        raise InvalidParams(f"Invalid params: uri is not an absolute URI: {uri!r:.80}")
 
 
 def file_path(uri: str, root: Path) -> Path:
@@ -39,7 +39,7 @@ def file_path(uri: str, root: Path) -> Path:
     parts = urlsplit(uri)
     path = unquote(parts.path)
     if parts.scheme.lower() != "file" or parts.netloc not in {"", "localhost"} or "\0" in path:
-        raise InvalidParams(f"Invalid params: no file on this machine: {uri!r:.80}")
+        raise InvalidParams(f"Invalid params: not a file:// URI of this machine: {uri!r:.80}")
     base = root.resolve()
     found = base.joinpath(path).resolve()
     if not found.is_relative_to(base):

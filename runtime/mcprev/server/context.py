@@ -223,7 +223,7 @@ class Context(BaseContext):
         answered, `RequestTimeout`, `ConnectionLost`. See the specification's page on multi round-trip requests.
         """
         incoming = self.request
-        wire = mrtr.proper(request.to_wire(), incoming.revision, self.capabilities)
+        wire = mrtr.checked_request(request.to_wire(), incoming.revision, self.capabilities)
         known = self.answers.given.get(key)
         if known is None:
             error = mrtr.check_askable(wire, self.capabilities)
@@ -259,12 +259,12 @@ class Context(BaseContext):
         answer = await connection.wait(call)
         up = converter(asked.method, PayloadKind.RESULT, from_=revision, to=LATEST)
         try:
-            found = asking.only_accepted(asked.method, asked.params, up(answer))
+            found = asking.without_unaccepted_content(asked.method, asked.params, up(answer))
         except ConversionError as error:
             raise RemoteProtocolError(
                 f"the answer to '{asked.method}' is not valid: {error}", raw=answer
             ) from error
-        wrong = asking.misfit(asked.method, asked.params, found)
+        wrong = asking.response_mismatch(asked.method, asked.params, found)
         if wrong is not None:
             raise RemoteProtocolError(f"the answer to '{asked.method}' is not valid: {wrong}", raw=answer)
         return found
@@ -298,7 +298,7 @@ def read_answer(key: str, request: Mapping[str, Json], answer: Mapping[str, Json
 def fitting(key: str, request: Mapping[str, Json], answer: dict[str, Json]) -> dict[str, Json]:
     """The answer that came with a request. Raises `InvalidParams` for one that is not to this question (ELIC-3)."""
     method, params = str(request["method"]), request.get("params")
-    wrong = asking.misfit(method, params, answer)
+    wrong = asking.response_mismatch(method, params, answer)
     if wrong is not None:
         raise InvalidParams(f"Invalid params: the input response '{key}': {wrong}")
-    return asking.only_accepted(method, params, answer)
+    return asking.without_unaccepted_content(method, params, answer)

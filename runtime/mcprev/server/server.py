@@ -322,7 +322,7 @@ class Server:
             error = mrtr.check_askable(request, context.capabilities)
             if error is not None:
                 raise error
-            asked[key] = mrtr.proper(request, incoming.revision, context.capabilities)
+            asked[key] = mrtr.checked_request(request, incoming.revision, context.capabilities)
         if asked:
             wire = {**wire, "inputRequests": asked}
         sealed = context.answers.seal(
@@ -341,7 +341,7 @@ class Server:
         """Ask with requests of this server's, then run the handler again, until it has what it needs (MRTR-11)."""
         incoming, answers = context.request, context.answers
         _, up, down = self._peer_context(incoming)
-        for _ in range(mrtr.ROUNDS):
+        for _ in range(mrtr.MAX_ROUNDS):
             for key, request in mrtr.requests_of(wire).items():
                 if mrtr.check_askable(request, context.capabilities) is not None:
                     unmet = unmet_input(incoming.method, request)
@@ -350,14 +350,14 @@ class Server:
                     else:
                         incoming.fail(unmet.payload)
                     return
-                question = mrtr.proper(request, incoming.revision, context.capabilities)
+                question = mrtr.checked_request(request, incoming.revision, context.capabilities)
                 answers.given[key] = await context.send_request(question)
             answers.state = wire.get(mrtr.STATE)
             wire = await self._run(method_binding, context, answers.into(params), up)
             if not mrtr.is_input_required(wire):
                 incoming.respond(method_binding.result(wire, down))
                 return
-        raise TypeError(f"'{incoming.method}' asked for input more than {mrtr.ROUNDS} times")
+        raise TypeError(f"'{incoming.method}' asked for input more than {mrtr.MAX_ROUNDS} times")
 
     async def handle_notification(self, notified: NotificationReceived, connection: Connection, /) -> None:
         """Pass on a notification: what a connection calls for each."""
@@ -397,7 +397,7 @@ class Server:
             if tool is not None:
                 tool.conform(wire)
         except BaseException as error:
-            needs = mrtr.needs_of(error)
+            needs = mrtr.input_requests_of(error)
             if needs is None:
                 raise
             return mrtr.input_required(needs, context.state)

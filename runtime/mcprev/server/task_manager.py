@@ -32,7 +32,7 @@ from mcprev.protocol import mrtr, tasks
 from mcprev.protocol.connection_state import IncomingRequest
 from mcprev.protocol.handshake import HandshakeServer
 from mcprev.protocol.session_state import State
-from mcprev.protocol.stateless import lacking
+from mcprev.protocol.stateless import uncovered
 from mcprev.protocol.subscriptions import LISTEN, task_ids
 from mcprev.protocol.tasks import Support, Task
 from mcprev.revisions import LATEST, Revision
@@ -112,7 +112,7 @@ class TaskManager:
                 verb = "cannot" if wants else "can only"
                 raise MethodNotFound(f"the tool '{params.get('name')}' {verb} run as a task")
             return wants
-        can = not lacking(context.capabilities, tasks.NEEDS)
+        can = not uncovered(context.capabilities, tasks.NEEDS)
         if support is Support.REQUIRED and not can:
             raise tasks.tasks_undeclared()
         return can and support is not Support.FORBIDDEN
@@ -250,7 +250,7 @@ class TaskManager:
 
     async def _listen(self, incoming: IncomingRequest, context: Context) -> None:
         """Open a stream that tells of tasks, those of them that are the asker's and can be told of (SUB-9)."""
-        if lacking(context.capabilities, tasks.NEEDS):
+        if uncovered(context.capabilities, tasks.NEEDS):
             raise tasks.tasks_undeclared()
         found: list[tuple[TaskExecution | None, Task]] = []
         for name in task_ids((incoming.params or {})["notifications"])[:MOST]:
@@ -278,7 +278,7 @@ class TaskManager:
                 # It runs in another process, whose store tells when it has ended.
                 if task.expired(time.time()):
                     raise tasks.unknown(task.id)
-                await asyncio.sleep((task.poll or tasks.POLL) / 1000)
+                await asyncio.sleep((task.poll or tasks.DEFAULT_POLL) / 1000)
             elif (key := next((key for key in task.asked if key not in running.taken), None)) is not None:
                 await self._put(running, key, task, context)
             else:
@@ -384,14 +384,14 @@ async def _to_the_end(
 ) -> dict[str, Json]:
     """Run a handler; one that is a task by then gets its input where it is, not by being asked again."""
     wire = await run(context, params)
-    for _ in range(mrtr.ROUNDS):
+    for _ in range(mrtr.MAX_ROUNDS):
         if not running.is_task or not mrtr.is_input_required(wire):
             return wire
         for key, request in mrtr.requests_of(wire).items():
             context.answers.given[key] = await running.ask(key, request, None)
         context.answers.state = wire.get(mrtr.STATE)
         wire = await run(context, context.answers.into(params or {}))
-    raise TypeError(f"a task asked for input more than {mrtr.ROUNDS} times")
+    raise TypeError(f"a task asked for input more than {mrtr.MAX_ROUNDS} times")
 
 
 def _described(task: Task, revision: Revision) -> dict[str, Json]:

@@ -80,7 +80,7 @@ class TaskSubscriptions:
         incoming = stream.incoming
         try:
             cast("StatelessServer", incoming.engine).stream(
-                incoming, tasks.NEWS, self._describe(task, incoming.revision)
+                incoming, tasks.TASK_NOTIFICATION, self._describe(task, incoming.revision)
             )
         except Exception:
             # It must go on however it is told.

@@ -26,8 +26,8 @@ class Tasks:
         tools: Mapping[str, Support | str],
         *,
         store: TaskStore | None = None,
-        ttl: int | None = tasks.KEEP,
-        poll: int | None = tasks.POLL,
+        ttl: int | None = tasks.DEFAULT_TTL,
+        poll: int | None = tasks.DEFAULT_POLL,
         max_running: int = RUNNING,
         max_running_each: int = RUNNING_EACH,
     ) -> None:

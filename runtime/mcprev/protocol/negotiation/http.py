@@ -44,7 +44,7 @@ MAX_KNOWN: Final = 1000
 """The maximum number of cached endpoints; the oldest is evicted first."""
 
 
-def is_verdict(status: int | None) -> bool:
+def depends_on_era(status: int | None) -> bool:
     """Return whether an HTTP error depends on the era; the caller handles any other (NEG-6).
 
     An error with an unknown status may depend on it.
@@ -55,20 +55,22 @@ def is_verdict(status: int | None) -> bool:
 def probe_http_error(plan: Plan, outcome: HttpRefused) -> Plan:
     """Handle an HTTP error of a probe: the server may be of the handshake era."""
     return (
-        fall_back(plan, outcome) if is_verdict(outcome.status) else _undecided(plan, outcome, outcome.status)
+        fall_back(plan, outcome)
+        if depends_on_era(outcome.status)
+        else _undecided(plan, outcome, outcome.status)
     )
 
 
 def probe_rpc_error(plan: Plan, outcome: Refused) -> Plan:
     """Handle a JSON-RPC error of a probe, unless its status is unrelated to the era."""
-    if not is_verdict(outcome.status) and outcome.error.code not in plan.probe.modern_errors:
+    if not depends_on_era(outcome.status) and outcome.error.code not in plan.probe.modern_errors:
         return _undecided(plan, outcome, outcome.status)
     return probe_refused(plan, outcome)
 
 
 def initialize_http_error(plan: Plan, outcome: HttpRefused) -> Plan:
     """Handle an HTTP error of `initialize`: try the HTTP+SSE transport; if that was cached, start again."""
-    if not is_verdict(outcome.status):
+    if not depends_on_era(outcome.status):
         return _undecided(plan, outcome, outcome.status)
     if plan.shape is HttpShape.SSE and not plan.tried_old:
         return replace(plan, step=Respawn(first_step(plan.allowed)), asked=())
@@ -79,7 +81,7 @@ def initialize_http_error(plan: Plan, outcome: HttpRefused) -> Plan:
 
 def initialize_rpc_error(plan: Plan, outcome: Refused) -> Plan:
     """Handle a JSON-RPC error of `initialize`; if it leads nowhere, the status may."""
-    if not is_verdict(outcome.status):
+    if not depends_on_era(outcome.status):
         return _undecided(plan, outcome, outcome.status)
     after = initialize_refused(plan, outcome)
     if isinstance(after.step, Fail) and _may_try_sse(plan, outcome.status):
@@ -89,7 +91,7 @@ def initialize_rpc_error(plan: Plan, outcome: Refused) -> Plan:
 
 def sse_refused(plan: Plan, outcome: HttpRefused) -> Plan:
     """Handle a refused HTTP+SSE transport; a server not probed because of the cache is probed now."""
-    if not is_verdict(outcome.status):
+    if not depends_on_era(outcome.status):
         return _undecided(plan, outcome, outcome.status)
     probed = any(isinstance(step, Discover) for step in plan.asked)
     first = first_step(plan.allowed)

@@ -115,8 +115,8 @@ def start(
         )
     if verdict is Era.HANDSHAKE and plan.legacy:
         old = shape is HttpShape.SSE and any(revision.http is shape for revision in allowed)
-        said = "known from before: a server of the handshake era" + (f", over {shape}" if old else "")
-        plan = replace(plan, evidence=(said,), shape=shape if old else None)
+        line = "known from before: a server of the handshake era" + (f", over {shape}" if old else "")
+        plan = replace(plan, evidence=(line,), shape=shape if old else None)
         return send_step(plan, Initialize(plan.legacy[-1]))
     return send_step(plan, first_step(allowed))
 
@@ -124,12 +124,12 @@ def start(
 def advance(plan: Plan, outcome: Outcome) -> Plan:
     """Return the plan after an outcome, with the next step in `step`. A late outcome does not change the step."""
     rule = _RULES.get((type(plan.step), type(outcome)))
-    said = describe_step(outcome)
+    line = describe_step(outcome)
     if rule is None or (isinstance(outcome, _ANSWERS) and outcome.step != plan.step):
         late = isinstance(outcome, Discovered) and isinstance(plan.step, Initialize)
-        evidence = (*plan.evidence, f"{said} (too late)")
+        evidence = (*plan.evidence, f"{line} (too late)")
         return replace(plan, evidence=evidence, late_discovery=plan.late_discovery or late)
-    return rule(replace(plan, evidence=(*plan.evidence, said)), outcome)
+    return rule(replace(plan, evidence=(*plan.evidence, line)), outcome)
 
 
 _RULES: Final[Mapping[tuple[type[Step], type[Outcome]], Callable[[Plan, Any], Plan]]] = {
