@@ -36,6 +36,7 @@ lint: setup
 types: setup
 	$(BIN)/mypy
 	$(BIN)/pyright
+	$(BIN)/python tests/type_completeness.py
 
 imports: setup
 	$(BIN)/lint-imports

@@ -81,7 +81,7 @@ class RpcError(McpError):
     def __init__(self, message: str, *, data: Json = None, code: int | None = None) -> None:
         super().__init__(message)
         self.message = message
-        self.code = self.CODE if code is None else code
+        self.code: int = self.CODE if code is None else code
         self.data = data
         self.http_status: int | None = None
         """The HTTP status of the response that carried it, if a POST failed."""
@@ -214,9 +214,9 @@ class NegotiationError(McpError):
         lines = [message, f"  this side allows: {', '.join(ours) or 'nothing'}"]
         lines.append(f"  the peer offers: {', '.join(theirs) or 'unknown'}")
         super().__init__("\n".join([*lines, *(f"  {step}" for step in evidence)]))
-        self.ours = tuple(ours)
-        self.theirs = tuple(theirs)
-        self.evidence = tuple(evidence)
+        self.ours: tuple[str, ...] = tuple(ours)
+        self.theirs: tuple[str, ...] = tuple(theirs)
+        self.evidence: tuple[str, ...] = tuple(evidence)
 
 
 class TransportError(McpError):
@@ -281,7 +281,7 @@ class DiscoveryFailed(AuthError):
 
     def __init__(self, message: str, *, tried: Sequence[str] = ()) -> None:
         super().__init__("\n  ".join([message, *tried]))
-        self.tried = tuple(tried)
+        self.tried: tuple[str, ...] = tuple(tried)
         """One line per URL that was requested: the URL and the outcome."""
 
 
@@ -306,8 +306,8 @@ class InsufficientScope(AuthError):
 
     def __init__(self, message: str, *, required: Sequence[str], requested: Sequence[str]) -> None:
         super().__init__(message)
-        self.required = tuple(required)
-        self.requested = tuple(requested)
+        self.required: tuple[str, ...] = tuple(required)
+        self.requested: tuple[str, ...] = tuple(requested)
 
 
 class TokenRejected(AuthError):
@@ -369,7 +369,7 @@ class UndecidedStep(RevisionError):
         self.file = file
         """The module to write."""
         self.line = line
-        self.members = tuple(members)
+        self.members: tuple[str, ...] = tuple(members)
         """What is undecided, each as `Type.member` or with the line of its entry."""
 
 

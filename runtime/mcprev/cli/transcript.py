@@ -100,7 +100,7 @@ class TranscriptValidator:
         self._seen: set[Key] = set()
         self._lost = False
         self._used: set[Revision] = set()
-        self.messages = 0
+        self.messages: int = 0
         """The number of messages, including members of batches and invalid messages."""
 
     @property

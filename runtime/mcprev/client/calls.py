@@ -44,7 +44,9 @@ class MethodPlan:
         self._meta: object = None
         """The same as the model of the params reads it, once it was judged."""
         self._up = converter(method, PayloadKind.RESULT, from_=revision, to=LATEST)
-        self.up = self._convert_up if self._up.steps else None
+        self.up: Callable[[dict[str, Json]], dict[str, Json]] | None = (
+            self._convert_up if self._up.steps else None
+        )
         """Makes of a result one of the latest revision; None where every result is one."""
 
     def params(self, given: dict[str, Json], meta: Mapping[str, Json]) -> dict[str, Json]:

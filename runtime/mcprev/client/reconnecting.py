@@ -43,8 +43,8 @@ class Reconnector:
         restarts: ReconnectPolicy,
         adopt: Callable[[OpenedConnection], Awaitable[None]],
     ) -> None:
-        self.opened = opened
-        self.times = 0
+        self.opened: OpenedConnection = opened
+        self.times: int = 0
         """How many times the connection was opened again."""
         self._reopen = reopen
         self._restarts = restarts

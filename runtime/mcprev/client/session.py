@@ -79,7 +79,7 @@ class ClientSession:
         inputs: InputAnswerer,
     ) -> None:
         self.identity = identity
-        self.server_cache = settings.server_cache
+        self.server_cache: ServerCache = settings.server_cache
         self.inputs = inputs
         self.listeners: set[ChangeListener] = set()
         """Subscriptions of a handshake session, whose notifications belong to no stream."""
@@ -88,12 +88,12 @@ class ClientSession:
         self._log_level: str | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._use(opened)
-        self.reconnector = Reconnector(opened, reopen, settings.reconnect, self._adopt)
+        self.reconnector: Reconnector = Reconnector(opened, reopen, settings.reconnect, self._adopt)
 
     def _use(self, opened: OpenedConnection) -> None:
         self.opened = opened
-        self.connection = opened.connection
-        self.protocol = cast("ClientProtocol", opened.connection.protocol)
+        self.connection: Connection = opened.connection
+        self.protocol: ClientProtocol = cast("ClientProtocol", opened.connection.protocol)
         self._sender = RequestSender(opened.connection, self.identity, self._idle_timeout)
         if self._ping_interval is not None:
             opened.connection.start(

@@ -63,14 +63,14 @@ class MethodBinding:
         self, method: str, revision: Revision, written: Revision, stub: Stub, params: str | None
     ) -> None:
         spec = written.methods[method]
-        self.method = method
-        self.revision = revision
-        self.stub = stub
-        self.may_ask = spec.input_responses
+        self.method: str = method
+        self.revision: Revision = revision
+        self.stub: Stub = stub
+        self.may_ask: bool = spec.input_responses
         """Whether the handler may return `InputRequiredResult` (MRTR-1)."""
-        self.rule = RULES.get(method)
+        self.rule: Callable[[dict[str, Json]], dict[str, Json]] | None = RULES.get(method)
         """The rule that results of the method keep beyond their types."""
-        self.up = converter(method, PayloadKind.PARAMS, from_=revision, to=written)
+        self.up: Converter = converter(method, PayloadKind.PARAMS, from_=revision, to=written)
         self._read = reader(written, params)
         self._up = self.up.steps
         self.down: Converter | None = None

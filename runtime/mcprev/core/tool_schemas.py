@@ -27,9 +27,9 @@ class ToolSchemas:
     __slots__ = ("_arguments", "_compiled", "_result", "input", "name", "output")
 
     def __init__(self, name: str, input_: Json, output: Json) -> None:
-        self.name = name
-        self.input = input_
-        self.output = output
+        self.name: str = name
+        self.input: Json = input_
+        self.output: Json = output
         self._compiled = False
         self._arguments: Validator | None = None
         self._result: Validator | None = None

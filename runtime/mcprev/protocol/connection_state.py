@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from enum import Enum, StrEnum, auto
+from enum import IntEnum, StrEnum, auto
 from itertools import count
 from typing import Final, Protocol, TypeAlias
 
@@ -19,10 +19,8 @@ from mcprev.wire import jsonrpc
 from mcprev.wire.jsonrpc import Request, RequestId, record
 
 
-class RequestKind(Enum):
+class RequestKind(IntEnum):  # whose hash, unlike that of Enum, is not computed in Python
     """How an engine handles a request."""
-
-    __hash__ = object.__hash__  # The hash is needed for each message, and the one of Enum runs in Python.
 
     SERVED = auto()
     """The handler serves it."""
@@ -139,27 +137,27 @@ class IncomingRequest:
         batch: BatchResponse | None,
         capabilities: dict[str, Json],
     ) -> None:
-        self.engine = engine
-        self.revision = revision
-        self.id = request.id
-        self.method = request.method
-        self.params = request.params
-        self.batch = batch
-        self.origin = request.origin
+        self.engine: Responder = engine
+        self.revision: Revision = revision
+        self.id: RequestId = request.id
+        self.method: str = request.method
+        self.params: dict[str, Json] | None = request.params
+        self.batch: BatchResponse | None = batch
+        self.origin: object = request.origin
         """The transport's own reference to the source of the request, for transports that carry several streams."""
         self.key: object = request.id
         """The key of the request in the table of requests in progress."""
-        self.capabilities = capabilities
+        self.capabilities: dict[str, Json] = capabilities
         """The client capabilities, at the revision of the request."""
         self.client_info: dict[str, Json] | None = None
         self.level: str | None = None
         """The requested log level, if the revision sends one with each request."""
         self.listen: dict[str, Json] | None = None
         """The notifications that a listen stream carries; None for every other request."""
-        self.open = True
-        self.reports_progress = False
+        self.open: bool = True
+        self.reports_progress: bool = False
         """Whether progress is reported after the response, for a request whose result is a task (PROG-4)."""
-        self.progress = float("-inf")
+        self.progress: float = float("-inf")
         self.token: RequestId | None = None
         meta: Json = None if self.params is None else self.params.get("_meta")
         if meta.__class__ is dict and "progressToken" in meta:
@@ -211,7 +209,7 @@ class BatchResponse:
 
     def __init__(self) -> None:
         self.answers: list[bytes] = []
-        self.waiting = 1
+        self.waiting: int = 1
 
 
 Channel: TypeAlias = IncomingRequest | Request | Call | BatchResponse | None
@@ -340,15 +338,15 @@ class ConnectionState:
     )
 
     def __init__(self) -> None:
-        self.number = next(_NUMBERS)
+        self.number: int = next(_NUMBERS)
         """Unique in the process."""
-        self.shared = False
+        self.shared: bool = False
         """Whether several clients share the connection: their ids may collide, so requests are identified by origin."""
-        self.streams = False
+        self.streams: bool = False
         """Whether each request has a stream of its own, whose end cancels the request (HTTPM-6)."""
-        self.accepts_batch = False
+        self.accepts_batch: bool = False
         """Whether arrays are accepted as messages now (BATCH-6, AMB-16)."""
-        self.calls = PendingCalls()
+        self.calls: PendingCalls = PendingCalls()
         self.incoming: dict[object, IncomingRequest] = {}
         self.events: list[Event] = []
         self.sends: list[tuple[Channel, bytes]] = []

@@ -31,7 +31,7 @@ class EndpointProtocol:
 
     def __init__(self, local: LocalInfo, session: Handshake, peer: Engine) -> None:
         self.local = local
-        self.connection = session.connection
+        self.connection: ConnectionState = session.connection
         self._session = session
         self._engine = peer
         """The engine for operations that both engines implement alike."""
@@ -103,8 +103,8 @@ class ServerProtocol(EndpointProtocol):
 
     def __init__(self, local: LocalInfo) -> None:
         connection = ConnectionState()
-        self.session = HandshakeServer(connection, local)
-        self.stateless = StatelessServer(connection, local)
+        self.session: HandshakeServer = HandshakeServer(connection, local)
+        self.stateless: StatelessServer = StatelessServer(connection, local)
         super().__init__(local, self.session, self.session)
         self._handshake = any(revision.handshake for revision in local.revisions)
         self._modern = any(not revision.handshake for revision in local.revisions)
@@ -160,8 +160,8 @@ class ClientProtocol(EndpointProtocol):
 
     def __init__(self, local: LocalInfo, result_types: frozenset[str] = frozenset()) -> None:
         connection = ConnectionState()
-        self.session = HandshakeClient(connection, local)
-        self.stateless = StatelessClient(connection, local, result_types)
+        self.session: HandshakeClient = HandshakeClient(connection, local)
+        self.stateless: StatelessClient = StatelessClient(connection, local, result_types)
         super().__init__(local, self.session, self.session)
         self._modern: Revision | None = None
 

@@ -47,7 +47,7 @@ class Handshake(Engine):
 
     def __init__(self, connection: ConnectionState, local: LocalInfo) -> None:
         super().__init__(connection, local)
-        self.state = State.NEW
+        self.state: State = State.NEW
         self._revision: Revision | None = None
         self._kinds: Mapping[str, RequestKind] | None = None
         self._delayed: dict[int, tuple[Channel, bytes]] = {}
@@ -84,7 +84,7 @@ class Handshake(Engine):
         self._revision = revision
         self.connection.accepts_batch = revision.accepts_batch
         self._kinds = self.local.kinds(revision)
-        self.peer_capabilities = (
+        self.peer_capabilities: dict[str, Json] | None = (
             cast("dict[str, Json]", capabilities) if isinstance(capabilities, dict) else {}
         )
         self.state = state
@@ -182,7 +182,7 @@ class HandshakeServer(Handshake):
 
     def __init__(self, connection: ConnectionState, local: LocalInfo) -> None:
         super().__init__(connection, local)
-        self.level = DEFAULT_LEVEL
+        self.level: str = DEFAULT_LEVEL
         self.subscribed: set[str] = set()
         """The URIs of the subscribed resources."""
         self.client_info: dict[str, Json] = {}

@@ -110,7 +110,7 @@ class InputResponses:
 
     def __init__(self, given: Mapping[str, dict[str, Json]] | None = None, state: str | None = None) -> None:
         self.given: dict[str, dict[str, Json]] = {} if given is None else dict(given)
-        self.state = state
+        self.state: str | None = state
 
     @classmethod
     def of_retry(

@@ -23,19 +23,19 @@ class Call:
     def __init__(
         self, id_: int, method: str, sent_at: float, idle: float | None, total: float | None
     ) -> None:
-        self.id = id_
+        self.id: int = id_
         """The JSON-RPC id, also the progress token if progress was requested."""
-        self.method = method
+        self.method: str = method
         self.params: dict[str, Json] | None = None
         """The params as sent."""
         self.channel: object = None
         """The peer's request during which the call was sent; None if it is independent."""
-        self.sent_at = sent_at
-        self.idle = _NEVER if idle is None else idle
+        self.sent_at: float = sent_at
+        self.idle: float = _NEVER if idle is None else idle
         """The maximum time in seconds without a response or progress, after which the call is cancelled."""
-        self.limit = _NEVER if total is None else sent_at + total
+        self.limit: float = _NEVER if total is None else sent_at + total
         """The time at which the call is cancelled, whatever its progress."""
-        self.deadline = min(sent_at + self.idle, self.limit)
+        self.deadline: float = min(sent_at + self.idle, self.limit)
         self.handle: object = None
         """The driver's future for the response."""
         self.listener: object = None
@@ -55,7 +55,7 @@ class PendingCalls:
         self._next = 0
         self.waiting: dict[int, Call] = {}
         """The pending calls by id; read-only."""
-        self.earliest = _NEVER
+        self.earliest: float = _NEVER
         """A lower bound of all deadlines; infinite without deadlines."""
 
     def __len__(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum, auto
+from enum import IntEnum, auto
 from typing import Final
 
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -12,10 +12,8 @@ DEFAULT_LEVEL: Final = "warning"
 """The log level of a session until the client sets one (LOG-2)."""
 
 
-class State(Enum):
+class State(IntEnum):  # whose hash, unlike that of Enum, is not computed in Python
     """The progress of a session's negotiation."""
-
-    __hash__ = object.__hash__  # The hash is needed for each message, and the one of Enum runs in Python.
 
     NEW = auto()
     """No revision is negotiated."""
@@ -25,10 +23,8 @@ class State(Enum):
     CLOSED = auto()
 
 
-class NotificationKind(Enum):
+class NotificationKind(IntEnum):  # whose hash, unlike that of Enum, is not computed in Python
     """The kinds of notifications."""
-
-    __hash__ = object.__hash__
 
     INITIALIZED = auto()
     CANCELLED = auto()

@@ -330,7 +330,7 @@ class StatelessClient(Engine):
         super().__init__(connection, local)
         self._result_types = result_types | {COMPLETE, INPUT_REQUIRED}
         self._request_meta: dict[Revision, dict[str, Json]] = {}
-        self.closed = False
+        self.closed: bool = False
 
     def close(self) -> None:
         """Refuse all further calls."""

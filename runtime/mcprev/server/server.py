@@ -110,7 +110,7 @@ class Server:
             websiteUrl=website_url,
             icons=icons,
         )
-        self.identity = ServerCapabilities(
+        self.identity: ServerCapabilities = ServerCapabilities(
             handler if handler is not None else object(),
             info,
             allowed,
@@ -126,14 +126,15 @@ class Server:
 
             self.tasks = TaskManager(tasks)
         self._routes = HandlerTable(self.identity, "ServerHandler")
-        self.listed = ToolTable(self._routes, self.identity.kinds)
+        self.listed: ToolTable = ToolTable(self._routes, self.identity.kinds)
         """What is known of the handler's tools."""
-        self.tools = self.listed if validate else None
+        self.tools: ToolTable | None = self.listed if validate else None
         """The same where calls are checked against it."""
         self._states = states or RequestStateSealer()
         self.on_downgrade = on_downgrade
         self._contexts: dict[str, Conversion] = {}
-        self._max_line, self.max_handlers = max_line, max_handlers
+        self._max_line = max_line
+        self.max_handlers: int = max_handlers
         self._ping_interval = check_interval(ping_interval)
         self._connections: set[Connection] = set()
 

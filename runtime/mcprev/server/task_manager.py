@@ -62,7 +62,7 @@ class TaskManager:
         self.settings = settings
         self.running: dict[str, TaskExecution] = {}
         """What runs as a task here, by its name."""
-        self.streams = TaskSubscriptions(_described)
+        self.streams: TaskSubscriptions = TaskSubscriptions(_described)
         self._background: set[asyncio.Task[None]] = set()
         self._methods: Mapping[str, Callable[[IncomingRequest, Context], Awaitable[dict[str, Json]]]] = {
             tasks.GET: self._get,

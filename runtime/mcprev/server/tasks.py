@@ -38,7 +38,7 @@ class Tasks:
         `max_running` run at a time, and `max_running_each` of one principal, or of one session where nobody says who
         asks. Raises `ValueError` for another word.
         """
-        self.tools = {name: Support(support) for name, support in tools.items()}
+        self.tools: dict[str, Support] = {name: Support(support) for name, support in tools.items()}
         self.store: TaskStore = store or MemoryTaskStore()
         self.ttl = ttl
         self.poll = poll

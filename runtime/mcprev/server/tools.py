@@ -44,7 +44,7 @@ class ToolTable:
         self._locks: dict[tuple[str, str | None], asyncio.Lock] = {}
         self._unknown: dict[Revision, tuple[ToolSchemas | None]] = {}
         """What is said at a revision of tools that nobody has asked for."""
-        self.generation = 0
+        self.generation: int = 0
         """Changes when what is known of the tools is forgotten."""
 
     def forget(self) -> None:

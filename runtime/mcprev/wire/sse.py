@@ -69,7 +69,7 @@ class Decoder:
 
     def __init__(self, limit: int = MAX_EVENT, *, last_event_id: str = "") -> None:
         """`last_event_id` is the id from which a resumed stream continues (HTTP-15)."""
-        self.last_event_id = last_event_id
+        self.last_event_id: str = last_event_id
         """The id for `Last-Event-ID` on resumption; empty if there is none."""
         self.retry: int | None = None
         """The last `retry` of the stream, in milliseconds."""

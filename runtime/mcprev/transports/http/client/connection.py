@@ -89,7 +89,7 @@ class HttpConnection(Connection):
         super().__init__(protocol, handler, logger, linger=0)
         self.client_side = protocol
         self.requests = requests
-        self.timeouts = PausableTimeouts(protocol.connection.calls, self._arm)
+        self.timeouts: PausableTimeouts = PausableTimeouts(protocol.connection.calls, self._arm)
         self._exchanges: dict[Call, asyncio.Task[None]] = {}
         """The tasks of the open calls."""
         self._last_sends: dict[IncomingRequest | None, asyncio.Task[None]] = {}

@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Final
 
 import aiohttp
+from multidict import CIMultiDictProxy
 
 from mcprev.errors import ConnectionLost, LocalProtocolError, McpError, RemoteProtocolError
 
@@ -27,9 +28,9 @@ class HttpResponse:
         coding = response.headers.get("Content-Encoding", "").strip()
         self._coding = "" if coding.lower() in _PLAIN else coding
         self._inflates = inflates
-        self.status = response.status
+        self.status: int = response.status
         self.reason = response.reason or ""
-        self.headers = response.headers
+        self.headers: CIMultiDictProxy[str] = response.headers
 
     @property
     def url(self) -> str:

@@ -32,8 +32,8 @@ from mcprev.wire.jsonrpc import ErrorResponse
 try:
     import aiohttp
     from multidict import CIMultiDict
-except ImportError as error:
-    raise MissingExtra("speaking HTTP", "aiohttp", "http") from error
+except ImportError as _error:
+    raise MissingExtra("speaking HTTP", "aiohttp", "http") from _error
 
 from mcprev.transports.http.client.responses import FAILURES, HttpResponse, closed, lost
 
@@ -92,7 +92,7 @@ class HttpSession:
         self._owned = session is None
         self._session = session or _new_session()
         self._timeout = aiohttp.ClientTimeout(total=None, connect=connect_timeout)
-        self.url = url
+        self.url: str = url
         """The endpoint; a permanent redirect within the origin changes it."""
         self.max_message = max_message
         self._source = headers

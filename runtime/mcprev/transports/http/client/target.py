@@ -60,7 +60,7 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
         `mcprev.OAuth()`. `max_message` is the maximum size of a server's message in bytes. Raises `ValueError` for an
         invalid URL.
         """
-        self.url = check_server_url(url)
+        self.url: str = check_server_url(url)
         self._headers: HeaderSource = {} if headers is None else headers
         self._session = session
         self._authorizer = None if auth is None else auth.authorizer(self.url, session)

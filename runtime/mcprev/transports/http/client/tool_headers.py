@@ -29,7 +29,7 @@ class ParamHeaderCache:
     """The header parameters of tools, by tool name."""
 
     def __init__(self, logger: logging.Logger) -> None:
-        self.complete = False
+        self.complete: bool = False
         """Whether a list was read to its end, so that a tool not in the cache does not exist."""
         self._known: dict[str, tuple[ParamHeader, ...]] = {}
         self._refused: dict[str, str] = {}

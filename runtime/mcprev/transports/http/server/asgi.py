@@ -41,7 +41,7 @@ class AsgiApp:
         self.server = server
         self.settings = settings
         self._access = OriginPolicy(settings.origins, settings.hosts)
-        self.budget = BodyBudget(settings.max_bodies)
+        self.budget: BodyBudget = BodyBudget(settings.max_bodies)
         """The memory that the bodies of requests take."""
         self._auth = settings.auth
         self._documents = frozenset[str]() if settings.auth is None else settings.auth.paths

@@ -118,7 +118,7 @@ class Bearer:
             raise ValueError(
                 f"{resource!r} is no resource: it takes https or http, a host and perhaps a path"
             )
-        self.resource = in_lower_case(parts)
+        self.resource: str = in_lower_case(parts)
         if not authorization_servers or isinstance(authorization_servers, str):
             raise ValueError("authorization takes a list of one authorization server at least")
         for issuer in authorization_servers:
@@ -126,16 +126,17 @@ class Bearer:
         self._verify, self._needs, self._suffices = verify, needs, suffices
         self._scopes = _check_scopes(scopes)
         self._always = frozenset(self._scopes)
-        self._timeout, self.clock = timeout, clock
+        self._timeout = timeout
+        self.clock: Callable[[], float] = clock
         self._canonical = canonical_resource(resource)
-        self.metadata_path = WELL_KNOWN + unquote(parts.path.removesuffix("/"))
+        self.metadata_path: str = WELL_KNOWN + unquote(parts.path.removesuffix("/"))
         """The path of `metadata_url`."""
-        self.metadata_url = in_lower_case(parts._replace(path=WELL_KNOWN + parts.path.removesuffix("/")))
+        self.metadata_url: str = in_lower_case(parts._replace(path=WELL_KNOWN + parts.path.removesuffix("/")))
         """The URL of the metadata, which challenges name."""
-        self.paths = frozenset({WELL_KNOWN, self.metadata_path})
+        self.paths: frozenset[str] = frozenset({WELL_KNOWN, self.metadata_path})
         """The paths of the metadata in an app that is not mounted in another."""
         self._document = json.dumps(self._describe(authorization_servers, about or {})).encode()
-        self.metadata_app = MetadataApp(self)
+        self.metadata_app: MetadataApp = MetadataApp(self)
         """The metadata as an ASGI app, for a route of an outer app at `metadata_path`."""
 
     # -- metadata ------------------------------------------------------------------------------------------

@@ -33,8 +33,8 @@ class BodyBudget:
     __slots__ = ("held", "limit")
 
     def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.held = 0
+        self.limit: int = limit
+        self.held: int = 0
 
     def take(self, size: int) -> bool:
         """Reserve memory; return False and reserve nothing if it would exceed the limit."""
@@ -59,7 +59,7 @@ class BodyShare:
         """Reserve memory for a complete body."""
         self._budget = budget
         self._holders = 1
-        self.weight = parsed_weight(body)
+        self.weight: int = parsed_weight(body)
         """The size, in bytes of memory."""
         budget.held += self.weight
 

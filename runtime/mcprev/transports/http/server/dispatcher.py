@@ -48,31 +48,31 @@ class HttpDispatcher:
     """Everything of one app that lives in one event loop."""
 
     def __init__(self, server: Server, settings: HttpSettings) -> None:
-        self.loop = asyncio.get_running_loop()
+        self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self._server = server
         self._settings = settings
         self._clock = settings.clock or self.loop.time
-        self.stopping = False
+        self.stopping: bool = False
         """Whether no new calls are taken, while those in progress may finish."""
-        self.sessions = Sessions(
+        self.sessions: Sessions = Sessions(
             idle=settings.idle,
             limit=settings.max_sessions,
             per_client=settings.max_sessions_per_client,
             clock=self._clock,
         )
-        self.shared = StatelessConnection(
+        self.shared: StatelessConnection = StatelessConnection(
             ServerProtocol(server.identity), server, _logger, max_handlers=settings.max_requests
         )
         server.keep(self.shared)
         messages = settings.sse_paths[1] if settings.sse_paths else ""
-        self.sse = SseEndpoints(
+        self.sse: SseEndpoints = SseEndpoints(
             server,
             _logger,
             messages=messages,
             limit=settings.max_sessions,
             per_client=settings.max_sessions_per_client,
         )
-        self.timers = Timers(
+        self.timers: Timers = Timers(
             self._expire,
             defer=settings.defer,
             keep_alive=settings.keep_alive,

@@ -54,7 +54,7 @@ class MemoryEvents:
         """Sessions by their latest event, the most recent last."""
         self._spare: OrderedDict[str, _Kept] = OrderedDict()
         """The sessions that have droppable events, in the same order."""
-        self.size = 0
+        self.size: int = 0
         """The number of stored bytes."""
 
     def append(self, session: str, stream: int, number: int, message: bytes, /, *, droppable: bool) -> None:

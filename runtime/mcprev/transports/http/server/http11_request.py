@@ -57,20 +57,20 @@ class Http11Request(HttpRequest):
         self._http = http
         self._budget = http.budget
         self._target = target
-        self.pairs = pairs
+        self.pairs: list[tuple[bytes, bytes]] = pairs
         """Its headers as they came, names in lower case."""
-        self.version = "1.1"
-        self.keep_alive = True
+        self.version: str = "1.1"
+        self.keep_alive: bool = True
         """Whether another request may follow on its connection."""
-        self.complete = False
+        self.complete: bool = False
         """Whether all of it was received."""
-        self.answered = False
+        self.answered: bool = False
         """Whether its answer is complete."""
         self._begun = self._chunked = False
         self._body = b""
         self._parts: list[bytes] | None = None
         self._size = 0
-        self.taken = 0
+        self.taken: int = 0
         """What it takes of the budget for all bodies until it is read, in bytes."""
         self.refusal: HttpError | None = None
         """Why it cannot be served, where its head is at fault."""

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from uvicorn.server import ServerState
 
     from mcprev.transports.http.server.asgi import AsgiApp
+    from mcprev.transports.http.server.body_budget import BodyBudget
 
 KEEP_ALIVE: Final = 60
 """Seconds from one answer to the next whole head."""
@@ -65,8 +66,8 @@ class Http11Server:
 
     def __init__(self, app: AsgiApp) -> None:
         self.app = app
-        self.target = app.settings.path.encode()
-        self.path = app.settings.path
+        self.target: bytes = app.settings.path.encode()
+        self.path: str = app.settings.path
         self._open: dict[Http11Connection, None] = {}
         """The connections, oldest first."""
         self._seen: object = None
@@ -128,16 +129,16 @@ class Http11Connection(asyncio.Protocol):
         """What uvicorn knows of all connections."""
         self._loop = _loop or asyncio.get_running_loop()
         self._max_body = front.app.settings.max_body
-        self.budget = front.app.budget
+        self.budget: BodyBudget = front.app.budget
         self._max_headers = front.app.settings.max_headers
         self.address: str | None = None
         """At which address of this machine its requests are received."""
         self.server: tuple[str, int] | None = None
         self.client: tuple[str, int] | None = None
-        self.paused = False
+        self.paused: bool = False
         """Whether its client reads too slowly to be sent more."""
-        self.closed = False
-        self.stopping = False
+        self.closed: bool = False
+        self.stopping: bool = False
         """Whether no more requests are taken."""
         self.write: Callable[[bytes], None] = _drop
         """Send bytes, or lose them once the connection is gone."""

@@ -92,7 +92,7 @@ class LegacySseServerConnection(Connection):
         max_handlers: int = MAX_HANDLERS,
     ) -> None:
         super().__init__(ServerProtocol(_Handshakes(local)), handler, logger, max_handlers=max_handlers)
-        self.id = new_session_id()
+        self.id: str = new_session_id()
         self.principal = principal
         """The principal of the session and of each of its requests."""
         self.expiry_timer: TokenExpiryTimer | None = None

@@ -52,14 +52,14 @@ class HttpRequest:
     )
 
     def __init__(self, verb: str, path: str, root: str, address: str | None, headers: Headers) -> None:
-        self.verb = verb
-        self.path = path
+        self.verb: str = verb
+        self.path: str = path
         """The decoded path without the query, including the path of a mount."""
-        self.root = root
+        self.root: str = root
         """The path that the app is mounted at."""
-        self.address = address
+        self.address: str | None = address
         """The local address at which the request arrived; None if unknown."""
-        self.headers = headers
+        self.headers: Headers = headers
         self.principal: str | None = None
         """The principal, set by the server's authentication."""
         self.access: Access | None = None

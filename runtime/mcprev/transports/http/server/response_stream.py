@@ -13,6 +13,8 @@ import logging
 from typing import Final, Protocol
 
 from mcprev.protocol.connection_state import IncomingRequest
+from mcprev.transports.http.server.access import Access
+from mcprev.transports.http.server.body_budget import BodyShare
 from mcprev.transports.http.server.request import JSON_TYPE, Fields, HttpRequest
 from mcprev.wire.jsonrpc import RequestId, encode_error
 from mcprev.wire.media import Accept
@@ -112,34 +114,34 @@ class ResponseStream:
     ) -> None:
         """`json_response` decides the format if the client accepts both; None decides at run time."""
         self._http_request = http_request
-        self.owner = owner
-        self.began = began
-        self.principal = http_request.principal
+        self.owner: StreamOwner = owner
+        self.began: float = began
+        self.principal: str | None = http_request.principal
         """The principal, set by the server's authentication."""
-        self.access = http_request.access
-        self.share = http_request.share
+        self.access: Access | None = http_request.access
+        self.share: BodyShare | None = http_request.share
         """The memory of the request body."""
-        self.streams = accept.sse and not (json_response is True and accept.json)
+        self.streams: bool = accept.sse and not (json_response is True and accept.json)
         """Whether messages can be sent before the response."""
-        self.prefers_stream = self.streams and (json_response is False or not accept.json)
+        self.prefers_stream: bool = self.streams and (json_response is False or not accept.json)
         self.headers: Fields = ()
         """The headers of the response beside its type."""
-        self.status = 200
-        self.waiting = 1
+        self.status: int = 200
+        self.waiting: int = 1
         """The number of JSON-RPC responses to come."""
-        self.batch = False
-        self.task = http_request.task
-        self.inline = True
+        self.batch: bool = False
+        self.task: asyncio.Task[object] | None = http_request.task
+        self.inline: bool = True
         """Whether the task of the HTTP server also runs the handler."""
         self.request: IncomingRequest | None = None
         """The request that this task serves."""
-        self.cancelled = False
+        self.cancelled: bool = False
         """Whether this task was cancelled."""
         self.answers: list[bytes] = []
         self.replay: ReplayStream | None = None
-        self.started = False
+        self.started: bool = False
         """Whether the response is an event stream."""
-        self.ended = False
+        self.ended: bool = False
         """Whether nothing can be sent any more."""
         self._out: list[bytes] = []
         self._size = 0

@@ -53,12 +53,12 @@ class SessionStream:
     def __init__(self, session: Session, number: int, *, whole: bool) -> None:
         """A client that resumes a `whole` stream must receive every event; of any other, all but notifications."""
         self._session = session
-        self.number = number
-        self.last = 0
+        self.number: int = number
+        self.last: int = 0
         """The number of the latest event."""
         self.reader: ResponseStream | None = None
         """The response that the client currently reads, if any."""
-        self.done = False
+        self.done: bool = False
         self._whole = whole
         self._needed: deque[int] = deque()
         """The numbers of the events that a client must receive, limited to the latest `MAX_NEEDED`."""
@@ -132,7 +132,7 @@ class Session(AsgiConnection):
         max_handlers: int = MAX_HANDLERS,
     ) -> None:
         super().__init__(protocol, handler, logger, max_handlers=max_handlers)
-        self.id = new_session_id()
+        self.id: str = new_session_id()
         self.principal = principal
         """The principal that opened the session (HTTP-28)."""
         self.response_streams: set[ResponseStream] = set()
@@ -140,7 +140,7 @@ class Session(AsgiConnection):
         self._events = events
         self._get_stream = get_stream
         self._clock = clock
-        self.seen = clock()
+        self.seen: float = clock()
         """The time of the client's last activity."""
         self._numbers = 0
         self._streams: dict[int, SessionStream] = {}

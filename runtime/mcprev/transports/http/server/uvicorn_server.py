@@ -34,7 +34,7 @@ class HttpServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, app: AsgiApp, front: Http11Server | None) -> None:
         super().__init__(config)
         self._app, self._front = app, front
-        self.linger = app.settings.drain
+        self.linger: float = app.settings.drain
         """Seconds that calls in progress have to finish when the server stops."""
         self._limit = connection_limit(app.settings.max_connections)
         self._accepting: set[asyncio.Task[None]] = set()

@@ -13,8 +13,8 @@ try:
     from joserfc import jwt
     from joserfc.errors import JoseError
     from joserfc.jwk import JWKRegistry
-except ImportError as error:
-    raise MissingExtra("signing assertions", "joserfc", "jwt") from error
+except ImportError as _error:
+    raise MissingExtra("signing assertions", "joserfc", "jwt") from _error
 
 LIFETIME: Final = 120
 """Seconds until an assertion expires."""

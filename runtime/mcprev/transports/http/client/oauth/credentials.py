@@ -45,7 +45,7 @@ class Credentials:
             raise ValueError("`resource` must be the URL of the server or a parent of it")
         if isinstance(scopes, str):
             raise TypeError("`scopes` must be a list of strings")
-        self.scopes = None if scopes is None else tuple(scopes)
+        self.scopes: tuple[str, ...] | None = None if scopes is None else tuple(scopes)
         self.issuer = issuer
         """The only authorization server that this client accepts; None until one is known."""
         self.resource = resource
@@ -58,7 +58,7 @@ class Credentials:
             from mcprev.transports.http.client.oauth.dpop import KeyProver
 
             dpop_signer = KeyProver()
-        self.client_keys = ClientKeys(dpop_signer=dpop_signer)
+        self.client_keys: ClientKeys = ClientKeys(dpop_signer=dpop_signer)
         """The keys of this client."""
 
     async def client(self, place: ProtectedServer) -> Registration | None:

@@ -19,8 +19,8 @@ from mcprev.transports.http.client.oauth.discovery import origin
 try:
     from joserfc import jwt
     from joserfc.jwk import ECKey
-except ImportError as error:
-    raise MissingExtra("proving who uses a token", "joserfc", "jwt") from error
+except ImportError as _error:
+    raise MissingExtra("proving who uses a token", "joserfc", "jwt") from _error
 
 ALGORITHM: Final = "ES256"
 

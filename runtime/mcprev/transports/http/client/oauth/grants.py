@@ -32,6 +32,7 @@ from mcprev.transports.http.client.oauth.tokens import PRIVATE_KEY, TokenRespons
 
 if TYPE_CHECKING:
     from mcprev.transports.http.client.oauth.runner import FlowRunner
+    from mcprev.transports.http.client.oauth.steps import ClientKeys
 
 REQUEST: Final = 15.0
 """Seconds for each request to an authorization server."""
@@ -232,7 +233,9 @@ class ClientCredentials(Authorization):
         if private_key is not None:
             from mcprev.transports.http.client.oauth.assertions import signer
 
-            self.client_keys = replace(self.client_keys, signer=signer(client_id, private_key, algorithm))
+            self.client_keys: ClientKeys = replace(
+                self.client_keys, signer=signer(client_id, private_key, algorithm)
+            )
 
     @override
     async def client(self, place: ProtectedServer) -> Registration | None:

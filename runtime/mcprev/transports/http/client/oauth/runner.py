@@ -23,8 +23,8 @@ from mcprev.transports.http.urls import REDIRECTS, check_fetch, fetch_redirected
 
 try:
     import aiohttp
-except ImportError as error:
-    raise MissingExtra("logging in", "aiohttp", "http") from error
+except ImportError as _error:
+    raise MissingExtra("logging in", "aiohttp", "http") from _error
 
 T = TypeVar("T")
 MAX_BODY: Final = 256 * 1024
