@@ -79,6 +79,8 @@ def test_a_length_in_a_body_is_none_of_a_head() -> None:
         assert await answered(wire, start + (inner % 400 + body).ljust(400)) == [400]  # it is no JSON
         wire.send(start + inner % (len(body) + 2) + body)
         assert [answer.status for answer in wire.answers()] == [400], "the rest of its body is to come"
+        wire.hang_up()
+        await wire.settled()
 
     work(test)
 

@@ -545,11 +545,11 @@ def test_a_listener_that_does_not_read_is_let_go() -> None:
     async def test(handler: Served, make: Make) -> None:
         app = make(defer=QUICK)
         client = await Client(app).open(ROW)
-        stream = listen(client, 1, resourceSubscriptions=["a:" + "x" * 10_000])
+        stream = listen(client, 1, resourceSubscriptions=["a:" + "x" * 4_000])
         await stream.heard(1)
         stream.reading.clear()
-        for _ in range(1000):
-            client.app.server.changed("resource", "a:" + "x" * 10_000)
+        for _ in range(3000):
+            client.app.server.changed("resource", "a:" + "x" * 4_000)
         shared = app.dispatcher.shared
         await until(lambda: not shared.protocol.connection.incoming)
         stream.gone = True
