@@ -304,7 +304,7 @@ def test_headers_of_an_answer_are_found_in_any_case() -> None:
             assert (response.status, response.reason) == (200, "OK")
             assert response.content_type == JSON
             assert response.content_length == 2
-            assert await requests.body(response) == b"{}"
+            assert await response.read() == b"{}"
             response.release()
 
         async def refuse(sent: Sent) -> None:
@@ -332,7 +332,7 @@ def test_an_answer_without_a_type_is_of_no_type(lines: list[str]) -> None:
             assert response.content_type in {"application/octet-stream", "", "text/plain", "nonsense"}
             if not lines:
                 assert response.content_type == "application/octet-stream"
-            assert await requests.body(response) == b"{}"
+            assert await response.read() == b"{}"
             response.release()
 
     run(main())

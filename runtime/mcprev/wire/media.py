@@ -66,6 +66,7 @@ def is_json(value: bytes | None) -> bool:
     return name == JSON and charset in _UTF_8
 
 
+@lru_cache(maxsize=64)
 def media_type(value: str | None) -> str:
     """Return the media type of a `Content-Type` in lower case without parameters, or an empty string."""
     return "" if value is None else _split(value)[0] or ""

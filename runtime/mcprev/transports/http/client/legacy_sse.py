@@ -58,8 +58,8 @@ class LegacySse:
             response = await self._requests.get([])
             if response.status != 200 or response.content_type != media.SSE:
                 raise (await self._error_of(response))
-            decoder = Decoder(self._requests.max_message + FIELDS)
-            while chunk := await self._requests.chunk(response):
+            decoder = Decoder(response.max_message + FIELDS)
+            while chunk := await response.chunk():
                 for event in decoder.feed(chunk):
                     if event.is_message:
                         self._connection.take(event.data)
@@ -101,7 +101,7 @@ class LegacySse:
         try:
             if not 200 <= response.status < 300:
                 raise await self._error_of(response)
-            if response.content_type == media.JSON and (body := await self._requests.body(response)):
+            if response.content_type == media.JSON and (body := await response.read()):
                 self._connection.take(body)  # tolerate a response in the body of the POST
                 self._connection.process_events()
         finally:

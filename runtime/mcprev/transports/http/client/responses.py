@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Final
 
 import aiohttp
 from multidict import CIMultiDictProxy
 
 from mcprev.errors import ConnectionLost, LocalProtocolError, McpError, RemoteProtocolError
+from mcprev.wire import media
 
 FAILURES: Final = (aiohttp.ClientError, OSError, ValueError)
 """The exceptions that aiohttp raises; `ValueError` for a header or URL that HTTP cannot carry."""
@@ -20,14 +20,16 @@ _PLAIN: Final = frozenset({"", "identity"})
 class HttpResponse:
     """A response whose head has arrived; the body is read on demand."""
 
-    __slots__ = ("_coding", "_inflates", "_response", "headers", "reason", "status")
+    __slots__ = ("_coding", "_inflates", "_response", "headers", "max_message", "reason", "status")
 
-    def __init__(self, response: aiohttp.ClientResponse, *, inflates: bool) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, *, inflates: bool, max_message: int) -> None:
         """`inflates` says whether the session decodes `Content-Encoding`."""
         self._response = response
         coding = response.headers.get("Content-Encoding", "").strip()
         self._coding = "" if coding.lower() in _PLAIN else coding
         self._inflates = inflates
+        self.max_message = max_message
+        """The maximum size of a message in the body, in bytes."""
         self.status: int = response.status
         self.reason = response.reason or ""
         self.headers: CIMultiDictProxy[str] = response.headers
@@ -40,8 +42,7 @@ class HttpResponse:
     @property
     def content_type(self) -> str:
         """The media type of the body, in lower case and without parameters."""
-        found = self.headers.get("Content-Type")
-        return UNKNOWN_TYPE if found is None else _media_type(found)
+        return media.media_type(self.headers.get("Content-Type")) or UNKNOWN_TYPE
 
     @property
     def content_length(self) -> int | None:
@@ -54,8 +55,9 @@ class HttpResponse:
         """Whether the body is known to be read to its end."""
         return self._response.content.at_eof()
 
-    async def read(self, limit: int) -> bytes:
+    async def read(self, limit: int | None = None) -> bytes:
         """Return the whole body. Raises `ConnectionLost`, and `RemoteProtocolError` for a body over the limit."""
+        limit = self.max_message if limit is None else limit
         length = None if self._coding else self.content_length
         if length is not None and length > limit:
             self.close()
@@ -94,41 +96,17 @@ class HttpResponse:
         self._response.close()
 
 
-@lru_cache(maxsize=64)
-def _media_type(value: str) -> str:
-    return value.partition(";")[0].strip().lower() or UNKNOWN_TYPE
-
-
 def lost(error: Exception, url: str, *, sent: bool = False) -> McpError:
     """Return the error for an aiohttp exception. `sent` says that the whole request was sent."""
     why = str(error) or type(error).__name__
+    place = url.partition("?")[0]  # queries may contain secrets
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | aiohttp.InvalidURL):
-        return not_connected(url, why)
+        return ConnectionLost(f"cannot connect to {place}: {why}", in_flight=False, retry_safe=True)
     if isinstance(error, aiohttp.ClientError | OSError) or sent:
-        return broken(url, why)
+        return ConnectionLost(f"the connection to {place} broke: {why}", in_flight=True, retry_safe=False)
     return LocalProtocolError(f"the request cannot be sent: {why}")
-
-
-def not_connected(url: str, why: object) -> ConnectionLost:
-    """Return the error for a failed connection attempt: nothing was sent."""
-    return ConnectionLost(f"cannot connect to {_place(url)}: {why}", in_flight=False, retry_safe=True)
-
-
-def broken(url: str, why: object) -> ConnectionLost:
-    """Return the error for a broken connection: it is unknown whether the request arrived."""
-    return ConnectionLost(f"the connection to {_place(url)} broke: {why}", in_flight=True, retry_safe=False)
-
-
-def closed() -> ConnectionLost:
-    """Return the error for a closed client."""
-    return ConnectionLost("the HTTP session was closed", in_flight=False, retry_safe=True)
 
 
 def answer_too_large(limit: int) -> RemoteProtocolError:
     """Return the error for a body over the limit, in bytes."""
     return RemoteProtocolError(f"an answer of more than {limit} bytes")
-
-
-def _place(url: str) -> str:
-    """Return a URL without its query, which may hold secrets."""
-    return url.partition("?")[0]

@@ -16,6 +16,7 @@ from typing_extensions import override
 
 import mcprev
 from mcprev.errors import (
+    ConnectionLost,
     HttpStatusError,
     LocalProtocolError,
     McpError,
@@ -35,7 +36,7 @@ try:
 except ImportError as _error:
     raise MissingExtra("speaking HTTP", "aiohttp", "http") from _error
 
-from mcprev.transports.http.client.responses import FAILURES, HttpResponse, closed, lost
+from mcprev.transports.http.client.responses import FAILURES, HttpResponse, lost
 
 if TYPE_CHECKING:
     from aiohttp.connector import Connection
@@ -94,7 +95,7 @@ class HttpSession:
         self._timeout = aiohttp.ClientTimeout(total=None, connect=connect_timeout)
         self.url: str = url
         """The endpoint; a permanent redirect within the origin changes it."""
-        self.max_message = max_message
+        self._max_message = max_message
         self._source = headers
         self.login: Login | None = None
         """Authorizes the requests, if the user passed `auth` (AUTH-2)."""
@@ -159,7 +160,7 @@ class HttpSession:
         sent.update(headers)
         session = self._session
         if session.closed:
-            raise closed()
+            raise ConnectionLost("the HTTP session was closed", in_flight=False, retry_safe=True)
         try:
             response = await session.request(
                 verb,
@@ -172,7 +173,7 @@ class HttpSession:
             )
         except FAILURES as error:
             raise lost(error, url) from error
-        return HttpResponse(response, inflates=session.auto_decompress)
+        return HttpResponse(response, inflates=session.auto_decompress, max_message=self._max_message)
 
     async def _call_header_source(self) -> Pairs:
         """Return the user's headers; a function may return a new token each time."""
@@ -190,18 +191,10 @@ class HttpSession:
         if self._owned:
             await self._session.close()
 
-    def body(self, response: HttpResponse, limit: int | None = None) -> Awaitable[bytes]:
-        """Return the body of a response. Raises `RemoteProtocolError` for a body over the limit."""
-        return response.read(self.max_message if limit is None else limit)
-
-    def chunk(self, response: HttpResponse) -> Awaitable[bytes]:
-        """Return the next bytes of a stream; empty at its end."""
-        return response.chunk()
-
     async def failure(self, response: HttpResponse) -> tuple[McpError, ErrorResponse | None]:
         """Return the reason of an error response: the JSON-RPC error in its body, or its status (ERR-7)."""
         try:
-            raw = await self.body(response, MAX_ERROR)
+            raw = await response.read(MAX_ERROR)
         except RemoteProtocolError:
             raw = b""
         message = jsonrpc.parse(raw, batch=False) if raw else None

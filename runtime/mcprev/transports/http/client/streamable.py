@@ -142,7 +142,7 @@ class StreamableHttp:
         if response.content_type == media.SSE:
             await self._stream(call, response)
             return
-        body = await self._requests.body(response)
+        body = await response.read()
         if body:
             self._connection.take(body)
             self._connection.process_events()
@@ -187,7 +187,7 @@ class StreamableHttp:
         try:
             while True:
                 try:
-                    await follow(self._requests, response, cursor, take)
+                    await follow(response, cursor, take)
                     lost = None
                 except ConnectionLost as error:
                     lost = error
@@ -214,7 +214,7 @@ class StreamableHttp:
             return
         with suppress(TimeoutError, McpError):
             async with asyncio.timeout(TAIL):
-                while await self._requests.chunk(response):
+                while await response.chunk():
                     pass
             response.release()
 
@@ -274,7 +274,7 @@ class StreamableHttp:
                 self._stream_known.set()
                 if response.status == 200 and response.content_type == media.SSE:
                     opened = True
-                    await follow(self._requests, response, cursor, self._take_and_continue)
+                    await follow(response, cursor, self._take_and_continue)
                 elif not await self._should_reopen(response, cursor, opened=opened):
                     return
             except AuthError as error:
@@ -387,7 +387,7 @@ class StreamableHttp:
         try:
             if not 200 <= response.status < 300:
                 raise await self._error_of(response)
-            await self._requests.body(response)
+            await response.read()
         finally:
             response.release()
 

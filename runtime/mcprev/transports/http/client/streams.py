@@ -16,7 +16,6 @@ from mcprev.wire.sse import Decoder
 
 if TYPE_CHECKING:
     from mcprev.transports.http.client.responses import HttpResponse
-    from mcprev.transports.http.client.session import HttpSession
 
 FIRST: Final = 0.1
 """Seconds before a stream is resumed, unless the server requests another delay."""
@@ -53,7 +52,6 @@ class ResumeState:
 
 
 async def follow(
-    requests: HttpSession,
     response: HttpResponse,
     cursor: ResumeState,
     take: Callable[[list[bytes]], bool],
@@ -62,8 +60,8 @@ async def follow(
 
     Raises `ConnectionLost` if the response is cut off, and `EventTooLarge`. An event without data is not a message.
     """
-    decoder = Decoder(requests.max_message + FIELDS, last_event_id=cursor.last_event_id)
-    while chunk := await requests.chunk(response):
+    decoder = Decoder(response.max_message + FIELDS, last_event_id=cursor.last_event_id)
+    while chunk := await response.chunk():
         messages: list[bytes] = []
         news = False
         try:
