@@ -14,8 +14,8 @@ from mcprev.revisions import ALL, DEFAULT, LATEST, Revision, select
 from mcprev.wire import jsonrpc
 
 INFO: Final = {"name": "fake", "version": "1"}
-HANDSHAKE: Final = tuple(row for row in DEFAULT if row.handshake)
-BY_VERSION: Final = {row.version: row for row in reversed(ALL)}
+HANDSHAKE: Final = tuple(revision for revision in DEFAULT if revision.handshake)
+BY_VERSION: Final = {revision.version: revision for revision in reversed(ALL)}
 _SESSION_KINDS: Final = {
     "logging/setLevel": RequestKind.SET_LEVEL,
     "resources/subscribe": RequestKind.SUBSCRIBE,
@@ -38,19 +38,19 @@ class FakeServer:
         self.revisions = select(names or None)
         self.needs = needs or {}
 
-    def kinds(self, row: Revision) -> Mapping[str, RequestKind]:
+    def kinds(self, revision: Revision) -> Mapping[str, RequestKind]:
         served = {"tools/call": RequestKind.SERVED, "resources/read": RequestKind.SERVED}
-        return served | {m: k for m, k in _SESSION_KINDS.items() if m in row.methods}
+        return served | {m: k for m, k in _SESSION_KINDS.items() if m in revision.methods}
 
-    def notifications(self, row: Revision) -> frozenset[str]:
+    def notifications(self, revision: Revision) -> frozenset[str]:
         return frozenset({"notifications/roots/list_changed"})
 
-    def capabilities(self, row: Revision) -> dict[str, Json]:
+    def capabilities(self, revision: Revision) -> dict[str, Json]:
         return dict(self.caps)
 
-    def introduction(self, row: Revision) -> dict[str, Json]:
-        if row.handshake:
-            return {"protocolVersion": row.version, "capabilities": self.caps, "serverInfo": INFO}
+    def introduction(self, revision: Revision) -> dict[str, Json]:
+        if revision.handshake:
+            return {"protocolVersion": revision.version, "capabilities": self.caps, "serverInfo": INFO}
         return {
             "supportedVersions": [r.version for r in self.revisions],
             "capabilities": self.caps,
@@ -71,19 +71,19 @@ class FakeClient:
     def __init__(self, *names: str) -> None:
         self.revisions = select(names or None)
 
-    def kinds(self, row: Revision) -> Mapping[str, RequestKind]:
-        return {"sampling/createMessage": RequestKind.SERVED} if row.handshake else {}
+    def kinds(self, revision: Revision) -> Mapping[str, RequestKind]:
+        return {"sampling/createMessage": RequestKind.SERVED} if revision.handshake else {}
 
-    def notifications(self, row: Revision) -> frozenset[str]:
+    def notifications(self, revision: Revision) -> frozenset[str]:
         return frozenset({"notifications/message", "notifications/tools/list_changed"})
 
-    def capabilities(self, row: Revision) -> dict[str, Json]:
+    def capabilities(self, revision: Revision) -> dict[str, Json]:
         return dict(self.caps)
 
-    def introduction(self, row: Revision) -> dict[str, Json]:
-        if row.handshake:
-            return {"protocolVersion": row.version, "capabilities": self.caps, "clientInfo": INFO}
-        return {VERSION: row.version, CLIENT_INFO: INFO, CLIENT_CAPABILITIES: self.caps}
+    def introduction(self, revision: Revision) -> dict[str, Json]:
+        if revision.handshake:
+            return {"protocolVersion": revision.version, "capabilities": self.caps, "clientInfo": INFO}
+        return {VERSION: revision.version, CLIENT_INFO: INFO, CLIENT_CAPABILITIES: self.caps}
 
     def requirements(self, method: str) -> Mapping[str, Json]:
         return {}
@@ -135,30 +135,30 @@ def modern(
     )
 
 
-def initialize(row: Revision, id_: object = "init", **capabilities: Json) -> dict[str, Any]:
-    params = {"protocolVersion": row.version, "capabilities": capabilities, "clientInfo": INFO}
+def initialize(revision: Revision, id_: object = "init", **capabilities: Json) -> dict[str, Any]:
+    params = {"protocolVersion": revision.version, "capabilities": capabilities, "clientInfo": INFO}
     return request("initialize", params, id_)
 
 
-def open_server(row: Revision, **capabilities: Json) -> tuple[ServerProtocol, Wire]:
+def open_server(revision: Revision, **capabilities: Json) -> tuple[ServerProtocol, Wire]:
     """A server in the middle of a session at a revision of the handshake era."""
     side = ServerProtocol(FakeServer())
     wire = Wire(side)
-    wire.get(initialize(row, **capabilities), notification("notifications/initialized"))
+    wire.get(initialize(revision, **capabilities), notification("notifications/initialized"))
     wire.events()
     return side, wire
 
 
-def open_client(row: Revision) -> tuple[ClientProtocol, Wire]:
+def open_client(revision: Revision) -> tuple[ClientProtocol, Wire]:
     """A client that speaks a revision of either era."""
     side = ClientProtocol(FakeClient())
     wire = Wire(side)
-    if row.handshake:
-        call = side.session.initialize(row, 0, timeout=None)
-        wire.get(result(call.id, {"protocolVersion": row.version}))
-        side.session.opened(row, FakeServer.caps)
+    if revision.handshake:
+        call = side.session.initialize(revision, 0, timeout=None)
+        wire.get(result(call.id, {"protocolVersion": revision.version}))
+        side.session.opened(revision, FakeServer.caps)
     else:
-        side.settle(row)
+        side.settle(revision)
         side.stateless.peer_capabilities = dict(FakeServer.caps)
     wire.sent()
     wire.events()

@@ -25,7 +25,7 @@ from mcprev_codegen import ir
 from mcprev_codegen.naming import class_name, module_name
 from mcprev_codegen.revisions import load_pins
 from mcprev_types import Direction, Kind, MethodNotHandled, MethodSpec, Model, Transport
-from support import DATED, FIFTH, FIRST, REVISIONS, each_revision, load, package
+from support import DATED, FIRST, REVISIONS, each_revision, load, package
 
 MODULES = ("constants", "deltas", "dispatch", "methods", "models")
 
@@ -330,9 +330,9 @@ def test_an_unknown_name_is_an_attribute_error_that_names_the_package(name: str)
         with pytest.raises(AttributeError, match=name):
             getattr(module, name)
     with pytest.raises(ImportError):
-        exec(
+        exec(  # noqa: S102 - a table of names of our own
             f"from mcprev_types.{module_name(DATED[0])} import {name}", {}
-        )  # noqa: S102 - a table of names of our own
+        )
 
 
 def test_the_one_renamed_type_has_its_python_name() -> None:
