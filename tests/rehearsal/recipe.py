@@ -132,16 +132,17 @@ def _places(scratch: Scratch, step: str) -> list[str]:
     return [f"{step}:{number}" for number, line in enumerate(lines, 1) if line.startswith(" " * 8)]
 
 
-def _refused(scratch: Scratch, revision: str, *files: str) -> None:
+def _refused(scratch: Scratch, revision: str, file: str) -> None:
     """A revision that is not complete cannot be asked for, and the error names the file to write."""
-    code = (
-        "from mcprev.revisions import revision; from mcprev.convert import converter;"
-        f"converter('tools/call', 'result', from_={revision!r}, to='2025-06-18')"
+    done = scratch.run(
+        *(scratch.python, "-c"),
+        f"from mcprev.revisions import revision_named; revision_named({revision!r})",
     )
-    done = scratch.run(scratch.python, "-c", code)
     if not done.code:
-        raise Failed(f"{revision} can be used, though {', '.join(files)} is not complete")
-    names(done, f"asking for {revision}", *files)
+        raise Failed(f"{revision} can be used, though {file} is not complete")
+    error = done.text.strip().rpartition("\n")[2]
+    if not error.startswith("mcprev.errors.RevisionError: ") or file not in error:
+        raise Failed(f"asking for {revision}: the error does not name {file}:\n{done.text}")
 
 
 @contextmanager
