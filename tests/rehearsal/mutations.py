@@ -231,13 +231,13 @@ def _message(
 # -- content -----------------------------------------------------------------------------------------------
 
 _AS_RESOURCE: Final = """\
-def _{tag}_to_older(block: JsonObject, _: Context) -> JsonObject:
+def _{tag}_to_older(block: JsonObject, _: ConversionContext) -> JsonObject:
     mime, data = block.get("mimeType"), block.get("data")
     uri = f"data:{{quote(str(mime), safe='/')}};base64,{{data}}"
     return {{"type": "resource", "resource": {{"uri": uri, "mimeType": mime, "blob": data}}}}
 """
 _AS_TEXT: Final = """\
-def _{tag}_to_older(block: JsonObject, _: Context) -> JsonObject:
+def _{tag}_to_older(block: JsonObject, _: ConversionContext) -> JsonObject:
     return {{"type": "text", "text": f"{{block.get('title')}}: {{block.get('body')}}"}}
 """
 _BLOCKS: Final = (
@@ -345,7 +345,7 @@ _MADE_REQUIRED: Final = (
     ("ToolAnnotations", "readOnlyHint", "False"),
 )
 _FILL: Final = """\
-def _with_{member}(value: JsonObject, _: Context) -> JsonObject:
+def _with_{member}(value: JsonObject, _: ConversionContext) -> JsonObject:
     return value if "{member}" in value else {{**value, "{member}": {value}}}
 """
 
@@ -400,12 +400,12 @@ def _turned(kind: str, owner: str, name: str, direction: str, value: str) -> Mut
 # -- bounds ------------------------------------------------------------------------------------------------
 
 _CUT: Final = """\
-def _fewer_values(completion: JsonObject, _: Context) -> JsonObject:
+def _fewer_values(completion: JsonObject, _: ConversionContext) -> JsonObject:
     values = as_list(completion.get("values")) or []
     return completion if len(values) <= {most} else {{**completion, "values": values[:{most}], "hasMore": True}}
 """
 _CLAMP: Final = """\
-def _not_above(value: JsonObject, _: Context) -> JsonObject:
+def _not_above(value: JsonObject, _: ConversionContext) -> JsonObject:
     given = value.get("{member}")
     return {{**value, "{member}": {most}}} if isinstance(given, int | float) and given > {most} else value
 """

@@ -224,7 +224,7 @@ def _write_step(scratch: Scratch, plan: Plan) -> None:
     text = path.read_text(encoding="utf-8")
     decisions = [d for m in plan.mutations for d in m.decisions]
     code = "\n\n".join(d.code for d in decisions)
-    used = ["Context", "JsonObject", "Rules", *(name for name in _NEEDED if f"{name}(" in code)]
+    used = ["ConversionContext", "JsonObject", "Rules", *(name for name in _NEEDED if f"{name}(" in code)]
     head, found, _ = text.partition("from mcprev.convert.rules import Rules\n")
     if not found:
         raise Failed(f"{path.name} is no skeleton:\n{text}")
