@@ -9,6 +9,7 @@ import pytest
 from convert.peers import OLDER, A, B, C, D, E, Json, down, go, objections, up
 from mcprev.convert import PayloadKind, level_change, listens_to, subscribed_resources
 from mcprev.errors import ConversionError
+from mcprev.revisions import DEFAULT, load
 from requirements import req
 from support import same
 
@@ -43,10 +44,12 @@ def test_conv_29_completion_context(to: str) -> None:
 
 @req("COMP-1")
 @each_older
-def test_completions_of_older_servers_are_cut_to_a_hundred(to: str) -> None:
-    values = [str(i) for i in range(101)]
+def test_completions_of_older_servers_are_cut_to_the_bound(to: str) -> None:
+    newer = [row for row in DEFAULT if not row.handshake]
+    bound = min(load(row, "constants").MAX_ITEMS["CompleteResultCompletion.values"] for row in newer)
+    values = [str(i) for i in range(bound + 1)]
     found = up({"completion": {"values": values, "hasMore": False}}, "completion/complete", RESULT, to)
-    assert found["completion"] == {"values": values[:100], "hasMore": True}
+    assert found["completion"] == {"values": values[:bound], "hasMore": True}
 
 
 CALL: Final = {"name": "t", "arguments": {"a": None}}

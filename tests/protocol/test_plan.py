@@ -471,7 +471,7 @@ MOVES: dict[type[Step], dict[type[Outcome], type[Step]]] = {
     Initialize: {
         Initialized: Ready,
         Refused: Fail,
-        HttpRefused: Respawn,
+        HttpRefused: Respawn if A in DEFAULT else Fail,
         InvalidReply: Fail,
         TimedOut: Fail,
         Exited: Fail,

@@ -29,18 +29,19 @@ import asyncio, json, sys
 import mcprev
 from mcprev.revisions import DEFAULT
 
+async def spoken(mode):
+    async with mcprev.connect(mcprev.stdio(sys.executable, "examples/server.py"), mode=mode) as client:
+        result = await client.call_tool("add", {"a": 1, "b": 2}, timeout=60)
+        assert result.content[0].text == "3", result
+        return client.revision
+
 async def main():
-    spoken = []
-    for mode in ["auto", *(row.name for row in DEFAULT if row.handshake)]:
-        async with mcprev.connect(mcprev.stdio(sys.executable, "examples/server.py"), mode=mode) as client:
-            result = await client.call_tool("add", {"a": 1, "b": 2}, timeout=30)
-            assert result.content[0].text == "3", result
-            spoken.append(client.revision)
-    print(json.dumps(spoken))
+    modes = ["auto", *(row.name for row in DEFAULT if row.handshake)] if sys.argv[1:] else ["auto"]
+    print(json.dumps(await asyncio.gather(*map(spoken, modes))))
 
 asyncio.run(main())
 """
-"""A server of the example's, started and asked to add at each revision in turn; prints what was spoken."""
+"""A server of the example's, started and asked to add, at each revision if there is an argument; prints what was spoken."""
 
 
 def step_module(revision: str) -> str:
@@ -48,12 +49,13 @@ def step_module(revision: str) -> str:
     return f"runtime/mcprev/convert/step_{revision.replace('-', '_')}.py"
 
 
-def served(scratch: Scratch) -> list[str]:
+def served(scratch: Scratch, *, newest: bool = False) -> list[str]:
     """Start the example server at each revision that is offered and call its tool; the revisions that were spoken.
 
-    The newest comes first. Raises `Failed` when a call does not come back as it should.
+    The newest comes first, and is the only one on request. Raises `Failed` when a call does not come back as it should.
     """
-    done = scratch.run(scratch.python, "-W", "error", "-c", _SERVE, bound=120)
+    which = () if newest else ("all",)
+    done = scratch.run(scratch.python, "-W", "error", "-c", _SERVE, *which, bound=120)
     text = scratch.must(done, "talking to the example server")
     spoken: list[str] = json.loads(text.strip().splitlines()[-1])
     return spoken
@@ -77,8 +79,8 @@ def add(scratch: Scratch, plan: Plan, newest: str) -> None:
     step = step_module(plan.revision)
 
     def goes_on(when: str) -> None:
-        if (spoken := served(scratch)) != before:
-            raise Failed(f"{when}: the server speaks {spoken} and no longer {before}")
+        if (spoken := served(scratch, newest=True)) != [newest]:
+            raise Failed(f"{when}: the server speaks {spoken} and no longer {newest}")
 
     source = scratch.root.parent / "upstream" / "schema.ts"
     source.parent.mkdir(parents=True)
@@ -116,6 +118,7 @@ def add(scratch: Scratch, plan: Plan, newest: str) -> None:
         goes_on("without the row")
         names(scratch.mcprev("list"), "mcprev list, without the row", TABLE)
     scratch.must(scratch.run("make", "generate"), "make generate, with everything decided")
+    scratch.must(scratch.mcprev("generate", "--check"), "mcprev generate --check, with everything decided")
     _nothing_left(scratch)
     if (spoken := served(scratch)) != [plan.revision, *before[1:]]:
         raise Failed(f"with everything decided the server speaks {spoken}")

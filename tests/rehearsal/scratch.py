@@ -18,8 +18,6 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PACKAGES: Final = "tests/generated"
-"""The tests that read every package from its first byte to its last."""
 BOUND: Final = 900.0
 """Seconds that one command may take."""
 _CODE: Final = ("codegen", "generated", "runtime")
@@ -160,31 +158,41 @@ class Tested:
     failures: tuple[str, ...]
 
 
-def run_tests(scratch: Scratch, suites: Sequence[str], workers: int) -> Tested:
-    """Run the tests of some folders of the copy; those of packages that are as they were are left out."""
-    found = [_pytest(scratch, workers, *(suite for suite in suites if suite != PACKAGES))]
-    if PACKAGES in suites:
-        same = " and ".join(f"not {name}" for name in _unchanged(scratch))
-        found.append(_pytest(scratch, workers, PACKAGES, "-k", same))
-    return Tested(sum(f.passed for f in found), tuple(failure for f in found for failure in f.failures))
+def run_tests(
+    scratch: Scratch, suites: Sequence[str], workers: int, *, affected: Sequence[str], same: Sequence[str]
+) -> Tested:
+    """Run the tests of some folders of the copy that can differ.
 
-
-def _unchanged(scratch: Scratch) -> list[str]:
-    """The revisions whose packages differ in nothing but the deltas to their neighbours from what is checked in."""
-    done = scratch.must(scratch.run("git", "diff", "--name-only", "HEAD", "--", "generated"), "git diff")
-    changed = {Path(name).parent.name for name in done.splitlines() if Path(name).name != "deltas.py"}
-    folders = {path.name for path in scratch.path("generated/mcprev_types").glob("v*")} - changed
-    return sorted(name.removeprefix("v").replace("_", "-") for name in folders)
-
-
-def _pytest(scratch: Scratch, workers: int, *arguments: str) -> Tested:
-    done = scratch.run(
-        *(scratch.python, "-m", "pytest", "-q", "-n", str(workers), "-p", "no:cacheprovider", "-rfE"),
-        *("--tb=short", *arguments),
-    )
+    `affected` are the revisions that are not spoken as before; tests of others are left out, and so is what `same`
+    lists: files, and tests as `file::function`.
+    """
+    command = [
+        *(
+            "env",
+            f"PYTHONPATH={scratch.path('tests')}",
+            scratch.python,
+            "-m",
+            "pytest",
+            "-q",
+            "-n",
+            str(workers),
+        ),
+        *("-p", "no:cacheprovider", "-p", "rehearsal.selection", "-rfE", "--tb=short", "--dist", "worksteal"),
+        *(f"--deselect={name}" if "::" in name else f"--ignore={name}" for name in same),
+        *(f"--affected={','.join(affected)}", f"--regenerated={','.join(_regenerated(scratch))}", *suites),
+    ]
+    done = scratch.run(*command)
+    scratch.path("../pytest.txt").write_text(done.text, encoding="utf-8")
     lines = re.findall(r"^(?:FAILED|ERROR) tests/.*$", done.text, re.MULTILINE)
     passed = re.search(r"(\d+) passed", done.text)
-    if done.code and not lines:
+    if (done.code and not lines) or passed is None:
         raise Failed(f"pytest did not run:\n{done.text[-3000:]}")
-    scratch.path("../pytest.txt").write_text(done.text, encoding="utf-8")
-    return Tested(int(passed[1]) if passed else 0, tuple(lines))
+    return Tested(int(passed[1]), tuple(lines))
+
+
+def _regenerated(scratch: Scratch) -> list[str]:
+    """The revisions whose packages differ in more than the deltas to their neighbours from what is checked in."""
+    command = ("git", "diff", "--name-only", "HEAD", "--", "generated/mcprev_types/v*")
+    changed = scratch.must(scratch.run(*command), "git diff").splitlines()
+    folders = {Path(name).parent.name for name in changed if Path(name).name != "deltas.py"}
+    return sorted(name.removeprefix("v").replace("_", "-") for name in folders)

@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from support import ROOT
+from mcprev_codegen.naming import class_name, module_name
+from support import DATED, FOURTH, ROOT, load
 
 MISTAKES: Final = """\
 from typing import assert_never
-from mcprev_types import v2024_11_05 as first, v2025_11_25 as fourth, MethodSpec
+from mcprev_types import {oldest} as first, {fourth} as fourth, MethodSpec
 
 class Wrong(fourth.ServerHandler[None]):
     async def call_tool(self, ctx: None, params: fourth.GetPromptRequestParams) -> fourth.CallToolResult:  # override
@@ -46,13 +47,19 @@ fourth.ImageContent(data="", mimeType="x")  # call-arg
 fourth.CallToolResult(content=[first.TextContent(text="a")])  # list-item
 fourth.TextContent(text="a").txet  # attr-defined
 fourth.NoSuchType  # attr-defined
-first.AudioContent  # attr-defined
+first.{absent}  # attr-defined
 """
 
 
 def test_mypy_finds_every_mistake(tmp_path: Path) -> None:
     path = tmp_path / "wrong.py"
-    path.write_text(MISTAKES, encoding="utf-8")
+    newer = load(FOURTH).schema.types.keys() - load(DATED[0]).schema.types.keys()
+    mistakes = (
+        MISTAKES.replace("{oldest}", module_name(DATED[0]))
+        .replace("{fourth}", module_name(FOURTH))
+        .replace("{absent}", class_name(min(newer)))
+    )
+    path.write_text(mistakes, encoding="utf-8")
     command = [
         sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", str(tmp_path / "cache"),
         "--python-version", "3.11", "--config-file", "/dev/null", str(path),
