@@ -144,3 +144,9 @@ def work(
                 await app.aclose()
 
     run(main())
+
+
+def server_of(app: AsgiApp) -> mcprev.Server:
+    """The server of an app, which the app knows by its interface alone."""
+    assert isinstance(app.server, mcprev.Server)
+    return app.server

@@ -11,7 +11,8 @@ import pytest
 
 import mcprev
 from api.authors import Everything, Helpful
-from mcprev.core.connection import Connection, RequestHandler
+from mcprev.core.connection import Connection
+from mcprev.core.interfaces import RequestHandler
 from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.errors import ConnectionLost, RequestTimeout, SessionExpired
 from mcprev.protocol.connection_state import CallFailed
@@ -39,7 +40,7 @@ class Flaky(mcprev.memory):
         self.gate.set()
         self.connections: list[Connection] = []
 
-    async def open(self, side: ClientProtocol, desk: RequestHandler, /) -> Connection:
+    async def open(self, side: ClientProtocol, desk: RequestHandler[Connection], /) -> Connection:
         await self.gate.wait()
         if self.away:
             self.away -= 1

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 import mcprev
+from mcprev.core import tool_schemas as tools
 from mcprev.errors import InternalError, InvalidParams, RemoteProtocolError, RpcError
 from mcprev.revisions import DEFAULT, LATEST, Revision, load
-from mcprev.server import tools
+from mcprev.server import tools as server_tools
 from mcprev_types.latest import models as m
 from named import rows_since, rows_until
 from requirements import A, B, C, D, E, req
@@ -493,7 +494,7 @@ def test_a_handler_of_one_revision_keeps_to_its_own_schemas(row: Revision) -> No
 
 @req("TOOL-1", "SEC-6", at=E)
 def test_names_that_do_not_exist_fill_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools, "MAX_TOOLS", 50)
+    monkeypatch.setattr(server_tools, "MAX_TOOLS", 50)
 
     async def main() -> None:
         handler = Tools(t={})
@@ -502,8 +503,7 @@ def test_names_that_do_not_exist_fill_no_memory(monkeypatch: pytest.MonkeyPatch)
             await client.call_tool("x" * (tools.MAX_NAME + 1))
             for number in range(120):
                 await client.call_tool(f"hidden{number}")
-            assert pair.server.tools is not None
-            (kept,) = pair.server.tools._lists.values()
+            (kept,) = pair.server.request_handler.tools._lists.values()
             assert len(kept) < 60
             assert "t" in kept
             assert not any(len(name) > tools.MAX_NAME for name in kept)

@@ -18,7 +18,8 @@ import aiohttp
 
 import mcprev
 from http_in_process import InProcess
-from mcprev.core.connection import Connection, RequestHandler
+from mcprev.core.connection import Connection
+from mcprev.core.interfaces import RequestHandler
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.revisions import HttpShape, Revision
 from mcprev.transports.lines import LineConnection
@@ -101,7 +102,7 @@ class _Pipes:
         self._server = server
         self._served: Connection | None = None
 
-    async def open(self, side: ClientProtocol, desk: RequestHandler, /) -> Connection:
+    async def open(self, side: ClientProtocol, desk: RequestHandler[Connection], /) -> Connection:
         up, down = os.pipe(), os.pipe()
         served = self._server.connection()
         connection = LineConnection(side, desk, logging.getLogger("mcprev.client"), linger=0)

@@ -16,7 +16,7 @@ from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.http11_server import Http11Server
 from mcprev_types.latest import models as m
 from requirements import D, E, req
-from served import REGION, Served, work
+from served import REGION, Served, server_of, work
 from wired import Wire, head
 from wired_calls import call, fields, opened, said, texts
 
@@ -94,7 +94,7 @@ def test_a_tool_that_gets_headers_of_its_own_is_held_to_them() -> None:
         plain = call("region", {"region": "eu"})
         assert await answered(wire, plain, plain, plain) == [200] * 3
         handler.tools = [m.Tool(name="region", input_schema=REGION)]
-        app.server.changed("tools")
+        server_of(app).changed("tools")
         with_header = call("region", {"region": "eu"}, mcp_param_region="eu")
         other = call("region", {"region": "us"}, mcp_param_region="eu")
         statuses = await answered(wire, plain, with_header, with_header, other)

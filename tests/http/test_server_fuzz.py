@@ -29,7 +29,7 @@ from mcprev.revisions import Revision, revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
 from requirements import B, C, D, E, req
 from running import run, until
-from served import Served, who
+from served import Served, server_of, who
 
 ROWS: Final = [revision_named(name) for name in (B, C, D, E)]
 STATUSES: Final = frozenset({200, 202, 204, 400, 403, 404, 405, 406, 408, 413, 415, 429, 431, 503})
@@ -343,7 +343,7 @@ class Play:
         elif step.kind == "wait" and self.stalled:
             await asyncio.sleep(1.5 * STALL)
         elif step.kind == "change":
-            self.app.server.changed("tools")
+            server_of(self.app).changed("tools")
         elif step.kind == "open gate":
             self.handler.gate.set()
         elif step.kind == "expire":
@@ -444,7 +444,7 @@ class Play:
 
     async def left(self) -> None:
         """Nothing is, once the sessions are over."""
-        dispatcher, server = self.app.dispatcher, self.app.server
+        dispatcher, server = self.app.dispatcher, server_of(self.app)
         self.now[0] += 1_000.0
         dispatcher.sessions.expire()
         await until(lambda: len(dispatcher.sse) == 0 and len(server._connections) == 1)

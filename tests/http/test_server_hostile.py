@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from asgi_bridge import PREFIX, Client, Exchange, initialize, modern, notification, request
+from mcprev.core.tool_schemas import MAX_NAME
 from mcprev.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, RpcError
 from mcprev.revisions import Revision, revision_named
-from mcprev.server.tools import MAX_NAME
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.event_store import MemoryEvents
 from mcprev.transports.http.server.sessions import MAX_GETS
 from requirements import A, B, C, D, E, req
 from running import until
-from served import QUICK, Served, who, work
+from served import QUICK, Served, server_of, who, work
 
 Make = Callable[..., AsgiApp]
 LATER = [revision_named(name) for name in (B, C, D)]
@@ -324,7 +324,7 @@ def test_an_app_whose_server_ended_everything_begins_again(row: Revision) -> Non
         app = make()
         client = await Client(app).open(row)
         assert (await client.call("echo").done()).text == "{}"
-        await app.server.aclose()
+        await server_of(app).aclose()
         answer = await client.call("echo").done()
         assert answer.status == (404 if row.handshake else 200)
         client.session.clear()
@@ -347,7 +347,7 @@ def test_two_clients_of_one_session_share_it_and_get_nothing_twice(row: Revision
         refused = await two.call("hold", {"by": "two"}, 5).done()
         assert refused.error["code"] == INVALID_REQUEST
         assert refused.answers[0]["id"] == 5
-        app.server.changed("tools")
+        server_of(app).changed("tools")
         await until(lambda: sum(len(stream.messages) for stream in streams) == 1)
         handler.gate.set()
         assert (await holding.done()).text == "{'by': 'one'}"

@@ -24,7 +24,7 @@ from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev_types.latest import models as m
 from requirements import D, E, req
 from running import until
-from served import QUICK, REGION, Served, who, work
+from served import QUICK, REGION, Served, server_of, who, work
 
 Make = Callable[..., AsgiApp]
 ROW = revision_named(E)
@@ -460,7 +460,7 @@ def test_a_schema_that_changed_in_silence_is_asked_for_before_a_call_is_refused(
         assert (await modern(client, ROW, "tools/call", params).done()).status == 200
         lists = handler.lists
         handler.tools = [m.Tool(name="region", input_schema=REGION)]
-        client.app.server.changed("tools")
+        server_of(client.app).changed("tools")
         for _ in range(5):
             # Those that do not fit cannot have the tools listed each time.
             assert (await modern(client, ROW, "tools/call", params).done()).status == 400
@@ -549,7 +549,7 @@ def test_a_listener_that_does_not_read_is_let_go() -> None:
         await stream.heard(1)
         stream.reading.clear()
         for _ in range(3000):
-            client.app.server.changed("resource", "a:" + "x" * 4_000)
+            server_of(client.app).changed("resource", "a:" + "x" * 4_000)
         shared = app.dispatcher.shared
         await until(lambda: not shared.protocol.connection.incoming)
         stream.gone = True

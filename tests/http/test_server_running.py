@@ -27,7 +27,7 @@ from mcprev.transports.http.server import running as http_server
 from mcprev.transports.http.server.asgi import AsgiApp
 from requirements import B, C, D, E, req
 from running import run, until
-from served import QUICK, Served, listening, work
+from served import QUICK, Served, listening, server_of, work
 
 Make = Callable[..., AsgiApp]
 LATER = [revision_named(name) for name in (B, C, D, E)]
@@ -294,7 +294,7 @@ def test_sessions_that_are_opened_and_left_leave_nothing_behind(row: Revision) -
     async def test(handler: Served, make: Make) -> None:
         now = [0.0]
         app = make(clock=lambda: now[0], idle=100.0, defer=QUICK)
-        server = app.server
+        server = server_of(app)
 
         async def leave(count: int) -> None:
             for number in range(count):

@@ -14,7 +14,7 @@ from mcprev.transports.http.server.asgi import AsgiApp
 from named import row_of, rows_since
 from requirements import NAMES, A, B, E, req
 from running import until
-from served import QUICK, Served, who, work
+from served import QUICK, Served, server_of, who, work
 
 Make = Callable[..., AsgiApp]
 ROW = row_of(A)
@@ -249,7 +249,7 @@ def test_the_server_asks_and_tells_of_changes_on_the_stream() -> None:
         asked = (await pair.stream.heard(2))[-1]
         await pair.tell({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}})
         assert (await pair.stream.heard(3))[-1]["result"]["content"][0]["text"] == "[]"
-        pair.client.app.server.changed("tools")
+        server_of(pair.client.app).changed("tools")
         assert (await pair.stream.heard(4))[-1]["method"] == "notifications/tools/list_changed"
         await pair.close()
 

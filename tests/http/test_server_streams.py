@@ -19,7 +19,7 @@ from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.event_store import MAX_EVENTS, MAX_SESSION, MemoryEvents
 from requirements import B, C, D, E, req
 from running import run, until
-from served import QUICK, Served, work
+from served import QUICK, Served, server_of, work
 
 Make = Callable[..., AsgiApp]
 LATER = [revision_named(name) for name in (B, C, D)]
@@ -431,7 +431,7 @@ def test_a_stream_of_its_own_is_taken_up_with_everything_or_not_at_all(row: Revi
         client = await Client(make(events=MemoryEvents(events=3))).open(row)
         stream = await client.send("GET").begun()
         for _ in range(4):
-            client.app.server.changed("tools")
+            server_of(client.app).changed("tools")
         await stream.heard(4)
         stream.disconnect()
         await stream.done()
@@ -639,7 +639,7 @@ def test_a_get_stream_that_is_not_read_is_let_go_and_can_be_taken_up(row: Revisi
         told = 0
         while not stream.task.done() and told < 3000:
             told += 1
-            client.app.server.changed("resource", uri)
+            server_of(client.app).changed("resource", uri)
             await asyncio.sleep(0)
         await stream.done()
         assert told < 3000

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 import mcprev
-from mcprev.core.connection import RequestHandler
+from mcprev.core.connection import Connection
+from mcprev.core.interfaces import RequestHandler
 from mcprev.core.limits import BURST
 from mcprev.errors import ConversionError
 from mcprev.protocol.endpoint import ClientProtocol
@@ -89,7 +90,7 @@ class Target:
     def __init__(self, row: Revision) -> None:
         self._revision = row
 
-    async def open(self, side: ClientProtocol, desk: RequestHandler, /) -> LineConnection:
+    async def open(self, side: ClientProtocol, desk: RequestHandler[Connection], /) -> LineConnection:
         connection = LineConnection(side, desk, logging.getLogger("mcprev.client"), linger=0)
         self.pipe = Pipe(connection, self._revision)
         connection.connection_made(self.pipe)

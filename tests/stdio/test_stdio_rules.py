@@ -17,7 +17,8 @@ import pytest
 
 import mcprev
 from engine.fakes import initialize, modern, notification, request
-from mcprev.core.connection import Connection, RequestHandler
+from mcprev.core.connection import Connection
+from mcprev.core.interfaces import RequestHandler
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.revisions import Revision
 from mcprev.transports.lines import LineConnection
@@ -162,7 +163,7 @@ class Socket:
         self._where = where
         self._connection: LineConnection | None = None
 
-    async def open(self, side: ClientProtocol, desk: RequestHandler, /) -> Connection:
+    async def open(self, side: ClientProtocol, desk: RequestHandler[Connection], /) -> Connection:
         loop, made = asyncio.get_running_loop(), LineConnection(
             side, desk, logging.getLogger("mcprev.test"), linger=0
         )

@@ -21,7 +21,8 @@ from mcprev.client.server_cache import ServerCache
 from mcprev.client.session import CallSettings, ClientSession
 from mcprev.convert import PayloadKind, convert, initialize_to_discover
 from mcprev.core.capabilities import ClientCapabilities, introduction
-from mcprev.core.connection import Connection, RequestHandler
+from mcprev.core.connection import Connection
+from mcprev.core.interfaces import RequestHandler
 from mcprev.core.keepalive import check_interval
 from mcprev.core.reconnect_policy import NEVER, ReconnectPolicy
 from mcprev.errors import (
@@ -75,7 +76,7 @@ class Target(Protocol):
     A target whose answers tell more than those of a pipe is an `HttpTarget`.
     """
 
-    async def open(self, protocol: ClientProtocol, handler: RequestHandler, /) -> Connection:
+    async def open(self, protocol: ClientProtocol, handler: RequestHandler[Connection], /) -> Connection:
         """Start it, if need be, and connect an engine to it. Raises `TransportError`."""
         ...
 
@@ -104,7 +105,7 @@ class HttpTarget(Target, Protocol):
         ...
 
     async def open(
-        self, protocol: ClientProtocol, handler: RequestHandler, /, shape: HttpShape | None = None
+        self, protocol: ClientProtocol, handler: RequestHandler[Connection], /, shape: HttpShape | None = None
     ) -> Connection:
         """Connect to it as a server of this shape. Raises `TransportError`."""
         ...

@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final, Protocol, cast
 
+from mcprev.core.interfaces import RequestHandler
 from mcprev.core.limits import BURST, CLOSE, LINGER, MAX_HANDLERS, QUEUED
 from mcprev.errors import ConnectionLost, InternalError, Json, McpError, RequestTimeout
 from mcprev.protocol.connection_state import (
@@ -53,18 +54,6 @@ class Share(Protocol):
         ...
 
 
-class RequestHandler(Protocol):
-    """Serves what comes in. Neither method raises, except for cancellation."""
-
-    async def handle_request(self, incoming: IncomingRequest, connection: Connection, /) -> None:
-        """Answer a request."""
-        ...
-
-    async def handle_notification(self, notified: NotificationReceived, connection: Connection, /) -> None:
-        """Take a notification."""
-        ...
-
-
 @record
 class Listener:
     """Who wants to know of what comes before the answer to a call."""
@@ -82,7 +71,7 @@ class Connection:
     def __init__(
         self,
         protocol: EndpointProtocol,
-        handler: RequestHandler,
+        handler: RequestHandler[Connection],
         logger: logging.Logger,
         *,
         max_handlers: int = MAX_HANDLERS,

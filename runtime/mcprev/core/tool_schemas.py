@@ -19,6 +19,8 @@ CALL: Final = "tools/call"
 LIST: Final = "tools/list"
 MAX_TOOLS: Final = 5_000
 """How many names are kept of one list beyond those that are on it."""
+MAX_NAME: Final = 256
+"""A longer name that is not listed is not kept."""
 
 
 class ToolSchemas:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from mcprev.errors import Json, McpError, RequestTimeout, TaskCancelled
 from mcprev.protocol import tasks
@@ -20,18 +20,46 @@ from mcprev.revisions import TaskSupport as Place
 
 if TYPE_CHECKING:
     from mcprev.core.connection import Connection
-    from mcprev.server.task_manager import TaskManager
+    from mcprev.server.task_subscriptions import TaskSubscriptions
+    from mcprev.server.tasks import Tasks
 
 AGAIN: Final = (0.05, 0.5, 2.0)
 """Seconds after which a store that failed is asked again to save how a task ended."""
 logger: Final = logging.getLogger("mcprev.server")
 
 
+class TaskRegistry(Protocol):
+    """What an execution needs of the manager that keeps it."""
+
+    @property
+    def settings(self) -> Tasks:
+        """The bounds, and the store."""
+        ...
+
+    @property
+    def running(self) -> dict[str, TaskExecution]:
+        """What runs as a task, by the task's id."""
+        ...
+
+    @property
+    def streams(self) -> TaskSubscriptions:
+        """The listen streams that tell of tasks."""
+        ...
+
+    def begin(self, incoming: IncomingRequest, ttl: int | None, poll: int | None) -> Task:
+        """Make a task for a request. Raises `InternalError` when too many run, `InvalidParams` for a bad `ttl`."""
+        ...
+
+    def notify_status(self, task: Task, incoming: IncomingRequest, connection: Connection) -> None:
+        """Send a session the status of a task that it asked for (TASK-8)."""
+        ...
+
+
 class TaskExecution:
     """A handler that may be, or has become, a task."""
 
-    def __init__(self, handler: TaskManager, incoming: IncomingRequest, connection: Connection) -> None:
-        self._desk = handler
+    def __init__(self, registry: TaskRegistry, incoming: IncomingRequest, connection: Connection) -> None:
+        self._registry = registry
         self.request = incoming
         self._connection = connection
         self.task: Task | None = None
@@ -58,15 +86,15 @@ class TaskExecution:
         """
         if self.task is not None or not self.request.open:
             return
-        task = self._desk.begin(self.request, ttl, poll)
+        task = self._registry.begin(self.request, ttl, poll)
         self.task = task if message is None else tasks.set_status(task, message, time.time())
-        self._desk.running[task.id] = self
+        self._registry.running[task.id] = self
         self.request.reports_progress = self.request.revision.tasks is Place.CORE
         try:
             await self._save()
         except Exception:
             self.task, self.request.reports_progress = None, False
-            del self._desk.running[task.id]
+            del self._registry.running[task.id]
             raise
         if not self.detached.done():
             self.detached.set_result(self.task)
@@ -78,9 +106,9 @@ class TaskExecution:
             await self._save()
         finally:
             self.stir()
-        self._desk.streams.tell(cast("Task", self._saved))
+        self._registry.streams.tell(cast("Task", self._saved))
         if before is not None and before.status is not task.status:
-            self._desk.tell(task, self.request, self._connection)
+            self._registry.notify_status(task, self.request, self._connection)
 
     async def keep_at_last(self, task: Task) -> None:
         """Save how it ended; a store that is not there for a moment is asked again."""
@@ -99,7 +127,7 @@ class TaskExecution:
         async with self._saving:
             task = cast("Task", self.task)
             if task is not self._saved:
-                await self._desk.settings.store.save(task)
+                await self._registry.settings.store.save(task)
                 self._saved = task
 
     def stir(self) -> None:

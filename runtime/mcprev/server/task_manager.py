@@ -367,7 +367,7 @@ class TaskManager:
             listed["nextCursor"] = page[-1].id
         return listed
 
-    def tell(self, task: Task, incoming: IncomingRequest, connection: Connection) -> None:
+    def notify_status(self, task: Task, incoming: IncomingRequest, connection: Connection) -> None:
         """Tell the session that asked for a task what has become of it, where that can be told (TASK-8)."""
         peer, revision = incoming.engine, incoming.revision
         if (

@@ -13,19 +13,18 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from mcprev.core.method_binding import HandlerTable, to_wire
-from mcprev.core.tool_schemas import LIST, MAX_TOOLS, ToolSchemas
+from mcprev.core.tool_schemas import LIST, MAX_NAME, MAX_TOOLS, ToolSchemas
 from mcprev.errors import Json, LocalProtocolError
+from mcprev.server.context import Context, ServerHooks
 
 if TYPE_CHECKING:
     from mcprev.convert import ConversionContext
+    from mcprev.core.connection import Connection
     from mcprev.protocol.connection_state import IncomingRequest, RequestKind
     from mcprev.revisions import Revision
-    from mcprev.server.context import Context
 
 MAX_PAGES: Final = 1_000
 """More pages of tools than this are not a list but a loop."""
-MAX_NAME: Final = 256
-"""A longer name that is not listed is not kept."""
 MAX_LISTS: Final = 64
 """How many lists are kept: one for each revision and principal that calls."""
 UNKNOWN: Final = ToolSchemas("", None, None)
@@ -36,8 +35,12 @@ class ToolTable:
     """What a server knows of the tools of its handler."""
 
     def __init__(
-        self, handler_table: HandlerTable, kinds: Callable[[Revision], Mapping[str, RequestKind]]
+        self,
+        handler_table: HandlerTable,
+        kinds: Callable[[Revision], Mapping[str, RequestKind]],
+        hooks: ServerHooks,
     ) -> None:
+        self._hooks = hooks
         self._handlers = handler_table
         self._kinds = kinds
         self._lists: OrderedDict[tuple[str, str | None], dict[str, ToolSchemas]] = OrderedDict()
@@ -64,6 +67,11 @@ class ToolTable:
         if unknown is None:
             unknown = self._unknown[revision] = (UNKNOWN if LIST in self._kinds(revision) else None,)
         return unknown[0]
+
+    async def lookup(self, incoming: IncomingRequest, connection: Connection, /) -> ToolSchemas | None:
+        """The tool that a call of a stateless revision names; None for one that is not listed."""
+        params = incoming.params or {}
+        return await self.find(Context(self._hooks, connection, incoming, params["_meta"]), params, None)
 
     async def find(
         self, context: Context, params: Mapping[str, Json] | None, up: ConversionContext | None

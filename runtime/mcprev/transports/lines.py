@@ -12,7 +12,8 @@ from typing import cast
 
 from typing_extensions import override
 
-from mcprev.core.connection import Connection, RequestHandler
+from mcprev.core.connection import Connection
+from mcprev.core.interfaces import RequestHandler
 from mcprev.core.limits import CLOSE, LINGER, MAX_HANDLERS
 from mcprev.errors import ConnectionLost
 from mcprev.protocol.connection_state import Channel
@@ -29,7 +30,7 @@ class LineConnection(Connection, asyncio.Protocol):
     def __init__(
         self,
         protocol: EndpointProtocol,
-        handler: RequestHandler,
+        handler: RequestHandler[Connection],
         logger: logging.Logger,
         *,
         max_line: int = MAX_LINE,

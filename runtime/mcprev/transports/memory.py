@@ -13,7 +13,8 @@ from typing import Final, Protocol
 
 from typing_extensions import override
 
-from mcprev.core.connection import Connection, RequestHandler
+from mcprev.core.connection import Connection
+from mcprev.core.interfaces import RequestHandler
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.transports.lines import LineConnection
 
@@ -146,7 +147,7 @@ class memory:  # noqa: N801 - called like a function, as `stdio` is
         self._ends: list[tuple[Connection, Connection]] = []
         """The client's end and the server's, of each connection."""
 
-    async def open(self, protocol: ClientProtocol, handler: RequestHandler, /) -> Connection:
+    async def open(self, protocol: ClientProtocol, handler: RequestHandler[Connection], /) -> Connection:
         """Join the two ends."""
         served = self._server.connection()
         connection = LineConnection(protocol, handler, logging.getLogger("mcprev.client"), linger=0)

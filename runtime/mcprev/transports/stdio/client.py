@@ -22,7 +22,8 @@ from mcprev.errors import ConnectionLost, ProcessExited
 from mcprev.transports.lines import LineConnection
 
 if TYPE_CHECKING:
-    from mcprev.core.connection import Connection, RequestHandler
+    from mcprev.core.connection import Connection
+    from mcprev.core.interfaces import RequestHandler
     from mcprev.protocol.endpoint import ClientProtocol
 
 INHERITED: Final = (
@@ -70,7 +71,7 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
         self._process: _Process | None = None
         self._runs: list[_Run] = []
 
-    async def open(self, protocol: ClientProtocol, handler: RequestHandler, /) -> Connection:
+    async def open(self, protocol: ClientProtocol, handler: RequestHandler[Connection], /) -> Connection:
         """Start a process for this connection. Raises `ProcessExited` for a command that cannot be started."""
         run = _Run(partial(self._start, protocol, handler))
         # The caller may be cancelled during the start, more than once; `close` still ends the process.
@@ -81,7 +82,9 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
             run.cancelled_start = True
             raise
 
-    async def _start(self, protocol: ClientProtocol, handler: RequestHandler, run: _Run) -> Connection:
+    async def _start(
+        self, protocol: ClientProtocol, handler: RequestHandler[Connection], run: _Run
+    ) -> Connection:
         connection = LineConnection(protocol, handler, logger, linger=0)
         environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
         loop = asyncio.get_running_loop()

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from mcprev.transports.gc_policy import reduced_collection
 from mcprev.transports.stdio.pipes import connect_pipes
 
 if TYPE_CHECKING:
-    from mcprev.server.server import Server
+    from mcprev.transports.lines import LineConnection
 
 
 @contextmanager
@@ -47,10 +47,10 @@ def redirected_stdio() -> Generator[tuple[int, int], None, None]:
             os.close(descriptor)
 
 
-async def serve_stdio(server: Server, *, freeze: bool = False) -> None:
+async def serve_stdio(connect: Callable[[], LineConnection], *, freeze: bool = False) -> None:
     """Serve until stdin ends, stdout is closed or the task is cancelled. Then requests have a second to finish."""
     with redirected_stdio() as (incoming, outgoing):
-        connection = server.connection()
+        connection = connect()
         await connect_pipes(connection, incoming, outgoing)
         with reduced_collection() if freeze else nullcontext():
             try:
@@ -60,11 +60,11 @@ async def serve_stdio(server: Server, *, freeze: bool = False) -> None:
                 await connection.aclose()
 
 
-def run_stdio(server: Server) -> None:
+def run_stdio(connect: Callable[[], LineConnection]) -> None:
     """Serve as the only purpose of this process, until the client disconnects or a signal arrives (STDIO-6)."""
 
     async def main() -> None:
-        serving = asyncio.create_task(serve_stdio(server, freeze=True))
+        serving = asyncio.create_task(serve_stdio(connect, freeze=True))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             # Signal handlers need the main thread, and do not exist on Windows.

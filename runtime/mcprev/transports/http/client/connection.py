@@ -16,7 +16,8 @@ from typing import Any, Final, Protocol, cast
 
 from typing_extensions import override
 
-from mcprev.core.connection import Connection, RequestHandler
+from mcprev.core.connection import Connection
+from mcprev.core.interfaces import RequestHandler
 from mcprev.core.limits import CLOSE
 from mcprev.errors import ConnectionLost, McpError
 from mcprev.protocol.connection_state import (
@@ -82,7 +83,7 @@ class HttpConnection(Connection):
     def __init__(
         self,
         protocol: ClientProtocol,
-        handler: RequestHandler,
+        handler: RequestHandler[Connection],
         requests: HttpSession,
         transport: Callable[[HttpConnection], HttpTransport],
     ) -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
-from mcprev.core.connection import Connection, RequestHandler
+from mcprev.core.connection import Connection
+from mcprev.core.interfaces import RequestHandler
 from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.negotiation.http import ProbeCache, ProbeResult
@@ -68,7 +69,7 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
         self._max_message = max_message
 
     async def open(
-        self, protocol: ClientProtocol, handler: RequestHandler, /, shape: HttpShape | None = None
+        self, protocol: ClientProtocol, handler: RequestHandler[Connection], /, shape: HttpShape | None = None
     ) -> Connection:
         """Prepare a connection. Only HTTP+SSE connects at once, and raises `TransportError` if that fails."""
         requests = HttpSession(

@@ -12,6 +12,8 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from mcprev.core.connection import Connection
+from mcprev.core.interfaces import ServerApp
 from mcprev.core.limits import LINGER
 from mcprev.errors import HEADER_MISMATCH, InvalidRequest
 from mcprev.protocol.http_classify import Endpoint, classify
@@ -28,7 +30,6 @@ from mcprev.wire.jsonrpc import Batch, Malformed, Message, parse
 
 if TYPE_CHECKING:
     from mcprev.revisions import Revision
-    from mcprev.server.server import Server
     from mcprev.transports.http.server.bearer import Bearer
 
 logger: Final = logging.getLogger("mcprev.transport.http")
@@ -37,7 +38,7 @@ logger: Final = logging.getLogger("mcprev.transport.http")
 class AsgiApp:
     """A server over HTTP, to be run by any ASGI server or mounted in another app; see `Server.asgi`."""
 
-    def __init__(self, server: Server, settings: HttpSettings) -> None:
+    def __init__(self, server: ServerApp[Connection], settings: HttpSettings) -> None:
         self.server = server
         self.settings = settings
         self._access = OriginPolicy(settings.origins, settings.hosts)

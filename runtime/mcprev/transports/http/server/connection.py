@@ -15,7 +15,8 @@ from typing import cast
 
 from typing_extensions import override
 
-from mcprev.core.connection import Connection, RequestHandler
+from mcprev.core.connection import Connection
+from mcprev.core.interfaces import RequestHandler
 from mcprev.core.limits import LINGER, MAX_HANDLERS
 from mcprev.errors import ConnectionLost, InternalError
 from mcprev.protocol.connection_state import (
@@ -44,7 +45,7 @@ class AsgiConnection(Connection):
     def __init__(
         self,
         protocol: ServerProtocol,
-        handler: RequestHandler,
+        handler: RequestHandler[Connection],
         logger: logging.Logger,
         *,
         max_handlers: int = MAX_HANDLERS,
@@ -242,7 +243,7 @@ class StatelessConnection(AsgiConnection):
     def __init__(
         self,
         protocol: ServerProtocol,
-        handler: RequestHandler,
+        handler: RequestHandler[Connection],
         logger: logging.Logger,
         *,
         max_handlers: int = MAX_HANDLERS,

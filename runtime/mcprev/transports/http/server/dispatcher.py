@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from mcprev.core.connection import Connection
+from mcprev.core.interfaces import ServerApp
 from mcprev.errors import InternalError, InvalidRequest
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.http_request_class import (
@@ -37,9 +39,6 @@ from mcprev.transports.http.server.token_expiry import TokenExpiryTimer
 from mcprev.wire.jsonrpc import Batch, Message, Request, RequestId, parse
 from mcprev.wire.media import Accept, accepted
 
-if TYPE_CHECKING:
-    from mcprev.server.server import Server
-
 _logger: Final = logging.getLogger("mcprev.transport.http")
 _STREAM: Final = Accept(json=False, sse=True)
 
@@ -47,7 +46,7 @@ _STREAM: Final = Accept(json=False, sse=True)
 class HttpDispatcher:
     """Everything of one app that lives in one event loop."""
 
-    def __init__(self, server: Server, settings: HttpSettings) -> None:
+    def __init__(self, server: ServerApp[Connection], settings: HttpSettings) -> None:
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self._server = server
         self._settings = settings
@@ -61,7 +60,10 @@ class HttpDispatcher:
             clock=self._clock,
         )
         self.shared: StatelessConnection = StatelessConnection(
-            ServerProtocol(server.identity), server, _logger, max_handlers=settings.max_requests
+            ServerProtocol(server.identity),
+            server.request_handler,
+            _logger,
+            max_handlers=settings.max_requests,
         )
         server.keep(self.shared)
         messages = settings.sse_paths[1] if settings.sse_paths else ""
@@ -180,7 +182,7 @@ class HttpDispatcher:
         settings = self._settings
         return Session(
             ServerProtocol(self._server.identity),
-            self._server,
+            self._server.request_handler,
             _logger,
             principal=principal,
             events=settings.events if lasting and settings.get_stream else None,  # a GET is the way back

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from typing_extensions import override
 
@@ -25,15 +25,38 @@ from mcprev.transports.http.server.body_budget import (
 from mcprev.transports.http.server.request import Fields, HttpRequest
 from mcprev.wire.headers import Headers
 
-if TYPE_CHECKING:
-    from mcprev.transports.http.server.http11_server import Http11Connection
-
 JOIN: Final = 64 * 1024
 """Bytes of a body that are copied behind its head, to be sent in one packet."""
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _CLOSE: Final = b"connection: close\r\n"
 _CHUNKED: Final = b"transfer-encoding: chunked\r\n"
 _LAST_CHUNK: Final = b"0\r\n\r\n"
+
+
+class RequestConnection(Protocol):
+    """What a request needs of the connection that it came on."""
+
+    budget: BodyBudget
+    """The memory that the bodies of all connections take."""
+    address: str | None
+    """The address of this machine that the client connected to."""
+    server: tuple[str, int] | None
+    client: tuple[str, int] | None
+    paused: bool
+    """Whether the client reads too slowly to be sent more."""
+    closed: bool
+    stopping: bool
+    """Whether no more requests are taken."""
+    write: Callable[[bytes], None]
+    """Send bytes; they are lost once the connection is closed."""
+
+    async def writable(self) -> None:
+        """Wait until the client has read enough, or the connection is closed."""
+        ...
+
+    def default_headers(self) -> bytes:
+        """The headers of every answer."""
+        ...
 
 
 class Http11Request(HttpRequest):
@@ -46,7 +69,7 @@ class Http11Request(HttpRequest):
 
     def __init__(
         self,
-        http: Http11Connection,
+        http: RequestConnection,
         verb: str,
         path: str,
         target: bytes,
@@ -189,7 +212,7 @@ class Http11Request(HttpRequest):
         if http.paused:
             return False
         self.answered = True
-        defaults = http.http_server.defaults(http.state.default_headers)
+        defaults = http.default_headers()
         if not self.complete or not self.keep_alive or http.stopping or status == 204 or self.verb == "HEAD":
             http.write(self._unusual(status, fields, body, defaults))
         elif len(body) > JOIN:
@@ -222,7 +245,7 @@ class Http11Request(HttpRequest):
         self._chunked = self.version == "1.1"
         self.keep_alive = self.keep_alive and self._chunked
         transfer = _CHUNKED if self._chunked else b""
-        defaults = self._http.http_server.defaults(self._http.state.default_headers)
+        defaults = self._http.default_headers()
         head = b"%b%b%b%b\r\n" % (_head(status, fields), defaults, self._closing(), transfer)
         await self._put(head + self._chunk(data))
         self._begun = True

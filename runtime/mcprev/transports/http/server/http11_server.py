@@ -70,8 +70,9 @@ class Http11Server:
         self.path: str = app.settings.path
         self._open: dict[Http11Connection, None] = {}
         """The connections, oldest first."""
-        self._seen: object = None
-        self._defaults = b""
+        self.default_pairs: object = None
+        self.default_headers: bytes = b""
+        """The headers of every answer, made of `default_pairs`."""
         self._sweeping = False
 
     def opened(self, connection: Http11Connection, loop: asyncio.AbstractEventLoop) -> None:
@@ -104,12 +105,10 @@ class Http11Server:
         for connection in tuple(self._open):
             connection.abort()
 
-    def defaults(self, pairs: list[tuple[bytes, bytes]]) -> bytes:
-        """The headers of every answer, which uvicorn makes anew each second."""
-        if pairs is not self._seen:
-            self._seen = pairs
-            self._defaults = b"".join([b"%b: %b\r\n" % pair for pair in pairs])
-        return self._defaults
+    def encode_defaults(self, pairs: list[tuple[bytes, bytes]]) -> None:
+        """Encode the headers of every answer, which uvicorn makes anew each second."""
+        self.default_pairs = pairs
+        self.default_headers = b"".join([b"%b: %b\r\n" % pair for pair in pairs])
 
 
 class Http11Connection(asyncio.Protocol):
@@ -117,20 +116,20 @@ class Http11Connection(asyncio.Protocol):
 
     def __init__(
         self,
-        front: Http11Server,
+        http_server: Http11Server,
         config: Config,
         server_state: ServerState,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         del config, app_state
-        self.http_server = front
+        self.http_server = http_server
         self.state = server_state
         """What uvicorn knows of all connections."""
         self._loop = _loop or asyncio.get_running_loop()
-        self._max_body = front.app.settings.max_body
-        self.budget: BodyBudget = front.app.budget
-        self._max_headers = front.app.settings.max_headers
+        self._max_body = http_server.app.settings.max_body
+        self.budget: BodyBudget = http_server.app.budget
+        self._max_headers = http_server.app.settings.max_headers
         self.address: str | None = None
         """At which address of this machine its requests are received."""
         self.server: tuple[str, int] | None = None
@@ -193,6 +192,13 @@ class Http11Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self.paused = False
         self._rouse()
+
+    def default_headers(self) -> bytes:
+        """The headers of every answer."""
+        http_server = self.http_server
+        if http_server.default_pairs is not self.state.default_headers:
+            http_server.encode_defaults(self.state.default_headers)
+        return http_server.default_headers
 
     async def writable(self) -> None:
         """Wait until the client has read enough, or is gone."""

@@ -15,7 +15,8 @@ from urllib.parse import parse_qs, quote
 
 from typing_extensions import override
 
-from mcprev.core.connection import Connection, RequestHandler
+from mcprev.core.connection import Connection
+from mcprev.core.interfaces import RequestHandler, ServerApp
 from mcprev.core.limits import MAX_HANDLERS
 from mcprev.errors import ConnectionLost, InternalError, InvalidRequest, Json, RpcError
 from mcprev.protocol.connection_state import Channel, LocalInfo, RequestKind
@@ -34,7 +35,6 @@ from mcprev.wire.media import accepted, is_json
 from mcprev.wire.sse import encode_endpoint, encode_message
 
 if TYPE_CHECKING:
-    from mcprev.server.server import Server
     from mcprev.transports.http.server.access import Access
 
 OPEN: Final = "initialize"
@@ -85,7 +85,7 @@ class LegacySseServerConnection(Connection):
     def __init__(
         self,
         local: LocalInfo,
-        handler: RequestHandler,
+        handler: RequestHandler[Connection],
         logger: logging.Logger,
         *,
         principal: str | None,
@@ -170,7 +170,13 @@ class SseEndpoints:
     """The two endpoints and their open sessions."""
 
     def __init__(
-        self, server: Server, logger: logging.Logger, *, messages: str, limit: int, per_client: int
+        self,
+        server: ServerApp[Connection],
+        logger: logging.Logger,
+        *,
+        messages: str,
+        limit: int,
+        per_client: int,
     ) -> None:
         self._server = server
         self._logger = logger
@@ -206,7 +212,7 @@ class SseEndpoints:
         """Create a session for a client, and count it for the quota of the client if it is known."""
         connection = LegacySseServerConnection(
             self._server.identity,
-            self._server,
+            self._server.request_handler,
             self._logger,
             principal=principal,
             max_handlers=self._server.max_handlers,

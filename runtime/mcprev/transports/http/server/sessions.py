@@ -16,7 +16,8 @@ from typing import Final
 
 from typing_extensions import override
 
-from mcprev.core.connection import RequestHandler
+from mcprev.core.connection import Connection
+from mcprev.core.interfaces import RequestHandler
 from mcprev.core.limits import MAX_HANDLERS
 from mcprev.errors import ConnectionLost, InternalError, InvalidRequest, LocalProtocolError, McpError
 from mcprev.protocol.connection_state import IncomingRequest, SessionOpened
@@ -122,7 +123,7 @@ class Session(AsgiConnection):
     def __init__(
         self,
         protocol: ServerProtocol,
-        handler: RequestHandler,
+        handler: RequestHandler[Connection],
         logger: logging.Logger,
         *,
         principal: str | None = None,

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Final, cast
 from typing_extensions import override
 
 from mcprev.core.connection import Connection
+from mcprev.core.interfaces import ServerApp
 from mcprev.core.method_binding import is_cancelled
+from mcprev.core.tool_schemas import MAX_NAME
 from mcprev.errors import Json
 from mcprev.protocol.connection_state import ConnectionState, IncomingRequest
 from mcprev.protocol.engine import Engine
@@ -22,13 +24,10 @@ from mcprev.protocol.http_classify import CALL_TOOL
 from mcprev.protocol.mrtr import InputRequired
 from mcprev.protocol.negotiation.versions import VERSION_KEY
 from mcprev.protocol.stateless import meta_error
-from mcprev.server.context import Context
-from mcprev.server.tools import MAX_NAME
 from mcprev.wire.jsonrpc import Request
 from mcprev.wire.param_headers import ParamHeader, find_annotations
 
 if TYPE_CHECKING:
-    from mcprev.server.server import Server
     from mcprev.transports.http.server.access import Access
 
 AGAIN: Final = 5.0
@@ -42,9 +41,9 @@ _logger: Final = logging.getLogger("mcprev.transport.http")
 class ListedParamHeaders:
     """The headers of the tools of one server."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ServerApp[Connection]) -> None:
         self._server = server
-        self._table = table = server.listed
+        self._table = table = server.tool_lookup
         self._revisions = {
             revision.version: revision
             for revision in reversed(server.identity.revisions)
@@ -116,9 +115,9 @@ class ListedParamHeaders:
         revision = self._revisions[key[1]]
         asker = _Asker(ConnectionState(), self._server.identity)
         request = Request(call.id, call.method, params, origin)
-        context = Context(self._server, connection, IncomingRequest(asker, revision, request, None, {}), meta)
+        incoming = IncomingRequest(asker, revision, request, None, {})
         try:
-            tool = await self._table.find(context, params, None)
+            tool = await self._table.lookup(incoming, connection)
         except (Exception, InputRequired, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise

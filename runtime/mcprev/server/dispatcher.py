@@ -1,0 +1,276 @@
+"""Serves the requests of a server: from an incoming request to the handler, and back with its result or error.
+
+SEAM-1..5, MRTR-1..11, TOOL-1..5, RES-1, PROM-1, COMP-1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+from mcprev.convert import ConversionContext as Conversion
+from mcprev.convert import PayloadKind, make_context, request_meta, unmet_input
+from mcprev.core.capabilities import ServerCapabilities
+from mcprev.core.connection import Connection
+from mcprev.core.method_binding import HandlerTable, MethodBinding, answer_failure, is_cancelled, to_wire
+from mcprev.core.tool_schemas import CALL
+from mcprev.errors import ConversionError, Json
+from mcprev.protocol import mrtr
+from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
+from mcprev.protocol.endpoint import ServerProtocol
+from mcprev.protocol.handshake import HandshakeServer
+from mcprev.protocol.request_state import RequestStateSealer
+from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, COMPLETE, INPUT_REQUIRED, VERSION
+from mcprev.protocol.uris import check_uri
+from mcprev.revisions import LATEST, Revision
+from mcprev.server.context import Context, ServerHooks, unasked
+from mcprev.server.tools import UNKNOWN, ToolTable
+
+if TYPE_CHECKING:
+    from mcprev.server.task_manager import TaskManager
+
+_logger: Final = logging.getLogger("mcprev.server")
+PeerContext: TypeAlias = tuple[Mapping[str, Json], Conversion | None, Conversion]
+"""What is known of a client when it is served, in the words of the latest revision: what its requests would carry if
+they described themselves, and the contexts of the conversions up and down."""
+_RESULT_TYPES: Final = (COMPLETE, INPUT_REQUIRED)
+
+
+class RequestDispatcher:
+    """Serves the requests and notifications of every connection of one server."""
+
+    def __init__(
+        self,
+        hooks: ServerHooks,
+        identity: ServerCapabilities,
+        states: RequestStateSealer,
+        tasks: TaskManager | None,
+        *,
+        validate: bool,
+    ) -> None:
+        self._hooks = hooks
+        self._identity = identity
+        self._states = states
+        self._tasks = tasks
+        self._handlers = HandlerTable(identity, "ServerHandler")
+        self.tools: ToolTable = ToolTable(self._handlers, identity.kinds, hooks)
+        """What is known of the handler's tools."""
+        self._checked_tools = self.tools if validate else None
+        """The tools whose calls are checked against their schemas."""
+        self._contexts: dict[str, Conversion] = {}
+
+    async def handle_request(self, incoming: IncomingRequest, connection: Connection, /) -> None:
+        """Answer a request: what a connection calls for each."""
+        revision = incoming.revision
+        try:
+            if self._tasks is not None and self._tasks.serves(revision, incoming.method):
+                await self._tasks.serve(incoming, self._context(connection, incoming))
+                return
+            method_binding = self._handlers.find(revision, incoming.method)
+            params, answers = incoming.params, None
+            if (
+                method_binding.may_ask
+                and revision.input_in_results
+                and params is not None
+                and not mrtr.is_first(params)
+            ):
+                answers = mrtr.InputResponses.of_retry(
+                    incoming.method, params, self._states, time.time(), principal=incoming.principal
+                )
+                params = answers.into(params)
+            peer_context = self._peer_context(incoming)
+            stamp, up, down = peer_context
+            context = Context(self._hooks, connection, incoming, stamp, answers)
+            if self._tasks is not None and self._tasks.takes(incoming, context):
+                await self._call(method_binding, context, params, peer_context)
+                return
+            wire = await self._run(method_binding, context, params, up)
+            if wire.get("resultType") == INPUT_REQUIRED:
+                await self._ask(method_binding, context, params, wire)
+            elif self._tasks is not None and incoming.method == "tools/list":
+                incoming.respond(self._tasks.mark(method_binding.result(wire, down), revision))
+            else:
+                incoming.respond(method_binding.result(wire, down))
+        except asyncio.CancelledError as error:
+            if is_cancelled():
+                raise
+            wrong = RuntimeError(f"what the handler of '{incoming.method}' waited for was cancelled")
+            wrong.__cause__ = error
+            answer_failure(wrong, incoming, self._identity.handler_at(revision)[1], _logger)
+        except Exception as error:  # noqa: BLE001 - whatever a handler raises is answered
+            answer_failure(error, incoming, self._identity.handler_at(revision)[1], _logger)
+
+    async def _call(
+        self,
+        method_binding: MethodBinding,
+        context: Context,
+        params: dict[str, Json] | None,
+        peer_context: PeerContext,
+    ) -> None:
+        """Answer a call that may become a task: with its result, what it asks, or the task."""
+        assert self._tasks is not None
+        _, up, down = peer_context
+
+        async def run(context: Context, params: dict[str, Json] | None) -> dict[str, Json]:
+            return await self._run(method_binding, context, params, up)
+
+        wire = await self._tasks.call(context, params, run, lambda wire: method_binding.result(wire, down))
+        if wire is None:
+            return
+        if wire.get("resultType") == INPUT_REQUIRED:
+            await self._ask(method_binding, context, params, wire)
+        else:
+            context.request.respond(method_binding.result(wire, down))
+
+    def _context(self, connection: Connection, incoming: IncomingRequest) -> Context:
+        return Context(self._hooks, connection, incoming, self._peer_context(incoming)[0])
+
+    async def _ask(
+        self,
+        method_binding: MethodBinding,
+        context: Context,
+        params: dict[str, Json] | None,
+        wire: dict[str, Json],
+    ) -> None:
+        """Get the input that a result asks for: by sending the result, or request by request and then again."""
+        incoming, (_, _, down) = context.request, self._peer_context(context.request)
+        if not method_binding.may_ask or not (mrtr.requests_of(wire) or wire.get(mrtr.STATE)):
+            raise TypeError(f"the result of '{incoming.method}' cannot ask for input, or asks for none")
+        if not incoming.revision.input_in_results:
+            await self._ask_in_session(method_binding, context, params or {}, wire)
+            return
+        asked: dict[str, Json] = {}
+        for key, request in mrtr.requests_of(wire).items():
+            error = mrtr.check_askable(request, context.capabilities)
+            if error is not None:
+                raise error
+            asked[key] = mrtr.checked_request(request, incoming.revision, context.capabilities)
+        if asked:
+            wire = {**wire, "inputRequests": asked}
+        sealed = context.answers.seal(
+            wire,
+            incoming.method,
+            incoming.params or {},
+            self._states,
+            time.time(),
+            principal=incoming.principal,
+        )
+        incoming.respond(method_binding.result(sealed, down))
+
+    async def _ask_in_session(
+        self, method_binding: MethodBinding, context: Context, params: dict[str, Json], wire: dict[str, Json]
+    ) -> None:
+        """Ask with requests of this server's, then run the handler again, until it has what it needs (MRTR-11)."""
+        incoming, answers = context.request, context.answers
+        _, up, down = self._peer_context(incoming)
+        for _ in range(mrtr.MAX_ROUNDS):
+            for key, request in mrtr.requests_of(wire).items():
+                if mrtr.check_askable(request, context.capabilities) is not None:
+                    unmet = unmet_input(incoming.method, request)
+                    if unmet.kind is PayloadKind.RESULT:
+                        incoming.respond(unmet.payload)
+                    else:
+                        incoming.fail(unmet.payload)
+                    return
+                question = mrtr.checked_request(request, incoming.revision, context.capabilities)
+                answers.given[key] = await context.send_request(question)
+            answers.state = wire.get(mrtr.STATE)
+            wire = await self._run(method_binding, context, answers.into(params), up)
+            if not mrtr.is_input_required(wire):
+                incoming.respond(method_binding.result(wire, down))
+                return
+        raise TypeError(f"'{incoming.method}' asked for input more than {mrtr.MAX_ROUNDS} times")
+
+    async def handle_notification(self, notified: NotificationReceived, connection: Connection, /) -> None:
+        """Pass on a notification: what a connection calls for each."""
+        try:
+            method_binding = self._handlers.find(notified.revision, notified.method)
+            # Only sessions have notifications for a handler.
+            incoming = unasked(cast("ServerProtocol", connection.protocol).session, notified, connection)
+            await method_binding.stub(
+                self._context(connection, incoming), method_binding.params(notified.params, None)
+            )
+        except Exception:
+            _logger.exception("the handler of '%s' raised", notified.method)
+
+    async def _run(
+        self,
+        method_binding: MethodBinding,
+        context: Context,
+        params: dict[str, Json] | None,
+        up: Conversion | None,
+    ) -> dict[str, Json]:
+        """Run the handler; one that cannot go on without input gives a result that asks for it."""
+        given = method_binding.params(params, up)
+        tool = None
+        if method_binding.method == CALL:
+            tools = self._checked_tools
+            if tools is not None:
+                tool = tools.known(context.request)
+                if tool is UNKNOWN:
+                    tool = await tools.find(context, params, up)
+            refusal = tool and tool.check(params or {}, method_binding.revision)
+            if refusal:
+                return refusal
+        elif method_binding.method == "resources/read":
+            check_uri((params or {}).get("uri"))
+        try:
+            wire = to_wire(await method_binding.stub(context, given))
+            if tool is not None:
+                tool.conform(wire)
+        except BaseException as error:
+            needs = mrtr.input_requests_of(error)
+            if needs is None:
+                raise
+            return mrtr.input_required(needs, context.state)
+        kind = wire.get("resultType", COMPLETE)
+        if kind not in _RESULT_TYPES:
+            raise ConversionError(
+                f"no client takes a result of type {kind!r:.40}", path="$.resultType", revision=LATEST.name
+            )
+        return wire
+
+    def _peer_context(self, incoming: IncomingRequest) -> PeerContext:
+        """What is known of the client: cached for a session; a stateless request carries it."""
+        peer, revision = incoming.engine, incoming.revision
+        if not isinstance(peer, HandshakeServer):
+            meta = (incoming.params or {})["_meta"]
+            return meta, None, self._contexts.get(revision.name) or self._down(revision)
+        known: Any = peer.peer_context
+        if known is None:
+            stamp = _session_stamp(peer, revision)
+            known = peer.peer_context = (
+                stamp,
+                make_context(LATEST.name, meta=_read_stamp(stamp)),
+                self._down(revision),
+            )
+        peer_context: PeerContext = known
+        return peer_context
+
+    def _down(self, revision: Revision) -> Conversion:
+        found = self._contexts.get(revision.name)
+        if found is None:
+            found = make_context(revision.name, on_downgrade=self._hooks.on_downgrade)
+            self._contexts[revision.name] = found
+        return found
+
+
+def _session_stamp(peer: HandshakeServer, revision: Revision) -> Mapping[str, Json]:
+    """What a session's requests would carry if they described themselves."""
+    said = {"clientInfo": peer.client_info, "capabilities": peer.peer_capabilities or {}}
+    try:
+        return request_meta(said, from_=revision.name)
+    except ConversionError as error:
+        # The client's own words are not valid; it is served all the same, as one that can do nothing.
+        _logger.debug("the client introduced itself badly: %s", error)
+        return {VERSION: LATEST.version, CLIENT_CAPABILITIES: {}}
+
+
+def _read_stamp(stamp: Mapping[str, Json]) -> Mapping[str, Json]:
+    """The same with its objects read already: what a session's client said of itself is shared by its requests."""
+    models = LATEST.models
+    read = {CLIENT_INFO: models.Implementation, CLIENT_CAPABILITIES: models.ClientCapabilities}
+    return {key: read[key].from_wire(value) if key in read else value for key, value in stamp.items()}
