@@ -43,11 +43,11 @@ class Limit:
 
 
 LIMITS: Final = (
-    Limit("import circles", 2, 0),
+    Limit("import circles", 0, 0),
     Limit("modules on the top level", 2, 6),
     Limit("names defined in more than one module", 1, 0),
-    Limit("code lines of the runtime", 19_126, 15_500),
-    Limit("code lines of the runtime without add-ons", 17_463, 14_000),
+    Limit("code lines of the runtime", 19_234, 15_500),
+    Limit("code lines of the runtime without add-ons", 17_571, 14_000),
     Limit("stdio session: files", 19, 12),
     Limit("stdio session: changes of file", 32, 16),
     Limit("HTTP session: files", 32, 18),

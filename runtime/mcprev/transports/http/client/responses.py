@@ -28,7 +28,7 @@ class HttpResponse:
         coding = response.headers.get("Content-Encoding", "").strip()
         self._coding = "" if coding.lower() in _PLAIN else coding
         self._inflates = inflates
-        self.max_message = max_message
+        self.max_message: int = max_message
         """The maximum size of a message in the body, in bytes."""
         self.status: int = response.status
         self.reason = response.reason or ""
