@@ -15,7 +15,7 @@ import pytest
 import mcprev
 from api.scripted import giving, server, text
 from api.wire import Json, Message, served, serving
-from mcprev.convert import argument_failure
+from mcprev.convert import PayloadKind, argument_failure, converter
 from mcprev.errors import InvalidParams, ResourceNotFound
 from mcprev.protocol.uris import file_path, is_uri
 from mcprev.revisions import LATEST, Revision
@@ -23,6 +23,7 @@ from mcprev_types.latest import models as m
 from named import ROW_A, C, rows_since
 from requirements import req
 from running import Records, run
+from support import load
 
 LONG: Final = "n" * 128
 PNG: Final = "iVBORw0KGgoAAAANSUhEUg=="
@@ -212,19 +213,28 @@ def unanswered(_: Message) -> None:
     """A server that takes its time."""
 
 
+HARMLESS: Final = {"readOnlyHint": True, "idempotentHint": True, "destructiveHint": False}
+LIST: Final = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+
+
 @req("TOOL-9")
 def test_nothing_is_done_because_an_annotation_says_so(row: Revision) -> None:
     """A tool that calls itself harmless is called as often as its caller says: once."""
-    harmless = {"readOnlyHint": True, "idempotentHint": True, "destructiveHint": False}
+    here, latest = (load(name).schema.flat("ToolAnnotations") for name in (row.name, LATEST.name))
+    harmless = {name: value for name, value in HARMLESS.items() if here.get(name) and latest.get(name)}
+    least = {field.name: False for field in here.fields if not field.field.optional}
+    arrive = converter("tools/list", PayloadKind.RESULT, from_=row, to=LATEST)
 
     async def main() -> None:
-        for hints in (harmless, dict.fromkeys(harmless, False), {}):
+        for hints in (harmless, dict.fromkeys(harmless, False), least):
             tool = {"name": "t", "inputSchema": {"type": "object"}, "annotations": hints}
+            (wanted,) = arrive({**LIST, "tools": [tool]})["tools"]
+            assert wanted["annotations"].items() >= hints.items()
             script: dict[str, Any] = {"tools/list": {"tools": [tool]}, "tools/call": unanswered}
             async with serving(row, script) as (client, hand):
                 (found,) = [tool async for tool in client.tools()]
                 assert found.annotations is not None
-                assert found.annotations.to_wire() == hints
+                assert found.annotations.to_wire() == wanted["annotations"]
                 with pytest.raises(mcprev.RequestTimeout):
                     await client.call_tool("t", timeout=0.02)
                 await client.ping()
