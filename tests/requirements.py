@@ -46,8 +46,8 @@ class Requirement:
     """One thing the runtime has to do."""
 
     id: str
-    revisions: tuple[str, ...]
-    """The names of the revisions it holds at."""
+    span: tuple[str, ...]
+    """The names of the revisions that its range is about, whether or not the table has them still."""
     who: str
     """client, server, both, or seam: what the runtime owes its users whatever the peers speak."""
     level: str
@@ -55,6 +55,11 @@ class Requirement:
     says: str
     http: bool
     """Whether it can be seen over HTTP only."""
+
+    @property
+    def revisions(self) -> tuple[str, ...]:
+        """The names of the revisions it holds at."""
+        return tuple(name for name in NAMES if name in self.span)
 
 
 def req(*ids: str, everywhere: bool = False, at: str | Sequence[str] = ()) -> pytest.MarkDecorator:
@@ -451,7 +456,7 @@ NOT_OURS: Final[Mapping[str, str]] = {
 """Requirements that no test of the runtime can check, with the reason."""
 
 
-def _revisions(span: str) -> tuple[str, ...]:
+def _span(span: str) -> tuple[str, ...]:
     """The names that letters mean: `A-D` a range, `C-` all from one on, `AC` each of them, `ACD-` both."""
     letters = dict(zip("ABCDE", NAMED, strict=True))
     first, dash, last = span.partition("-")
@@ -459,7 +464,7 @@ def _revisions(span: str) -> tuple[str, ...]:
     if dash:
         start, end = ORDER.index(letters[first[-1]]), ORDER.index(letters[last]) if last else len(ORDER)
         chosen.update(ORDER[start : end + 1])
-    return tuple(name for name in NAMES if name in chosen)
+    return tuple(name for name in ORDER if name in chosen)
 
 
 def _rows() -> dict[str, Requirement]:
@@ -468,7 +473,7 @@ def _rows() -> dict[str, Requirement]:
         id_, span, who, level, transport, says = line.split(maxsplit=5)
         assert id_ not in rows
         assert transport in ("-", "http")
-        rows[id_] = Requirement(id_, _revisions(span), who, level, says, transport == "http")
+        rows[id_] = Requirement(id_, _span(span), who, level, says, transport == "http")
     return rows
 
 
