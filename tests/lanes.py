@@ -219,7 +219,7 @@ class Lanes:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL_BUFFER)
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.port = listening.getsockname()[1]
-        self._server = await loop.create_server(accept, sock=listening, ssl=self.tls)
+        self._server = await loop.create_server(accept, sock=listening, ssl=self.tls, backlog=1024)
 
     async def stop(self) -> None:
         """Break every connection."""

@@ -87,7 +87,7 @@ def test_hundreds_of_calls_at_a_time() -> None:
             made = len(server.lanes)
             assert made <= 501
             await call_all(client, 500)
-            assert len(server.lanes) < 2 * made  # an idle one may be replaced on a slow machine
+            assert len(server.lanes) == made
             assert len(server.calls) == 1000
         assert server.open == 0
 
