@@ -221,9 +221,17 @@ class Outcome:
     """Whether the server has closed the connection, or its side of it, before its client did."""
 
 
+TURNS: Final = 100
+"""Turns of uvloop's loop after which it has nothing to do: several times as many as a request takes on asyncio's."""
+
+
 async def idle() -> None:
     """Wait until the loop has nothing to do but to wait for the test."""
     loop: Any = asyncio.get_running_loop()
+    if not hasattr(loop, "_ready"):  # uvloop's does not tell
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        return
     while loop._ready:  # noqa: ASYNC110 - what happens is not ours to signal
         await asyncio.sleep(0)
 
@@ -392,6 +400,21 @@ def test_our_connections_read_what_uvicorns_read() -> None:
         assert served > tried / 2, "most streams have a request that is served"
 
     asyncio.run(test())
+
+
+@req("HTTP-31", "SEC-6", at=E)
+@pytest.mark.usefixtures("quiet")
+def test_our_connections_do_the_same_on_uvloop() -> None:
+    uvloop = pytest.importorskip("uvloop")
+    with asyncio.Runner() as plain, asyncio.Runner(loop_factory=uvloop.new_event_loop) as other:
+        plain_app, other_app, tried, start = recorder(), recorder(), 0, time.monotonic()
+        for seed in seeds(CASES):
+            case = draw(seed)
+            with reproducible(seed, case):
+                expected = plain.run(outcome(plain_app, ours, case.pieces))
+                assert other.run(outcome(other_app, ours, case.pieces)) == expected
+            tried += 1
+        report(tried, time.monotonic() - start)
 
 
 @req("HTTP-31", "SEC-6", at=E)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, cast
@@ -13,12 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpus import Corpus
-from mcprev.cli import main
+from linear import assert_linear
+from mcprev.cli import main, transcript
 from mcprev.cli.transcript import TranscriptValidator, Violation
 from mcprev.protocol.negotiation.versions import VERSION_KEY
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.wire.jsonrpc import MAX_LINE
 from mcprev_types import Direction, Kind, Transport
+from requirements import req
 from support import load
 
 UP, DOWN = Direction.CLIENT_TO_SERVER, Direction.SERVER_TO_CLIENT
@@ -341,6 +344,73 @@ MESSAGES: Final = st.fixed_dictionaries(
 def test_nothing_raises(lines: list[Any], row: Revision | None) -> None:
     """BASE-10."""
     check(TranscriptValidator(row), *lines)
+
+
+def members_that_are_wrong(row: Revision, size: int) -> list[Any]:
+    called = went(UP, id=1, method="tools/call", params=stated(row, {"name": 1, "arguments": {}}))
+    blocks: list[Any] = [{"type": "text"}, {"type": "image", "data": 1}] * (size // 2)
+    return [called, went(DOWN, id=1, result=result(row, {"content": blocks}))]
+
+
+def requests_and_their_answers(row: Revision, size: int) -> list[Any]:
+    calls = [message(id=i, method="ping", params=stated(row)) for i in range(size)]
+    return calls + [message(id=i, result=result(row, {})) for i in range(size)]
+
+
+def requests_that_nobody_answers(row: Revision, size: int) -> list[Any]:
+    return [went(UP, id=1, method="ping", params=stated(row)) for _ in range(size)]
+
+
+def answers_to_nothing(row: Revision, size: int) -> list[Any]:
+    return [message(id=str(i), result=result(row, {})) for i in range(size)]
+
+
+def members_of_one_message(row: Revision, size: int) -> list[Any]:
+    progress = message(method="notifications/progress", params={"progress": "x"})
+    return [[progress] * size] if row.accepts_batch else [progress] * size
+
+
+def names_of_members(row: Revision, size: int) -> list[Any]:
+    meta = {f"m{i}": {"": i} for i in range(size)}
+    return [message(id=1, method="tools/call", params=stated(row, {"name": "x", "arguments": meta, **meta}))]
+
+
+def levels(row: Revision, size: int) -> list[Any]:
+    deep: Any = 1
+    for _ in range(size // 16):  # the wire refuses more than 200
+        deep = {"content": [deep]}
+    return [went(UP, id=1, method="tools/call", params=stated(row, {"name": deep, "arguments": deep}))]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        members_that_are_wrong,
+        requests_and_their_answers,
+        requests_that_nobody_answers,
+        answers_to_nothing,
+        members_of_one_message,
+        names_of_members,
+        levels,
+    ],
+)
+@each_row
+@req("SEC-6", everywhere=True)
+def test_steps_grow_with_the_transcript_only(
+    row: Revision, make: Callable[[Revision, int], list[Any]]
+) -> None:
+    """Every line read has been parsed within the bounds of the wire, whose steps are counted with its own tests."""
+
+    def lines(size: int) -> Iterator[bytes]:
+        return iter([json.dumps(line).encode() for line in make(row, size)])
+
+    def work(found: Iterator[bytes]) -> None:
+        checker = TranscriptValidator(row)
+        for number, line in enumerate(found, 1):
+            checker.feed(number, line)
+
+    work(lines(2))  # what is built once does not count
+    assert_linear(work, lines, transcript)
 
 
 def test_deep_values_take_no_time() -> None:
