@@ -1,8 +1,8 @@
-"""How a client calls a method: what is the same for each call of it is worked out once (MOD-1, SEAM-4, SEAM-10).
+"""Sends requests of a client and reads their results (MOD-1, SEAM-4, SEAM-10).
 
-A `RequestSender` belongs to one connection, whose revision and whose server's capabilities do not change, and has a `MethodPlan` for
-each method. A way is to a client what a `MethodBinding` of `seam` is to whoever serves: the conversions are run from here,
-step by step, and only where there is something to change, for a call more or less for each message is seen in the rate.
+A `RequestSender` belongs to one connection, whose revision and server capabilities do not change. It keeps a
+`MethodPlan` for each method, which holds everything that is the same for all calls of the method. A plan runs the
+conversion steps itself, and only those that change something, because each Python call counts here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class MethodPlan:
-    """How params of the latest revision get to a server, and how its result gets back."""
+    """Converts the params of one method to the server's revision, and its results back to the latest one."""
 
     __slots__ = ("_down", "_introduction", "_judge", "_meta", "_revision", "_up", "up")
 
@@ -39,20 +39,20 @@ class MethodPlan:
         self._revision = revision = protocol.revision
         self._down = converter(method, PayloadKind.PARAMS, from_=LATEST, to=revision)
         self._judge = reader(revision, revision.methods[method].params)
-        # A session has introduced itself already: what is said of that would be taken out again on the way down.
+        # In a session, `initialize` has already sent these members; the conversion would remove them.
         self._introduction: dict[str, Json] = {} if revision.handshake else identity.introduction(LATEST)
         self._meta: object = None
-        """The same as the model of the params reads it, once it was judged."""
+        """The model of `_introduction` after its first validation."""
         self._up = converter(method, PayloadKind.RESULT, from_=revision, to=LATEST)
         self.up: Callable[[dict[str, Json]], dict[str, Json]] | None = (
             self._convert_up if self._up.steps else None
         )
-        """Makes of a result one of the latest revision; None where every result is one."""
+        """Converts a result to the latest revision; None if no result of this method needs it."""
 
     def params(self, given: dict[str, Json], meta: Mapping[str, Json]) -> dict[str, Json]:
-        """The params to send, which are those given where nothing changes; `meta` is what is added to `_meta`.
+        """Return the params to send; `meta` is added to `_meta`. The result is `given` itself if nothing changes.
 
-        Raises `ConversionError` for what the server could not take.
+        Raises `ConversionError` if the server's revision cannot express the params.
         """
         down, hello = self._down, self._introduction
         if meta or hello:
@@ -69,14 +69,14 @@ class MethodPlan:
             elif self._meta is None:
                 self._meta = getattr(self._judge(out), "meta", None)
             else:
-                # What was judged before is not judged again: its model stands for it.
+                # `_meta` is already validated: pass its model in place of the raw members.
                 self._judge({**out, "_meta": self._meta})
         except (NotRepresentable, ValidationError):
-            out = down(wire)  # which says what is wrong and where
+            out = down(wire)  # raises the error with the path of the invalid member
         return out
 
     def _convert_up(self, wire: dict[str, Json]) -> dict[str, Json]:
-        """A task in the place of a result stays as it is. Raises `ConversionError` for what is no result."""
+        """Convert a result; a task in its place is returned unchanged. Raises `ConversionError`."""
         if (TASK in wire or "resultType" in wire) and is_task(wire, self._revision):
             return wire
         up = self._up
@@ -93,22 +93,22 @@ class RequestSender:
     """Sends requests over one connection."""
 
     def __init__(self, connection: Connection, identity: ClientCapabilities, idle: float | None) -> None:
-        """`idle` is the timeout of calls that have none of their own."""
+        """Send over `connection`; `idle` is the default timeout of a call."""
         self._connection = connection
         self._identity = identity
         self._idle = idle
         self._protocol = cast("ClientProtocol", connection.protocol)
         self._send = self._protocol.caller
         self.plans: dict[str, MethodPlan] = {}
-        """Those that were found."""
+        """The plans of the methods called so far."""
 
     def find(self, method: str) -> MethodPlan:
-        """Find the way of a method. Raises `LocalProtocolError` where there is none."""
+        """Make the plan of a method. Raises `LocalProtocolError` if the server does not support the method."""
         found = self.plans[method] = MethodPlan(method, self._protocol, self._identity)
         return found
 
     def open(self, method: str, params: dict[str, Json] | None, options: Options, end: float | None) -> Call:
-        """Send a request whose params are those of the server's revision. Raises `ConnectionLost`."""
+        """Send a request with params of the server's revision, without waiting. Raises `ConnectionLost`."""
         if self._connection.error is not None:
             self.check_open()
         now = self._connection.now()
@@ -123,22 +123,26 @@ class RequestSender:
         )
 
     def check_open(self) -> None:
-        """Raise `ConnectionLost` where nothing can be sent any more."""
+        """Raise `ConnectionLost` if the connection has ended."""
         error = self._connection.error
         if error is not None:
             raise ConnectionLost(str(error), in_flight=False, retry_safe=True) from error
 
 
 def listener(options: Options) -> Callable[[Mapping[str, Json]], None] | None:
-    """What takes the progress reports of a call; None where nobody wants any."""
-    told = options.get("progress")
-    if told is None:
+    """Return a callback for the progress notifications of a call; None without the option `progress`."""
+    report_progress = options.get("progress")
+    if report_progress is None:
         return None
-    return lambda report: told(report.get("progress", 0.0), report.get("total"), report.get("message"))
+    return lambda report: report_progress(
+        report.get("progress", 0.0), report.get("total"), report.get("message")
+    )
 
 
 def result_reader(method: str) -> Callable[[Any], Any]:
-    """What reads the result of a method of the latest revision. Raises `LocalProtocolError` for what is none."""
+    """Return the function that validates a result of the latest revision. Raises `LocalProtocolError` for an unknown
+    method.
+    """
     spec = LATEST.methods.get(method)
     if spec is None or spec.result is None:
         raise LocalProtocolError(f"'{method}' is no request of {LATEST.name}")

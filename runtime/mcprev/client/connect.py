@@ -1,7 +1,7 @@
-"""Opening a connection: start the server, find the revision, hand out a client (NEG-1..7, NEG-12, LIFE-4, MOD-10,
+"""Opens connections: starts the server, negotiates the revision, returns a client (NEG-1..7, NEG-12, LIFE-4, MOD-10,
 STDIO-7).
 
-What to try is decided by `protocol.plan`; what is here carries its steps out, each with its own deadline.
+`protocol.negotiation.machine` decides what to try next. This module carries out its steps, each with its own deadline.
 """
 
 from __future__ import annotations
@@ -62,52 +62,53 @@ if TYPE_CHECKING:
     from mcprev_types.latest import models
 
 PROBE: Final = 10.0
-"""Seconds that a server gets to answer `server/discover`: more than any takes to start (NEG-5)."""
+"""Seconds to wait for the response to `server/discover`: longer than a server takes to start."""
 OPEN: Final = 60.0
-"""Seconds that it gets to answer `initialize`."""
+"""Seconds to wait for the response to `initialize`."""
 LAST_WORDS: Final = 0.5
-"""Seconds that the other calls of a session that ran out get to learn of it."""
+"""Seconds to wait until the other calls of an expired session have failed by themselves."""
 logger: Final = logging.getLogger("mcprev.client")
 
 
 class Target(Protocol):
-    """A server that can be connected to. A target may have `restarts: ReconnectPolicy`, what `connect` does by default.
+    """A server to connect to, such as `mcprev.stdio(...)`.
 
-    A target whose answers tell more than those of a pipe is an `HttpTarget`.
+    A target may have an attribute `restarts: ReconnectPolicy`, the default of `connect(restart=True)`. A server at a
+    URL implements `HttpTarget`.
     """
 
     async def open(self, protocol: ClientProtocol, handler: RequestHandler[Connection], /) -> Connection:
-        """Start it, if need be, and connect an engine to it. Raises `TransportError`."""
+        """Start the server if needed and connect to it. Raises `TransportError`."""
         ...
 
     async def close(self) -> None:
-        """End what serves connections that have ended, within bounded time; may be called again.
+        """Release what connections that have ended still hold, such as a process, within bounded time.
 
-        Several clients may have connected to one target, each of which closes it when it is done.
+        Idempotent. Several clients may use one target; each of them calls this when it closes.
         """
         ...
 
 
 @runtime_checkable
 class HttpTarget(Target, Protocol):
-    """A server at a URL: what the first answers tell of it is remembered (NEG-6, NEG-7)."""
+    """A server at a URL. Its first responses show its era and transport; the target remembers them."""
 
     probe: Probe
-    """What its answers tell."""
+    """The kinds of response that tell something about this server."""
 
     @property
     def known(self) -> ProbeResult | None:
-        """What it was found to be before."""
+        """The remembered result of an earlier negotiation."""
         ...
 
     def learn(self, plan: Plan, /) -> None:
-        """Remember where a plan has led."""
+        """Remember the result of a negotiation."""
         ...
 
     async def open(
         self, protocol: ClientProtocol, handler: RequestHandler[Connection], /, shape: HttpShape | None = None
     ) -> Connection:
-        """Connect to it as a server of this shape. Raises `TransportError`."""
+        """Connect, with the transport `shape` if given. Raises `TransportError`."""
         ...
 
 
@@ -141,23 +142,30 @@ class connect:  # noqa: N801 - called like a function
         ping_interval: float | None = None,
         tasks: bool = True,
     ) -> None:
-        """Say what to connect to, and as whom.
+        """Prepare a connection to `target`; `async with` or `await` opens it. Timeouts are in seconds.
 
-        `handler` answers what servers ask, and what it overrides is declared; `capabilities` adds to that, such
-        as the URL mode of elicitation. `revisions` narrows what is spoken; `mode` is `auto`, `legacy` (sessions
-        only) or one revision to pin. `prior` is what this server answered to discovery before, `verdict` the
-        era it was last found to be of (`client.plan`): either saves asking. `timeout` and
-        `total_timeout` are those of calls (see `Options`): progress starts the first anew, the second bounds a call
-        whatever its progress. The other timeouts are those of the two ways to open. `restart` says how often a lost server is connected to again:
-        True leaves that to the target (a `stdio` command is, in the way of `ReconnectPolicy()`; a `memory` server is
-        not, for it ends when its owner wants it to), False means never. A server that starts anew remembers
-        nothing, so a call that was in flight fails and is not repeated. `cache` keeps results for as long as their
-        servers say: True is a cache of this client's own, and a shared one is for targets that have a `cache_key`
-        (and a `principal`, where private results may be shared). `validate` says what becomes of a tool's result
-        that does not fit the schema it was listed with: `warn`, `strict` (an error) or `off`. With `ping_interval`
-        the server is asked that often, in seconds, whether it is there, where there are pings; one that does not
-        answer within 10 s is lost. `tasks` declares that calls may be answered with tasks where servers decide that;
-        they are followed to their ends. Raises `ValueError` for unknown names.
+        - `handler` serves the requests of the server. The methods that it overrides are declared as capabilities.
+        - `name`, `version`, `title`, `description`, `website_url`, `icons` describe this client to the server.
+        - `revisions` limits the revisions to negotiate. `mode` is `auto`, `legacy` (sessions only) or the name of
+          one revision.
+        - `capabilities` are declared in addition to those of `handler`, such as the URL mode of elicitation.
+        - `exact` maps revisions to handlers that get params in the types of that revision.
+        - `prior` is an earlier discovery result of this server, `verdict` its era (`client.plan`). Either saves a
+          request.
+        - `timeout` bounds the time without a response or progress, `total_timeout` the whole call (see `Options`).
+        - `probe_timeout` is for the response to `server/discover`, `open_timeout` for that to `initialize`.
+        - `restart` says how often a lost connection is opened again. True: as the target does by default (a `stdio`
+          command like `ReconnectPolicy()`, a `memory` server never). False: never. A call in flight fails when the
+          connection is lost; it is not repeated, because a new server process has no state.
+        - `cache` keeps results as long as the server allows. True: a cache of this client alone. A shared
+          `ResultCache` needs targets with a `cache_key`, and with a `principal` to share private results.
+        - `validate` says what to do if a tool's result does not match the tool's output schema: `warn`, `strict`
+          (raise an error) or `off`.
+        - `ping_interval` sends a ping that often, at revisions that have pings. A server that does not respond
+          within 10 s is lost.
+        - `tasks` declares that the server may respond with a task; the client follows it to its result.
+
+        Raises `ValueError` for unknown names.
         """
         if isinstance(restart, bool):
             policy: ReconnectPolicy = getattr(target, "restarts", NEVER) if restart else NEVER
@@ -218,7 +226,7 @@ class connect:  # noqa: N801 - called like a function
         return OpenedConnection(attempt.connection, plan, discovery), attempt.handler
 
     def _plan(self, verdict: Era | None, prior: Sequence[str] | None) -> Plan:
-        """Where to begin, with what is known of the target."""
+        """Return the first step, from what is known about the target."""
         target = self._target
         if not isinstance(target, HttpTarget):
             return planning.start(self._revisions, verdict=verdict, prior=prior)
@@ -228,10 +236,10 @@ class connect:  # noqa: N801 - called like a function
         return planning.start(self._revisions, target.probe, verdict=era, prior=prior, shape=shape)
 
     async def _reopen(self, lost: OpenedConnection) -> OpenedConnection:
-        """Open another connection in the place of one, to a server whose era is known (NEG-7)."""
+        """Replace a lost connection; the era of the server is known."""
         waited = 0.0
         while lost.connection.error is None and lost.connection.protocol.waiting and waited < LAST_WORDS:
-            # The session ran out under other calls too: each is told so by itself.
+            # The other calls of the expired session fail by themselves; wait for that.
             await asyncio.sleep(0.01)
             waited += 0.01
         await lost.connection.aclose()
@@ -265,7 +273,7 @@ class _Attempt:
         self._closing: asyncio.Task[None] | None = None
         self._result: dict[str, Json] = {}
         self._error: McpError | None = None
-        """Why the last step failed."""
+        """The error of the last step."""
         self.handler = ClientRequestHandler(identity)
 
     @property
@@ -278,7 +286,7 @@ class _Attempt:
         return cast("ClientProtocol", self.connection.protocol)
 
     async def spawn(self, shape: HttpShape | None) -> None:
-        """Open a connection, also in the place of one that ended."""
+        """Open a connection; a previous one is closed first."""
         await self.close()
         protocol, target = ClientProtocol(self._identity, self._identity.result_types), self._target
         if isinstance(target, HttpTarget):
@@ -287,7 +295,7 @@ class _Attempt:
             self._connection = await target.open(protocol, self.handler)
 
     async def close(self) -> None:
-        """End what is open, all of it, even if whoever waits for that is cancelled."""
+        """Close the connection and the target; completes even if the caller is cancelled."""
         self._closing = asyncio.get_running_loop().create_task(self._end())
         await asyncio.shield(self._closing)
 
@@ -297,7 +305,7 @@ class _Attempt:
         await self._target.close()
 
     async def run(self, plan: Plan) -> Plan:
-        """Follow a plan to its end. Raises `NegotiationError`, or what kept a server from being asked at all."""
+        """Follow a plan to its end. Raises `NegotiationError`, or the error of a server that cannot be reached."""
         try:
             await self.spawn(plan.shape)
         except HttpStatusError as error:
@@ -314,7 +322,7 @@ class _Attempt:
         return plan
 
     def _failure(self, plan: Plan, step: Fail) -> McpError:
-        """What a plan that failed raises: nothing was negotiated with a server that could not be asked (NEG-6)."""
+        """Return the error of a failed plan: that of the transport if the server did not respond at all."""
         error, last = self._error, step.last
         if error is None:
             return step.error
@@ -354,7 +362,7 @@ class _Attempt:
             return planning.InvalidReply(step, str(error))
         except (ConnectionLost, LocalProtocolError) as error:
             if isinstance(error, Unanswered) and isinstance(step, Discover):
-                # That is how some servers meet what they do not know.
+                # Some servers do not respond to an unknown method.
                 return planning.InvalidReply(step, str(error))
             self._error = error
             return planning.Exited(str(self.connection.error or error))
@@ -379,7 +387,7 @@ class _Attempt:
         return await self.connection.wait(call)
 
     def settle(self, plan: Plan, prior: dict[str, Json] | None) -> dict[str, Json]:
-        """Speak what was agreed on; what the server says of itself, as a DiscoverResult of the latest revision."""
+        """Switch to the negotiated revision; return the server's DiscoverResult at the latest revision."""
         ready = plan.step
         assert isinstance(ready, Ready)
         revision, result = ready.revision, self._result

@@ -1,6 +1,6 @@
-"""The methods that a client calls, each as a function in the types of the latest revision.
+"""The methods of `Client` for tools, resources, prompts and completion, in the types of the latest revision.
 
-PAGE-1, PAGE-3, COMP-2, CONV-29, TOOL-6. What a call is, `Client.call` says.
+PAGE-1, PAGE-3, COMP-2, CONV-29, TOOL-6.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mcprev_types.latest import models
 
 MAX_PAGES: Final = 10_000
-"""More pages than this are not a list but a loop (PAGE-3)."""
+"""The maximum number of pages of a list; a server with more returns the same ones again."""
 
 
 class Methods:
@@ -50,52 +50,52 @@ class Methods:
     async def list_tools(
         self, cursor: str | None = None, **options: Unpack[Options]
     ) -> models.ListToolsResult:
-        """One page of the tools on offer; `tools` gives all of them."""
+        """Return one page of the server's tools; `tools` iterates over all of them."""
         return cast("models.ListToolsResult", await self.call("tools/list", _page(cursor), **options))
 
     def tools(self, **options: Unpack[Options]) -> AsyncIterator[models.Tool]:
-        """Every tool on offer, page after page."""
+        """Iterate over all tools of the server, page after page."""
         return self._pages("tools/list", "tools", options)
 
     async def list_resources(
         self, cursor: str | None = None, **options: Unpack[Options]
     ) -> models.ListResourcesResult:
-        """One page of the resources on offer; `resources` gives all of them."""
+        """Return one page of the server's resources; `resources` iterates over all of them."""
         return cast("models.ListResourcesResult", await self.call("resources/list", _page(cursor), **options))
 
     def resources(self, **options: Unpack[Options]) -> AsyncIterator[models.Resource]:
-        """Every resource on offer, page after page."""
+        """Iterate over all resources of the server, page after page."""
         return self._pages("resources/list", "resources", options)
 
     async def list_resource_templates(
         self, cursor: str | None = None, **options: Unpack[Options]
     ) -> models.ListResourceTemplatesResult:
-        """One page of the resource templates on offer; `resource_templates` gives all of them."""
+        """Return one page of the server's resource templates; `resource_templates` iterates over all of them."""
         found = await self.call("resources/templates/list", _page(cursor), **options)
         return cast("models.ListResourceTemplatesResult", found)
 
     def resource_templates(self, **options: Unpack[Options]) -> AsyncIterator[models.ResourceTemplate]:
-        """Every resource template on offer, page after page."""
+        """Iterate over all resource templates of the server, page after page."""
         return self._pages("resources/templates/list", "resource_templates", options)
 
     async def read_resource(self, uri: str, **options: Unpack[Options]) -> models.ReadResourceResult:
-        """The contents of a resource. Raises `ResourceNotFound` at any revision when there is none."""
+        """Return the contents of a resource. Raises `ResourceNotFound`, at every revision."""
         return cast("models.ReadResourceResult", await self.call("resources/read", {"uri": uri}, **options))
 
     async def list_prompts(
         self, cursor: str | None = None, **options: Unpack[Options]
     ) -> models.ListPromptsResult:
-        """One page of the prompts on offer; `prompts` gives all of them."""
+        """Return one page of the server's prompts; `prompts` iterates over all of them."""
         return cast("models.ListPromptsResult", await self.call("prompts/list", _page(cursor), **options))
 
     def prompts(self, **options: Unpack[Options]) -> AsyncIterator[models.Prompt]:
-        """Every prompt on offer, page after page."""
+        """Iterate over all prompts of the server, page after page."""
         return self._pages("prompts/list", "prompts", options)
 
     async def get_prompt(
         self, name: str, arguments: Mapping[str, str] | None = None, **options: Unpack[Options]
     ) -> models.GetPromptResult:
-        """A prompt, filled in with its arguments."""
+        """Return the messages of a prompt, with its arguments filled in."""
         params: dict[str, Json] = {"name": name}
         if arguments is not None:
             params["arguments"] = dict(arguments)
@@ -109,7 +109,7 @@ class Methods:
         context: Mapping[str, str] | None = None,
         **options: Unpack[Options],
     ) -> models.CompleteResult:
-        """Ways to complete what is being typed for an argument; `context` holds the arguments that are known."""
+        """Return suggestions for the value of an argument; `context` holds the other arguments so far."""
         params: dict[str, Json] = {"ref": ref.to_wire(), "argument": {"name": name, "value": value}}
         if context is not None:
             params["context"] = {"arguments": dict(context)}

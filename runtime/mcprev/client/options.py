@@ -1,4 +1,4 @@
-"""What can be said of a single call, and of the package whose callers are wanted (LIFE-18, CONV-39, SEAM-9)."""
+"""The options of a single call, and the interface of a generated package (LIFE-18, CONV-39, SEAM-9)."""
 
 from __future__ import annotations
 
@@ -15,35 +15,34 @@ if TYPE_CHECKING:
 
 T_co = TypeVar("T_co", covariant=True)
 Progress: TypeAlias = Callable[[float, float | None, str | None], None]
-"""Told how far a call has come: progress, total, message."""
+"""A callback for progress notifications: progress, total, message."""
 TIMEOUT: Final = 60.0
-"""Seconds without a sign of life after which a call is given up, unless said otherwise; progress starts them anew."""
+"""Default of `Options.timeout`, in seconds."""
 TOTAL: Final = 600.0
-"""Seconds after which a call is given up whatever progress it makes, unless said otherwise."""
+"""Default of `Options.total_timeout`, in seconds."""
 
 
 class Options(TypedDict, total=False):
-    """What can be said of a single call."""
+    """The options of a single call."""
 
     timeout: float | None
-    """Seconds without a response or progress after which the call is cancelled. Each progress notification starts
-    them anew, so a server that keeps reporting progress is waited for until `total_timeout` is over."""
+    """Seconds without a response or progress after which the call is cancelled: 60 by default. Each progress
+    notification starts them again, so a server that keeps reporting progress is bounded by `total_timeout` only."""
     total_timeout: float | None
-    """Seconds after which it is given up whatever progress it makes: 600 by default, which is what bounds a call to a
-    server that only ever reports progress. None is no bound at all."""
+    """Seconds after which the call is cancelled, whatever its progress: 600 by default. None is no bound."""
     progress: Progress
-    """Ask for progress reports, and be told of them."""
+    """Request progress notifications and receive them."""
     meta: Mapping[str, Json]
     """Members to add to `_meta`."""
     log_level: models.LoggingLevel
-    """The lowest level of log messages wanted during the call."""
+    """The lowest level of log messages that the server sends during the call."""
     fresh: bool
-    """Ask the server even if the cache holds a result that is still fresh."""
+    """Send the request even if the cache holds a fresh result."""
     retry: bool
-    """Send it again, once, if the connection breaks before the answer, although it may be done twice then.
+    """Send the request once more if the connection breaks before the response. The server may then execute it twice.
 
-    What only reads is sent again in any case where each request is on its own, and so is a tool whose annotations
-    say that it only reads or may be repeated.
+    Without a session, requests that only read are always sent once more, and so are tools whose annotations say
+    that they only read or are idempotent.
     """
 
 
@@ -57,15 +56,16 @@ class Package(Protocol[T_co]):
 
     @property
     def ClientCalls(self) -> Callable[[Any], T_co]:  # noqa: N802 - as the packages spell it
-        """The callers of the revision."""
+        """The class of typed call methods of the revision."""
         ...
 
 
 def caller_meta(options: Options, identity: Capabilities) -> Mapping[str, Json]:
-    """What a caller adds to `_meta`. Raises `LocalProtocolError` for what is not its to write (META-2, 6, 9)."""
+    """Return the members that a caller adds to `_meta`. Raises `LocalProtocolError` for reserved ones."""
     meta = options.get("meta")
     if not meta:
         return {}
+    # Requirements: META-2, META-6, META-9.
     wrong = caller_meta_error(meta, stamped=STAMPED, extensions=identity.extensions)
     if wrong is not None:
         raise LocalProtocolError(wrong)

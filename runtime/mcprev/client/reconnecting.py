@@ -1,8 +1,8 @@
-"""Keeps a client connected: what was lost is opened again, one at a time and within bounds (STDIO-7, HTTP-23, SUB-5).
+"""Replaces the lost connection of a client, one attempt at a time and within bounds (STDIO-7, HTTP-23, SUB-5).
 
-A call that was in flight has failed by then and is not sent again, for its work may have been done; only one that
-says so itself is (`SessionExpired`). Calls that come later wait for the new connection. It is opened when somebody
-needs it: a caller, or whoever listens to changes. What the session knew and can be told again is told again.
+A call in flight fails and is not sent again, because the server may have executed it; `SessionExpired` is the
+exception. Later calls wait for the new connection, which is opened when a call or a subscription needs it.
+Subscriptions and the log level are then set again.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ logger: Final = logging.getLogger("mcprev.client")
 
 @dataclass(frozen=True, slots=True)
 class OpenedConnection:
-    """A connection whose revision is settled."""
+    """A connection with a negotiated revision."""
 
     connection: Connection
     plan: Plan
     discovery: Mapping[str, Json]
-    """What the server says of itself, as a DiscoverResult of the latest revision."""
+    """The server's DiscoverResult at the latest revision."""
 
 
 class Reconnector:
-    """Holds the connection of one client and opens another when it is lost."""
+    """Holds the connection of one client and replaces it when it is lost."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Reconnector:
     ) -> None:
         self.opened: OpenedConnection = opened
         self.times: int = 0
-        """How many times the connection was opened again."""
+        """How many times the connection has been replaced."""
         self._reopen = reopen
         self._restarts = restarts
         self._adopt = adopt
@@ -56,10 +56,10 @@ class Reconnector:
         self._closing = False
 
     async def replace(self, lost: Connection, reason: McpError, end: float | None = None) -> None:
-        """See to it that there is another connection in the place of `lost`, by the time `end`.
+        """Wait until another connection replaces `lost`, at most until the loop time `end`.
 
-        Raises `reason` where none is to be opened, as when the client was closed, `ConnectionLost` where none can
-        be, `AuthError` and `RequestTimeout`.
+        Raises `reason` if no connection may be opened (policy, closed client), `ConnectionLost` if every attempt
+        failed, `AuthError` or `RequestTimeout`.
         """
         if self._closing:
             raise reason
@@ -84,11 +84,11 @@ class Reconnector:
             raise error
 
     async def _again(self, reason: McpError) -> McpError | None:
-        """Open another connection, in as many attempts as there may be; why there is none, if there is none."""
+        """Open another connection within the policy's number of attempts; return the error if all fail."""
         policy = self._restarts
         if self._loop.time() - self._since >= policy.stable:
             self._tried = 0
-        # A session that ran out says nothing about how well the server is: the first attempt is not counted.
+        # An expired session is no failure of the server: the first attempt is not counted.
         counted = not isinstance(reason, SessionExpired)
         last = reason
         while not counted or self._tried < policy.limit:
@@ -100,7 +100,7 @@ class Reconnector:
             try:
                 self.opened = await self._reopen(self.opened)
             except AuthError as error:
-                return error  # whoever did not log in is not asked to again and again
+                return error  # do not ask the user to log in repeatedly
             except McpError as error:
                 last = error
                 logger.warning("the server cannot be reached again: %s", error)
@@ -117,7 +117,7 @@ class Reconnector:
         return lost
 
     async def stop(self) -> None:
-        """Open nothing more."""
+        """Stop replacing connections."""
         self._closing = True
         if self._task is not None and not self._task.done():
             self._task.cancel()

@@ -118,12 +118,12 @@ class ClientRequestHandler:
 
 
 def form_defaults(params: models.ElicitRequestFormParams) -> dict[str, Json]:
-    """Return the default values of a form's fields by name: the content of an answer that changes nothing."""
+    """Return the default values of a form's fields by name, which accept the form unchanged."""
     return asking.defaults(params.requested_schema.to_wire())
 
 
 def check_input_request(method: str, params: Json, capabilities: Mapping[str, Json]) -> None:
-    """Raise `InvalidParams` for a question that this client did not declare, or that nobody could be asked."""
+    """Raise `InvalidParams` for an input request that this client did not declare, or that is not valid."""
     what = asking.undeclared(method, params, capabilities)
     if what is not None:
         raise InvalidParams(f"Invalid params: this client has not declared {what}")
@@ -133,7 +133,7 @@ def check_input_request(method: str, params: Json, capabilities: Mapping[str, Js
 
 
 def _checked_answer(method: str, params: Json, answer: dict[str, Json]) -> dict[str, Json]:
-    """The handler's answer, if it is one. Raises `LocalProtocolError` (ROOT-1, ELIC-3)."""
+    """Return the handler's answer if it is valid. Raises `LocalProtocolError` (ROOT-1, ELIC-3)."""
     wrong = asking.response_error(method, params, answer)
     if wrong is not None:
         raise LocalProtocolError(f"the answer of the handler of '{method}' is not valid: {wrong}")

@@ -1,7 +1,6 @@
-"""What a client knows of its server without asking: results that are still fresh, and the schemas of tools.
+"""Caches results and tool schemas of one server on the client (CACHE-2, CACHE-3, CACHE-5, TOOL-6, MRTR-9).
 
-CACHE-2, CACHE-3, CACHE-5, TOOL-6, MRTR-9. Both are forgotten when the server says that they changed, and when the
-connection had to be opened again.
+Both are dropped when the server reports a change, and when the connection is opened again.
 """
 
 from __future__ import annotations
@@ -23,24 +22,24 @@ DISCOVER: Final = "server/discover"
 
 
 class ServerCache:
-    """One client's; its cache may be shared with others."""
+    """The cached results and schemas of one client; the `ResultCache` may be shared with others."""
 
     def __init__(self, cache: ResultCache | None, scope: Scope, policy: Policy) -> None:
         self._cache = cache
         self._scope = scope
         self._tools = ToolWatch(policy)
         self.check: Callable[[str, models.CallToolResult], None] = self._tools.check
-        """Judges a tool's result by its schema (TOOL-6)."""
+        """Validates a tool's result against the tool's output schema."""
 
     @property
     def changes(self) -> int:
-        """To be noted before a request is sent; see `ResultCache.changes`."""
+        """The number of changes so far: read it before a request and pass it to `store` (see `ResultCache`)."""
         return 0 if self._cache is None else self._cache.changes
 
     def lookup(
         self, method: str, params: Mapping[str, Json], options: Options, now: float
     ) -> dict[str, Json] | None:
-        """The result of a call that need not be made."""
+        """Return the cached result of a call; None if the request must be sent."""
         if self._cache is None or method not in METHODS or options.get("fresh"):
             return None
         return self._cache.get(self._scope, method, _asked(params, options), now)
@@ -54,7 +53,7 @@ class ServerCache:
         now: float,
         changes: int,
     ) -> None:
-        """A call was answered, in one round."""
+        """Keep the result of a call that needed no further input."""
         if method not in METHODS:
             return
         if method == LIST:
@@ -64,29 +63,29 @@ class ServerCache:
             self._cache.put(self._scope, method, asked, result, now, changes=changes)
 
     def introduction(self, now: float) -> dict[str, Json] | None:
-        """What the server said of itself before, if that is still good; only a shared cache can know."""
+        """Return the server's cached DiscoverResult; only a shared cache can have one."""
         return None if self._cache is None else self._cache.get(self._scope, DISCOVER, {}, now)
 
     def introduced(self, discovery: Mapping[str, Json], now: float) -> None:
-        """The server has said what it is."""
+        """Keep the server's DiscoverResult."""
         if self._cache is not None:
             self._cache.put(self._scope, DISCOVER, {}, discovery, now, changes=self._cache.changes)
 
     def changed(self, kind: Changed, uri: str | None) -> None:
-        """The server says that something changed."""
+        """Drop what a change of the server affects."""
         if kind is Changed.TOOLS:
             self._tools.forget()
         if self._cache is not None:
             self._cache.changed(self._scope, kind, uri)
 
     def forget(self) -> None:
-        """It may be another server from now on."""
+        """Drop everything: the next connection may reach another server."""
         self._tools.forget()
         if self._cache is not None:
             self._cache.forget(self._scope)
 
 
 def _asked(params: Mapping[str, Json], options: Options) -> Mapping[str, Json]:
-    """What was asked; what a caller adds to `_meta` is part of it."""
+    """Return the params that identify a cached result, with the caller's `_meta` members."""
     meta = options.get("meta")
     return {**params, "_meta": dict(meta)} if meta else params

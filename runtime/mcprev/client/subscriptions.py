@@ -1,8 +1,8 @@
-"""Hearing of changes, in one way for both eras (SUB-2..7, SUB-9, CONV-38, AMB-1).
+"""Subscriptions to changes of the server, with one interface for all revisions (SUB-2..7, SUB-9, CONV-38, AMB-1).
 
-A change says only that something is to be fetched anew, so that several of the same kind are one: what waits to
-be read is a set, and a reader who is slow misses nothing. A subscription outlives its connection: it is made again
-over the next one (`reopening`), and as nobody knows what changed in between, everything listened to counts as changed.
+A change only says that something must be fetched again, so equal changes are merged: the changes to deliver are a
+set, and a slow reader misses none. A subscription outlives its connection: it is made again on the next connection
+(`reconnecting`), and everything subscribed then counts as changed, because notifications may have been missed.
 """
 
 from __future__ import annotations
@@ -32,38 +32,39 @@ if TYPE_CHECKING:
     from mcprev.client.session import ClientSession
 
 OPEN: Final = 30.0
-"""Seconds that a server gets to acknowledge a stream."""
+"""Seconds to wait until the server acknowledges a stream."""
 CLOSE: Final = 2.0
-"""Seconds that a server gets to take back each subscription."""
+"""Seconds to wait for the response to each `resources/unsubscribe`."""
 AGAIN: Final = ReconnectPolicy(limit=8)
-"""How often a stream that broke is opened again, where the connection itself has not ended."""
-_OUT_OF_ORDER: Final = 500
-"""HTTP statuses from here on may pass."""
+"""How often to reopen a broken stream if the connection itself has not ended."""
+_SERVER_ERROR: Final = 500
+"""HTTP statuses from here on are worth another attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Something changed and may be fetched anew."""
+    """Something changed on the server: fetch it again to get the new state."""
 
     what: Changed
+    """The kind of the change."""
     uri: str | None = None
-    """Which resource, for a single one."""
+    """The URI of the resource, if one resource changed."""
     task: str | None = None
-    """Which task, for the state of one: a look at it tells the state."""
+    """The id of the task, if the state of a task changed."""
 
 
 def change_in(method: str, params: Mapping[str, Json]) -> Change | None:
-    """The change that a notification tells of, if it does."""
+    """Return the change that a notification reports; None if it reports none."""
     kind, uri = BY_METHOD.get(method), params.get("uri")
     return None if kind is None else Change(kind, uri if isinstance(uri, str) else None)
 
 
 class Subscription:
-    """A stream of changes: an async context manager that is iterated over."""
+    """A stream of changes: use `async with`, then `async for`."""
 
     def __init__(self, session: ClientSession, wanted: Mapping[str, Json]) -> None:
         self.honoured: Mapping[str, Json] = wanted
-        """What the server will tell of, in the words of a listen filter; all that was wanted before it has said."""
+        """The filter that the server has accepted; until then the requested one."""
         self._session = session
         self._wanted = {"notifications": dict(wanted)}
         self._tasks = frozenset(task_ids(wanted))
@@ -84,7 +85,7 @@ class Subscription:
                 await ready
         except TimeoutError:
             await self.aclose()
-            text = f"the server did not say within {OPEN:g} s what it will tell of"
+            text = f"the server did not acknowledge '{LISTEN}' within {OPEN:g} s"
             raise RequestTimeout(text, elapsed=OPEN, kind="total") from None
         except BaseException:
             await self.aclose()
@@ -100,7 +101,7 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Change:
-        """The next change. Raises `ConnectionLost` when the stream broke off; a good end is the end."""
+        """Return the next change. Raises `ConnectionLost` when the stream breaks; stops when the server ends it."""
         while not self._waiting:
             if self._error is not None:
                 raise self._error
@@ -113,7 +114,7 @@ class Subscription:
         return change
 
     async def aclose(self) -> None:
-        """Want to hear no more; may be called again."""
+        """Unsubscribe. Idempotent."""
         task, self._task = self._task, None
         if task is not None:
             self._end(None)
@@ -128,11 +129,11 @@ class Subscription:
 
     @property
     def uris(self) -> tuple[str, ...]:
-        """The resources that are listened to by name."""
+        """The URIs of the subscribed resources."""
         return subscribed_resources(self._wanted)
 
     async def _run(self, ready: asyncio.Future[None]) -> None:
-        """Listen until there is an end, also over the connection that takes the place of one that was lost."""
+        """Listen until the subscription ends; continue on the next connection if one is lost."""
         session = self._session
         end: McpError | None = _closed()
         try:
@@ -144,12 +145,12 @@ class Subscription:
                     if connection.error is not None:
                         await session.replace(connection, error)
                     else:
-                        # The server ended the stream and not the connection.
+                        # The server closed the stream, not the connection.
                         await self._wait_again(
                             error, again=ready.done() and connection.protocol.connection.streams
                         )
                 except HttpStatusError as error:
-                    await self._wait_again(error, again=ready.done() and error.status >= _OUT_OF_ORDER)
+                    await self._wait_again(error, again=ready.done() and error.status >= _SERVER_ERROR)
                 else:
                     end = None
                     return
@@ -162,7 +163,7 @@ class Subscription:
             ready.cancel()
 
     async def _wait_again(self, error: McpError, *, again: bool) -> None:
-        """Give a server time before it is asked for a stream that broke, as HTTP streams do (SUB-4, SUB-5)."""
+        """Wait before reopening a broken stream; raise `error` if it must not be reopened."""
         now = asyncio.get_running_loop().time()
         if now - self._since >= AGAIN.stable:
             self._tried = 0
@@ -173,9 +174,9 @@ class Subscription:
         self._since = now
 
     def _acknowledged(self, ready: asyncio.Future[None]) -> None:
-        """It is known what will be told; the second time, what happened in between is not (SUB-5).
+        """The server has acknowledged the subscription. Changes before a renewed one are unknown: report everything.
 
-        Of a task that is so from the first time on: it has gone on since it was last looked at.
+        A task may have changed even before the first acknowledgement.
         """
         for task in self._tasks:
             self._note(Change(Changed.TASK, task=task))
@@ -192,7 +193,7 @@ class Subscription:
     # -- sessions ------------------------------------------------------------------------------------------
 
     async def _subscribe(self, ready: asyncio.Future[None]) -> None:
-        """Subscribe to each resource, and pick changes out of the session's notifications until it is lost."""
+        """Subscribe to each resource and deliver the session's notifications until the session ends."""
         session, connection = self._session, self._session.connection
         session.listeners.add(self)
         try:
@@ -207,14 +208,14 @@ class Subscription:
             session.listeners.discard(self)
 
     async def _unsubscribe(self, uri: str) -> None:
-        """Take a subscription back; a server that cannot be told has nothing more to tell either."""
+        """Unsubscribe from one resource; a failure is logged only."""
         try:
             await self._session.raw("resources/unsubscribe", {"uri": uri}, timeout=CLOSE)
         except McpError as error:
             self._session.connection.logger.debug("unsubscribing failed: %s", error)
 
     def notification_received(self, method: str, params: Mapping[str, Json]) -> None:
-        """A session's notification of a change came."""
+        """Deliver a notification of the session if this subscription covers it."""
         if method in TASK_NOTIFICATIONS:
             self._task_notification(params)
         elif listens_to(self._wanted, method, params):
@@ -223,7 +224,7 @@ class Subscription:
     # -- streams -------------------------------------------------------------------------------------------
 
     async def _stream(self, ready: asyncio.Future[None]) -> None:
-        """Open a stream and read it to its end."""
+        """Open a `subscriptions/listen` stream and read it to its end."""
         session = self._session
 
         def stream(event: StreamNotification) -> None:
@@ -241,12 +242,12 @@ class Subscription:
     def _add(self, method: str, params: Mapping[str, Json]) -> None:
         change = change_in(method, params)
         if change is not None:
-            # Who hears of it may ask at once, and is not to get what was known before.
+            # Invalidate first: the receiver may send a request at once.
             self._session.server_cache.changed(change.what, change.uri)
             self._note(change)
 
     def _task_notification(self, params: Mapping[str, Json]) -> None:
-        """The state of a task changed."""
+        """Deliver a change of a task's state."""
         task = params.get("taskId")
         if isinstance(task, str) and task in self._tasks:
             self._note(Change(Changed.TASK, task=task))

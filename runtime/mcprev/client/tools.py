@@ -1,4 +1,4 @@
-"""What a client knows of the tools that it has listed, and how it judges their results (TOOL-6, JSCH-1..3)."""
+"""Validates the results of tools against the output schemas that the client has listed (TOOL-6, JSCH-1..3)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from mcprev_types.latest import models
 
 Policy: TypeAlias = Literal["warn", "strict", "off"]
-"""What a client does about a result that does not fit its tool's schema."""
+"""What to do if a result does not match its tool's output schema."""
 _logger: Final = logging.getLogger("mcprev.client")
 
 
 class ToolWatch:
-    """What a client knows of its server's tools, and what it does about results that do not fit (TOOL-6)."""
+    """The output schemas of the tools listed so far, and the policy for results that do not match them."""
 
     def __init__(self, policy: Policy) -> None:
         if policy not in ("warn", "strict", "off"):
@@ -32,7 +32,7 @@ class ToolWatch:
         self._warned: set[str] = set()
 
     def learn(self, page: Mapping[str, Json]) -> None:
-        """Remember the tools of a page of a list."""
+        """Keep the schemas of one page of `tools/list`."""
         if self._policy == "off":
             return
         for tool in cast("list[dict[str, Any]]", page.get("tools") or []):
@@ -44,12 +44,12 @@ class ToolWatch:
                     self._schemas[name] = schema
 
     def forget(self) -> None:
-        """The tools have changed."""
+        """Drop the schemas, because the tools changed."""
         self._schemas.clear()
         self._checks.clear()
 
     def check(self, name: str, result: models.CallToolResult) -> None:
-        """Judge a result. Raises `RemoteProtocolError` where that is wanted; a failed tool has no structure."""
+        """Validate a result. Raises `RemoteProtocolError` under the policy `strict`; errors of a tool are not checked."""
         schema = self._schemas.get(name)
         if schema is None or result.is_error:
             return
