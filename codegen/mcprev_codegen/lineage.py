@@ -38,12 +38,17 @@ class TypeHistory:
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A member to go down into: through lists (`[]`) and maps (`{}`) to one type, or to one chosen by a tag."""
+    """A member to go down into: through lists (`[]`) and maps (`{}`) to one type, or to one of several.
+
+    The member of a union at the root of a payload is the whole value: its name is empty.
+    """
 
     member: str
     through: tuple[str, ...]
     types: tuple[tuple[str, str], ...]
-    """Pairs of tag and type; a single pair with an empty tag when there is nothing to choose."""
+    """Pairs of tag and type. Without a tag: of the member that only objects of the type have, or, where there is
+    nothing to choose, of an empty text.
+    """
     tag: str
 
 
@@ -58,6 +63,8 @@ class TypeDelta:
     retyped: tuple[str, ...] = ()
     lost: tuple[Child, ...] = ()
     children: tuple[Child, ...] = ()
+    untagged: tuple[tuple[str, str], ...] = ()
+    """Members in which nothing tells types apart, each with one of those types; only while deltas are made."""
 
     @property
     def changes(self) -> bool:
@@ -158,18 +165,22 @@ def _is_anything(schema: Schema, type_: ir.TypeExpr) -> bool:
 
 
 def deltas(here: Revision, there: Revision, names: Mapping[str, str]) -> dict[str, TypeDelta]:
-    """For every object type that needs work, or leads to one that does, what a neighbour needs changed.
+    """For every object type, and union of params, that needs work or leads to a type that does: what a neighbour needs.
 
     `names` gives the names that the types of `here` have in `there`. Types that are part of no payload (whole
     messages and their bases) are left out: params, results, errors and capabilities are converted.
     """
     found: dict[str, TypeDelta] = {}
+    params = {method.params for method in here.methods.values()}
     for name in payloads(here):
         other = names.get(name)
-        if other is None or not here.schema.is_object(ir.Ref(name)):
+        if other is None:
             continue
-        if there.schema.is_object(ir.Ref(other)):
-            found[name] = _delta(here, there, name, names)
+        if here.schema.is_object(ir.Ref(name)):
+            if there.schema.is_object(ir.Ref(other)):
+                found[name] = _delta(here, there, name, names)
+        elif name in params:
+            found[name] = TypeDelta(other, children=tuple(_children(here.schema, ir.Field("", ir.Ref(name)))))
     return _pruned(found)
 
 
@@ -223,7 +234,13 @@ def _delta(here: Revision, there: Revision, name: str, names: Mapping[str, str])
         if (field := theirs.get(f.name)) is not None
         for c in _lost(_children(here.schema, f.field), there.schema, _children(there.schema, field))
     )
-    return TypeDelta(other, drop, tuple(fill), tuple(missing), tuple(retyped), lost, children)
+    untagged = tuple(
+        (f.name, type_)
+        for f in mine.fields
+        if f.name in known and f.name not in retyped
+        for type_ in _untagged(here.schema, f.field)
+    )
+    return TypeDelta(other, drop, tuple(fill), tuple(missing), tuple(retyped), lost, children, untagged)
 
 
 def _lost(mine: Sequence[Child], schema: Schema, theirs: Sequence[Child]) -> Iterator[Child]:
@@ -288,29 +305,65 @@ def _known_value(revision: Revision, owner: str, member: ir.Field) -> Json:
 
 
 def _children(schema: Schema, member: ir.Field) -> list[Child]:
-    """The object types inside one member; a union of objects without a literal tag is not entered."""
-    through: list[str] = []
-    type_ = _followed(schema, member.type)
-    while True:
-        if isinstance(type_, ir.Array):
-            through.append("[]")
-            type_ = _followed(schema, type_.item)
-        elif isinstance(type_, ir.Record):
-            through.append("{}")
-            type_ = _followed(schema, type_.value)
-        elif isinstance(type_, ir.Obj) and type_.index is not None:
-            through.append("{}")
-            type_ = _followed(schema, type_.index.value)
+    """The object types inside one member, wherever there is only one or something tells them apart."""
+    return [child for child, _ in _places(schema, member) if child is not None]
+
+
+def _untagged(schema: Schema, member: ir.Field) -> list[str]:
+    """The object types inside one member that nothing tells apart."""
+    return [name for child, names in _places(schema, member) if child is None for name in names]
+
+
+def _places(schema: Schema, member: ir.Field) -> Iterator[tuple[Child | None, list[str]]]:
+    """Where one member has objects: how to go down into them, if that is known, and their types."""
+    grouped: dict[tuple[str, ...], list[str]] = {}
+    for through, name in dict.fromkeys(_objects(schema, member.type)):
+        grouped.setdefault(through, []).append(name)
+    for through, names in grouped.items():
+        if len(names) == 1:
+            yield Child(member.name, through, (("", names[0]),), ""), names
+        elif found := schema.discriminator(ir.Union(tuple(ir.Ref(name) for name in names))):
+            pairs = tuple((str(values[0]), name) for values, name in zip(found.values, names, strict=True))
+            yield Child(member.name, through, pairs, found.property), names
         else:
-            break
-    if isinstance(type_, ir.Ref) and schema.is_object(type_):
-        return [Child(member.name, tuple(through), (("", type_.name),), "")]
-    found = schema.discriminator(type_)
-    if found is None:
-        return _union_children(schema, member, type_, tuple(through))
-    members = [schema.follow(m) for m in schema.members(type_)]
-    pairs = [(str(v[0]), m.name) for m, v in zip(members, found.values, strict=True) if isinstance(m, ir.Ref)]
-    return [Child(member.name, tuple(through), tuple(pairs), found.property)]
+            own = [next(_own_members(schema, name, names), None) for name in names]
+            pairs = tuple((only, name) for only, name in zip(own, names, strict=True) if only is not None)
+            yield Child(member.name, through, pairs, "") if len(pairs) == len(names) else None, names
+
+
+def _own_members(schema: Schema, name: str, names: Sequence[str]) -> Iterator[str]:
+    """The members that one of some types requires and the others do not have."""
+    others = {f.name for other in names if other != name for f in schema.flat(other).fields}
+    return (f.name for f in schema.flat(name).fields if not f.field.optional and f.name not in others)
+
+
+def _objects(
+    schema: Schema, type_: ir.TypeExpr, through: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The object types that a value may have or hold, each with the lists and maps on the way to it."""
+    type_ = _followed(schema, type_)
+    if (inside := _inside(schema, type_)) is not None:
+        yield from _objects(schema, inside[1], (*through, inside[0]))
+    elif isinstance(type_, ir.Union):
+        for option in type_.members:
+            yield from _objects(schema, option, through)
+    elif isinstance(type_, ir.Ref) and schema.is_object(type_):
+        yield through, type_.name
+
+
+def _inside(schema: Schema, type_: ir.TypeExpr) -> tuple[str, ir.TypeExpr] | None:
+    """How a list (`[]`) or a map (`{}`) is marked, and what it holds; None for another type."""
+    match type_:
+        case ir.Array(held):
+            return "[]", held
+        case ir.Record(held):
+            return "{}", held
+        case ir.Obj((), ir.IndexSig(value=held)):
+            return "{}", held
+        case ir.Ref(name) if schema.is_map(type_) and (index := schema.flat(name).index) is not None:
+            return "{}", index.value
+        case _:
+            return None
 
 
 def _followed(schema: Schema, type_: ir.TypeExpr) -> ir.TypeExpr:
@@ -318,24 +371,11 @@ def _followed(schema: Schema, type_: ir.TypeExpr) -> ir.TypeExpr:
     return ir.Prim("unknown") if _is_anything(schema, type_) else schema.follow(type_)
 
 
-def _union_children(
-    schema: Schema, member: ir.Field, type_: ir.TypeExpr, through: tuple[str, ...]
-) -> list[Child]:
-    """A value that may be one object or a list of them: one child for each spelling."""
-    if not isinstance(type_, ir.Union):
-        return []
-    found: list[Child] = []
-    for option in type_.members:
-        if isinstance(_followed(schema, option), ir.Array | ir.Union):
-            single = ir.Field(member.name, option)
-            found += [
-                Child(c.member, (*through, *c.through), c.types, c.tag) for c in _children(schema, single)
-            ]
-    return found
-
-
 def _pruned(found: Mapping[str, TypeDelta]) -> dict[str, TypeDelta]:
-    """Only the types that change or lead to one that does, with only such children."""
+    """Only the types that change or lead to one that does, with only such children.
+
+    A member in which such a type stands without a tag to find it by counts as retyped.
+    """
 
     def kept(child: Child) -> tuple[tuple[str, str], ...]:
         return tuple(pair for pair in child.types if pair[1] in alive)
@@ -343,11 +383,20 @@ def _pruned(found: Mapping[str, TypeDelta]) -> dict[str, TypeDelta]:
     alive = {name for name, delta in found.items() if delta.changes}
     grown = True
     while grown:
-        more = {n for n, d in found.items() if any(kept(c) for c in d.children)}
+        more = {
+            n
+            for n, d in found.items()
+            if any(kept(c) for c in d.children) or any(type_ in alive for _, type_ in d.untagged)
+        }
         grown = not more <= alive
         alive |= more
     return {
-        name: replace(delta, children=tuple(replace(c, types=kept(c)) for c in delta.children if kept(c)))
+        name: replace(
+            delta,
+            children=tuple(replace(c, types=kept(c)) for c in delta.children if kept(c)),
+            retyped=tuple(dict.fromkeys((*delta.retyped, *(m for m, t in delta.untagged if t in alive)))),
+            untagged=(),
+        )
         for name, delta in found.items()
         if name in alive
     }

@@ -142,4 +142,6 @@ def _retyped(here: Revision, there: Revision, name: str, name_there: str, member
         "items, at most": theirs.tags.max_items,
     }
     limits = ", ".join(f"{words} {value}" for words, value in bounds.items() if value is not None)
+    if not limits:
+        return f"{there.name} has other types in `{new}`: nothing tells which one an object is, so it stays as it is"
     return f"{there.name} allows less ({limits}): a peer there would get what is beyond"

@@ -161,3 +161,28 @@ def test_the_author_or_the_step_may_have_other_content_in_its_place() -> None:
 
     step = Step({"T": lost}, Rules(substitutes={"Film": still}))
     assert run(step, "T", film) == {"items": [{"type": "image", "of": "film"}]}
+
+
+@req("SEAM-4", everywhere=True)
+def test_members_of_an_untagged_union_are_told_apart_by_what_only_they_have() -> None:
+    types = (("text", "Text"), ("blob", "Blob"))
+    tables = {
+        "Contents": TypeDelta("Contents", children=(Child("", (), types, ""),)),
+        "Read": TypeDelta("Read", children=(Child("contents", ("[]",), types, ""),)),
+        "Text": TypeDelta("Text", drop=("lines",)),
+        "Blob": TypeDelta("Blob", drop=("bytes",)),
+    }
+    step = Step(tables, Rules())
+    text, blob, neither = ({name: "", "lines": 1, "bytes": 2} for name in ("text", "blob", "other"))
+    assert run(step, "Contents", text) == {"text": "", "bytes": 2}
+    assert run(step, "Contents", blob) == {"blob": "", "lines": 1}
+    read = run(step, "Read", {"contents": [text, blob, neither, 5]})
+    assert read == {"contents": [{"text": "", "bytes": 2}, {"blob": "", "lines": 1}, neither, 5]}
+    shapes: list[Json] = [neither, [], None, {"contents": [neither]}, {"contents": {"text": 1}}]
+    for shape in shapes:
+        assert run(step, "Contents", shape) is shape
+        assert run(step, "Read", shape) is shape
+    rules = Rules(children={"Read": (Child("contents", ("[]",), to("Text"), ""),)})
+    assert run(Step(tables, rules), "Read", {"contents": [neither]}) == {
+        "contents": [{"other": "", "bytes": 2}]
+    }

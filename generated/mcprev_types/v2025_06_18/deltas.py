@@ -46,6 +46,17 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             "ListResourceTemplatesResult",
             children=(Child("resourceTemplates", ("[]",), (("", "ResourceTemplate"),), ""),),
         ),
+        "ReadResourceResult": TypeDelta(
+            "ReadResourceResult",
+            children=(
+                Child(
+                    "contents",
+                    ("[]",),
+                    (("text", "TextResourceContents"), ("blob", "BlobResourceContents")),
+                    "",
+                ),
+            ),
+        ),
         "Resource": TypeDelta(
             "Resource",
             drop=("title", "_meta"),
@@ -106,7 +117,12 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
         "EmbeddedResource": TypeDelta(
             "EmbeddedResource",
             drop=("_meta",),
-            children=(Child("annotations", (), (("", "Annotations"),), ""),),
+            children=(
+                Child(
+                    "resource", (), (("text", "TextResourceContents"), ("blob", "BlobResourceContents")), ""
+                ),
+                Child("annotations", (), (("", "Annotations"),), ""),
+            ),
         ),
         "ListToolsResult": TypeDelta(
             "ListToolsResult",

@@ -361,6 +361,20 @@ TO_NEXT: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             "ElicitRequestURLParams",
             drop=("_meta", "task", "elicitationId"),
         ),
+        "ElicitRequestParams": TypeDelta(
+            "ElicitRequestParams",
+            children=(
+                Child(
+                    "",
+                    (),
+                    (
+                        ("requestedSchema", "ElicitRequestFormParams"),
+                        ("elicitationId", "ElicitRequestURLParams"),
+                    ),
+                    "",
+                ),
+            ),
+        ),
         "ElicitResult": TypeDelta(
             "ElicitResult",
             drop=("_meta",),

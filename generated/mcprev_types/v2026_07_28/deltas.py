@@ -184,6 +184,14 @@ TO_PREVIOUS: Final[Mapping[str, TypeDelta]] = MappingProxyType(
             "ElicitRequestURLParams",
             missing=("elicitationId",),
         ),
+        "ElicitRequestParams": TypeDelta(
+            "ElicitRequestParams",
+            children=(Child("", (), (("url", "ElicitRequestURLParams"),), ""),),
+        ),
+        "ElicitRequest": TypeDelta(
+            "ElicitRequest",
+            children=(Child("params", (), (("url", "ElicitRequestURLParams"),), ""),),
+        ),
     }
 )
 """What the previous revision needs changed, by type of this one."""

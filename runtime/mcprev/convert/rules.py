@@ -102,7 +102,7 @@ class Rules:
     substitutes: Mapping[str, Rule] = field(default_factory=dict[str, Rule])
     """Convert members of a tagged union to other members of it, which are then converted like any other."""
     children: Mapping[str, tuple[Child, ...]] = field(default_factory=dict[str, tuple[Child, ...]])
-    """Further members with objects to convert: the generated tables do not cover untagged unions."""
+    """Further members with objects to convert, or other types for a place without a tag."""
     deltas: Mapping[str, TypeDelta | None] = field(default_factory=dict[str, "TypeDelta | None"])
     """Replace generated deltas, or add one for a type without."""
     missing: Mapping[str, Rule] = field(default_factory=dict[str, Rule])
@@ -110,7 +110,7 @@ class Rules:
     choose: Mapping[str, Callable[[JsonObject], str]] = field(
         default_factory=dict[str, Callable[[JsonObject], str]]
     )
-    """Select the member of an untagged union for a value."""
+    """Select the member of a union for a value at the root, where the other revision has no such union."""
     roots: Mapping[tuple[str, str], str | None] = field(default_factory=dict[tuple[str, str], "str | None"])
     """By method and kind: the type to start from, if it differs from the method table."""
     fresh: frozenset[str] = frozenset()

@@ -1,8 +1,7 @@
 """Between 2025-03-26 and 2025-06-18: resource links, structured content, titles (CONV-2, 3, 10, 12, 37).
 
-The generated tables drop other titles, `_meta`, output schemas, `lastModified` and the context of completions. They do
-not cover resource contents, an untagged union, so the rules below do. Upwards nothing changes: the older types are a
-subset, and a title in the annotations stays valid.
+The generated tables drop other titles, `_meta`, output schemas, `lastModified` and the context of completions. Upwards
+nothing changes: the older types are a subset, and a title in the annotations stays valid.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from mcprev.convert.rules import (
     require_members,
 )
 from mcprev.convert.shapes import structured_as_text
-from mcprev_types import Child
 
 _CONTENT: Final = frozenset({"text", "image", "audio", "resource"})
 
@@ -52,14 +50,8 @@ def _title_to_annotations(tool: JsonObject, _: ConversionContext) -> JsonObject:
     return tool if known.get("title") is not None else {**tool, "annotations": {**known, "title": title}}
 
 
-_CONTENTS: Final = (("", "ResourceContents"),)
-
 DOWN: Final = Rules(
     before={"CallToolResult": _without_structure, "Tool": _title_to_annotations},
     substitutes={"ResourceLink": _link_to_text},
-    children={
-        "ReadResourceResult": (Child("contents", ("[]",), _CONTENTS, ""),),
-        "EmbeddedResource": (Child("resource", (), _CONTENTS, ""),),
-    },
 )
 UP: Final = Rules()

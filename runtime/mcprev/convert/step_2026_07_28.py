@@ -22,7 +22,7 @@ from mcprev.convert.rules import (
     as_object,
     without,
 )
-from mcprev.convert.shapes import elicitation_params, no_request_id, no_task, structured_as_text
+from mcprev.convert.shapes import no_request_id, no_task, structured_as_text
 from mcprev.errors import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -225,7 +225,6 @@ DOWN: Final = Rules(
         "RequestMetaObject": None,
     },
     missing={"elicitationId": _elicitation_id},
-    choose={"ElicitRequestParams": elicitation_params},
     strip_meta=META_KEYS,
     errors=_error_down,
     accepted={
@@ -247,7 +246,6 @@ UP: Final = Rules(
     },
     deltas={"RequestParamsMeta": None},
     missing={"_meta": _stamp, "requestId": no_request_id},
-    choose={"ElicitRequestParams": elicitation_params},
     roots={("roots/list", "params"): None},
     fresh=frozenset({"resultType", "ttlMs", "cacheScope"}),
     strip_meta=META_KEYS,

@@ -80,6 +80,8 @@ class Step:
         strip = self.rules.strip_meta if delta else frozenset[str]()
         fill: dict[str, Json] = dict(delta.fill) if delta else {}
         drop = frozenset(delta.drop) | (fill.keys() & self.rules.fresh) if delta else frozenset[str]()
+        if children and not children[0][0]:
+            return Compiled(children[0][1], None)
         touches = drop | {member for member, _ in children} | frozenset(("_meta",) if strip else ())
         if not touches and not fill:
             return None
@@ -93,7 +95,10 @@ class Step:
             gone[place.member, place.through, place.tag] = frozenset(tag for tag, _ in place.types)
         merged: dict[tuple[str, tuple[str, ...], str], dict[str, str]] = {}
         for place in places:
-            merged.setdefault((place.member, place.through, place.tag), {}).update(place.types)
+            key = place.member, place.through, place.tag
+            if not place.tag or key not in merged:
+                merged[key] = {}  # Without a tag, a rule replaces what is generated.
+            merged[key].update(place.types)
         found: list[tuple[str, Convert]] = []
         for (member, through, tag), types in merged.items():
             table = self._table(tag, types, gone.get((member, through, tag), frozenset()))
@@ -111,7 +116,7 @@ class Step:
                 substitute = _replace_or_refuse(tag, lost)
             if substitute is not None:
                 table[value] = Compiled(_substitute(substitute, tag, plain), None)
-        return table
+        return {"": Compiled(_by_member(table), None)} if table and not tag and "" not in table else table
 
 
 def _through(containers: tuple[str, ...], tag: str, table: Mapping[str, Compiled]) -> Convert:
@@ -242,6 +247,17 @@ def _by_tag(tag: str, table: Mapping[str, Compiled]) -> Convert:
         name = value.get(tag) if isinstance(value, OBJECT) else None
         found = table.get(name) if isinstance(name, str) else None
         return found.convert(value, context) if found else value
+
+    return convert
+
+
+def _by_member(table: Mapping[str, Compiled]) -> Convert:
+    def convert(value: Json, context: ConversionContext) -> Json:
+        if isinstance(value, OBJECT):
+            for name, found in table.items():
+                if name in value:
+                    return found.convert(value, context)
+        return value
 
     return convert
 

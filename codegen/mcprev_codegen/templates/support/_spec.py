@@ -75,11 +75,14 @@ class Child:
     """A member of an object type that leads to other objects: through lists (`[]`) and maps (`{}`)."""
 
     member: str
+    """Its name; empty for the whole value, where the type is a union."""
     through: tuple[str, ...]
     types: tuple[tuple[str, str], ...]
-    """Pairs of tag and type; one pair with an empty tag where there is nothing to choose."""
+    """Pairs of tag and type. Without a tag, pairs of a member that only objects of the type have and the type, or one
+    pair with an empty text where there is nothing to choose.
+    """
     tag: str
-    """The member that holds the tag; empty where there is nothing to choose."""
+    """The member that holds the tag; empty where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
