@@ -1,9 +1,11 @@
 """HTTP by bytes: sessions that answer in JSON or streams, requests of the stateless era, and the client.
 
 Everything runs on uvicorn, with httptools and uvloop and again with h11; 32 connections are kept alive by a raw
-client of our own (`http_load`). The floor is a bare ASGI app that only reads and writes JSON. Servers take turns;
-each figure is the median of the runs, with minimum and maximum, and answers are checked. With `--peer PYTHON` the
-official SDK of that interpreter is measured too. Only ratios within one run travel to another machine.
+client of our own (`http_load`). Each connection has a session of its own; in the mode "shared" its requests are of 32
+sessions in turn, as behind a proxy. The floor of the servers is a bare ASGI app that only reads and writes JSON, that of
+the clients a bare POST with aiohttp. Servers take turns; each figure is the median of the runs, with minimum and maximum,
+and answers are checked. With `--peer PYTHON` the official SDK of that interpreter is measured too. Only ratios within one
+run travel to another machine.
 """
 
 from __future__ import annotations
@@ -32,9 +34,22 @@ LANES: Final = 32
 STATELESS: Final = next(row for row in reversed(DEFAULT) if not row.handshake)
 MODES: Final = (
     ("session JSON", REVISION, "json"),
+    ("session JSON shared", REVISION, "json"),
     ("session SSE", REVISION, "sse"),
     ("stateless", STATELESS, "json"),
 )
+FLOOR_CLIENT: Final = MEASURE + """
+import aiohttp
+async def main():
+    async with aiohttp.ClientSession() as session:
+        async def call(text):
+            params = {"name": "echo", "arguments": {"text": text}}
+            message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            async with session.post(command[0], json=message) as response:
+                return json.loads(await response.read())["result"]["content"][0]["text"]
+        await measure(call, one, many, width)
+asyncio.run(main())
+"""
 OURS_CLIENT: Final = MEASURE + """
 import mcprev
 async def main():
@@ -83,17 +98,25 @@ def measure(peer: Peer, mode: str, row: Revision, form: str, parser: str, count:
         each = count // LANES
         asyncio.run(load(port, [calls(port, row, 10_000 * lane, 20) for lane in range(1, LANES + 1)]))
         lanes = [calls(port, row, 100_000 * lane, each) for lane in range(1, LANES + 1)]
+        if mode.endswith("shared"):
+            lanes = [[lanes[(lane + turn) % LANES][turn] for turn in range(each)] for lane in range(LANES)]
         cpu = cpu_seconds(pid)
         seconds, made = asyncio.run(load(port, lanes))
         cpu = cpu_seconds(pid) - cpu
-    for lane, done in enumerate(made, 1):
-        for number, answer in enumerate(done.answers, 100_000 * lane):
-            if b'"text":"hello %d"' % number not in answer.replace(b'": ', b'":'):
+    for requests, done in zip(lanes, made, strict=True):
+        for request, answer in zip(requests, done.answers, strict=True):
+            if said(request) not in answer.replace(b'": ', b'":'):
                 raise AssertionError(answer[:1000])
     peer.add(f"{mode}, {parser}: requests/s", each * LANES / seconds)
     latencies = [latency for done in made for latency in done.latencies]
     peer.add(f"{mode}, {parser}: p50 ms", statistics.median(latencies) * 1000)
     peer.add(f"{mode}, {parser}: CPU µs", cpu / (each * LANES) * 1e6)
+
+
+def said(request: bytes) -> bytes:
+    """What the answer to a call repeats."""
+    text: str = json.loads(request.partition(b"\r\n\r\n")[2])["params"]["arguments"]["text"]
+    return b'"text":"%s"' % text.encode()
 
 
 def measure_client(peer: Peer, program: str, one: int, many: int) -> None:
@@ -113,10 +136,11 @@ def run(peers: list[Peer], parsers: list[str], *, quick: bool) -> None:
             for peer in peers:
                 slow = quick or peer.name.startswith("sdk")
                 measure(peer, mode, row, form, parser, 640 if quick else 1600 if slow else 16_000)
-    for peer in peers[1:]:
+    for peer in peers:
         sdk = peer.name.startswith("sdk")
         scale = 20 if quick else 5 if sdk else 1
-        measure_client(peer, SDK_CLIENT if sdk else OURS_CLIENT, 2000 // scale, 10_000 // scale)
+        program = SDK_CLIENT if sdk else {"floor": FLOOR_CLIENT, "mcprev": OURS_CLIENT}[peer.name]
+        measure_client(peer, program, 2000 // scale, 10_000 // scale)
 
 
 def main() -> None:
