@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ import mcprev
 from api.authors import Everything, Helpful
 from mcprev.errors import InvalidParams
 from mcprev.revisions import LATEST, Revision
+from mcprev.wire.headers import Headers
 from mcprev.wire.jsonrpc import Request
 from mcprev_types.latest import models as m
 from requirements import E, req
@@ -26,14 +27,18 @@ class Origin:
     """What a transport knows a request by, when it has asked who sends it."""
 
     principal: object = None
+    access: object = None
+    share: None = None
+    headers: Headers = field(default_factory=lambda: Headers([]))
+    checking: bool = False
 
 
 @contextmanager
-def sent_by(server: mcprev.Server, *principals: object) -> Generator[Origin, None, None]:
+def sent_by(server: mcprev.Server, principal: object = None) -> Generator[Origin, None, None]:
     """Everything that comes to the server comes from whom the test says."""
     (connection,) = server._connections
     side: Any = connection.protocol
-    origin, receive = Origin(*principals), side.receive
+    origin, receive = Origin(principal), side.receive
 
     def from_someone(message: Any, now: float) -> None:
         if isinstance(message, Request):

@@ -39,7 +39,6 @@ from mcprev.wire import jsonrpc
 from mcprev.wire.headers import Headers, request_headers
 from mcprev.wire.jsonrpc import Batch
 from mcprev.wire.media import BOTH, Accept
-from mcprev.wire.param_headers import find_annotations
 from named import ROW_A, ROW_B, ROW_C, ROW_D, ROW_DRAFT, ROW_E
 from requirements import A, B, C, D, E, req
 
@@ -243,23 +242,6 @@ def test_headers_are_checked_before_the_version_is() -> None:
     body = modern(meta={VERSION_KEY: FUTURE, CAPABILITIES: {}})
     rejected(post(DUAL, body, {**stated(ROW_E, body)}), 400, HEADER_MISMATCH)
     assert isinstance(post(DUAL, body, stated(ROW_E, body), version(FUTURE)), StatelessRequest)
-
-
-@req("HDR-8")
-def test_argument_headers_are_checked_where_the_schema_is_known() -> None:
-    found = find_annotations({"properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}).headers
-    endpoint = Endpoint(DEFAULT, param_headers=lambda tool: found if tool == "known" else ())
-    for tool, sent, fits in [
-        ("known", {"mcp-param-region": "eu"}, True), ("known", {"mcp-param-region": "us"}, False), ("known", {}, False),
-        ("unknown", {}, True), ("unknown", {"mcp-param-region": "us"}, True),
-    ]:  # fmt: skip
-        body = modern("tools/call", name=tool, arguments={"region": "eu"})
-        verdict = post(endpoint, body, stated(ROW_E, body), sent)
-        assert isinstance(verdict, StatelessRequest) is fits
-        if not fits:
-            rejected(verdict, 400, HEADER_MISMATCH)
-    body = modern("tools/call", name=7)
-    assert isinstance(post(endpoint, body, stated(ROW_E, body)), StatelessRequest)
 
 
 @req("HTTP-4", at=E)

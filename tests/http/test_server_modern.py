@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import mcprev
 from asgi_bridge import PREFIX, Client, modern, notification, request
 from mcprev.errors import (
     HEADER_MISMATCH,
@@ -443,6 +444,50 @@ def test_headers_of_arguments_are_compared_as_the_listed_schema_says(
         assert answer.status == status, answer.body
         if status == 400:
             assert answer.error["code"] == HEADER_MISMATCH
+
+    for validate in (True, False):
+        work(test, validate=validate)
+
+
+@req("HDR-8", "HDR-3", at=E)
+def test_headers_of_a_tool_that_is_not_listed_are_not_compared() -> None:
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make()).open(ROW)
+        for headers in ({}, {"mcp-param-region": "us"}):
+            params = {"name": "echo", "arguments": {"region": "eu"}}
+            assert (await modern(client, ROW, "tools/call", params, headers=headers).done()).status == 200
+        answer = await modern(client, ROW, "tools/call", {"name": 7}, headers={"mcp-name": None}).done()
+        assert answer.error["code"] == INVALID_PARAMS
+
+    for validate in (True, False):
+        work(test, validate=validate)
+
+
+@req("HDR-8", "ERR-6", "HTTPM-9", at=E)
+def test_a_refusal_keeps_its_status_however_long_and_loud_the_listing_of_the_tools_is() -> None:
+    async def test(handler: Served, make: Make) -> None:
+        listed = asyncio.Event()
+
+        async def list_tools(ctx: mcprev.Context, params: Any) -> m.ListToolsResult:
+            await ctx.log("error", "listing")
+            await listed.wait()
+            return m.ListToolsResult(tools=handler.tools)
+
+        handler.list_tools = list_tools  # type: ignore[method-assign]
+        app = make(defer=QUICK, keep_alive=QUICK)
+        client = await Client(app).open(ROW)
+        bad, loud, quiet = (
+            client.call(tool, {"region": "eu"}, logLevel="debug") for tool in ("region", "hold", "quiet")
+        )
+        old: Any = vars(app.dispatcher.timers)["_old"]
+        await until(lambda: len(old) == 3)
+        listed.set()
+        assert ((await bad.done()).status, bad.error["code"]) == (400, HEADER_MISMATCH)
+        (said,) = await loud.heard(1)
+        assert said["params"]["data"] == {"holding": {"region": "eu"}}, "what the listing said is dropped"
+        assert (await quiet.begun()).headers["content-type"] == "text/event-stream"
+        handler.gate.set()
+        assert [(await call.done()).status for call in (loud, quiet)] == [200, 200]
 
     for validate in (True, False):
         work(test, validate=validate)

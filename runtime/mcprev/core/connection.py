@@ -14,9 +14,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
-from mcprev.core.interfaces import RequestHandler
+from mcprev.core.interfaces import RequestHandler, share_of
 from mcprev.core.limits import BURST, CLOSE, LINGER, MAX_HANDLERS, QUEUED
 from mcprev.errors import ConnectionLost, InternalError, Json, McpError, RequestTimeout
 from mcprev.protocol.connection_state import (
@@ -40,18 +40,6 @@ from mcprev.wire.jsonrpc import record
 from mcprev.wire.payloads import payloads, redacted
 
 _NEVER: Final = float("inf")
-
-
-class Share(Protocol):
-    """What a message takes of a bound that several connections have together: the `share` of its origin, if any."""
-
-    def hold(self) -> None:
-        """It is to be served."""
-        ...
-
-    def release(self) -> None:
-        """It has been served, or will not be."""
-        ...
 
 
 @record
@@ -184,7 +172,7 @@ class Connection:
     # -- requests of the peer's ----------------------------------------------------------------------------
 
     def _admit(self, event: IncomingRequest | NotificationReceived) -> None:
-        if event.origin is not None and (share := share_of(event)) is not None:
+        if event.origin is not None and (share := share_of(event)):
             share.hold()
         if len(self._tasks) < self._max_handlers:
             self._start(event)
@@ -199,8 +187,7 @@ class Connection:
 
     def _drop(self, event: IncomingRequest | NotificationReceived) -> None:
         """What will not be served takes nothing any more."""
-        share = share_of(event)
-        if share is not None:
+        if share := share_of(event):
             share.release()
 
     def _start(self, event: IncomingRequest | NotificationReceived) -> None:
@@ -209,7 +196,7 @@ class Connection:
             event.handle = task
         if not task.done():  # some loops begin a task at once
             self._tasks.add(task)
-        if event.origin is not None and (share := share_of(event)) is not None:
+        if event.origin is not None and (share := share_of(event)):
             task.add_done_callback(lambda _: share.release())
 
     async def _serve(self, event: IncomingRequest | NotificationReceived) -> None:
@@ -420,9 +407,3 @@ class Connection:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def share_of(event: IncomingRequest | NotificationReceived) -> Share | None:
-    """The share that a message takes, if its transport counts that."""
-    found: Share | None = getattr(event.origin, "share", None)
-    return found

@@ -5,10 +5,10 @@ They are generic in the connection, so that connections can import them.
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from mcprev.core.tool_schemas import ToolSchemas
 from mcprev.protocol.connection_state import IncomingRequest, LocalInfo, NotificationReceived
+from mcprev.wire.headers import Headers
 
 Connection_contra = TypeVar("Connection_contra", contravariant=True)
 
@@ -27,24 +27,54 @@ class RequestHandler(Protocol[Connection_contra]):
         ...
 
 
-class ToolLookup(Protocol[Connection_contra]):
-    """Finds the schemas of the handler's tools."""
+class Share(Protocol):
+    """The memory of a message's body, which counts towards a limit of several connections together."""
+
+    def hold(self) -> None:
+        """Add a holder."""
+        ...
+
+    def release(self) -> None:
+        """Remove a holder; the last one releases the memory."""
+        ...
+
+
+class Origin(Protocol):
+    """What a transport that serves several clients knows of the source of a message: the HTTP request."""
+
+    share: Share | None
+    headers: Headers
+    checking: bool
+    """Whether `headers` are still being checked, so that a refusal needs the HTTP status: no stream begins."""
 
     @property
-    def generation(self) -> int:
-        """Changes when the tools that were listed are forgotten."""
+    def principal(self) -> object:
+        """The sender as authenticated by the transport; anything but a string is no one."""
         ...
 
-    def forget(self) -> None:
-        """Forget the tools that were listed."""
+    @property
+    def access(self) -> object:
+        """The content of the sender's token, if the transport requires one."""
         ...
 
-    async def lookup(self, incoming: IncomingRequest, connection: Connection_contra, /) -> ToolSchemas | None:
-        """The tool that a call of a stateless revision names; None for one that is not listed.
 
-        Raises what the handler raises.
-        """
-        ...
+def origin_of(message: IncomingRequest | NotificationReceived) -> Origin | None:
+    """Return the source of a message; None on a pipe."""
+    origin: Any = message.origin
+    found: Origin | None = origin
+    return found
+
+
+def share_of(message: IncomingRequest | NotificationReceived) -> Share | None:
+    """Return the memory of a message's body, if its transport limits that."""
+    origin = origin_of(message)
+    return None if origin is None else origin.share
+
+
+def principal_of(incoming: IncomingRequest) -> str | None:
+    """Return the sender as authenticated by the transport; None without authentication, as on a pipe."""
+    origin: Any = incoming.origin
+    return origin.principal if origin is not None and isinstance(origin.principal, str) else None
 
 
 class ServerApp(Protocol[Connection_contra]):
@@ -58,11 +88,6 @@ class ServerApp(Protocol[Connection_contra]):
     @property
     def request_handler(self) -> RequestHandler[Connection_contra]:
         """Serves the requests of every connection."""
-        ...
-
-    @property
-    def tool_lookup(self) -> ToolLookup[Connection_contra]:
-        """Finds the schemas of the handler's tools."""
         ...
 
     @property

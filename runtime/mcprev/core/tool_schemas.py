@@ -1,16 +1,18 @@
-"""The schemas of tools, and what happens to arguments and results that do not fit (TOOL-2, 3, 4, CONV-35, JSCH-1..3)."""
+"""The schemas of tools, and what happens to arguments and results that do not fit (TOOL-2, 3, 4, CONV-35, JSCH-1..3, HDR-8)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pydantic_core import MISSING
 
 from mcprev.convert import PayloadKind, argument_failure
-from mcprev.errors import InvalidParams, Json, LocalProtocolError, SchemaError
+from mcprev.errors import HeaderMismatch, InvalidParams, Json, LocalProtocolError, SchemaError
 from mcprev.json_schema.bounds import ValidationIssue, Validator
 from mcprev.protocol.stateless import COMPLETE
+from mcprev.wire.headers import Headers, param_mismatch
+from mcprev.wire.param_headers import ParamHeader, find_annotations
 
 if TYPE_CHECKING:
     from mcprev.revisions import Revision
@@ -26,15 +28,24 @@ MAX_NAME: Final = 256
 class ToolSchemas:
     """One tool as its schemas have it; they are compiled when they are first needed."""
 
-    __slots__ = ("_arguments", "_compiled", "_result", "input", "name", "output")
+    __slots__ = ("_arguments", "_compiled", "_result", "input", "name", "output", "param_headers")
 
     def __init__(self, name: str, input_: Json, output: Json) -> None:
         self.name: str = name
         self.input: Json = input_
         self.output: Json = output
+        self.param_headers: Sequence[ParamHeader] | None = None
+        """The headers that repeat arguments; None until they are needed."""
         self._compiled = False
         self._arguments: Validator | None = None
         self._result: Validator | None = None
+
+    def header_mismatch(self, headers: Headers, arguments: Json) -> HeaderMismatch | None:
+        """Return the error for headers that do not repeat the arguments, or None. An invalid annotation voids all."""
+        if self.param_headers is None:
+            found = find_annotations(self.input)
+            self.param_headers = () if found.problems else found.headers
+        return param_mismatch(headers, arguments, self.param_headers)
 
     def check(self, params: Mapping[str, Json], revision: Revision) -> dict[str, Json] | None:
         """The result of a call whose arguments do not fit; None when they do (TOOL-2, TOOL-3, CONV-35).

@@ -169,12 +169,6 @@ class IncomingRequest:
         self.code: int | None = None
         """The error code of the response; None before the response and for a result."""
 
-    @property
-    def principal(self) -> str | None:
-        """The sender as authenticated by the transport; None without authentication, as on a pipe."""
-        found = getattr(self.origin, "principal", None)
-        return found if isinstance(found, str) else None
-
     def respond(self, result: dict[str, Json]) -> None:
         """Send the result; no effect if the request is closed (CANC-2)."""
         if self.open:

@@ -1,6 +1,6 @@
 """Classifies a request to the MCP endpoint: a pure function of its HTTP method, headers and body.
 
-NEG-8 to 11; HTTP-1, 4, 6, 7, 10, 20 to 22, 24 to 26; HTTPM-1 to 3; HDR-1, 3, 8; BASE-7, 12; BATCH-4, 6; ERR-6; AMB-5
+NEG-8 to 11; HTTP-1, 4, 6, 7, 10, 20 to 22, 24 to 26; HTTPM-1 to 3; HDR-1, 3; BASE-7, 12; BATCH-4, 6; ERR-6; AMB-5
 to 7, 15. The server looks up the session of the request (`session_id`), parses the body with `jsonrpc.parse(body,
 batch=True)` and passes both to `classify`. The result names the engine that serves the request, or the error response.
 Origin and body size are checked before.
@@ -19,7 +19,7 @@ the handshake era is -32600 with the supported versions; -32022 belongs to the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -42,18 +42,11 @@ from mcprev.wire import headers as names
 from mcprev.wire.headers import Headers, mismatch, name_param
 from mcprev.wire.jsonrpc import Batch, Malformed, Message, Notification, Request, Shape
 from mcprev.wire.media import BOTH, Accept, accepted, is_json
-from mcprev.wire.param_headers import ParamHeader
 
 INITIALIZE: Final = "initialize"
-CALL_TOOL: Final = "tools/call"
 ACCEPT_KEY: Final = b"accept"
 CONTENT_TYPE_KEY: Final = b"content-type"
 _JSON: Final = b"application/json"
-
-
-def _no_param_headers(tool: str) -> Sequence[ParamHeader]:
-    del tool
-    return ()
 
 
 # -- the endpoint ----------------------------------------------------------------------------------------
@@ -78,8 +71,6 @@ class Endpoint:
     """Whether a client may delete its session (HTTP-24)."""
     json_only: bool = False
     """Whether responses of the handshake era are always JSON, so that clients need not accept streams."""
-    param_headers: Callable[[str], Sequence[ParamHeader]] = _no_param_headers
-    """Returns the `Mcp-Param-*` headers of a tool, if its schema is known (HDR-8)."""
 
     legacy: tuple[Revision, ...] = field(init=False)
     """The revisions of the handshake era."""
@@ -211,11 +202,9 @@ def _modern(
             message,
         )
     if meta is not None and isinstance(message, Request):
-        params, method = message.params or {}, message.method
-        tool = params.get("name") if method == CALL_TOOL else None
-        repeated = endpoint.param_headers(tool) if isinstance(tool, str) else ()
+        method = message.method
         name_of = endpoint.name_params.get(method)
-        error = mismatch(headers, meta[VERSION_KEY], method, params, name_of, repeated)
+        error = mismatch(headers, meta[VERSION_KEY], method, message.params or {}, name_of)
         if error is not None and meta_error(meta) is None:
             return HttpError(400, error, message.id)
     return StatelessRequest(message, accept)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, overload
 
 from mcprev.convert import OnDowngrade, PayloadKind, converter, request_for
 from mcprev.core.context import BaseContext
+from mcprev.core.interfaces import origin_of, principal_of
 from mcprev.errors import ConversionError, InvalidParams, Json, RemoteProtocolError
 from mcprev.protocol import input_requests as asking
 from mcprev.protocol import mrtr
@@ -90,12 +91,13 @@ class Context(BaseContext):
 
         What the client says of itself (`client_info`) is no proof of anything.
         """
-        return self.request.principal
+        return principal_of(self.request)
 
     @property
     def access(self) -> Access | None:
-        """What the token of the request says; None for a notification, and where the server wants no tokens."""
-        return cast("Access | None", getattr(self.request.origin, "access", None))
+        """The content of the sender's token; None where the server requires no tokens."""
+        origin = origin_of(self.request)
+        return None if origin is None else cast("Access | None", origin.access)
 
     @property
     def state(self) -> str | None:
@@ -270,12 +272,10 @@ class Context(BaseContext):
         return found
 
 
-def unasked(
-    session: HandshakeServer, notified: NotificationReceived, connection: Connection
-) -> IncomingRequest:
+def unasked(session: HandshakeServer, notified: NotificationReceived) -> IncomingRequest:
     """What is in the place of the request in a context of a notification: it has no id and cannot be answered."""
     said: RequestId = cast("Any", None)
-    request = Request(said, notified.method, notified.params, connection)
+    request = Request(said, notified.method, notified.params, notified.origin)
     incoming = IncomingRequest(session, notified.revision, request, None, session.peer_capabilities or {})
     incoming.open = False
     return incoming

@@ -1,6 +1,6 @@
 """Serves the requests of a server: from an incoming request to the handler, and back with its result or error.
 
-SEAM-1..5, MRTR-1..11, TOOL-1..5, RES-1, PROM-1, COMP-1.
+SEAM-1..5, MRTR-1..11, TOOL-1..5, RES-1, PROM-1, COMP-1, HDR-8, MOD-11.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from mcprev.convert import ConversionContext as Conversion
 from mcprev.convert import PayloadKind, make_context, request_meta, unmet_input
 from mcprev.core.capabilities import ServerCapabilities
 from mcprev.core.connection import Connection
+from mcprev.core.interfaces import Origin, principal_of
 from mcprev.core.method_binding import HandlerTable, MethodBinding, answer_failure, is_cancelled, to_wire
-from mcprev.core.tool_schemas import CALL
+from mcprev.core.tool_schemas import CALL, ToolSchemas
 from mcprev.errors import ConversionError, Json
 from mcprev.protocol import mrtr
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
@@ -36,6 +37,8 @@ _logger: Final = logging.getLogger("mcprev.server")
 PeerContext: TypeAlias = tuple[Mapping[str, Json], Conversion | None, Conversion]
 """What is known of a client when it is served, in the words of the latest revision: what its requests would carry if
 they described themselves, and the contexts of the conversions up and down."""
+RELIST: Final = 5.0
+"""Seconds within which a header that does not match has the tools listed again only once."""
 _RESULT_TYPES: Final = (COMPLETE, INPUT_REQUIRED)
 
 
@@ -56,11 +59,12 @@ class RequestDispatcher:
         self._states = states
         self._tasks = tasks
         self._handlers = HandlerTable(identity, "ServerHandler")
-        self.tools: ToolTable = ToolTable(self._handlers, identity.kinds, hooks)
+        self.tools: ToolTable = ToolTable(self._handlers, identity.kinds)
         """What is known of the handler's tools."""
         self._checked_tools = self.tools if validate else None
         """The tools whose calls are checked against their schemas."""
         self._contexts: dict[str, Conversion] = {}
+        self._relisted = float("-inf")
 
     async def handle_request(self, incoming: IncomingRequest, connection: Connection, /) -> None:
         """Answer a request: what a connection calls for each."""
@@ -70,6 +74,10 @@ class RequestDispatcher:
                 await self._tasks.serve(incoming, self._context(connection, incoming))
                 return
             method_binding = self._handlers.find(revision, incoming.method)
+            if revision.routing_headers and incoming.method == CALL and incoming.origin is not None:
+                tool = self.tools.known(incoming)
+                if tool is not None and tool.param_headers != ():
+                    await self._check_headers(incoming, connection)
             params, answers = incoming.params, None
             if (
                 method_binding.may_ask
@@ -78,7 +86,7 @@ class RequestDispatcher:
                 and not mrtr.is_first(params)
             ):
                 answers = mrtr.InputResponses.of_retry(
-                    incoming.method, params, self._states, time.time(), principal=incoming.principal
+                    incoming.method, params, self._states, time.time(), principal=principal_of(incoming)
                 )
                 params = answers.into(params)
             peer_context = self._peer_context(incoming)
@@ -102,6 +110,37 @@ class RequestDispatcher:
             answer_failure(wrong, incoming, self._identity.handler_at(revision)[1], _logger)
         except Exception as error:  # noqa: BLE001 - whatever a handler raises is answered
             answer_failure(error, incoming, self._identity.handler_at(revision)[1], _logger)
+
+    async def _check_headers(self, incoming: IncomingRequest, connection: Connection) -> None:
+        """Raise `HeaderMismatch` for a call whose headers do not repeat its arguments as its tool demands.
+
+        The tools may have changed unannounced, so they are listed again before a call is refused.
+        """
+        origin, arguments = cast("Origin", incoming.origin), (incoming.params or {}).get("arguments")
+        origin.checking = True
+        try:
+            tool = await self._listed(incoming, connection)
+            error = tool and tool.header_mismatch(origin.headers, arguments)
+            now = connection.now()
+            if error and now - self._relisted >= RELIST:
+                self._relisted = now
+                self.tools.forget()
+                tool = await self._listed(incoming, connection)
+                error = tool and tool.header_mismatch(origin.headers, arguments)
+        finally:
+            origin.checking = False
+        if error:
+            raise error
+
+    async def _listed(self, incoming: IncomingRequest, connection: Connection) -> ToolSchemas | None:
+        """Return the tool of a call, or None if it is not listed or the tools cannot be listed."""
+        try:
+            return await self.tools.find(self._context(connection, incoming), incoming.params, None)
+        except (Exception, mrtr.InputRequired, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                raise
+            _logger.warning("the tools cannot be listed, so a call's headers are not checked", exc_info=error)
+            return None
 
     async def _call(
         self,
@@ -156,7 +195,7 @@ class RequestDispatcher:
             incoming.params or {},
             self._states,
             time.time(),
-            principal=incoming.principal,
+            principal=principal_of(incoming),
         )
         incoming.respond(method_binding.result(sealed, down))
 
@@ -189,7 +228,7 @@ class RequestDispatcher:
         try:
             method_binding = self._handlers.find(notified.revision, notified.method)
             # Only sessions have notifications for a handler.
-            incoming = unasked(cast("ServerProtocol", connection.protocol).session, notified, connection)
+            incoming = unasked(cast("ServerProtocol", connection.protocol).session, notified)
             await method_binding.stub(
                 self._context(connection, incoming), method_binding.params(notified.params, None)
             )

@@ -21,7 +21,6 @@ from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.revisions import LATEST, revision_named, select
 from mcprev.server.context import Context
 from mcprev.server.dispatcher import RequestDispatcher
-from mcprev.server.tools import ToolTable
 from mcprev.transports.lines import LineConnection
 from mcprev.wire.jsonrpc import MAX_LINE
 from mcprev_types.latest import dispatch
@@ -118,8 +117,6 @@ class Server:
             self, self.identity, states or RequestStateSealer(), self.tasks, validate=validate
         )
         """Serves the requests of every connection."""
-        self.tool_lookup: ToolTable = self.request_handler.tools
-        """Finds the schemas of the handler's tools."""
         self._max_line = max_line
         self.max_handlers: int = max_handlers
         self._ping_interval = check_interval(ping_interval)
@@ -218,7 +215,7 @@ class Server:
         if (kind is Changed.RESOURCE) is (uri is None):
             raise LocalProtocolError("a URI goes with a resource and with nothing else")
         if kind is Changed.TOOLS:
-            self.tool_lookup.forget()
+            self.request_handler.tools.forget()
         for connection in tuple(self._connections):
             cast("ServerProtocol", connection.protocol).changed(kind, uri)
             connection.process_events()

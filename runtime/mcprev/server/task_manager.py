@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from mcprev.convert import PayloadKind, convert
-from mcprev.core.connection import share_of
+from mcprev.core.interfaces import principal_of, share_of
 from mcprev.core.limits import CLOSE
 from mcprev.errors import (
     INTERNAL_MESSAGE,
@@ -121,7 +121,7 @@ class TaskManager:
         """A task for a request. Raises `InternalError` when too many run, `InvalidParams` for a bad wish."""
         if len(self.running) >= self.settings.max_running:
             raise InternalError("too many tasks are running")
-        owner, session = _owner(incoming), _session(incoming)
+        owner, session = principal_of(incoming), _session(incoming)
         if owner is not None or session is not None:
             running = (one.task for one in self.running.values() if one.task is not None)
             if owner is not None:
@@ -242,7 +242,7 @@ class TaskManager:
         task = await self.settings.store.load(name) if isinstance(name, str) else None
         if running is not None and (task is None or not task.ended):
             task = running.task  # which is what the store will have next; it may have ended meanwhile
-        return task if task is not None and task.owner == _owner(incoming) else None
+        return task if task is not None and task.owner == principal_of(incoming) else None
 
     async def _get(self, incoming: IncomingRequest, context: Context) -> dict[str, Json]:
         del context
@@ -355,7 +355,7 @@ class TaskManager:
     async def _list(self, incoming: IncomingRequest, context: Context) -> dict[str, Json]:
         """The asker's own tasks, a page at a time; a cursor is the name of the last one seen (TASK-7)."""
         del context
-        found = await self.settings.store.list(_owner(incoming), _session(incoming))
+        found = await self.settings.store.list(principal_of(incoming), _session(incoming))
         cursor, start = (incoming.params or {}).get("cursor"), 0
         if cursor is not None:
             start = next((n for n, task in enumerate(found, 1) if task.id == cursor), 0)
@@ -406,11 +406,6 @@ def _at(result: dict[str, Json], revision: Revision) -> dict[str, Json]:
         return cast("dict[str, Json]", convert(result, CALL, PayloadKind.RESULT, from_=LATEST, to=revision))
     except ConversionError as error:
         raise InternalError(INTERNAL_MESSAGE) from error
-
-
-def _owner(incoming: IncomingRequest) -> str | None:
-    """Whom a request is from, as far as that is known."""
-    return getattr(incoming.origin, "principal", None)
 
 
 def _session(incoming: IncomingRequest) -> str | None:

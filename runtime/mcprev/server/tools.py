@@ -12,16 +12,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from mcprev.core.interfaces import principal_of
 from mcprev.core.method_binding import HandlerTable, to_wire
 from mcprev.core.tool_schemas import LIST, MAX_NAME, MAX_TOOLS, ToolSchemas
 from mcprev.errors import Json, LocalProtocolError
-from mcprev.server.context import Context, ServerHooks
 
 if TYPE_CHECKING:
     from mcprev.convert import ConversionContext
-    from mcprev.core.connection import Connection
     from mcprev.protocol.connection_state import IncomingRequest, RequestKind
     from mcprev.revisions import Revision
+    from mcprev.server.context import Context
 
 MAX_PAGES: Final = 1_000
 """More pages of tools than this are not a list but a loop."""
@@ -35,31 +35,26 @@ class ToolTable:
     """What a server knows of the tools of its handler."""
 
     def __init__(
-        self,
-        handler_table: HandlerTable,
-        kinds: Callable[[Revision], Mapping[str, RequestKind]],
-        hooks: ServerHooks,
+        self, handler_table: HandlerTable, kinds: Callable[[Revision], Mapping[str, RequestKind]]
     ) -> None:
-        self._hooks = hooks
         self._handlers = handler_table
         self._kinds = kinds
         self._lists: OrderedDict[tuple[str, str | None], dict[str, ToolSchemas]] = OrderedDict()
         self._locks: dict[tuple[str, str | None], asyncio.Lock] = {}
         self._unknown: dict[Revision, tuple[ToolSchemas | None]] = {}
         """What is said at a revision of tools that nobody has asked for."""
-        self.generation: int = 0
-        """Changes when what is known of the tools is forgotten."""
+        self._generation = 0
 
     def forget(self) -> None:
         """The tools have changed."""
-        self.generation += 1
+        self._generation += 1
         self._lists.clear()
 
     def known(self, incoming: IncomingRequest) -> ToolSchemas | None:
         """What `find` would say, as far as nobody has to be asked for it; `UNKNOWN` otherwise."""
         revision = incoming.revision
         if self._lists:
-            tools = self._lists.get((revision.name, incoming.principal))
+            tools = self._lists.get((revision.name, principal_of(incoming)))
             if tools is not None:
                 name: Json = None if incoming.params is None else incoming.params.get("name")
                 return tools.get(name, UNKNOWN) if name.__class__ is str else None
@@ -67,11 +62,6 @@ class ToolTable:
         if unknown is None:
             unknown = self._unknown[revision] = (UNKNOWN if LIST in self._kinds(revision) else None,)
         return unknown[0]
-
-    async def lookup(self, incoming: IncomingRequest, connection: Connection, /) -> ToolSchemas | None:
-        """The tool that a call of a stateless revision names; None for one that is not listed."""
-        params = incoming.params or {}
-        return await self.find(Context(self._hooks, connection, incoming, params["_meta"]), params, None)
 
     async def find(
         self, context: Context, params: Mapping[str, Json] | None, up: ConversionContext | None
@@ -104,14 +94,14 @@ class ToolTable:
     async def _list_again(
         self, key: tuple[str, str | None], context: Context, up: ConversionContext | None
     ) -> dict[str, ToolSchemas]:
-        before, known = self.generation, self._lists.get(key, {})
+        before, known = self._generation, self._lists.get(key, {})
         listed = {tool["name"]: tool for tool in await self._list(context, up)}
         if len(known) > len(listed) + MAX_TOOLS:
             known = {}
         tools: dict[str, ToolSchemas] = {name: tool for name, tool in known.items() if name not in listed}
         for name, tool in listed.items():
             tools[name] = ToolSchemas(name, tool.get("inputSchema"), tool.get("outputSchema"))
-        if before == self.generation:
+        if before == self._generation:
             self._lists[key] = tools
             self._lists.move_to_end(key)
             if len(self._lists) > MAX_LISTS:

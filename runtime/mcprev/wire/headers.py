@@ -193,12 +193,10 @@ def mismatch(
     method: str,
     params: Mapping[str, Json],
     name_of: str | None,
-    param_headers: Sequence[ParamHeader] = (),
 ) -> HeaderMismatch | None:
-    """Return the error for headers that do not match the body of their request, or None (HDR-1, HDR-3, HDR-8).
+    """Return the error for headers that do not match the body of their request, or None (HDR-1, HDR-3).
 
-    `version` is the version in `_meta`, `name_of` the parameter that `Mcp-Name` repeats (see `name_param`) and
-    `param_headers` those of the called tool.
+    `version` is the version in `_meta` and `name_of` the parameter that `Mcp-Name` repeats (see `name_param`).
     """
     error = _compare(headers, VERSION_KEY, VERSION, version) or _compare(headers, METHOD_KEY, METHOD, method)
     if error is None and name_of is not None:
@@ -209,8 +207,6 @@ def mismatch(
             error = HeaderMismatch(
                 f"Header mismatch: {NAME} is present, but params.{name_of} is not a string"
             )
-    if error is None and param_headers:
-        return param_mismatch(headers, params.get("arguments"), param_headers)
     return error
 
 

@@ -15,21 +15,19 @@ from typing import TYPE_CHECKING, Any, Final
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import ServerApp
 from mcprev.core.limits import LINGER
-from mcprev.errors import HEADER_MISMATCH, InvalidRequest
+from mcprev.errors import InvalidRequest
 from mcprev.protocol.http_classify import Endpoint, classify
-from mcprev.protocol.http_request_class import HttpError, RequestClass
+from mcprev.protocol.http_request_class import HttpError
 from mcprev.transports.http.security import OriginPolicy, too_many_headers
 from mcprev.transports.http.server.body_budget import BodyBudget, BodyShare, ClientGone
 from mcprev.transports.http.server.cors import Receive, Scope, Send
 from mcprev.transports.http.server.dispatcher import HttpDispatcher, stopped
 from mcprev.transports.http.server.options import HttpSettings, Principal, checked_principal
 from mcprev.transports.http.server.request import AsgiRequest, HttpRequest
-from mcprev.transports.http.server.tool_headers import ListedParamHeaders
 from mcprev.wire.headers import SESSION_ID_KEY, Headers
-from mcprev.wire.jsonrpc import Batch, Malformed, Message, parse
+from mcprev.wire.jsonrpc import Malformed, parse
 
 if TYPE_CHECKING:
-    from mcprev.revisions import Revision
     from mcprev.transports.http.server.bearer import Bearer
 
 logger: Final = logging.getLogger("mcprev.transport.http")
@@ -46,14 +44,12 @@ class AsgiApp:
         """The memory that the bodies of requests take."""
         self._auth = settings.auth
         self._documents = frozenset[str]() if settings.auth is None else settings.auth.paths
-        self._tools = ListedParamHeaders(server)
         self._endpoint = Endpoint(
             server.identity.revisions,
             sessions=settings.sessions,
             sessionless=not settings.sessions,
             get_stream=settings.get_stream,
             json_only=settings.json_response is True,
-            param_headers=self._tools.of,
         )
         self._hosting: HttpDispatcher | None = None
         self._closed = False
@@ -210,7 +206,7 @@ class AsgiApp:
         if SESSION_ID_KEY in headers.values:
             session = dispatcher.sessions.find(headers.text(SESSION_ID_KEY), principal)
             live = None if session is None else session.revision
-        verdict = await self._judge(dispatcher, http_request, message, live)
+        verdict = classify(self._endpoint, verb, headers, message, live)
         if dispatcher is not self._hosting or dispatcher.shared.error is not None:
             return stopped()  # while the body was read
         if isinstance(verdict, HttpError):
@@ -218,27 +214,6 @@ class AsgiApp:
                 session.hear(message)  # a broken answer ends the waiting for a good one
             return verdict
         return await dispatcher.carry_out(verdict, session, http_request)
-
-    async def _judge(
-        self,
-        dispatcher: HttpDispatcher,
-        http_request: HttpRequest,
-        message: Message | Batch | None,
-        live: Revision | None,
-    ) -> RequestClass:
-        """Find out what a request is, for which the tool may have to be known that it calls."""
-        verb, headers, principal = http_request.verb, http_request.headers, http_request.principal
-        tools = self._tools
-        if self._endpoint.modern and not tools.knows(message, principal):
-            await tools.learn(message, principal, dispatcher.shared, http_request.access)
-        verdict = classify(self._endpoint, verb, headers, message, live)
-        if (
-            isinstance(verdict, HttpError)
-            and verdict.error.code == HEADER_MISMATCH
-            and await tools.learn_again(message, principal, dispatcher.shared, http_request.access)
-        ):
-            verdict = classify(self._endpoint, verb, headers, message, live)
-        return verdict
 
     async def _elsewhere(self, http_request: HttpRequest) -> HttpError | None:
         """Serve a request to one of the two endpoints of the oldest transport, or for the metadata."""

@@ -207,7 +207,7 @@ class HttpDispatcher:
             self._server.keep(session)
             self.sessions.add(session, client)
             self.timers.at(self.loop.time() + self._settings.idle)
-            response_stream.headers = ((b"mcp-session-id", session.id.encode()),)
+            response_stream.fields = ((b"mcp-session-id", session.id.encode()),)
         await response_stream.finish()
         return None
 
@@ -292,7 +292,7 @@ class HttpDispatcher:
             if connection.expiry_timer is not None:
                 connection.expiry_timer.renew(access)
         if reject is None:
-            reject = connection.take(body, access, http_request.share)
+            reject = connection.take(body, http_request)
         if reject is None:
             await http_request.accept()
         return reject

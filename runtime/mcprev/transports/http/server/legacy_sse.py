@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import parse_qs, quote
 
 from typing_extensions import override
@@ -24,7 +24,7 @@ from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.http_request_class import RETRY_LATER, HttpError
 from mcprev.revisions import Revision
 from mcprev.transports.http.security import new_session_id
-from mcprev.transports.http.server.body_budget import BodyShare, opening_refusal
+from mcprev.transports.http.server.body_budget import opening_refusal
 from mcprev.transports.http.server.connection import from_here
 from mcprev.transports.http.server.request import HttpRequest
 from mcprev.transports.http.server.response_stream import ResponseStream
@@ -33,9 +33,6 @@ from mcprev.wire.headers import Headers
 from mcprev.wire.jsonrpc import Batch, Malformed, Notification, Request, parse
 from mcprev.wire.media import accepted, is_json
 from mcprev.wire.sse import encode_endpoint, encode_message
-
-if TYPE_CHECKING:
-    from mcprev.transports.http.server.access import Access
 
 OPEN: Final = "initialize"
 SESSION: Final = "sessionId"
@@ -65,16 +62,6 @@ class _Handshakes:
 
     def requirements(self, method: str) -> Mapping[str, Json]:
         return self._local.requirements(method)
-
-
-class _Posted:
-    """The origin of one posted message; every POST has its own object."""
-
-    def __init__(self, principal: str | None, access: Access | None, share: BodyShare | None) -> None:
-        self.principal = principal
-        self.access = access
-        self.share = share
-        """The memory of the body."""
 
 
 class LegacySseServerConnection(Connection):
@@ -107,7 +94,7 @@ class LegacySseServerConnection(Connection):
         response_stream.started = True
         response_stream.write(encode_endpoint(endpoint))
 
-    def take(self, body: bytes, access: Access | None, share: BodyShare | None) -> HttpError | None:
+    def take(self, body: bytes, http_request: HttpRequest) -> HttpError | None:
         """Process a posted body; return the error response to an invalid message (SSE-4) and after the end."""
         if self.error is not None:
             return _refuse(404, "there is no such session")
@@ -120,13 +107,12 @@ class LegacySseServerConnection(Connection):
             read = message.id if isinstance(message, Request) else None
             return HttpError(503, InternalError("the server stops"), read)
         if isinstance(message, Request) and message.method == OPEN:
-            refused = opening_refusal(share, message.id)
+            refused = opening_refusal(http_request.share, message.id)
             if refused is not None:
                 return refused
-        posted = _Posted(self.principal, access, share)
         for member in members:
             if isinstance(member, Request | Notification):
-                from_here(member, posted)
+                from_here(member, http_request)
         self.protocol.receive(message, self._loop.time())
         self.process_events()
         return None

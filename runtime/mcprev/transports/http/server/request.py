@@ -41,6 +41,7 @@ class HttpRequest:
     __slots__ = (
         "access",
         "address",
+        "checking",
         "headers",
         "path",
         "place",
@@ -60,6 +61,8 @@ class HttpRequest:
         self.address: str | None = address
         """The local address at which the request arrived; None if unknown."""
         self.headers: Headers = headers
+        self.checking: bool = False
+        """Whether the headers are still being checked, see `Origin`."""
         self.principal: str | None = None
         """The principal, set by the server's authentication."""
         self.access: Access | None = None

@@ -16,6 +16,7 @@ from mcprev.protocol.connection_state import IncomingRequest
 from mcprev.transports.http.server.access import Access
 from mcprev.transports.http.server.body_budget import BodyShare
 from mcprev.transports.http.server.request import JSON_TYPE, Fields, HttpRequest
+from mcprev.wire.headers import Headers
 from mcprev.wire.jsonrpc import RequestId, encode_error
 from mcprev.wire.media import Accept
 from mcprev.wire.sse import encode_message, encode_retry
@@ -87,7 +88,9 @@ class ResponseStream:
         "batch",
         "began",
         "cancelled",
+        "checking",
         "ended",
+        "fields",
         "headers",
         "inline",
         "owner",
@@ -123,8 +126,11 @@ class ResponseStream:
         """The memory of the request body."""
         self.streams: bool = accept.sse and not (json_response is True and accept.json)
         """Whether messages can be sent before the response."""
+        self.headers: Headers = http_request.headers
+        self.checking: bool = False
+        """Whether the headers are still being checked, see `Origin`."""
         self.prefers_stream: bool = self.streams and (json_response is False or not accept.json)
-        self.headers: Fields = ()
+        self.fields: Fields = ()
         """The headers of the response beside its type."""
         self.status: int = 200
         self.waiting: int = 1
@@ -157,7 +163,7 @@ class ResponseStream:
     def send(self, message: bytes) -> bool:
         """Send a message before the response; return False if the response cannot be a stream."""
         if self.replay is None:
-            if self.ended or not self.streams:
+            if self.ended or not self.streams or self.checking:
                 return False
             self.start()
         self._send(message)
@@ -282,7 +288,7 @@ class ResponseStream:
             data = self._take()
             if not self._head_sent:
                 self._head_sent = True
-                await self._http_request.begin(200, (*_SSE_HEAD, *self.headers), data)
+                await self._http_request.begin(200, (*_SSE_HEAD, *self.fields), data)
             elif data:
                 await self._http_request.write(data)
             self._last = loop.time()
@@ -306,7 +312,7 @@ class ResponseStream:
         """Send the whole response at once; return False if that would have to wait."""
         if self.waiting or self._writer is not None or self._head_sent or self.ended:
             return False
-        fields = self._fields() if self.started or self.headers else _JSON_HEAD
+        fields = self._fields() if self.started or self.fields else _JSON_HEAD
         if not self._http_request.reply(self.status, fields, self._whole()):
             return False
         self._over()
@@ -357,7 +363,7 @@ class ResponseStream:
 
     def _fields(self) -> Fields:
         usual = _SSE_HEAD if self.started else _JSON_HEAD
-        return (*usual, *self.headers) if self.headers else usual
+        return (*usual, *self.fields) if self.fields else usual
 
     def _whole(self) -> bytes:
         if self.started:
@@ -375,7 +381,7 @@ class ResponseStream:
         if not self._watched:
             self._watched = True
             self._http_request.watch(self.disconnect)
-        if self.streams:
+        if self.streams and not self.checking:
             self.start()
 
     def tick(self, now: float, keep_alive: float, stall: float) -> None:
@@ -389,6 +395,8 @@ class ResponseStream:
                 finisher.cancel()
         elif self._head_sent and not writing and now - self._last >= keep_alive:
             self.write(KEEP_ALIVE)
+        elif not self.started:
+            self.watch_client()  # its headers may have been checked since
 
     def disconnect(self) -> None:
         """Handle the disconnection of the client, or disconnect it."""
