@@ -79,7 +79,7 @@ def test_handwritten_code_names_no_revision(name: str) -> None:
 
 NAMING_TESTS: Final = (
     "tests/named.py", "tests/conformance/", "tests/interop/", "tests/generated/typing/",
-    "tests/generated/test_models.py", "tests/test_house.py",
+    "tests/test_house.py",
 )  # fmt: skip
 """Tests that may name revisions: the table of names, peers of others, and what a type checker has to see."""
 

@@ -13,10 +13,10 @@ from pydantic import MISSING, TypeAdapter, ValidationError
 from mcprev_codegen import ir
 from mcprev_codegen.naming import attribute, class_name
 from mcprev_types import Model, UnknownContent
-from mcprev_types import v2025_06_18 as third
-from mcprev_types import v2025_11_25 as fourth
-from mcprev_types import v2026_07_28 as fifth
-from support import REVISIONS, each_revision, load, package, same
+from mcprev_types.latest import models as latest
+from support import DATED, FIFTH, FOURTH, REVISIONS, THIRD, each_revision, load, models_of, package, same
+
+third, fourth, fifth = models_of(THIRD), models_of(FOURTH), models_of(FIFTH)
 
 # -- constructors ----------------------------------------------------------------------------------------
 
@@ -287,9 +287,7 @@ def test_every_open_union_keeps_what_it_does_not_know_where_it_stands(revision: 
 
 
 def test_an_answer_is_read_as_the_result_that_its_type_says() -> None:
-    adapter: TypeAdapter[fifth.CallToolResult | fifth.InputRequiredResult] = TypeAdapter(
-        fifth.CallToolResult | fifth.InputRequiredResult
-    )
+    adapter: TypeAdapter[Any] = TypeAdapter(fifth.CallToolResult | fifth.InputRequiredResult)
     complete = adapter.validate_python({"content": [], "resultType": "complete"})
     required = adapter.validate_python(
         {"resultType": "input_required", "requestState": "s", "inputRequests": {}}
@@ -334,7 +332,7 @@ def test_form_and_url_elicitation_are_told_apart() -> None:
 # -- values as objects -----------------------------------------------------------------------------------
 
 
-def example() -> fourth.CallToolResult:
+def example() -> Any:
     return fourth.CallToolResult.from_wire({
         "content": [{"type": "text", "text": "a", "x": 1.0}, {"type": "x-new"}],
         "structuredContent": {"a": None},
@@ -348,8 +346,7 @@ def test_equal_messages_are_equal() -> None:
     other = example()
     other.is_error = True
     assert other != example()
-    elsewhere: object = third.TextContent(text="a")
-    assert elsewhere != fourth.TextContent(text="a")
+    assert package(DATED[0], "models").TextContent(text="a") != latest.TextContent(text="a")
 
 
 def pickled(message: Model) -> Model:
@@ -389,22 +386,22 @@ def test_reading_does_not_change_and_does_not_share_its_input() -> None:
 
 
 def test_a_subclass_has_members_and_constants_of_its_own() -> None:
-    class Custom(fourth.TextContent):
+    class Custom(latest.TextContent):
         extra_note: str = "none"
         kind: Literal["custom"] = "custom"
 
     made = Custom(text="a", extra_note="n")
     assert made.to_wire() == {"type": "text", "text": "a", "extraNote": "n"}
     assert Custom.from_wire({"type": "text", "text": "a", "extraNote": "n"}).extra_note == "n"
-    assert fourth.TextContent(text="b").to_wire() == {"type": "text", "text": "b"}
-    assert fourth.CallToolResult(content=[made]).content == [made]
+    assert latest.TextContent(text="b").to_wire() == {"type": "text", "text": "b"}
+    assert latest.CallToolResult(content=[made]).content == [made]
 
 
 def test_a_subclass_keeps_its_own_members_in_a_result() -> None:
-    class Custom(fourth.TextContent):
+    class Custom(latest.TextContent):
         extra_note: str
 
-    result = fourth.CallToolResult(content=[Custom(text="a", extra_note="n")])
+    result = latest.CallToolResult(content=[Custom(text="a", extra_note="n")])
     assert result.to_wire()["content"] == [{"type": "text", "text": "a", "extraNote": "n"}]
 
 
@@ -430,7 +427,7 @@ def test_an_assigned_result_is_written_whole(revision: str) -> None:
 
 
 def test_a_subclass_may_have_a_constructor_of_its_own() -> None:
-    class Greeting(fourth.TextContent):
+    class Greeting(latest.TextContent):
         def __init__(self, who: str) -> None:
             super().__init__(text=f"Hello {who}")
 

@@ -27,6 +27,7 @@ from mcprev_codegen.revisions import load_pins
 from mcprev_types import Direction, Kind, MethodNotHandled, MethodSpec, Model, Transport
 from support import DATED, FIRST, REVISIONS, each_revision, load, package
 
+NEWEST = f"mcprev_types.{module_name(DATED[-1])}"
 MODULES = ("constants", "deltas", "dispatch", "methods", "models")
 
 
@@ -357,9 +358,9 @@ def imported(code: str) -> set[str]:
     [
         "import mcprev_types",
         "from mcprev_types import REVISIONS, MethodSpec, Sender, MethodNotHandled",
-        "import mcprev_types.v2025_11_25",
-        "from mcprev_types.v2025_11_25 import METHODS, constants, PARSE_ERROR, deltas, methods",
-        "from mcprev_types.v2025_11_25 import ServerHandler, ClientCalls",
+        f"import {NEWEST}",
+        f"from {NEWEST} import METHODS, constants, PARSE_ERROR, deltas, methods",
+        f"from {NEWEST} import ServerHandler, ClientCalls",
         "from mcprev_types import latest",
         "from mcprev_types import index",
     ],
@@ -374,9 +375,9 @@ def test_an_import_brings_in_no_models_and_not_pydantic(code: str) -> None:
 
 
 def test_models_bring_in_only_their_own_revision() -> None:
-    found = imported("from mcprev_types.v2025_11_25 import CallToolResult")
+    found = imported(f"from {NEWEST} import CallToolResult")
     revisions = {name for name in found if name.startswith("mcprev_types.v") or name == "mcprev_types.draft"}
-    assert all(name.startswith("mcprev_types.v2025_11_25") for name in revisions)
+    assert all(name.startswith(NEWEST) for name in revisions)
 
 
 def test_generated_code_does_not_need_the_generator_or_the_runtime() -> None:
