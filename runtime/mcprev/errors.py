@@ -338,7 +338,7 @@ class MissingExtra(McpError, ImportError):
 
 
 class ToolError(McpError):
-    """A function registered with `App.tool` raises it when it fails; the model gets its text."""
+    """A tool raises it when it fails; the model gets its text, which it does not of other exceptions."""
 
 
 class InputDeclined(McpError):

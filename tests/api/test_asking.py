@@ -120,7 +120,7 @@ def test_an_author_who_asks_for_what_is_nested_learns_where(
     async def main() -> None:
         async with served(server(call_tool=call), row, capabilities=able(row)) as client:
             answer = await client.ask("tools/call", {"name": "t"})
-            assert (answer.code, answer.before) == (-32603, [])
+            assert (answer.failure, answer.before) == ("the tool 't' failed", [])
         said = str(logged.records[0].exc_info)
         assert "requestedSchema.properties.f" in said
         assert "flat" in said
@@ -227,7 +227,7 @@ def test_defaults() -> None:
 def test_a_handler_gets_only_answers_that_fit_its_form(
     row: Revision, answer: Message, then: str | None
 ) -> None:
-    """One that does not is the client's mistake: -32602 for what its request brought, else an error of its own."""
+    """One that does not is the client's mistake: -32602 for what its request brought, else the tool fails."""
 
     async def call(ctx: mcprev.Context, params: Any) -> Any:
         found = await ctx.ask("q", form())
@@ -239,7 +239,7 @@ def test_a_handler_gets_only_answers_that_fit_its_form(
             params = {"name": "t"} if row.handshake else {"name": "t", "inputResponses": {"q": answer}}
             found = await client.ask("tools/call", params)
             if then is None:
-                assert found.code == (-32603 if row.handshake else -32602)
+                assert (found.failure == "the tool 't' failed") if row.handshake else (found.code == -32602)
             else:
                 assert found.result["content"][0]["text"] == then
 
@@ -271,7 +271,7 @@ def test_an_author_cannot_ask_with_tools_out_of_order(row: Revision, logged: Rec
         async with served(server(call_tool=call), row, capabilities=able(row), replies=replies) as client:
             answer = (await client.ask("tools/call", {"name": "good"})).result
             assert "mm" in str(answer) or answer["resultType"] == "input_required"
-            assert (await client.ask("tools/call", {"name": "bad"})).code == -32603
+            assert (await client.ask("tools/call", {"name": "bad"})).failure == "the tool 'bad' failed"
         assert "may contain nothing else" in str(logged.records[0].exc_info)
 
     run(main())

@@ -331,10 +331,9 @@ def test_binary_data_that_is_not_base64_does_not_go_out(row: Revision, data: str
 
     async def main() -> None:
         async with served(made, row) as client:
-            for method, params in (
-                ("resources/read", {"uri": "a:b"}), ("prompts/get", {"name": "p"}), ("tools/call", {"name": "t"}),
-            ):  # fmt: skip
+            for method, params in (("resources/read", {"uri": "a:b"}), ("prompts/get", {"name": "p"})):
                 assert (await client.ask(method, params)).code == -32603
+            assert (await client.ask("tools/call", {"name": "t"})).failure == "the tool 't' failed"
 
     run(main())
     paths = ("$.contents[0].blob", "$.messages[0].content.data", "$.content[0].resource.blob")

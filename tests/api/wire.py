@@ -93,6 +93,13 @@ class Answer:
         return cast("Message", self.message["error"])
 
     @property
+    def failure(self) -> str:
+        """The text of a failed tool."""
+        assert self.result["isError"] is True, self.message
+        (block,) = self.result["content"]
+        return cast("str", block["text"])
+
+    @property
     def code(self) -> int:
         return cast("int", self.error["code"])
 

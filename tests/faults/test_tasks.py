@@ -127,7 +127,11 @@ def test_a_store_that_cannot_take_a_task(row: Revision) -> None:
         async with served(made, row, capabilities=KNOWS) as hand:
             store.broken = lambda _: True
             for _ in range(3):
-                assert (await hand.ask("tools/call", call(row, "slow"))).code == -32603
+                answer = await hand.ask("tools/call", call(row, "slow"))
+                # The author detaches in a tool, which fails with it; a client's wish for a task comes before any tool.
+                assert (
+                    (answer.code == -32603) if row is CORE else (answer.failure == "the tool 'slow' failed")
+                )
             store.broken = lambda _: False
             author.gate.set()
             task_id = await start(hand, "slow")
@@ -353,8 +357,10 @@ def test_a_question_that_is_not_answered_in_time(row: Revision) -> None:
         async with served(make(author), row, capabilities=KNOWS) as hand:
             task_id = await start(hand, "hurry")
             async with asyncio.timeout(BOUND):
-                while (await look(hand, task_id))["status"] != "failed":
+                while (found := await look(hand, task_id))["status"] not in {"failed", "completed"}:
                     pass
+            if row is not CORE:
+                assert found["result"]["isError"] is True
             (end,) = author.ends
             assert isinstance(end, RequestTimeout)
 

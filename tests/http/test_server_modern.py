@@ -329,15 +329,16 @@ def test_refusals_have_their_status_code_and_id_in_the_order_of_the_ladder() -> 
 
 @req("AMB-7", "ERR-6", at=E)
 @pytest.mark.parametrize(
-    ("tool", "status", "code"),
-    [("error", 200, -31000), ("crash", 200, -32603), ("tries", 200, None), ("invalid", 200, -32603)],
+    ("tool", "code", "failed"),
+    [("error", -31000, None), ("crash", None, True), ("tries", None, None), ("invalid", None, True)],
 )
-def test_what_a_handler_answers_has_status_200(tool: str, status: int, code: int | None) -> None:
+def test_what_a_handler_answers_has_status_200(tool: str, code: int | None, failed: bool | None) -> None:
     async def test(handler: Served, make: Make) -> None:
         client = await Client(make()).open(ROW)
         answer = await client.call(tool).done()
-        assert answer.status == status
+        assert answer.status == 200
         assert answer.json.get("error", {}).get("code") == code
+        assert answer.json.get("result", {}).get("isError") == failed
         assert b"secret" not in answer.body
         unserved = await client.request("tools/call", {"arguments": {}}).done()
         assert (unserved.status, unserved.error["code"]) == (200, INVALID_PARAMS)

@@ -126,7 +126,7 @@ def test_requests_are_answered_with_json_or_a_stream_that_ends(
             (1, "ping", None, {"result": {}}),
             ("1", "tools/call", {"name": "echo", "arguments": {}}, "result"),
             (2, "tools/call", {"name": "error"}, -31000),
-            (3, "tools/call", {"name": "crash"}, INTERNAL_ERROR),
+            (3, "tools/call", {"name": "crash"}, "failed"),
             (4, "no/such", None, METHOD_NOT_FOUND),
             (5, "tools/call", {"arguments": {}}, INVALID_PARAMS),
             (6, "initialize", ANY, INVALID_REQUEST),
@@ -145,6 +145,9 @@ def test_requests_are_answered_with_json_or_a_stream_that_ends(
                 assert "secret" not in str(message)
             elif isinstance(expected, dict):
                 assert message["result"] == expected["result"]
+            else:
+                assert message["result"].get("isError", False) is (expected == "failed")
+                assert "secret" not in str(message)
 
     work(test)
 

@@ -36,13 +36,16 @@ WITH_ID: Message = {**URL, "elicitationId": "e1"}
 
 
 class Raises(Everything):
-    """A tool that raises what it was given."""
+    """A tool and a prompt that raise what they were given."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__()
         self.error = error
 
     async def do_raise(self, ctx: mcprev.Context, params: Any) -> m.CallToolResult:
+        raise self.error
+
+    async def get_prompt(self, ctx: mcprev.Context, params: Any) -> m.GetPromptResult:
         raise self.error
 
 
@@ -76,8 +79,13 @@ async def answer_to(error: Exception, row: Revision, **capabilities: Any) -> Mes
 def test_what_a_handler_raises_is_not_shown(
     row: Revision, error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """But a tool's failure, which is a result; see `test_failing_tools`."""
+
     async def main() -> None:
-        assert await answer_to(error, row) == {"code": -32603, "message": "Internal error"}
+        async with served(mcprev.Server(Raises(error), "s", "1"), row) as hand:
+            for _ in range(2):
+                answer = await hand.ask("prompts/get", {"name": "p"})
+                assert answer.error == {"code": -32603, "message": "Internal error"}
         if not row.handshake:
             return
         async with serving(row, handler=Sampler(error)) as (_, hand):
@@ -89,7 +97,7 @@ def test_what_a_handler_raises_is_not_shown(
 
     with caplog.at_level(logging.ERROR, logger="mcprev"):
         run(main())
-    assert len(caplog.records) == 1 + row.handshake
+    assert len(caplog.records) == 2 + row.handshake
     assert all(record.exc_info is not None for record in caplog.records)
 
 

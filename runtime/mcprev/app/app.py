@@ -50,6 +50,7 @@ class ServerOptions(TypedDict, total=False):
     states: RequestStateSealer | None
     tasks: Tasks | None
     on_downgrade: OnDowngrade | None
+    show_errors: bool
     ping_interval: float | None
     max_line: int
     max_handlers: int
@@ -138,7 +139,7 @@ class App:
         (a model, dataclass, TypedDict, dict, list, number or bool), the return value is structured content, and the
         annotation makes the output schema. A `CallToolResult` or `InputRequiredResult` is sent unchanged. Raise
         `mcprev.ToolError` to report a failure with its reason to the model. Any other exception is logged, and the
-        client receives a generic error.
+        model reads only that the tool failed, unless the app is made with `show_errors=True`.
         """
 
         def register(function: F) -> F:

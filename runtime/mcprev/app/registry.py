@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from mcprev.app.results import ToolReturns, completion_of, contents_of, failed, messages_of
+from mcprev.app.results import ToolReturns, completion_of, contents_of, messages_of
 from mcprev.app.signatures import ArgumentError, Function
 from mcprev.app.uri_templates import Template
 from mcprev.core.tool_schemas import refusal
-from mcprev.errors import InvalidParams, ResourceNotFound, ToolError
+from mcprev.errors import InvalidParams, ResourceNotFound
 from mcprev.json_schema.validation import describe
 from mcprev.server.context import Context
 from mcprev.server.server import ServerHandler
@@ -109,10 +109,7 @@ class Tools(Handler):
             return models.CallToolResult.from_wire(
                 refusal(params.name, error.complaints, ctx.request.revision)
             )
-        try:
-            return tool.returns.result(await tool.function(ctx, arguments))
-        except ToolError as error:
-            return failed(str(error))
+        return tool.returns.result(await tool.function(ctx, arguments))
 
 
 class Resources(Handler):

@@ -100,11 +100,6 @@ class ToolReturns:
             ) from error
 
 
-def failed(text: str) -> models.CallToolResult:
-    """Return the result of a failed tool."""
-    return models.CallToolResult(content=[models.TextContent(text=text)], is_error=True)
-
-
 def _is_content(hint: Any) -> bool:  # noqa: ANN401 - any annotation
     """Return whether values of a type are content rather than data."""
     if hint in (str, NoneType) or _is_block(hint):

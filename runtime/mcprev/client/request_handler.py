@@ -14,7 +14,15 @@ from pydantic import ValidationError
 from mcprev.client.context import ClientContext
 from mcprev.client.subscriptions import change_in
 from mcprev.core.capabilities import ClientCapabilities, overridden
-from mcprev.core.method_binding import HandlerTable, answer_failure, first, reader, to_wire
+from mcprev.core.method_binding import (
+    HandlerTable,
+    answer_failure,
+    as_exception,
+    first,
+    log_failure,
+    reader,
+    to_wire,
+)
 from mcprev.errors import (
     InputDeclined,
     InternalError,
@@ -60,8 +68,9 @@ class ClientRequestHandler:
             params = method_binding.params(incoming.params, None)
             wire = to_wire(await method_binding.stub(ClientContext(client, connection, incoming), params))
             incoming.respond(method_binding.result(_checked_answer(incoming.method, incoming.params, wire)))
-        except Exception as error:  # noqa: BLE001 - whatever a handler raises is answered
-            answer_failure(error, incoming, self._identity.handler_at(incoming.revision)[1], logger)
+        except BaseException as error:  # noqa: BLE001 - whatever a handler raises is answered
+            failure = as_exception(error, incoming.method)
+            answer_failure(failure, incoming, self._identity.handler_at(incoming.revision)[1], logger)
 
     def _check(self, incoming: IncomingRequest) -> None:
         """Raise `InvalidParams` for what the revision does not allow a server to ask of this client (SAMP-2, ELIC-8)."""
@@ -92,8 +101,8 @@ class ClientRequestHandler:
             await method_binding.stub(
                 ClientContext(client, connection, None), method_binding.params(notified.params, None)
             )
-        except Exception:
-            logger.exception("the handler of '%s' raised", notified.method)
+        except BaseException as error:  # noqa: BLE001 - nothing else ends with it
+            log_failure(error, notified.method, logger)
 
     async def answer_input(self, request: Mapping[str, Json], /) -> dict[str, Json]:
         """Return the handler's answer to an input request (MRTR-5, MRTR-12). Raises `InputDeclined` (MRTR-10)."""
@@ -115,6 +124,10 @@ class ClientRequestHandler:
             ) from None
         except RpcError as error:
             raise InputDeclined(f"'{method}' was declined: {error.message}") from error
+        except Exception:
+            raise
+        except BaseException as error:
+            raise as_exception(error, method) from error
 
 
 def form_defaults(params: models.ElicitRequestFormParams) -> dict[str, Json]:

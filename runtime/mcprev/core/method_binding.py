@@ -207,6 +207,30 @@ def is_cancelled() -> bool:
     return task is None or task.cancelling() > 0
 
 
+def as_exception(error: BaseException, method: str) -> Exception:
+    """Return what a handler raised as an `Exception`, so that its request is answered and nothing else ends.
+
+    Raises it unchanged if it ends the current task (its cancellation) or the program (`KeyboardInterrupt`).
+    """
+    if isinstance(error, Exception):
+        return error
+    if isinstance(error, KeyboardInterrupt | GeneratorExit):
+        raise error
+    what = f"raised {type(error).__name__}"
+    if isinstance(error, asyncio.CancelledError):
+        if is_cancelled():
+            raise error
+        what = "waited for something that was cancelled"
+    wrong = RuntimeError(f"the handler of '{method}' {what}")
+    wrong.__cause__ = error
+    return wrong
+
+
+def log_failure(error: BaseException, method: str, logger: logging.Logger) -> None:
+    """Log what the handler of a notification raised."""
+    logger.error("the handler of '%s' raised", method, exc_info=as_exception(error, method))
+
+
 def answer_failure(
     error: Exception, incoming: IncomingRequest, written: Revision, logger: logging.Logger
 ) -> None:

@@ -16,19 +16,28 @@ from mcprev.convert import PayloadKind, make_context, request_meta, unmet_input
 from mcprev.core.capabilities import ServerCapabilities
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import Origin, principal_of
-from mcprev.core.method_binding import HandlerTable, MethodBinding, answer_failure, is_cancelled, to_wire
-from mcprev.core.tool_schemas import CALL, ToolSchemas
-from mcprev.errors import ConversionError, Json
+from mcprev.core.method_binding import (
+    HandlerTable,
+    MethodBinding,
+    answer_failure,
+    as_exception,
+    log_failure,
+    to_wire,
+)
+from mcprev.core.tool_schemas import CALL, LIST, MAX_NAME, ToolSchemas
+from mcprev.errors import ConversionError, Json, RpcError, ToolError
 from mcprev.protocol import mrtr
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.handshake import HandshakeServer
 from mcprev.protocol.request_state import RequestStateSealer
+from mcprev.protocol.result_rules import RULES
 from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, COMPLETE, INPUT_REQUIRED, VERSION
 from mcprev.protocol.uris import check_uri
 from mcprev.revisions import LATEST, Revision
 from mcprev.server.context import Context, ServerHooks, unasked
 from mcprev.server.tools import UNKNOWN, ToolTable
+from mcprev_types import MethodNotHandled
 
 if TYPE_CHECKING:
     from mcprev.server.task_manager import TaskManager
@@ -53,6 +62,7 @@ class RequestDispatcher:
         tasks: TaskManager | None,
         *,
         validate: bool,
+        show_errors: bool,
     ) -> None:
         self._hooks = hooks
         self._identity = identity
@@ -63,6 +73,7 @@ class RequestDispatcher:
         """What is known of the handler's tools."""
         self._checked_tools = self.tools if validate else None
         """The tools whose calls are checked against their schemas."""
+        self._show_errors = show_errors
         self._contexts: dict[str, Conversion] = {}
         self._relisted = float("-inf")
 
@@ -102,14 +113,27 @@ class RequestDispatcher:
                 incoming.respond(self._tasks.mark(method_binding.result(wire, down), revision))
             else:
                 incoming.respond(method_binding.result(wire, down))
-        except asyncio.CancelledError as error:
-            if is_cancelled():
-                raise
-            wrong = RuntimeError(f"what the handler of '{incoming.method}' waited for was cancelled")
-            wrong.__cause__ = error
-            answer_failure(wrong, incoming, self._identity.handler_at(revision)[1], _logger)
-        except Exception as error:  # noqa: BLE001 - whatever a handler raises is answered
+        except BaseException as error:  # noqa: BLE001 - whatever a handler raises is answered
+            self._fail(as_exception(error, incoming.method), incoming)
+
+    def _fail(self, error: Exception, incoming: IncomingRequest) -> None:
+        """Answer a request that failed: a tool with a result, which models see, any other with an error."""
+        revision = incoming.revision
+        if incoming.method != CALL or isinstance(error, RpcError | MethodNotHandled):
             answer_failure(error, incoming, self._identity.handler_at(revision)[1], _logger)
+        else:
+            failed = self._failed_tool(error, incoming)
+            incoming.respond(self._handlers.find(revision, CALL).result(failed, self._down(revision)))
+
+    def _failed_tool(self, error: Exception, incoming: IncomingRequest) -> dict[str, Json]:
+        """Return the result of a call whose tool raised. Only a `ToolError` is shown, unless all errors are."""
+        name = str((incoming.params or {}).get("name"))[:MAX_NAME]
+        text = str(error)
+        if not isinstance(error, ToolError):
+            _logger.error("the tool '%s' failed (request %r)", name, incoming.id, exc_info=error)
+            shown = f": {type(error).__name__}: {text}" if self._show_errors else ""
+            text = f"the tool '{name}' failed{shown}"
+        return {"resultType": COMPLETE, "content": [{"type": "text", "text": text}], "isError": True}
 
     async def _check_headers(self, incoming: IncomingRequest, connection: Connection) -> None:
         """Raise `HeaderMismatch` for a call whose headers do not repeat its arguments as its tool demands.
@@ -136,10 +160,11 @@ class RequestDispatcher:
         """Return the tool of a call, or None if it is not listed or the tools cannot be listed."""
         try:
             return await self.tools.find(self._context(connection, incoming), incoming.params, None)
-        except (Exception, mrtr.InputRequired, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and is_cancelled():
-                raise
-            _logger.warning("the tools cannot be listed, so a call's headers are not checked", exc_info=error)
+        except BaseException as error:
+            failure = as_exception(error, LIST)
+            _logger.warning(
+                "the tools cannot be listed, so a call's headers are not checked", exc_info=failure
+            )
             return None
 
     async def _call(
@@ -154,9 +179,25 @@ class RequestDispatcher:
         _, up, down = peer_context
 
         async def run(context: Context, params: dict[str, Json] | None) -> dict[str, Json]:
-            return await self._run(method_binding, context, params, up)
+            try:
+                return await self._run(method_binding, context, params, up)
+            except Exception:
+                raise
+            except BaseException as error:
+                # A task of its own that raised SystemExit would end the event loop.
+                raise as_exception(error, CALL) from error
 
-        wire = await self._tasks.call(context, params, run, lambda wire: method_binding.result(wire, down))
+        def outcome(done: asyncio.Future[dict[str, Json]]) -> dict[str, Json]:
+            try:
+                wire = RULES[CALL](done.result())
+                method_binding.result(wire, down)
+            except RpcError:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever a handler raises is answered
+                return self._failed_tool(error, context.request)
+            return wire
+
+        wire = await self._tasks.call(context, params, run, outcome)
         if wire is None:
             return
         if wire.get("resultType") == INPUT_REQUIRED:
@@ -232,8 +273,8 @@ class RequestDispatcher:
             await method_binding.stub(
                 self._context(connection, incoming), method_binding.params(notified.params, None)
             )
-        except Exception:
-            _logger.exception("the handler of '%s' raised", notified.method)
+        except BaseException as error:  # noqa: BLE001 - nothing else ends with it
+            log_failure(error, notified.method, _logger)
 
     async def _run(
         self,

@@ -66,6 +66,7 @@ class Server:
         tasks: Tasks | None = None,
         on_downgrade: OnDowngrade | None = None,
         validate: bool = True,
+        show_errors: bool = False,
         ping_interval: float | None = None,
         max_line: int = MAX_LINE,
         max_handlers: int = MAX_HANDLERS,
@@ -78,7 +79,8 @@ class Server:
         which a method is refused; `tasks` names the tools that can run as tasks; `states` seals request state with
         keys that other processes share; `on_downgrade` may say what takes the place of what an older peer cannot be told. Arguments and structured
         results of the tools that the handler lists are checked against their schemas, which are asked for once and
-        again after `changed("tools")`; `validate=False` leaves all of that to the handler. With `ping_interval`
+        again after `changed("tools")`; `validate=False` leaves all of that to the handler. A tool that raises has failed, and models read of which
+        tool; they read the exception too if it is a `ToolError`, or with `show_errors`. With `ping_interval`
         clients with sessions are asked that often, in seconds, whether they are there. `max_line` and
         `max_handlers` bound one connection. Raises `ValueError` for an unknown revision and for a handler that
         overrides what the runtime serves itself.
@@ -114,7 +116,12 @@ class Server:
         self.on_downgrade = on_downgrade
         """Replaces what an older peer cannot be told; None to use the defaults."""
         self.request_handler: RequestDispatcher = RequestDispatcher(
-            self, self.identity, states or RequestStateSealer(), self.tasks, validate=validate
+            self,
+            self.identity,
+            states or RequestStateSealer(),
+            self.tasks,
+            validate=validate,
+            show_errors=show_errors,
         )
         """Serves the requests of every connection."""
         self._max_line = max_line

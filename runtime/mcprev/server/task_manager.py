@@ -49,8 +49,8 @@ CALL: Final = "tools/call"
 _PROCESS: Final = secrets.token_hex(8)
 """What tells this process's sessions from those of others that share a store."""
 logger: Final = logging.getLogger("mcprev.server")
-Judge = Callable[[dict[str, Json]], object]
-"""Raises `ConversionError` for a result that cannot be told the client."""
+Outcome = Callable[["asyncio.Future[dict[str, Json]]"], dict[str, Json]]
+"""Gives the result of a handler that has ended, also for one that failed. Raises `RpcError`."""
 Run = Callable[["Context", dict[str, Json] | None], Awaitable[dict[str, Json]]]
 """Runs the handler once, and gives its result in the words of the latest revision."""
 
@@ -141,46 +141,43 @@ class TaskManager:
         context: Context,
         params: dict[str, Json] | None,
         run: Run,
-        judge: Judge,
+        outcome: Outcome,
     ) -> dict[str, Json] | None:
-        """Run a call that may become a task. Gives its result, or None once a task has been answered instead.
-
-        `judge` raises `ConversionError` for a result that cannot be told the client (SEAM-4).
-        """
+        """Run a call that may become a task. Gives its result, or None once a task has been answered instead."""
         incoming = context.request
         running = context.running = TaskExecution(self, incoming, context.connection)
         try:
             if incoming.revision.tasks is Place.CORE:
-                await running.detach(None, None, None)
+                await _begun(running)
             handle = running.handle = asyncio.ensure_future(_to_the_end(context, params, run, running))
             if not running.detached.done():
                 either: set[asyncio.Future[Any]] = {handle, running.detached}
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            await self._given_up(running, judge)
+            await self._given_up(running, outcome)
             raise
         if not running.detached.done():
             return handle.result()
-        self._see_to(running, judge)
+        self._see_to(running, outcome)
         if not incoming.open:
             handle.cancel()  # the client is never told the task's name
         incoming.respond(tasks.created(running.detached.result(), incoming.revision))
         return None
 
-    async def _given_up(self, running: TaskExecution, judge: Judge) -> None:
+    async def _given_up(self, running: TaskExecution, outcome: Outcome) -> None:
         """The client gave a request up before it was told of a task: whatever runs for it is not wanted."""
         handle = running.handle
         if handle is not None:
             handle.cancel()
         if running.task is not None:
-            self._see_to(running, judge)
+            self._see_to(running, outcome)
         elif handle is not None:
             await asyncio.wait({handle})
             if not handle.cancelled() and handle.exception() is not None:
                 logger.debug("a handler that was given up raised", exc_info=handle.exception())
 
-    def _see_to(self, running: TaskExecution, judge: Judge) -> None:
-        watcher = asyncio.ensure_future(self._watch(running, judge))
+    def _see_to(self, running: TaskExecution, outcome: Outcome) -> None:
+        watcher = asyncio.ensure_future(self._watch(running, outcome))
         self._background.add(watcher)
         watcher.add_done_callback(self._background.discard)
         share = share_of(running.request)
@@ -188,7 +185,7 @@ class TaskManager:
             share.hold()
             watcher.add_done_callback(lambda _: share.release())
 
-    async def _watch(self, running: TaskExecution, judge: Judge) -> None:
+    async def _watch(self, running: TaskExecution, outcome: Outcome) -> None:
         """See a task to its end, whatever that is."""
         handle = running.handle
         if handle is not None:
@@ -198,14 +195,9 @@ class TaskManager:
             if handle is None or handle.cancelled():
                 task = tasks.cancel(task, now)
             else:
-                result = handle.result()
-                judge(result)
-                task = tasks.complete(task, result, now)
+                task = tasks.complete(task, outcome(handle), now)
         except RpcError as error:
             task = tasks.fail_task(task, error.to_wire(), now)
-        except Exception:
-            logger.exception("a task failed")
-            task = tasks.fail_task(task, InternalError(INTERNAL_MESSAGE).to_wire(), now)
         running.end()
         try:
             await running.keep_at_last(task)
@@ -377,6 +369,17 @@ class TaskManager:
         ):
             peer.send_notification(tasks.STATUS, tasks.members(task, revision))
             connection.process_events()
+
+
+async def _begun(running: TaskExecution) -> None:
+    """Make a request a task. Raises `RpcError`: no tool has run, so there is no result of one."""
+    try:
+        await running.detach(None, None, None)
+    except RpcError:
+        raise
+    except Exception as error:
+        logger.exception("a task cannot be saved")
+        raise InternalError(INTERNAL_MESSAGE) from error
 
 
 async def _to_the_end(
