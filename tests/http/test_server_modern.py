@@ -543,6 +543,29 @@ def listen(client: Client, id_: object = "L", **filter_: object) -> Any:
     return modern(client, ROW, "subscriptions/listen", {"notifications": filter_}, id_)
 
 
+@req("SUB-2", "HTTPM-4", at=E)
+def test_to_listen_is_to_read_a_stream() -> None:
+    """Also where answers are JSON; a client that takes no stream is told at once."""
+
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make(json_response=True)).open(ROW)
+        stream = listen(client, 1, toolsListChanged=True)
+        await until(lambda: stream.messages)
+        assert stream.headers["content-type"] == "text/event-stream"
+        server_of(client.app).changed("tools")
+        await until(lambda: len(stream.messages) == 2)
+        stream.disconnect()
+        await stream.done()
+        params = {"notifications": {"toolsListChanged": True}}
+        headers = {"accept": "application/json"}
+        refused = await modern(client, ROW, "subscriptions/listen", params, headers=headers).done()
+        assert (refused.status, refused.json["id"]) == (406, 1)
+        assert "has to accept text/event-stream" in refused.error["message"]
+        assert (await client.call("echo").done()).headers["content-type"] == "application/json"
+
+    work(test)
+
+
 @req("SUB-2", "SUB-3", "SUB-6", "SUB-8", "META-7", "HTTPM-4", "HTTPM-5", at=E)
 def test_listen_streams_carry_what_was_asked_for() -> None:
     async def test(handler: Served, make: Make) -> None:

@@ -37,11 +37,12 @@ from mcprev.protocol.http_request_class import (
 )
 from mcprev.protocol.negotiation.versions import VERSION_KEY, of_era, versions
 from mcprev.protocol.stateless import meta_error
+from mcprev.protocol.subscriptions import LISTEN
 from mcprev.revisions import Era, HttpShape, Revision, by_version
 from mcprev.wire import headers as names
 from mcprev.wire.headers import Headers, mismatch, name_param
 from mcprev.wire.jsonrpc import Batch, Malformed, Message, Notification, Request, Shape
-from mcprev.wire.media import BOTH, Accept, accepted, is_json
+from mcprev.wire.media import BOTH, JSON, SSE, Accept, accepted, is_json
 
 INITIALIZE: Final = "initialize"
 ACCEPT_KEY: Final = b"accept"
@@ -192,15 +193,10 @@ def _modern(
         return HttpError(400, InvalidRequest(f"Invalid Request: {what} not part of this revision"))
     formats = headers.values.get(ACCEPT_KEY)
     accept = BOTH if formats is None else accepted(formats)
-    if not accept.json and not accept.sse:
-        return _refuse(
-            endpoint,
-            headers,
-            None,
-            406,
-            "the client has to accept application/json or text/event-stream",
-            message,
-        )
+    listens = isinstance(message, Request) and message.method == LISTEN
+    if not accept.sse and (listens or not accept.json):
+        wanted = SSE if listens else f"{JSON} or {SSE}"
+        return _refuse(endpoint, headers, None, 406, f"the client has to accept {wanted}", message)
     if meta is not None and isinstance(message, Request):
         method = message.method
         name_of = endpoint.name_params.get(method)

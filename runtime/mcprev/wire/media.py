@@ -26,6 +26,7 @@ class Accept:
 
 
 BOTH: Final = Accept(json=True, sse=True)
+STREAM: Final = Accept(json=False, sse=True)
 NEITHER: Final = Accept(json=False, sse=False)
 
 

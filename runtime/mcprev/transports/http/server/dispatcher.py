@@ -37,10 +37,9 @@ from mcprev.transports.http.server.sessions import Session, Sessions
 from mcprev.transports.http.server.timers import Timers
 from mcprev.transports.http.server.token_expiry import TokenExpiryTimer
 from mcprev.wire.jsonrpc import Batch, Message, Request, RequestId, parse
-from mcprev.wire.media import Accept, accepted
+from mcprev.wire.media import STREAM, Accept, accepted
 
 _logger: Final = logging.getLogger("mcprev.transport.http")
-_STREAM: Final = Accept(json=False, sse=True)
 
 
 class HttpDispatcher:
@@ -140,7 +139,9 @@ class HttpDispatcher:
             self.shared.receive(message)
             await http_request.accept()
             return
-        response_stream = self._exchange(self.shared, http_request, verdict.accept)
+        response_stream = self._exchange(
+            self.shared, http_request, STREAM if message.method == LISTEN else verdict.accept
+        )
         expiry_timer = None
         if http_request.access is not None and message.method == LISTEN:
             expiry_timer = self._lease(http_request, lambda: self.shared.end_listening(response_stream))
@@ -248,7 +249,7 @@ class HttpDispatcher:
         self, session: Session, last_event_id: str | None, http_request: HttpRequest
     ) -> HttpError | None:
         """A session's client listens, or takes up what it listened to before."""
-        response_stream = self._exchange(session, http_request, _STREAM)
+        response_stream = self._exchange(session, http_request, STREAM)
         if last_event_id is None:
             if not session.listen(response_stream):
                 return HttpError(
@@ -275,7 +276,7 @@ class HttpDispatcher:
         reject = self.sse.refuses_stream(http_request.verb, http_request.headers, client)
         if reject is None:
             connection = self.sse.connect(http_request.principal, client)
-            response_stream = self._exchange(connection, http_request, _STREAM)
+            response_stream = self._exchange(connection, http_request, STREAM)
             connection.begin(response_stream, self.sse.endpoint(connection, http_request.root))
             expiry_timer = connection.expiry_timer = self._lease(http_request, response_stream.hand_over)
             await self._stay(response_stream, expiry_timer)
