@@ -26,6 +26,7 @@ $(READY): pyproject.toml
 
 generate: setup
 	$(BIN)/mcprev generate
+	$(BIN)/python tests/counts.py
 
 check: lint types imports generated house
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
@@ -160,10 +159,3 @@ def walk(value: object) -> Iterator[object]:
     elif isinstance(value, list):
         for item in cast("list[object]", value):
             yield from walk(item)
-
-
-@cache
-def lossy_definitions() -> dict[str, dict[str, str]]:
-    """By revision, the definitions in which upstream's schema.json loses something, with the reason code."""
-    path = ROOT / "tests" / "codegen" / "faithful_differences.toml"
-    return cast("dict[str, dict[str, str]]", tomllib.loads(path.read_text(encoding="utf-8")))

@@ -141,17 +141,6 @@ def test_which_requests_travel_inside_results(revision: str) -> None:
     assert embedded == (inside if "InputRequest" in load(revision).schema.types else set())
 
 
-SOURCES: Final = {
-    FIRST: (0, 11, 4), SECOND: (0, 11, 4), THIRD: (0, 12, 4), FOURTH: (0, 16, 4), FIFTH: (10, 3, 0),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("revision", "expected"), SOURCES.items())
-def test_where_results_are_found(revision: str, expected: tuple[int, int, int]) -> None:
-    found = [m.result_source for m in load(revision).methods.values()]
-    assert tuple(found.count(source) for source in ("response", "naming", "empty")) == expected
-
-
 @pytest.mark.parametrize("revision", [name for name in DATED if load(name).era == "handshake"])
 def test_only_four_requests_have_an_empty_result(revision: str) -> None:
     empty = {name for name, m in load(revision).methods.items() if m.result_source == "empty"}

@@ -9,15 +9,13 @@ with the loss that explains it; that the loss explains it is computed here and n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import cache
-from itertools import combinations
-from typing import Any, Final, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import pytest
 
 import normal_form
+from losses import computed, differing, losses, reason
 from mcprev_codegen import ir, jsonschema
 from mcprev_codegen.hoist import hoist
 from mcprev_codegen.resolve import Schema
@@ -29,75 +27,15 @@ from support import (
     SECOND,
     THIRD,
     check_metaschema,
+    each_dated,
     each_revision,
     faithful_definitions,
     load,
-    lossy_definitions,
     needs_upstream,
     shipped_document,
     upstream_definitions,
     upstream_module,
 )
-
-LOSSES: Final = {FIRST: 14, SECOND: 14, THIRD: 17, FOURTH: 55, FIFTH: 65}
-"""How many definitions of upstream's JSON Schema say less than its schema.ts, where that was counted by hand."""
-
-
-# -- upstream's losses, one switch each ------------------------------------------------------------------
-
-
-def lose_number(node: ir.Node) -> ir.Node:
-    """`number` without a @TJS-type tag becomes integer (the tag's type replaces the whole member)."""
-    return ir.Prim("integer") if node == ir.Prim("number") else node
-
-
-def union_of(members: list[ir.TypeExpr]) -> ir.TypeExpr:
-    return ir.Union(tuple(members)) if len(members) > 1 else members[0]
-
-
-def lose_null(node: ir.Node) -> ir.Node:
-    """`null` leaves every union, and is back only where a @nullable tag says so."""
-    if isinstance(node, ir.Union):
-        return union_of([m for m in node.members if m != ir.Prim("null")])
-    if isinstance(node, ir.Field) and node.tags.nullable:
-        tags = replace(node.tags, nullable=False)
-        return replace(node, type=ir.Union((node.type, ir.Prim("null"))), tags=tags)
-    return node
-
-
-def lose_open(node: ir.Node) -> ir.Node:
-    """A union that allows every string forgets the strings it names."""
-    if isinstance(node, ir.Union) and ir.Prim("string") in node.members:
-        return union_of([m for m in node.members if not isinstance(m, ir.Lit)])
-    return node
-
-
-SWITCHES: Final[Mapping[str, Callable[[ir.Node], ir.Node]]] = {
-    "number": lose_number,
-    "null": lose_null,
-    "open": lose_open,
-}
-CODES: Final = tuple(
-    "+".join(names) for size in range(1, len(SWITCHES) + 1) for names in combinations(SWITCHES, size)
-)
-
-
-@cache
-def faithful_with(revision: str, code: str) -> dict[str, Any]:
-    """The faithful rendering after losing exactly what a reason code names."""
-    declared = load(revision).declared
-    module = declared.module
-    for name in code.split("+"):
-        module = ir.map_nodes(module, SWITCHES[name])
-    lossy = Schema(module, declared.path, declared.lines)
-    return cast("dict[str, Any]", jsonschema.Renderer(lossy).definitions())
-
-
-def differing(revision: str, ours: Mapping[str, Any]) -> set[str]:
-    """The definitions in which a rendering of ours does not mean what upstream's means."""
-    theirs = upstream_definitions(revision)
-    return {n for n in theirs if normal_form.definition(n, ours) != normal_form.definition(n, theirs)}
-
 
 # -- the oracle ------------------------------------------------------------------------------------------
 
@@ -113,49 +51,40 @@ def test_the_same_definitions_are_rendered(revision: str) -> None:
 @needs_upstream
 @each_revision
 def test_every_compat_definition_means_what_upstreams_means(revision: str) -> None:
-    assert differing(revision, jsonschema.compat_definitions(load(revision).declared)) == set()
+    rendered = jsonschema.compat_definitions(load(revision).declared)
+    assert differing(rendered, upstream_definitions(revision)) == set()
 
 
 @needs_upstream
 @each_revision
 def test_every_compat_definition_of_upstreams_own_file_means_the_same_too(revision: str) -> None:
-    assert differing(revision, jsonschema.compat_definitions(Schema(upstream_module(revision)))) == set()
-
-
-def test_the_first_five_revisions_have_553_definitions() -> None:
-    assert (
-        sum(len(load(revision).declared.types) for revision in (FIRST, SECOND, THIRD, FOURTH, FIFTH)) == 553
-    )
+    rendered = jsonschema.compat_definitions(Schema(upstream_module(revision)))
+    assert differing(rendered, upstream_definitions(revision)) == set()
 
 
 @needs_upstream
 @each_revision
 def test_the_faithful_rendering_differs_exactly_where_listed(revision: str) -> None:
-    listed = lossy_definitions()[revision]
-    assert differing(revision, faithful_definitions(revision)) == listed.keys()
-    assert len(listed) == LOSSES.get(revision, len(listed))
+    faithful, theirs = faithful_definitions(revision), upstream_definitions(revision)
+    assert differing(faithful, theirs) == losses(revision).keys()
 
 
 @needs_upstream
 @each_revision
 def test_each_listed_reason_explains_its_difference_and_no_smaller_one_does(revision: str) -> None:
     theirs = upstream_definitions(revision)
-    for name, code in lossy_definitions()[revision].items():
-        explaining = [
-            other
-            for other in CODES
-            if normal_form.definition(name, faithful_with(revision, other))
-            == normal_form.definition(name, theirs)
-        ]
-        assert explaining, f"{name}: nothing explains the difference"
-        assert explaining[0] == code, f"{name}: {explaining[0]} is enough"
+    for name, code in losses(revision).items():
+        assert reason(revision, name, theirs) == code, name
+
+
+@each_dated
+def test_what_is_listed_is_what_follows_from_our_renderings(revision: str) -> None:
+    assert losses(revision) == computed(revision)
 
 
 def test_the_reasons_add_up_over_the_first_five_revisions() -> None:
     counts = Counter(
-        code
-        for revision in (FIRST, SECOND, THIRD, FOURTH, FIFTH)
-        for code in lossy_definitions()[revision].values()
+        code for revision in (FIRST, SECOND, THIRD, FOURTH, FIFTH) for code in losses(revision).values()
     )
     assert counts == {"number": 137, "open": 14, "number+open": 8, "number+null": 6}
 

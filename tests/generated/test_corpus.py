@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from corpus import Corpus, Judge, Mutation, mutations
+from losses import losses
 from mcprev_codegen import ir
 from mcprev_codegen.ir import Json
 from mcprev_codegen.naming import class_name
@@ -31,7 +32,6 @@ from support import (
     each_revision,
     faithful_definitions,
     load,
-    lossy_definitions,
     needs_upstream,
     package,
     same,
@@ -95,7 +95,7 @@ def shipped(revision: str, name: str) -> Any:
 @cache
 def upstream(revision: str, name: str) -> Any:
     """Upstream's definition, those that are listed as lossy replaced by the faithful ones."""
-    lossy = lossy_definitions().get(revision, {})
+    lossy = losses(revision)
     faithful = faithful_definitions(revision)
     mended = {n: faithful[n] if n in lossy else d for n, d in upstream_definitions(revision).items()}
     return validator(mended, name)
