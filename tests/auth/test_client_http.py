@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 import mcprev
-from auth.world import CALLBACK, OAUTH, PRM, World, basic, query, world
+from auth.world import CALLBACK, OAUTH, PRM, World, basic, form, query, world
 from mcprev.revisions import DEFAULT, Revision
 from named import NAMES as SPOKEN
 from raw_server import Exchange, text
@@ -500,6 +500,50 @@ def test_a_403_that_is_about_something_else_is_an_answer(row: Revision) -> None:
 
 
 # -- who this client is ------------------------------------------------------------------------------------
+
+
+BOTH_WAYS = ["client_secret_basic", "client_secret_post"]
+
+
+@req("AUTH-12")
+@pytest.mark.parametrize("given", [True, False], ids=["given", "registered"])
+@pytest.mark.parametrize("reads", ["form", "header", "neither"])
+def test_a_server_that_reads_a_secret_in_one_of_both_ways(row: Revision, given: bool, reads: str) -> None:
+    """It offers both; what it does not find is sent the other way once, and never in both ways at a time."""
+
+    async def main() -> None:
+        async with world(row) as at:
+            at.metadata["token_endpoint_auth_methods_supported"] = BOTH_WAYS
+
+            async def tokens(exchange: Exchange) -> None:
+                said = form(exchange)
+                found = "header" if exchange.headers.get("authorization") else "form"
+                assert (found == "form") is ("client_secret" in said) is ("client_id" in said)
+                if found == reads:
+                    await at.token(exchange)
+                    return
+                at.asked.append({**said, "refused": found})
+                await exchange.json(
+                    {"error": "invalid_client", "error_description": "Missing client_id"}, 401
+                )
+
+            at.tokens = tokens
+            who: dict[str, Any] = (
+                {"client_id": "me", "client_secret": "s", "issuer": at.issuer} if given else {}
+            )
+            first, second = ("header", "form") if given else ("form", "header")
+            if reads == "neither":
+                with pytest.raises(mcprev.TokenRejected, match="Missing client_id"):
+                    async with connect(at, at.oauth(**who)):
+                        pass
+            else:
+                async with connect(at, at.oauth(**who)):
+                    pass
+            refused = [asked.get("refused") for asked in at.asked]
+            assert refused == {first: [None], second: [first, None], "neither": [first, second]}[reads]
+            assert all(each["token_endpoint_auth_method"] == BOTH_WAYS[1] for each in at.registered)
+
+    run(main())
 
 
 @req("AUTH-12", "AUTH-8")

@@ -357,10 +357,13 @@ def secret_method(methods: Sequence[str] | None) -> str:
 
 
 def registered_method(methods: Sequence[str] | None) -> str:
-    """Return the authentication method that a client registers with."""
+    """Return the authentication method that a client registers with.
+
+    Widespread servers that offer both ways to send a secret only find the client by the id in the form.
+    """
     if methods is None:
         return BASIC
-    return next((method for method in (NONE, BASIC, POST) if method in methods), BASIC)
+    return next((method for method in (NONE, POST, BASIC) if method in methods), BASIC)
 
 
 def application_type(redirect_uri: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import quote, urlencode
 
@@ -38,6 +38,8 @@ ID_JAG: Final = "urn:ietf:params:oauth:token-type:id-jag"
 PROOF: Final = "DPoP"
 """The header of a DPoP proof, and the scheme of a bound token."""
 USE_NONCE: Final = "use_dpop_nonce"
+INVALID_CLIENT: Final = "invalid_client"
+_OTHER_WAY: Final = {BASIC: POST, POST: BASIC}
 _LONG: Final = 1e12
 """Longer lifetimes, in seconds, count as unlimited."""
 
@@ -118,9 +120,20 @@ def redeem(
 ) -> Flow[TokenResponse]:
     """Send a token request (AUTH-9). Raises `TokenRejected`, with the error code if the server sent one."""
     server, wanted = place.server, {**form, "resource": place.resource}
-    sent = _authenticated(client, wanted, server.issuer, client_keys)
     who = printable(server.issuer)
-    found = yield from _post(server.token_endpoint, sent, who, client_keys.dpop_signer)
+
+    def attempt(client: Registration) -> Flow[dict[str, Json]]:
+        sent = _authenticated(client, dict(wanted), server.issuer, client_keys)
+        return _post(server.token_endpoint, sent, who, client_keys.dpop_signer)
+
+    try:
+        found = yield from attempt(client)
+    except TokenRejected as rejected:
+        other = _OTHER_WAY.get(client.method)
+        if rejected.error != INVALID_CLIENT or other not in (server.methods or ()):
+            raise
+        # The server offers both ways to send a secret, and may understand only one.
+        found = yield from attempt(replace(client, method=other))
     expected = "Bearer" if client_keys.dpop_signer is None else "DPoP"
     kind: object = found.get("token_type", "Bearer")
     if not isinstance(kind, str) or kind.lower() != expected.lower():
