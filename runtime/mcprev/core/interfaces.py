@@ -39,7 +39,7 @@ class Share(Protocol):
         ...
 
 
-class Origin(Protocol):
+class MessageOrigin(Protocol):
     """What a transport that serves several clients knows of the source of a message: the HTTP request."""
 
     share: Share | None
@@ -58,16 +58,16 @@ class Origin(Protocol):
         ...
 
 
-def origin_of(message: IncomingRequest | NotificationReceived) -> Origin | None:
+def message_origin(message: IncomingRequest | NotificationReceived) -> MessageOrigin | None:
     """Return the source of a message; None on a pipe."""
     origin: Any = message.origin
-    found: Origin | None = origin
+    found: MessageOrigin | None = origin
     return found
 
 
 def share_of(message: IncomingRequest | NotificationReceived) -> Share | None:
     """Return the memory of a message's body, if its transport limits that."""
-    origin = origin_of(message)
+    origin = message_origin(message)
     return None if origin is None else origin.share
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, overload
 
 from mcprev.convert import OnDowngrade, PayloadKind, converter, request_for
 from mcprev.core.context import BaseContext
-from mcprev.core.interfaces import origin_of, principal_of
+from mcprev.core.interfaces import message_origin, principal_of
 from mcprev.errors import ConversionError, InvalidParams, Json, RemoteProtocolError
 from mcprev.protocol import input_requests as asking
 from mcprev.protocol import mrtr
@@ -96,7 +96,7 @@ class Context(BaseContext):
     @property
     def access(self) -> Access | None:
         """The content of the sender's token; None where the server requires no tokens."""
-        origin = origin_of(self.request)
+        origin = message_origin(self.request)
         return None if origin is None else cast("Access | None", origin.access)
 
     @property

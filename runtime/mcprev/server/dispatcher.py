@@ -15,7 +15,7 @@ from mcprev.convert import ConversionContext as Conversion
 from mcprev.convert import PayloadKind, make_context, request_meta, unmet_input
 from mcprev.core.capabilities import ServerCapabilities
 from mcprev.core.connection import Connection
-from mcprev.core.interfaces import Origin, principal_of
+from mcprev.core.interfaces import MessageOrigin, principal_of
 from mcprev.core.method_binding import (
     HandlerTable,
     MethodBinding,
@@ -140,7 +140,7 @@ class RequestDispatcher:
 
         The tools may have changed unannounced, so they are listed again before a call is refused.
         """
-        origin, arguments = cast("Origin", incoming.origin), (incoming.params or {}).get("arguments")
+        origin, arguments = cast("MessageOrigin", incoming.origin), (incoming.params or {}).get("arguments")
         origin.checking = True
         try:
             tool = await self._listed(incoming, connection)

@@ -62,7 +62,7 @@ class HttpRequest:
         """The local address at which the request arrived; None if unknown."""
         self.headers: Headers = headers
         self.checking: bool = False
-        """Whether the headers are still being checked, see `Origin`."""
+        """Whether the headers are still being checked, see `MessageOrigin`."""
         self.principal: str | None = None
         """The principal, set by the server's authentication."""
         self.access: Access | None = None

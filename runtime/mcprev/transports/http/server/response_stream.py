@@ -128,7 +128,7 @@ class ResponseStream:
         """Whether messages can be sent before the response."""
         self.headers: Headers = http_request.headers
         self.checking: bool = False
-        """Whether the headers are still being checked, see `Origin`."""
+        """Whether the headers are still being checked, see `MessageOrigin`."""
         self.prefers_stream: bool = self.streams and (json_response is False or not accept.json)
         self.fields: Fields = ()
         """The headers of the response beside its type."""
