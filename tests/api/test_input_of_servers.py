@@ -13,7 +13,7 @@ import pytest
 
 import mcprev
 from api.scripted import form, giving, sample, server, text, url
-from api.wire import Error, Json, Message, each_session, served
+from api.wire import Error, Json, Message, Sender, each_session, served
 from mcprev.revisions import LATEST, Revision
 from mcprev_types.latest import models as m
 from requirements import D, E, req
@@ -352,13 +352,6 @@ def test_a_session_is_asked_so_many_times_and_no_more(row: Revision, logged: Rec
 # -- whose input it is -----------------------------------------------------------------------------------
 
 
-class User:
-    """Whom a transport has found a message to be from."""
-
-    def __init__(self, principal: str) -> None:
-        self.principal = principal
-
-
 @req("ELIC-9", "MRTR-4", at=E)
 def test_a_state_is_of_the_user_it_was_given_to() -> None:
     made = asking_twice()
@@ -367,7 +360,7 @@ def test_a_state_is_of_the_user_it_was_given_to() -> None:
         async with served(made, LATEST, capabilities=EVERYTHING) as client:
             (connection,) = made._connections
             side: Any = connection.protocol
-            receive, user = side.receive, User("ann")
+            receive, user = side.receive, Sender("ann")
 
             def received(message: Any, now: float) -> None:
                 object.__setattr__(message, "origin", user)

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mcprev
-from mcprev.core.method_binding import MethodBinding
+from mcprev.core.method_binding import MethodBinding, only_text
 from mcprev.errors import ConversionError
-from mcprev.protocol.result_rules import CALL, only_text
+from mcprev.protocol.result_rules import CALL
 from mcprev.revisions import ALL, LATEST, Revision
 from requirements import req
 

@@ -6,44 +6,32 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 import mcprev
 from api.authors import Everything, Helpful
+from api.wire import Sender
 from mcprev.errors import InvalidParams
 from mcprev.revisions import LATEST, Revision
-from mcprev.wire.headers import Headers
 from mcprev.wire.jsonrpc import Request
 from mcprev_types.latest import models as m
 from requirements import E, req
 from running import run
 
 
-@dataclass
-class Origin:
-    """What a transport knows a request by, when it has asked who sends it."""
-
-    principal: object = None
-    access: object = None
-    share: None = None
-    headers: Headers = field(default_factory=lambda: Headers([]))
-    checking: bool = False
-
-
 @contextmanager
-def sent_by(server: mcprev.Server, principal: object = None) -> Generator[Origin, None, None]:
+def sent_by(server: mcprev.Server, principal: object = None) -> Generator[Sender, None, None]:
     """Everything that comes to the server comes from whom the test says."""
     (connection,) = server._connections
     side: Any = connection.protocol
-    origin, receive = Origin(principal), side.receive
+    origin, receive = Sender(principal), side.receive
 
     def from_someone(message: Any, now: float) -> None:
         if isinstance(message, Request):
             unfrozen: Any = message
-            unfrozen.origin = Origin(origin.principal)
+            unfrozen.origin = Sender(origin.principal)
         receive(message, now)
 
     side.receive = from_someone

@@ -23,6 +23,7 @@ from mcprev.convert import PayloadKind, convert
 from mcprev.revisions import DEFAULT, LATEST, Revision, load
 from mcprev.revisions import revision_named as row_of
 from mcprev.transports.memory import connect_pair
+from mcprev.wire.headers import Headers
 
 Json: TypeAlias = Any
 Message: TypeAlias = dict[str, Any]
@@ -44,6 +45,17 @@ EVERY_CAPABILITY: Final[Mapping[str, Json]] = {
     "logging": {},
     "completions": {},
 }
+
+
+@dataclass
+class Sender:
+    """The origin of a message over a transport that has asked who sends it."""
+
+    principal: object = None
+    access: object = None
+    share: None = None
+    headers: Headers = field(default_factory=lambda: Headers([]))
+    checking: bool = False
 
 
 def most_values(row: Revision) -> int:

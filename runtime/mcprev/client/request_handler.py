@@ -63,7 +63,7 @@ class ClientRequestHandler:
             incoming.fail(InternalError("the client is not ready"))
             return
         try:
-            method_binding = self._handlers.find(incoming.revision, incoming.method)
+            method_binding = self._handlers[incoming.revision, incoming.method]
             self._check(incoming)
             params = method_binding.params(incoming.params, None)
             wire = to_wire(await method_binding.stub(ClientContext(client, connection, incoming), params))
@@ -97,7 +97,7 @@ class ClientRequestHandler:
         if not self._identity.receives(revision, notified.method):
             return
         try:
-            method_binding = self._handlers.find(revision, notified.method)
+            method_binding = self._handlers[revision, notified.method]
             await method_binding.stub(
                 ClientContext(client, connection, None), method_binding.params(notified.params, None)
             )

@@ -75,6 +75,8 @@ class Connection:
         self._linger = linger
         self.error: ConnectionLost | None = None
         """Why the connection ended; None while it has not."""
+        self.peer_context: object = None
+        """What the request handler keeps of the peer for as long as the connection lasts."""
         self._flush_due = False
         self._sendable = False
         """Whether there is a transport that takes what is to be sent."""

@@ -30,7 +30,7 @@ from mcprev.errors import (
 from mcprev.protocol.connection_state import IncomingRequest
 from mcprev.protocol.error_codes import outgoing
 from mcprev.protocol.meta import advise
-from mcprev.protocol.result_rules import CALL, RULES, only_text
+from mcprev.protocol.result_rules import CALL, RULES
 from mcprev.protocol.stateless import COMPLETE
 from mcprev.revisions import Revision
 from mcprev_types import MethodNotHandled
@@ -139,6 +139,23 @@ def to_wire(value: object) -> dict[str, Json]:
     raise TypeError(f"a handler returned {type(value).__name__}, which is no result")
 
 
+def only_text(result: dict[str, Json]) -> bool:
+    """Return whether a tool result is complete and has only ASCII text blocks.
+
+    Most results are, and every revision represents them alike, except for `resultType`.
+    """
+    content: Json = result.get("content")
+    if content.__class__ is not list or len(result) > 2:
+        return False
+    for block in content:
+        if block.__class__ is not dict or len(block) != 2 or block.get("type") != "text":
+            return False
+        text = block.get("text")
+        if text.__class__ is not str or not text.isascii():
+            return False
+    return len(result) == 1 or result.get("resultType") == "complete"
+
+
 def reader(revision: Revision, name: str | None) -> Read:
     """Return the function that validates a JSON value as a named type; without a name it returns the value unchanged."""
     if name is None:
@@ -164,29 +181,24 @@ def first(error: ValidationError) -> str:
     return f"{place}: {first['msg']}" if place else first["msg"]
 
 
-class HandlerTable:
-    """The method bindings of one handler, created on first use."""
+class HandlerTable(dict[tuple[Revision, str], MethodBinding]):
+    """The method bindings of one handler by revision and method, created on first use."""
 
     def __init__(self, identity: Capabilities, base: str) -> None:
+        super().__init__()
         self._identity = identity
         self._base = base
-        self._found: dict[Revision, dict[str, MethodBinding]] = {}
 
-    def find(self, revision: Revision, method: str) -> MethodBinding:
-        """Return the binding of a served method."""
-        try:
-            return self._found[revision][method]
-        except KeyError:
-            handler, written = self._identity.handler_at(revision)
-            if method not in written.methods:
-                # A notification that later revisions removed: the handler receives it at the revision that sends it.
-                written = revision
-            binding = bindings(written, self._base)[method]
-            method_binding = MethodBinding(
-                method, revision, written, getattr(handler, binding.stub), binding.params
-            )
-            self._found.setdefault(revision, {})[method] = method_binding
-            return method_binding
+    def __missing__(self, key: tuple[Revision, str]) -> MethodBinding:
+        revision, method = key
+        handler, written = self._identity.handler_at(revision)
+        if method not in written.methods:
+            # A notification that later revisions removed: the handler receives it at the revision that sends it.
+            written = revision
+        binding = bindings(written, self._base)[method]
+        found = MethodBinding(method, revision, written, getattr(handler, binding.stub), binding.params)
+        self[key] = found
+        return found
 
 
 def error_at(error: RpcError, method: str, revision: Revision, written: Revision) -> dict[str, Json]:

@@ -12,7 +12,7 @@ from enum import IntEnum, StrEnum, auto
 from itertools import count
 from typing import Final, Protocol, TypeAlias
 
-from mcprev.errors import ConnectionLost, Json, McpError, RemoteProtocolError, RpcError
+from mcprev.errors import ConnectionLost, InvalidRequest, Json, McpError, RemoteProtocolError, RpcError
 from mcprev.protocol.pending_calls import Call, PendingCalls
 from mcprev.revisions import Revision
 from mcprev.wire import jsonrpc
@@ -355,6 +355,26 @@ class ConnectionState:
     def diagnose(self, what: str) -> None:
         """Add a diagnostic event for the log."""
         self.events.append(Diagnostic(what))
+
+    def accept(
+        self,
+        engine: Responder,
+        revision: Revision,
+        request: Request,
+        batch: BatchResponse | None,
+        capabilities: dict[str, Json],
+    ) -> IncomingRequest | None:
+        """Accept a request; refuse it and return None if a request with the same id is in progress."""
+        incoming = IncomingRequest(engine, revision, request, batch, capabilities)
+        if self.shared:
+            incoming.key = request.origin
+        if incoming.key in self.incoming:
+            self.refuse(request, InvalidRequest("a request with this id is in progress"), batch)
+            return None
+        self.incoming[incoming.key] = incoming
+        if batch is not None:
+            batch.waiting += 1
+        return incoming
 
     def close(self, request: IncomingRequest, answer: bytes | None) -> None:
         """Close a request and send its response, if any, or hold the response until its batch is complete."""

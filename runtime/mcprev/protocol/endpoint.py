@@ -19,7 +19,7 @@ from mcprev.protocol.connection_state import Channel, ConnectionState, Event, Lo
 from mcprev.protocol.engine import Engine
 from mcprev.protocol.handshake import Handshake, HandshakeClient, HandshakeServer
 from mcprev.protocol.pending_calls import Call
-from mcprev.protocol.stateless import StatelessClient, StatelessServer, is_stateless
+from mcprev.protocol.stateless import VERSION, StatelessClient, StatelessServer
 from mcprev.protocol.subscriptions import Changed
 from mcprev.revisions import Revision
 from mcprev.wire import jsonrpc
@@ -113,17 +113,19 @@ class ServerProtocol(EndpointProtocol):
     @override
     def receive(self, message: Message | jsonrpc.Batch, now: float) -> None:
         """Process what `jsonrpc.parse` returned for a line; `_meta` selects the engine of a request (NEG-8)."""
-        kind = message.__class__
-        if kind is Request:
-            if self._modern and (not self._handshake or is_stateless(message)):  # type: ignore[arg-type]
+        if isinstance(message, Request):
+            meta: Json = None if message.params is None else message.params.get("_meta")
+            if self._modern and (not self._handshake or (meta.__class__ is dict and VERSION in meta)):
                 self._null_id = self._null_id and self.session.agreed
-                self.stateless.request(message)  # type: ignore[arg-type]
+                self.stateless.request(message)
             else:
-                self.session.request(message)  # type: ignore[arg-type]
+                self.session.request(message)
         else:
             self._receive_other(message, now)
 
-    def _receive_other(self, message: Message | jsonrpc.Batch, now: float) -> None:
+    def _receive_other(
+        self, message: Notification | Response | ErrorResponse | Malformed | jsonrpc.Batch, now: float
+    ) -> None:
         session = self.session
         match message:
             case Notification():
@@ -138,8 +140,6 @@ class ServerProtocol(EndpointProtocol):
                 self._malformed(message, null_id=null_id)
             case jsonrpc.Batch():
                 session.batch(message.messages, now)
-            case Request():
-                session.request(message)
 
     def changed(self, kind: Changed, uri: str | None) -> None:
         """Notify the peer of a change in the way it subscribed (SUB-8)."""

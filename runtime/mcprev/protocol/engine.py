@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from mcprev.errors import (
-    InvalidRequest,
     Json,
     LocalProtocolError,
     MethodNotFound,
@@ -18,7 +17,6 @@ from mcprev.errors import (
     RpcError,
 )
 from mcprev.protocol.connection_state import (
-    BatchResponse,
     CallCancelled,
     CallCompleted,
     CallFailed,
@@ -34,7 +32,7 @@ from mcprev.protocol.connection_state import (
 from mcprev.protocol.pending_calls import Call
 from mcprev.revisions import Revision
 from mcprev.wire import jsonrpc
-from mcprev.wire.jsonrpc import ErrorResponse, Notification, Request, Response
+from mcprev.wire.jsonrpc import ErrorResponse, Notification, Response
 
 PROGRESS: Final = "notifications/progress"
 CANCELLED: Final = "notifications/cancelled"
@@ -55,22 +53,6 @@ class Engine:
         """The capabilities that the peer declared for the whole connection; None before that."""
 
     # -- requests of the peer's ----------------------------------------------------------------------------
-
-    def take(
-        self, revision: Revision, request: Request, batch: BatchResponse | None, capabilities: dict[str, Json]
-    ) -> IncomingRequest | None:
-        """Accept a request; refuse it and return None if a request with the same id is in progress."""
-        connection = self.connection
-        incoming = IncomingRequest(self, revision, request, batch, capabilities)
-        if connection.shared:
-            incoming.key = request.origin
-        if incoming.key in connection.incoming:
-            connection.refuse(request, InvalidRequest("a request with this id is in progress"), batch)
-            return None
-        connection.incoming[incoming.key] = incoming
-        if batch is not None:
-            batch.waiting += 1
-        return incoming
 
     def complete_result(self, request: IncomingRequest, result: dict[str, Json]) -> None:
         """Add the members that every result of the era has."""

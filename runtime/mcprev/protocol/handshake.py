@@ -106,7 +106,9 @@ class Handshake(Engine):
 
     def serve(self, message: Request, batch: BatchResponse | None) -> None:
         """Pass a request to the handler."""
-        incoming = self.take(self._revision or self.revision, message, batch, self.peer_capabilities or {})
+        incoming = self.connection.accept(
+            self, self._revision or self.revision, message, batch, self.peer_capabilities or {}
+        )
         if incoming is not None:
             self.connection.events.append(incoming)
 
@@ -186,8 +188,6 @@ class HandshakeServer(Handshake):
         self.subscribed: set[str] = set()
         """The URIs of the subscribed resources."""
         self.client_info: dict[str, Json] = {}
-        self.peer_context: object = None
-        """Session data of the driver."""
 
     @override
     def request(self, message: Request, batch: BatchResponse | None = None) -> None:

@@ -75,23 +75,6 @@ def _tool_result(result: Result) -> Result:
     return {**result, "content": [*_list(result["content"]), {"type": "text", "text": text}]}
 
 
-def only_text(result: Result) -> bool:
-    """Return whether a tool result is complete and has only ASCII text blocks.
-
-    Most results are, and every revision represents them alike, except for `resultType`.
-    """
-    content: Json = result.get("content")
-    if content.__class__ is not list or len(result) > 2:
-        return False
-    for block in content:
-        if block.__class__ is not dict or len(block) != 2 or block.get("type") != "text":
-            return False
-        text = block.get("text")
-        if text.__class__ is not str or not text.isascii():
-            return False
-    return len(result) == 1 or result.get("resultType") == "complete"
-
-
 def _prompt(result: Result) -> Result:
     for index, message in _items(result.get("messages")):
         block = message.get("content")

@@ -64,15 +64,6 @@ COMPLETE: Final = "complete"
 INPUT_REQUIRED: Final = "input_required"
 
 
-def is_stateless(message: Request) -> bool:
-    """Return whether a request carries a version in `_meta`, which selects the stateless engine (NEG-8)."""
-    params = message.params
-    if params is None:
-        return False
-    meta = params.get("_meta")
-    return isinstance(meta, dict) and VERSION in meta
-
-
 class StatelessServer(Engine):
     """The server side of the stateless era."""
 
@@ -101,7 +92,7 @@ class StatelessServer(Engine):
             if served is None:
                 return
         revision, kind = served
-        incoming = self.take(revision, message, None, meta[CLIENT_CAPABILITIES])
+        incoming = self.connection.accept(self, revision, message, None, meta[CLIENT_CAPABILITIES])
         if incoming is None:
             return
         incoming.client_info = meta.get(CLIENT_INFO)

@@ -84,7 +84,7 @@ class RequestDispatcher:
             if self._tasks is not None and self._tasks.serves(revision, incoming.method):
                 await self._tasks.serve(incoming, self._context(connection, incoming))
                 return
-            method_binding = self._handlers.find(revision, incoming.method)
+            method_binding = self._handlers[revision, incoming.method]
             if revision.routing_headers and incoming.method == CALL and incoming.origin is not None:
                 tool = self.tools.known(incoming)
                 if tool is not None and tool.param_headers != ():
@@ -100,8 +100,7 @@ class RequestDispatcher:
                     incoming.method, params, self._states, time.time(), principal=principal_of(incoming)
                 )
                 params = answers.into(params)
-            peer_context = self._peer_context(incoming)
-            stamp, up, down = peer_context
+            stamp, up, down = peer_context = self._peer_context(incoming, connection)
             context = Context(self._hooks, connection, incoming, stamp, answers)
             if self._tasks is not None and self._tasks.takes(incoming, context):
                 await self._call(method_binding, context, params, peer_context)
@@ -206,7 +205,7 @@ class RequestDispatcher:
             context.request.respond(method_binding.result(wire, down))
 
     def _context(self, connection: Connection, incoming: IncomingRequest) -> Context:
-        return Context(self._hooks, connection, incoming, self._peer_context(incoming)[0])
+        return Context(self._hooks, connection, incoming, self._peer_context(incoming, connection)[0])
 
     async def _ask(
         self,
@@ -216,7 +215,8 @@ class RequestDispatcher:
         wire: dict[str, Json],
     ) -> None:
         """Get the input that a result asks for: by sending the result, or request by request and then again."""
-        incoming, (_, _, down) = context.request, self._peer_context(context.request)
+        incoming = context.request
+        _, _, down = self._peer_context(incoming, context.connection)
         if not method_binding.may_ask or not (mrtr.requests_of(wire) or wire.get(mrtr.STATE)):
             raise TypeError(f"the result of '{incoming.method}' cannot ask for input, or asks for none")
         if not incoming.revision.input_in_results:
@@ -245,7 +245,7 @@ class RequestDispatcher:
     ) -> None:
         """Ask with requests of this server's, then run the handler again, until it has what it needs (MRTR-11)."""
         incoming, answers = context.request, context.answers
-        _, up, down = self._peer_context(incoming)
+        _, up, down = self._peer_context(incoming, context.connection)
         for _ in range(mrtr.MAX_ROUNDS):
             for key, request in mrtr.requests_of(wire).items():
                 if mrtr.check_askable(request, context.capabilities) is not None:
@@ -267,7 +267,7 @@ class RequestDispatcher:
     async def handle_notification(self, notified: NotificationReceived, connection: Connection, /) -> None:
         """Pass on a notification: what a connection calls for each."""
         try:
-            method_binding = self._handlers.find(notified.revision, notified.method)
+            method_binding = self._handlers[notified.revision, notified.method]
             # Only sessions have notifications for a handler.
             incoming = unasked(cast("ServerProtocol", connection.protocol).session, notified)
             await method_binding.stub(
@@ -313,20 +313,17 @@ class RequestDispatcher:
             )
         return wire
 
-    def _peer_context(self, incoming: IncomingRequest) -> PeerContext:
+    def _peer_context(self, incoming: IncomingRequest, connection: Connection) -> PeerContext:
         """What is known of the client: cached for a session; a stateless request carries it."""
         peer, revision = incoming.engine, incoming.revision
         if not isinstance(peer, HandshakeServer):
             meta = (incoming.params or {})["_meta"]
             return meta, None, self._contexts.get(revision.name) or self._down(revision)
-        known: Any = peer.peer_context
+        known: Any = connection.peer_context
         if known is None:
             stamp = _session_stamp(peer, revision)
-            known = peer.peer_context = (
-                stamp,
-                make_context(LATEST.name, meta=_read_stamp(stamp)),
-                self._down(revision),
-            )
+            up = make_context(LATEST.name, meta=_read_stamp(stamp))
+            known = connection.peer_context = (stamp, up, self._down(revision))
         peer_context: PeerContext = known
         return peer_context
 

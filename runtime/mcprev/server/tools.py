@@ -110,7 +110,7 @@ class ToolTable:
 
     async def _list(self, context: Context, up: ConversionContext | None) -> list[dict[str, Json]]:
         """Every tool that the handler lists for this client."""
-        method_binding = self._handlers.find(context.request.revision, LIST)
+        method_binding = self._handlers[context.request.revision, LIST]
         meta = (context.request.params or {}).get("_meta")
         asked: dict[str, Json] = {} if meta is None else {"_meta": meta}
         found: list[dict[str, Json]] = []
