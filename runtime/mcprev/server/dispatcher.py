@@ -122,7 +122,7 @@ class RequestDispatcher:
             answer_failure(error, incoming, self._identity.handler_at(revision)[1], _logger)
         else:
             failed = self._failed_tool(error, incoming)
-            incoming.respond(self._handlers.find(revision, CALL).result(failed, self._down(revision)))
+            incoming.respond(self._handlers[revision, CALL].result(failed, self._down(revision)))
 
     def _failed_tool(self, error: Exception, incoming: IncomingRequest) -> dict[str, Json]:
         """Return the result of a call whose tool raised. Only a `ToolError` is shown, unless all errors are."""
