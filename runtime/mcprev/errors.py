@@ -31,7 +31,7 @@ McpError
 │   ├── IssuerMismatch            metadata or a response names another authorization server than expected
 │   ├── AuthorizationDenied       the user or the authorization server declined
 │   ├── InsufficientScope         the token lacks scopes that the request needs; carries them
-│   └── TokenRejected             no token was issued, or the server rejects a new one
+│   └── TokenRejected             no token was issued, or the server rejects the one that it got, if any
 ├── RequestTimeout                no response in time; says which limit was reached, and after how long
 ├── MissingExtra                  a library is not installed; says which extra installs it
 ├── ToolError                     a tool failed; the model gets the text
@@ -311,7 +311,7 @@ class InsufficientScope(AuthError):
 
 
 class TokenRejected(AuthError):
-    """No token was issued, or the server rejects a newly issued one; `error` is the OAuth error code, if any."""
+    """No token was issued, or the server rejects the one that it got, if any; `error` is the OAuth error code, if any."""
 
     def __init__(self, message: str, *, error: str = "") -> None:
         super().__init__(message)

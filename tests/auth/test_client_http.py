@@ -1053,9 +1053,11 @@ def test_no_page_is_opened_that_is_none_of_the_web(row: Revision, page: str) -> 
 def test_who_has_no_way_to_be_let_in_is_told_that_there_is_one(row: Revision) -> None:
     async def main() -> None:
         async with world(row) as at:
-            with pytest.raises(mcprev.HttpStatusError, match=r"HTTP 401.*mcprev\.OAuth") as caught:
+            with pytest.raises(mcprev.TokenRejected, match=r"HTTP 401.*mcprev\.OAuth") as caught:
                 await mcprev.connect(mcprev.http(at.mcp.url), revisions=[row.name])
-            assert "Bearer" in caught.value.headers["WWW-Authenticate"]
+            reason = caught.value.__cause__
+            assert isinstance(reason, mcprev.HttpStatusError)
+            assert "Bearer" in reason.headers["WWW-Authenticate"]
 
     run(main())
 

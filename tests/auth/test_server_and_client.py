@@ -7,12 +7,14 @@ import json
 import socket
 from typing import Final
 
+import aiohttp
 import pytest
 
 import mcprev
 from auth.guarded import ROWS, Guarded
 from auth.world import query, world
-from mcprev.revisions import Revision
+from http_in_process import InProcess
+from mcprev.revisions import HttpShape, Revision
 from mcprev_types.latest import models as m
 from requirements import req
 from running import run
@@ -60,5 +62,26 @@ def test_a_client_that_knows_nothing_but_the_url_logs_in_and_asks_for_more_when_
             assert {query(page)["resource"] for page in at.pages} == {url}
             serving.cancel()
             await asyncio.wait({serving})
+
+    run(main())
+
+
+@req("AUTH-1", "AUTH-2")
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer old"}], ids=["no token", "an old token"])
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_client_without_a_login_learns_that_it_needs_one(row: Revision, headers: dict[str, str]) -> None:
+    async def verify(token: str) -> None:
+        assert token == "old"
+
+    async def main() -> None:
+        auth = mcprev.Bearer(verify, resource="http://x.test/mcp", authorization_servers=["https://as.test"])
+        app = mcprev.Server(Guarded(), "s", "1").asgi(sse=True, auth=auth)
+        connector = InProcess(app)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            path = "/sse" if row.http is HttpShape.SSE else "/mcp"
+            target = mcprev.http(connector.origin + path, session=session, headers=headers)
+            with pytest.raises(mcprev.TokenRejected, match=r"^HTTP 401.*token.*mcprev\.OAuth\(\)"):
+                await mcprev.connect(target, mode=row.name)
+        await app.aclose()
 
     run(main())

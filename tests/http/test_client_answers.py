@@ -270,9 +270,10 @@ def test_an_error_body_is_read_whatever_the_status(row: Revision, status: int) -
             await response_stream.error(code, status, "no good", {"x": [1]})
 
         async with connected(row, {"tools/call": called}) as (client, _, _):
-            with pytest.raises(RpcError) as caught:
+            with pytest.raises(mcprev.TokenRejected if status == 401 else RpcError) as caught:
                 await client.call_tool("t")
-            error = caught.value
+            error = caught.value.__cause__ if status == 401 else caught.value
+            assert isinstance(error, RpcError)
             assert (error.code, error.message, error.data) == (code, "no good", {"x": [1]})
 
     run(main())

@@ -104,7 +104,7 @@ EARLY: Final[dict[str, tuple[bytes, type[McpError] | None]]] = {
     "413, after leave": (
         b"HTTP/1.1 100 Continue\r\n\r\n" + whole(b"too large", first="HTTP/1.1 413 X"), HttpStatusError,
     ),
-    "401": (head(CHUNKED, first="HTTP/1.1 401 X") + chunked(b"who?"), HttpStatusError),
+    "403": (head(CHUNKED, first="HTTP/1.1 403 X") + chunked(b"who?"), HttpStatusError),
 }  # fmt: skip
 
 
@@ -133,7 +133,7 @@ def test_a_server_that_refuses_a_large_request_is_heard(case: str) -> None:
                 await call(client, "large", x="y" * (24 * MEGA))
             assert isinstance(caught.value, cast("type", wanted))
             assert caught.value.status == int(case[:3])
-            assert "too large" in caught.value.body or case == "401"
+            assert "too large" in caught.value.body or case == "403"
             refused.set()
             await drained.wait()
             await call(client)

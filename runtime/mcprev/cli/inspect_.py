@@ -79,7 +79,7 @@ def command(
     """
     from pydantic import ValidationError
 
-    from mcprev.errors import McpError
+    from mcprev.errors import McpError, TokenRejected
 
     chosen, target = _check_names(names), _target(
         argv, headers, login=sys.stderr.isatty() if login is None else login
@@ -93,7 +93,7 @@ def command(
         raise click.ClickException(f"the server did not open a connection within {timeout:g} s") from None
     except (McpError, OSError, ValidationError) as error:
         lines = [clean(line) for line in str(error).split("\n")]
-        if _unauthorized(error):
+        if isinstance(error, TokenRejected):
             lines.append("log in with --login, or send a token with --header 'Authorization: Bearer TOKEN'")
         raise click.ClickException("\n".join(lines).strip() or type(error).__name__) from None
     finally:
@@ -137,14 +137,6 @@ def _target(argv: tuple[str, ...], headers: tuple[str, ...], *, login: bool) -> 
         raise click.ClickException(str(error)) from None
     except ValueError as error:
         raise click.BadParameter(clean(str(error)), param_hint="URL") from None
-
-
-def _unauthorized(error: Exception) -> bool:
-    """Return whether the server requires authorization that was not given."""
-    from mcprev.errors import HttpStatusError, RpcError
-
-    status = error.status if isinstance(error, HttpStatusError) else None
-    return 401 in (status, error.http_status if isinstance(error, RpcError) else None)
 
 
 def _authorization(url: str) -> Authorization | None:

@@ -81,7 +81,7 @@ class LegacySse:
     async def _error_of(self, response: HttpResponse) -> McpError:
         if response.status == 200:
             return status_error(response, why=f"{response.content_type} is no stream of events")
-        return (await self._requests.failure(response))[0]
+        return await self._requests.failure(response)
 
     def _headers(self) -> Pairs:
         """Return the version header, which a server of a later revision requires on this transport too."""

@@ -23,6 +23,7 @@ from mcprev.errors import (
     MissingExtra,
     RemoteProtocolError,
     RpcError,
+    TokenRejected,
 )
 from mcprev.transports.http.urls import MAX_REDIRECTS, REDIRECTS, redirected
 from mcprev.transports.stdio.pipes import use_small_reads
@@ -63,7 +64,10 @@ SMALL: Final = 1024 * 1024
 """The size in bytes above which a body is passed to aiohttp as a file, which it sends in pieces."""
 _PERMANENT: Final = 308
 _UNAUTHORIZED: Final = 401
-_NO_LOGIN: Final = "the server wants to know who asks: give `http` the `auth`, such as `mcprev.OAuth()`"
+_NO_LOGIN: Final = (
+    "the server wants a token that it accepts: give `mcprev.http` the `auth`, such as `mcprev.OAuth()`, "
+    "or an `Authorization` among its `headers`"
+)
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
 """Characters that a header value must not contain."""
@@ -191,21 +195,26 @@ class HttpSession:
         if self._owned:
             await self._session.close()
 
-    async def failure(self, response: HttpResponse) -> tuple[McpError, ErrorResponse | None]:
-        """Return the reason of an error response: the JSON-RPC error in its body, or its status (ERR-7)."""
+    async def failure(self, response: HttpResponse) -> McpError:
+        """Return the reason of an error response: the JSON-RPC error in its body, or its status (ERR-7).
+
+        A 401 without a login is `TokenRejected`, from that reason.
+        """
         try:
             raw = await response.read(MAX_ERROR)
         except RemoteProtocolError:
             raw = b""
         message = jsonrpc.parse(raw, batch=False) if raw else None
+        found: RpcError | HttpStatusError = status_error(response, raw)
         if isinstance(message, ErrorResponse):
             found = RpcError.from_wire(message.error)
             found.http_status = response.status
-            if response.status == _UNAUTHORIZED and self.login is None:
-                found.add_note(_NO_LOGIN)  # beside the server's own words
-            return found, message
-        wanted = response.status == _UNAUTHORIZED and self.login is None and not raw
-        return status_error(response, raw, _NO_LOGIN if wanted else ""), None
+        if response.status == _UNAUTHORIZED and self.login is None:
+            said = f"HTTP {_UNAUTHORIZED}: {found}" if isinstance(found, RpcError) else found
+            rejected = TokenRejected(f"{said}; {_NO_LOGIN}")
+            rejected.__cause__ = found
+            return rejected
+        return found
 
 
 def status_error(response: HttpResponse, raw: bytes = b"", why: str = "") -> HttpStatusError:

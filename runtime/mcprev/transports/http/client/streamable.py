@@ -161,7 +161,7 @@ class StreamableHttp:
 
     async def _error_of(self, response: HttpResponse) -> McpError:
         """Return the error for an error response; `SessionExpired` if the session is unknown (HTTP-23)."""
-        error, _ = await self._requests.failure(response)
+        error = await self._requests.failure(response)
         unknown_method = isinstance(error, RpcError) and error.code == METHOD_NOT_FOUND
         if (
             response.status == 404
@@ -301,7 +301,7 @@ class StreamableHttp:
 
     async def _should_reopen(self, response: HttpResponse, cursor: ResumeState, *, opened: bool) -> bool:
         """Return whether to request the refused stream again."""
-        error, _ = await self._requests.failure(response)
+        error = await self._requests.failure(response)
         self._logger.debug("no stream of the server's: %s", error)
         if response.status == 400 and cursor.last_event_id:
             cursor.last_event_id = ""  # missed events are lost; continue with new ones (AMB-11)
@@ -365,7 +365,7 @@ class StreamableHttp:
         revision = self._revision_of(call)
         if revision is None or not revision.routing_headers:
             return False
-        error, _ = await self._requests.failure(response)
+        error = await self._requests.failure(response)
         if isinstance(error, RpcError) and error.code == HEADER_MISMATCH:
             self._logger.debug("'%s': %s; listing the tools again", call.method, error)
             await self._list_tools()
