@@ -286,6 +286,7 @@ _REMOVED_TYPES: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     # Type, and the members that go with it
     "ModelPreferences": (("CreateMessageRequestParams", "modelPreferences"),),
     "ModelHint": (("ModelPreferences", "hints"),),
+    "ToolChoice": (("CreateMessageRequestParams", "toolChoice"),),
     "LegacyTitledEnumSchema": (),
 }
 
@@ -322,6 +323,7 @@ _REMOVED_MEMBERS: Final = (
     ("Annotations", "lastModified"),
     ("ToolAnnotations", "openWorldHint"),
     ("ToolAnnotations", "idempotentHint"),
+    ("Implementation", "websiteUrl"),
     ("Icon", "theme"),
 )
 _MORE_MEMBERS: Final = (
@@ -336,6 +338,7 @@ _MADE_OPTIONAL: Final = (
     ("SamplingMessage", "role", '"user"'),
     ("ElicitRequestFormParams", "message", '""'),
     ("PromptMessage", "role", '"user"'),
+    ("ImageContent", "mimeType", '"image/png"'),
 )
 _MADE_REQUIRED: Final = (
     # Type, member, what a newer peer gets where an older one left it out
@@ -426,16 +429,17 @@ def _bounds(module: ir.Module) -> Iterator[Mutation]:
                 frozenset({"CompleteResult"}),
                 decisions=(Decision(direction, "before", "CompleteResultCompletion", "_fewer_values", code),),
             )
-    priority = own_member(module, "ModelPreferences", "costPriority")
-    if priority is not None and priority.tags.maximum and priority.tags.maximum < 10:
-        code = _CLAMP.format(member="costPriority", most=priority.tags.maximum)
-        yield Mutation(
-            "bound",
-            "ModelPreferences.costPriority at most 10",
-            member("ModelPreferences", "costPriority", at_most(10)),
-            frozenset({"ModelPreferences"}),
-            decisions=(Decision("DOWN", "before", "ModelPreferences", "_not_above", code),),
-        )
+    for owner, name in (("ModelPreferences", "costPriority"), ("Annotations", "priority")):
+        found = own_member(module, owner, name)
+        if found is not None and found.tags.maximum and found.tags.maximum < 10:
+            code = _CLAMP.format(member=name, most=found.tags.maximum)
+            yield Mutation(
+                "bound",
+                f"{owner}.{name} at most 10",
+                member(owner, name, at_most(10)),
+                frozenset({owner}),
+                decisions=(Decision("DOWN", "before", owner, "_not_above", code),),
+            )
 
 
 # -- all of them -------------------------------------------------------------------------------------------
