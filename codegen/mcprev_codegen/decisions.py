@@ -21,6 +21,7 @@ from mcprev_codegen.revisions import schema_folder
 from mcprev_codegen.sources import Revision
 from mcprev_codegen.steps import Runtime
 
+_NO_STEP: Final = "the step module is missing: `mcprev generate` writes its skeleton"
 _HEADER_PARAMS: Final = ("name", "uri")
 """The parameters that the Mcp-Name header repeats of those methods that have them so far."""
 
@@ -65,6 +66,8 @@ def status(folder: Path, revisions: Mapping[str, Revision]) -> Status:
             mine += _missing(runtime, complete, revision)
             complete = complete if mine else revision
         else:
+            if runtime is not None and complete is not None and not any(d.blocks for d in found):
+                mine += _draft_step(runtime, complete, revision)
             mine = [replace(decision, blocks=False) for decision in mine]
         found += [*mine, *_undescribed(folder, revision)]
     return Status((*found, *(_left_over(runtime, revisions) if runtime else ())))
@@ -138,12 +141,23 @@ def _missing(runtime: Runtime, before: Revision | None, revision: Revision) -> I
         )
     if before is None:
         return
-    step = runtime.step(name)
-    if not step.is_file():
-        yield Decision(name, step, None, "the step module is missing: `mcprev generate` writes its skeleton")
+    if not runtime.step(name).is_file():
+        yield Decision(name, runtime.step(name), None, _NO_STEP)
         return
+    yield from _undecided(runtime, name)
+
+
+def _draft_step(runtime: Runtime, before: Revision, draft: Revision) -> Iterator[Decision]:
+    """A draft needs a step module only for members that are not decided."""
+    if runtime.step(draft.name).is_file():
+        yield from _undecided(runtime, draft.name)
+    elif any(steps.questions(before, draft)):
+        yield Decision(draft.name, runtime.step(draft.name), None, _NO_STEP)
+
+
+def _undecided(runtime: Runtime, name: str) -> Iterator[Decision]:
     for line, member, text in runtime.undecided(name):
-        yield Decision(name, step, line, f"{member}: {text}")
+        yield Decision(name, runtime.step(name), line, f"{member}: {text}")
 
 
 def _left_over(runtime: Runtime, revisions: Mapping[str, Revision]) -> Iterator[Decision]:
@@ -159,13 +173,18 @@ def _left_over(runtime: Runtime, revisions: Mapping[str, Revision]) -> Iterator[
 
 
 def skeletons(folder: Path, revisions: Mapping[str, Revision], pending: Collection[str]) -> dict[Path, str]:
-    """The step module to write, by its path: that of the oldest pending revision, when it has none."""
+    """The step module to write, by its path, when there is none: that of the oldest pending revision, or of a draft
+    with members to decide.
+    """
     runtime = steps.runtime_of(folder)
+    if runtime is None:
+        return {}
     before: Revision | None = None
-    for revision in _dated(revisions):
-        if revision.name not in pending:
+    for revision in revisions.values():
+        if revision in _dated(revisions) and revision.name not in pending:
             before = revision
-        elif runtime is not None and before is not None:
+        elif before is not None:
             path = runtime.step(revision.name)
-            return {} if path.exists() else {path: steps.skeleton(before, revision)}
+            wanted = revision.name in pending or any(steps.questions(before, revision))
+            return {path: steps.skeleton(before, revision)} if wanted and not path.exists() else {}
     return {}

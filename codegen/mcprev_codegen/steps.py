@@ -82,9 +82,7 @@ def skeleton(old: Revision, new: Revision) -> str:
     """The text of a step module in which nothing is decided yet; one without entries works as it is."""
     from mcprev_codegen.emit import format_python
 
-    names = lineage.pairing(old, new)
-    down = _questions(new, old, names)
-    up = _questions(old, new, {older: newer for newer, older in names.items()})
+    down, up = questions(old, new)
     task = (
         "\nDecide each entry of `undecided`: give its member a rule (see `mcprev.convert.rules`), or say in `accepted`\n"
         "why it needs none; then take the entry out.\n"
@@ -98,11 +96,17 @@ def skeleton(old: Revision, new: Revision) -> str:
     )
 
 
-def _rules(questions: Mapping[str, str]) -> str:
-    if not questions:
+def questions(old: Revision, new: Revision) -> tuple[dict[str, str], dict[str, str]]:
+    """By `Type.member`: what an older and what a newer peer would get where the deltas know no better."""
+    names = lineage.pairing(old, new)
+    return _questions(new, old, names), _questions(old, new, {older: newer for newer, older in names.items()})
+
+
+def _rules(asked: Mapping[str, str]) -> str:
+    if not asked:
         return "Rules()"
     entries = "".join(
-        f"{json.dumps(key)}: {json.dumps(text, ensure_ascii=False)},\n" for key, text in questions.items()
+        f"{json.dumps(key)}: {json.dumps(text, ensure_ascii=False)},\n" for key, text in asked.items()
     )
     return f"Rules(\nundecided={{\n{entries}}},\n)"
 

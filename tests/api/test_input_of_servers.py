@@ -154,7 +154,7 @@ TOOL: Final = m.Tool(name="t", input_schema=m.ToolInputSchema())
         (url(), {"elicitation": {"form": {}}}, {"elicitation": {"url": {}}}),
         (sample(), {"elicitation": {}}, {"sampling": {}}),
         (sample(tools=[TOOL]), {"sampling": {}}, {"sampling": {"tools": {}}}),
-        (sample(tool_choice=m.ToolChoice(mode="auto")), {"sampling": {}}, {"sampling": {"tools": {}}}),
+        (sample(toolChoice={"mode": "auto"}), {"sampling": {}}, {"sampling": {"tools": {}}}),
         (m.ListRootsRequest(), {}, {"roots": {}}),
     ],
 )

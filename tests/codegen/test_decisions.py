@@ -141,6 +141,38 @@ def test_a_new_revision_is_pending_until_its_row_and_its_step_are_there(tmp_path
     ).read_text(encoding="utf-8")
 
 
+def test_a_draft_gets_a_skeleton_for_members_that_somebody_has_to_decide_and_holds_nothing_up(
+    tmp_path: Path,
+) -> None:
+    schema = checkout(tmp_path)
+    step = tmp_path / "runtime" / "mcprev" / "convert" / "step_draft.py"
+    add(tmp_path, SOURCE, "draft")
+    run(tmp_path)
+    assert not step.exists()
+    assert decisions.lines(schema) == []
+    import_schema(schema, str(write_source(tmp_path, CHANGED)), "draft", commit=COMMIT, repin=True)
+    assert about(decisions.lines(schema)) == [
+        "step_draft.py: the step module is missing: `mcprev generate` writes its skeleton"
+    ]
+    run(tmp_path)
+    assert load_step(step)["UP"].undecided.keys() == {"Thing.age", "Thing.size"}
+    assert [line.split(" ")[:2] for line in about(decisions.lines(schema))] == [
+        ["step_draft.py:", "Thing.age:"],
+        ["step_draft.py:", "Thing.size:"],
+    ]
+    assert index(tmp_path)["latest"] == REVISION
+
+
+def test_a_draft_waits_for_the_dated_revision_before_it(tmp_path: Path) -> None:
+    """It is what the draft will be compared with, and often the same."""
+    schema = checkout(tmp_path)
+    add(tmp_path)
+    add(tmp_path, CHANGED, "draft")
+    run(tmp_path)
+    assert not (tmp_path / "runtime" / "mcprev" / "convert" / "step_draft.py").exists()
+    assert not [line for line in decisions.lines(schema) if "step_draft" in line]
+
+
 def test_a_step_module_that_is_there_is_never_overwritten(tmp_path: Path) -> None:
     checkout(tmp_path)
     add(tmp_path)

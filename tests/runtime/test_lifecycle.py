@@ -12,11 +12,12 @@ import mcprev
 from api.authors import URLS, Everything, Helpful, sample
 from api.wire import CLIENT_CAPABILITIES, INFO, HandClient, HandServer, served, serving
 from mcprev.errors import LocalProtocolError, NegotiationError, RequestTimeout
-from mcprev.revisions import DEFAULT, Revision
+from mcprev.revisions import DEFAULT, LATEST, Revision
 from mcprev.transports.memory import connect_pair
 from mcprev_types.latest import models as m
-from requirements import B, C, D, req
+from requirements import B, req
 from running import run, until
+from support import load
 
 HANDSHAKE = tuple(row for row in DEFAULT if row.handshake)
 
@@ -391,26 +392,31 @@ def test_unknown_capabilities_are_kept(row: Revision) -> None:
     run(main())
 
 
+def of_implementation(row: Revision) -> set[str]:
+    """The members that a revision has for the info of a peer."""
+    return {f.name for f in load(row.name).schema.flat("Implementation").fields}
+
+
 @req("LIFE-14")
 def test_instructions_and_names(row: Revision) -> None:
     icon = {"src": "https://x.test/i.png", "mimeType": "image/png"}
+    known = of_implementation(row) & of_implementation(LATEST)
+    site = {"website_url": "https://x.test"} if "websiteUrl" in known else {}
     made = mcprev.Server(
-        Everything(), "s", "1", title="S", description="serves", website_url="https://x.test",
+        Everything(), "s", "1", title="S", description="serves", **site,
         icons=[m.Icon.from_wire(icon)], instructions="use it",
     )  # fmt: skip
 
     async def main() -> None:
         async with served(made, row) as hand:
-            named: dict[str, Any] = {"name": "s", "version": "1"} | ({"title": "S"} if row.name >= C else {})
-            if row.name >= D:
-                named |= {"description": "serves", "websiteUrl": "https://x.test", "icons": [icon]}
-            assert hand.hello["serverInfo"] == named
+            named: dict[str, Any] = {"name": "s", "version": "1", "title": "S", "description": "serves"}
+            named |= {"websiteUrl": "https://x.test", "icons": [icon]}
+            assert hand.hello["serverInfo"] == {k: v for k, v in named.items() if k in known}
             assert hand.hello["instructions"] == "use it"
         async with served(server(), row) as hand:
             assert "instructions" not in hand.hello
-        info: dict[str, Any] = {"name": "h", "version": "1"}
-        info |= {"title": "H"} if row.name >= C else {}
-        info |= {"description": "by hand", "websiteUrl": "https://x.test"} if row.name >= D else {}
+        info: dict[str, Any] = {"name": "h", "version": "1", "title": "H", "description": "by hand"}
+        info = {k: v for k, v in (info | {"websiteUrl": "https://x.test"}).items() if k in known}
         said: dict[str, Any] = {"protocolVersion": row.version, "capabilities": {}, "serverInfo": info}
         async with serving(
             row, {"initialize": {**said, "instructions": "be kind"}}, title="T", description="asks"
@@ -422,8 +428,8 @@ def test_instructions_and_names(row: Revision) -> None:
             assert client.server_info.to_wire() == info
             assert client.instructions == "be kind"
         opened = peer.got[0]["params"]["clientInfo"]
-        wanted = {"name": "mcprev", "version": "0"} | ({"title": "T"} if row.name >= C else {})
-        assert opened == wanted | ({"description": "asks"} if row.name >= D else {})
+        wanted = {"name": "mcprev", "version": "0", "title": "T", "description": "asks"}
+        assert opened == {k: v for k, v in wanted.items() if k in known}
 
     run(main())
 
