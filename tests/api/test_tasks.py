@@ -438,6 +438,43 @@ def test_a_client_starts_and_follows_a_task(row: Revision) -> None:
     run(main())
 
 
+@req("TASK-3", "TASK-4", "TASKX-4")
+@each_kind
+def test_a_tool_that_requires_a_task_is_called_like_any_other(row: Revision) -> None:
+    """What an older revision says of its tasks is there for who asks, in the types of the latest one too."""
+
+    async def main() -> None:
+        author = Author()
+        author.gate.set()
+        async with connect(make(author), row) as client:
+            for _ in range(2):
+                assert (await client.call_tool("must")).content[0].to_wire()["text"] == "done"
+            if row is CORE:
+                told = {tool.name: tool.to_wire().get("execution") async for tool in client.tools()}
+                assert told == {
+                    "plain": None,
+                    **{name: {"taskSupport": word} for name, word in TASKS.items()},
+                }
+                assert client.capabilities.to_wire()["tasks"]["requests"] == {"tools": {"call": {}}}
+
+    run(main())
+
+
+@req("TASK-3", at=D)
+def test_what_a_server_refuses_otherwise_is_not_called_again() -> None:
+    async def main() -> None:
+        refusing: dict[str, Any] = {"tools/call": Error(-32601, "no such tool")}
+        for tasks, calls in (({}, 1), ({"requests": {"tools": {"call": {}}}}, 2)):
+            async with serving(CORE, refusing, capabilities={"tools": {}, "tasks": tasks}) as (client, hand):
+                hand.capabilities["tasks"] = tasks
+                with pytest.raises(mcprev.MethodNotFound, match="no such tool"):
+                    await client.call_tool("t")
+                sent = [found for found in hand.requests if found["method"] == "tools/call"]
+                assert ["task" in found["params"] for found in sent] == [False, True][:calls]
+
+    run(main())
+
+
 @req("TASK-5", "TASKX-4")
 @each_kind
 def test_a_client_gives_a_task_up(row: Revision) -> None:

@@ -372,7 +372,8 @@ def test_conv_15_task_support(to: str) -> None:
 
     plain = {"name": "t", "inputSchema": PLAIN}
     value = {"tools": [plain | {"execution": {"taskSupport": "optional"}}]}
-    assert go(value, "tools/list", RESULT, D, to)["tools"] == [plain]
+    # A client in the latest types reads how a tool of an older server runs.
+    assert go(value, "tools/list", RESULT, D, to)["tools"] == (value["tools"] if to == E else [plain])
     assert go(value, "tools/list", RESULT, D, D) is value
 
 

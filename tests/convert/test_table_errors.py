@@ -56,7 +56,7 @@ def test_conv_31_extensions(to: str) -> None:
 @pytest.mark.parametrize("to", [A, B, C, E])
 def test_conv_32_tasks(to: str) -> None:
     tasks: Json = {"tasks": {"list": {}, "cancel": {}}}
-    assert go({"tools": {}, **tasks}, "", SERVER, D, to) == {"tools": {}}
+    assert go({"tools": {}, **tasks}, "", SERVER, D, to) == {"tools": {}, **(tasks if to == E else {})}
     assert go({"roots": {}, **tasks}, "", CLIENT, D, to) == {"roots": {}}
     assert go(tasks, "", SERVER, D, D) is tasks
 

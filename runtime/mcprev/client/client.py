@@ -18,14 +18,15 @@ from mcprev.client.methods import Methods
 from mcprev.client.options import Options, Package
 from mcprev.client.session import ClientSession
 from mcprev.client.subscriptions import Subscription
-from mcprev.client.tasks import ClientTask, follow_task, task_in
+from mcprev.client.tasks import CALL, ClientTask, follow_task, task_in
 from mcprev.client.typed_calls import ExactSender, LatestSender
-from mcprev.errors import Json, LocalProtocolError, RemoteProtocolError, RequestTimeout
+from mcprev.errors import Json, LocalProtocolError, MethodNotFound, RemoteProtocolError, RequestTimeout
 from mcprev.protocol import mrtr
 from mcprev.protocol.cache import METHODS
+from mcprev.protocol.engine import declares
 from mcprev.protocol.stateless import COMPLETE, SERVER_INFO
 from mcprev.protocol.subscriptions import TASK_IDS
-from mcprev.protocol.tasks import TASK, is_task
+from mcprev.protocol.tasks import TASK, TASKS_OF_TOOLS, is_task
 from mcprev.revisions import LATEST, Revision, TaskSupport
 from mcprev_types.latest import dispatch
 
@@ -155,7 +156,15 @@ class Client(Methods):
         if method not in self._readers:
             self._readers[method] = result_reader(method)
         end = session.deadline(options)
-        result = await (self._cached if method in METHODS else session.request)(method, sent, options, end)
+        try:
+            result = await (self._cached if method in METHODS else session.request)(
+                method, sent, options, end
+            )
+        except MethodNotFound:
+            if method != CALL or not declares(session.opened.discovery["capabilities"], TASKS_OF_TOOLS):
+                raise
+            # A tool that requires a task is refused like this; it has not run.
+            result = await session.request(CALL, {**sent, TASK: {}}, options, end)
         # Most results are complete, which two look-ups show.
         if TASK in result or result.get("resultType", COMPLETE) != COMPLETE:
             result = await self._provide_input(method, sent, result, options, end)

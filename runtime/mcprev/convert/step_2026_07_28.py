@@ -244,7 +244,8 @@ UP: Final = Rules(
     children={
         "CompleteResult": (Child("completion", (), (("", "CompleteResultCompletion"),), ""),),
     },
-    deltas={"RequestParamsMeta": None},
+    # What an older server says of its tasks is kept for clients that ask: those can be used there.
+    deltas={"RequestParamsMeta": None, "ServerCapabilities": None, "Tool": None},
     missing={"_meta": _stamp, "requestId": no_request_id},
     roots={("roots/list", "params"): None},
     fresh=frozenset({"resultType", "ttlMs", "cacheScope"}),

@@ -41,6 +41,8 @@ NEEDS: Final[Mapping[str, Json]] = {"extensions": {EXTENSION: {}}}
 """The capability that a client declares to receive tasks of the extension and to use their methods."""
 CORE_CAPABILITY: Final[Mapping[str, Json]] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
 """The capability that a server declares for tasks of the core protocol (TASK-1)."""
+TASKS_OF_TOOLS: Final = "tasks.requests.tools.call"
+"""The part of it that says that tools can run as tasks, or must."""
 DEFAULT_POLL: Final = 1000
 """The default polling interval in milliseconds."""
 DEFAULT_TTL: Final = 3_600_000
