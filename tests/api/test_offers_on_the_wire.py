@@ -19,6 +19,7 @@ from mcprev.convert import PayloadKind, argument_failure, converter
 from mcprev.errors import InvalidParams, ResourceNotFound
 from mcprev.protocol.uris import file_path, is_uri
 from mcprev.revisions import LATEST, Revision
+from mcprev_codegen import ir
 from mcprev_types.latest import models as m
 from named import ROW_A, C, rows_since
 from requirements import req
@@ -403,6 +404,19 @@ def test_unknown_prompts_and_missing_arguments_are_invalid(row: Revision) -> Non
     run(main())
 
 
+def required_of(block: Message) -> set[str]:
+    """The members that the latest revision requires of a block of content."""
+    schema, union = load(LATEST.name).schema, ir.Ref("ContentBlock")
+    tags = schema.discriminator(union)
+    assert tags is not None
+    members = zip(tags.values, schema.members(union), strict=True)
+    return next(
+        {f.name for f in schema.flatten(member).fields if not f.field.optional}
+        for values, member in members
+        if block["type"] in values
+    )
+
+
 @req("PROM-2", "CONV-1", "CONV-2", "CONV-37")
 def test_what_a_prompt_holds_is_well_formed(row: Revision) -> None:
     """Every kind of content, and what is missing something does not go out."""
@@ -428,7 +442,7 @@ def test_what_a_prompt_holds_is_well_formed(row: Revision) -> None:
                 assert found == block
             else:
                 assert found["type"] == ("resource" if block["type"] == "audio" else "text")
-            for member in block.keys() - {"type", "name"}:
+            for member in required_of(block) - {"type", "name"}:
                 broken = {name: value for name, value in block.items() if name != member}
                 assert (await got(broken)).code == -32603, (block, member)
 

@@ -111,7 +111,7 @@ def test_a_client_does_not_send_what_revision_or_server_lack(row: Revision) -> N
     "broken",
     [
         {"content": "x"}, {"content": [5]}, {"content": [{"type": "text"}]}, {"content": [{"text": "x"}]}, {},
-        {"content": [], "isError": "yes"}, {"content": [{"type": "image", "data": "AA=="}]}, None, 5, [],
+        {"content": [], "isError": "yes"}, {"content": [{"type": "image", "mimeType": "image/png"}]}, None, 5, [],
         {"content": [{"type": "resource_link", "name": "n"}]}, {"content": [{"type": "audio", "data": "AA=="}]},
         {"resultType": "made up", "content": []}, {"resultType": "task", "content": []},
     ],

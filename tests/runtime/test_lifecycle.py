@@ -401,9 +401,9 @@ def of_implementation(row: Revision) -> set[str]:
 def test_instructions_and_names(row: Revision) -> None:
     icon = {"src": "https://x.test/i.png", "mimeType": "image/png"}
     known = of_implementation(row) & of_implementation(LATEST)
-    site = {"website_url": "https://x.test"} if "websiteUrl" in known else {}
+    site = "https://x.test" if "websiteUrl" in known else None
     made = mcprev.Server(
-        Everything(), "s", "1", title="S", description="serves", **site,
+        Everything(), "s", "1", title="S", description="serves", website_url=site,
         icons=[m.Icon.from_wire(icon)], instructions="use it",
     )  # fmt: skip
 
