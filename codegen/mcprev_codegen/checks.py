@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import keyword
 import re
-from typing import Final
+from typing import Annotated, Final
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, TypeAdapter
+from pydantic_core import SchemaError as PydanticSchemaError
 
 from mcprev_codegen import ir
 from mcprev_codegen.errors import InputError
@@ -36,8 +37,36 @@ def check_names(schema: Schema, taken: frozenset[str]) -> None:
             raise schema.fail(
                 decl, f"'{name}' would hide a name of the package; map it in naming.CLASS_NAMES"
             )
+        if isinstance(decl, ir.Alias):
+            _check_type(schema, decl, f"'{name}'", decl.type)
         if schema.is_object(ir.Ref(name)):
             _check_members(schema, name, decl)
+
+
+def _check_type(schema: Schema, decl: ir.Decl, where: str, type_: ir.TypeExpr) -> None:
+    """Raise `SchemaError` for a literal that Python has no type for."""
+
+    def check(node: ir.Node) -> ir.Node:
+        value = node.value if isinstance(node, ir.Lit) else None
+        if isinstance(node, ir.ConstRef):
+            value = schema.consts[node.name].value
+        if isinstance(value, float):
+            raise schema.fail(
+                decl,
+                f"{where} has the literal type {value}, and Python has no literal type of fractions; use number",
+            )
+        return node
+
+    ir.map_nodes(type_, check)
+
+
+def _check_pattern(schema: Schema, decl: ir.Decl, where: str, pattern: str) -> None:
+    """Raise `SchemaError` for a regular expression that the models could not be built with."""
+    try:
+        TypeAdapter(Annotated[str, Field(pattern=pattern)])
+    except PydanticSchemaError as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise schema.fail(decl, f"the @pattern of {where} cannot be checked by pydantic: {reason}") from None
 
 
 def _check_members(schema: Schema, name: str, decl: ir.Decl) -> None:
@@ -54,3 +83,6 @@ def _check_members(schema: Schema, name: str, decl: ir.Decl) -> None:
         if python in seen:
             raise schema.fail(decl, f"{where} and member '{seen[python]}' would both be called '{python}'")
         seen[python] = member.name
+        _check_type(schema, decl, where, member.field.type)
+        if member.field.tags.pattern is not None:
+            _check_pattern(schema, decl, where, member.field.tags.pattern)

@@ -6,20 +6,21 @@ stands in for a JSDoc comment, and `//` comments count only behind the thing the
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
-from mcprev_codegen.ir import NO_DOC, NO_TAGS, Doc, Tags
+from mcprev_codegen.ir import CONSTRAINTS, NO_DOC, NO_TAGS, Doc, Tags
 
-_PROSE_TAGS: Final = frozenset({"see", "example", "deprecated"})
+_PROSE_TAGS: Final = frozenset({"see", "example", "deprecated", "since", "remarks"})
 _TAG: Final = re.compile(r"^@([A-Za-z-]+)\s*(.*)$")
 _LINK: Final = re.compile(r"\{@link\s+([^\s|}]+)(?:\s*\|\s*|\s*)([^}]*)\}")
 
 
-class UnknownTag(Exception):
-    """A JSDoc tag, or a value of one, that the generator would have to ignore."""
+class BadTag(Exception):
+    """A JSDoc tag whose value cannot be what the tag stands for."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -51,18 +52,19 @@ def plain(text: str) -> str:
     return _LINK.sub(lambda m: (m[2].strip() or m[1]), text)
 
 
-def read(leading: Sequence[str], section: str | None) -> tuple[Tags, Doc]:
+def read(leading: Sequence[str], section: str | None) -> tuple[Tags, Doc, list[tuple[str, int]]]:
     """Tags and prose from the comments above a declaration or member, the nearest one last.
 
-    Raises `UnknownTag` for a tag outside the known set.
+    Returns the tags that are not known as well, each with its line below the start of the comment; they are
+    kept as prose. Raises `BadTag` for a known one whose value is not what it needs.
     """
     docs = [c for c in leading if is_jsdoc(c)]
     notes = [body(c) for c in leading if c.startswith("/*") and not is_jsdoc(c) and "\n" in c]
-    tags, doc = _jsdoc(docs[-1]) if docs else (NO_TAGS, NO_DOC)
-    return tags, replace(doc, notes=notes[-1] if notes else None, section=section)
+    tags, doc, unknown = _jsdoc(docs[-1]) if docs else (NO_TAGS, NO_DOC, [])
+    return tags, replace(doc, notes=notes[-1] if notes else None, section=section), unknown
 
 
-def _jsdoc(comment: str) -> tuple[Tags, Doc]:
+def _jsdoc(comment: str) -> tuple[Tags, Doc, list[tuple[str, int]]]:
     offset = 1 if comment.split("\n", maxsplit=1)[0].strip() == "/**" else 0
     text: list[str] = []
     blocks: list[tuple[str, list[str], int]] = []
@@ -73,44 +75,77 @@ def _jsdoc(comment: str) -> tuple[Tags, Doc]:
             blocks[-1][1].append(line)
         else:
             text.append(line)
-    tags = NO_TAGS
+    values: dict[str, Any] = {}
     prose: list[tuple[str, str]] = []
+    unknown: list[tuple[str, int]] = []
     for name, lines, at in blocks:
         value = "\n".join(lines).strip()
-        tags = _with_tag(tags, name, value, at)
-        if name in _PROSE_TAGS and value:
+        if name in _TAGS:
+            attribute, read_value = _TAGS[name]
+            try:
+                values[attribute] = read_value(value)
+            except ValueError as error:
+                raise BadTag(f"'@{name}' needs {error}, not {value!r}", at) from None
+        elif name not in _PROSE_TAGS:
+            unknown.append((name, at))
+        if value and (name not in _TAGS or name in _PROSE_TAGS):
             prose.append((name, value))
-    return tags, Doc(text="\n".join(text).strip() or None, tags=tuple(prose))
+    return replace(NO_TAGS, **values), Doc(text="\n".join(text).strip() or None, tags=tuple(prose)), unknown
 
 
-def _with_tag(tags: Tags, name: str, value: str, line: int) -> Tags:
-    match name:
-        case "format":
-            return replace(tags, format=value)
-        case "TJS-type":
-            return replace(tags, tjs_type=value)
-        case "minimum":
-            return replace(tags, minimum=_number(name, value, line))
-        case "maximum":
-            return replace(tags, maximum=_number(name, value, line))
-        case "maxItems":
-            return replace(tags, max_items=int(_number(name, value, line)))
-        case "category":
-            return replace(tags, category=value)
-        case "nullable":
-            return replace(tags, nullable=True)
-        case "deprecated":
-            return replace(tags, deprecated=True)
-        case "internal":
-            return replace(tags, internal=True)
-        case "see" | "example":
-            return tags
-        case _:
-            raise UnknownTag(f"unknown JSDoc tag '@{name}'", line)
-
-
-def _number(name: str, value: str, line: int) -> int | float:
+def _number(value: str) -> int | float:
     try:
         return int(value) if re.fullmatch(r"[-+]?\d+", value) else float(value)
     except ValueError:
-        raise UnknownTag(f"'@{name}' needs a number, not {value!r}", line) from None
+        raise ValueError("a number") from None
+
+
+def _count(value: str) -> int:
+    if not value.isdecimal():
+        raise ValueError("a whole number that is not negative")
+    return int(value)
+
+
+def _text(value: str) -> str:
+    if not value:
+        raise ValueError("a value")
+    return value
+
+
+def _json(value: str) -> str:
+    """The value as JSON text; what is no JSON is taken as a string."""
+    try:
+        return json.dumps(json.loads(value), ensure_ascii=False)
+    except ValueError:
+        return json.dumps(_text(value), ensure_ascii=False)
+
+
+def _flag(value: str) -> bool:
+    if value not in ("", "true", "false"):
+        raise ValueError("no value, or true or false")
+    return value != "false"
+
+
+def _yes(_value: str) -> bool:
+    return True
+
+
+_READERS: Final[Mapping[str, Callable[[str], object]]] = {
+    "min_length": _count,
+    "max_length": _count,
+    "min_items": _count,
+    "max_items": _count,
+    "pattern": _text,
+    "unique_items": _flag,
+}
+_TAGS: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
+    "format": ("format", _text),
+    "TJS-type": ("tjs_type", _text),
+    "default": ("default", _json),
+    "category": ("category", str),
+    "nullable": ("nullable", _yes),
+    "deprecated": ("deprecated", _yes),
+    "internal": ("internal", _yes),
+    **{keyword: (name, _READERS.get(name, _number)) for name, keyword in CONSTRAINTS.items()},
+}
+"""The tags that a machine can act on: the attribute of `Tags` for each, and what reads its value."""

@@ -57,6 +57,7 @@ class Docs:
         """The docstring of one type."""
         decl = self.revision.schema.types[name]
         facts = [_SENDERS[self.revision.senders[name]], *self._history(name, deprecated=decl.tags.deprecated)]
+        facts += _since(decl.doc)
         carriers = [m.method for m in self.revision.methods.values() if m.params == name]
         inline = name not in self.revision.declared.types and carriers
         summary = f"Parameters of `{'`, `'.join(carriers)}`." if inline else self._summary(decl)
@@ -104,6 +105,17 @@ class Docs:
         methods = [m for m in self.revision.methods.values() if name in (m.type, m.params, *m.results)]
         pages = {page for m in methods for prefix, page in _PAGES.items() if m.method.startswith(prefix)}
         return f"See {spec}/{pages.pop()}" if len(pages) == 1 else f"See {spec}"
+
+
+def member(field: ir.Field) -> str:
+    """The docstring of a member: its comment, its default and since when the schema says it is there."""
+    facts = [f"Default: `{field.tags.default}`."] if field.tags.default is not None else []
+    facts += _since(field.doc)
+    return docstring(*comments.plain(field.doc.text or field.doc.notes or "").split("\n\n"), " ".join(facts))
+
+
+def _since(doc: ir.Doc) -> list[str]:
+    return [f"Since {text} (`@since`)." for name, text in doc.tags if name == "since"]
 
 
 def docstring(*paragraphs: str) -> str:

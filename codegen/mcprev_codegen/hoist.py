@@ -2,11 +2,13 @@
 
 `CallToolRequest.params` becomes `CallToolRequestParams`, the items of `X.oneOf` become `XOneOf`: the path,
 in PascalCase. Later revisions name many of the same objects this way themselves, so one shape tends to have
-one name in every revision. Aliases of objects and intersections become interfaces: `A & { x: T }` extends A and declares x.
+one name in every revision. Several objects in one union are told apart by a literal that each of them has, or
+counted. Aliases of objects and intersections become interfaces: `A & { x: T }` extends A and declares x.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from mcprev_codegen import ir
@@ -28,7 +30,7 @@ class _Hoister:
                 return replace(
                     decl, fields=self._fields(decl.fields, decl), index=self._index(decl.index, decl)
                 )
-            case ir.Alias(type=ir.Intersection() as type_):
+            case ir.Alias(type=(ir.Intersection() | ir.Derived()) as type_):
                 return self._interface(type_, decl.name, decl)
             case ir.Alias(type=ir.Obj(fields) as type_) if fields:
                 return self._interface(type_, decl.name, decl)
@@ -45,35 +47,63 @@ class _Hoister:
         return index and replace(index, value=self._type(index.value, owner.name + "Value", owner))
 
     def _type(self, type_: ir.TypeExpr, name: str, owner: ir.Decl) -> ir.TypeExpr:
+        inner = f"{name}Item" if name == owner.name else name
         match type_:
             case ir.Obj(fields) if fields:
                 return self._add(type_, name, owner)
-            case ir.Intersection():
+            case ir.Intersection() | ir.Derived():
                 return self._add(type_, name, owner)
             case ir.Array(item):
-                return ir.Array(self._type(item, name, owner))
+                return ir.Array(self._type(item, inner, owner))
             case ir.Union(members):
-                return ir.Union(tuple(self._type(m, name, owner) for m in members))
+                names = self._names(members, name, owner)
+                return ir.Union(tuple(self._type(m, n, owner) for m, n in zip(members, names, strict=True)))
+            case ir.Tuple(items):
+                names = self._names(items, inner, owner)
+                return ir.Tuple(tuple(self._type(i, n, owner) for i, n in zip(items, names, strict=True)))
             case ir.Record(value):
-                return ir.Record(self._type(value, name, owner))
+                return ir.Record(self._type(value, inner, owner))
             case ir.Obj((), ir.IndexSig() as index):
-                return ir.Obj((), replace(index, value=self._type(index.value, name, owner)))
+                return ir.Obj((), replace(index, value=self._type(index.value, inner, owner)))
             case _:
                 return type_
 
-    def _add(self, type_: ir.Obj | ir.Intersection, name: str, owner: ir.Decl) -> ir.Ref:
+    def _names(self, members: tuple[ir.TypeExpr, ...], name: str, owner: ir.Decl) -> list[str]:
+        """A name for each member of a union or tuple, should it hold an inline object."""
+        inline = [member for member in members if _is_inline(member)]
+        if len(inline) < 2:
+            return [f"{name}Object" if name == owner.name else name] * len(members)
+        endings = iter(self._endings([_element(member) for member in inline]))
+        return [name + next(endings) if _is_inline(member) else name for member in members]
+
+    def _endings(self, objects: Sequence[ir.TypeExpr]) -> list[str]:
+        """What tells several inline objects apart: a literal that each of them has, else their number."""
+        found = [o.fields if isinstance(o, ir.Obj) else () for o in objects]
+        for candidate in found[0]:
+            values = [
+                self.schema.literal(f.type) for fields in found for f in fields if f.name == candidate.name
+            ]
+            endings = [pascal_case(str(value)) for value in values if isinstance(value, str)]
+            if len(endings) == len(set(endings)) == len(objects) and all(endings):
+                return endings
+        return [str(number) for number in range(1, len(objects) + 1)]
+
+    def _add(self, type_: ir.Obj | ir.Intersection | ir.Derived, name: str, owner: ir.Decl) -> ir.Ref:
         if name in self.schema.types or name in self.names:
             raise self.schema.fail(
-                owner, f"the inline object here would be called '{name}', a name already taken"
+                owner,
+                f"an inline object here would be called '{name}', and another type is: declare it as an interface",
             )
         self.names.add(name)
         place = len(self.added)
         self.added.insert(place, self._interface(type_, name, owner))
         return ir.Ref(name)
 
-    def _interface(self, type_: ir.Obj | ir.Intersection, name: str, owner: ir.Decl) -> ir.Interface:
+    def _interface(
+        self, type_: ir.Obj | ir.Intersection | ir.Derived, name: str, owner: ir.Decl
+    ) -> ir.Interface:
         parts = type_.members if isinstance(type_, ir.Intersection) else (type_,)
-        bases = tuple(p for p in parts if isinstance(p, ir.Ref | ir.Omit))
+        bases = tuple(p for p in parts if isinstance(p, ir.Ref | ir.Derived))
         named = ir.Interface(name, bases, tags=owner.tags, doc=owner.doc, span=owner.span)
         if name != owner.name:
             named = replace(named, tags=ir.NO_TAGS)
@@ -86,6 +116,28 @@ class _Hoister:
             elif part not in bases:
                 raise self.schema.fail(owner, f"'{name}' intersects something that is not an object")
         return replace(named, fields=fields, index=index)
+
+
+def _element(type_: ir.TypeExpr) -> ir.TypeExpr:
+    """What an array or map holds; any other type itself."""
+    match type_:
+        case ir.Array(item):
+            return _element(item)
+        case ir.Record(value) | ir.Obj((), ir.IndexSig(value=value)):
+            return _element(value)
+        case _:
+            return type_
+
+
+def _is_inline(type_: ir.TypeExpr) -> bool:
+    """Whether a type is an inline object or holds one."""
+    match _element(type_):
+        case ir.Obj(fields):
+            return bool(fields)
+        case ir.Union(members) | ir.Tuple(members):
+            return any(map(_is_inline, members))
+        case element:
+            return isinstance(element, ir.Intersection | ir.Derived)
 
 
 def hoist(schema: Schema) -> Schema:

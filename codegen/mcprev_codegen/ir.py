@@ -9,11 +9,12 @@ reformatted file gives an equal `Module` and a file without its prose gives an e
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
-IR_VERSION: Final = 1
+IR_VERSION: Final = 2
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 Literal: TypeAlias = "str | int | float | bool"
@@ -35,6 +36,16 @@ class Tags:
     minimum: int | float | None = None
     maximum: int | float | None = None
     max_items: int | None = None
+    exclusive_minimum: int | float | None = None
+    exclusive_maximum: int | float | None = None
+    multiple_of: int | float | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    pattern: str | None = None
+    min_items: int | None = None
+    unique_items: bool = False
+    default: str | None = None
+    """What an absent member means, as JSON text."""
     tjs_type: str | None = None
     nullable: bool = False
     deprecated: bool = False
@@ -48,7 +59,7 @@ class Doc:
 
     `text` is the JSDoc comment without its tags, `notes` a plain block comment that stands in for one,
     `section` the heading above a declaration, `tags` the prose-bearing tags (`see`, `example`, the message
-    of `deprecated`), and `members` the trailing comments of a union's literals, by member index.
+    of `deprecated`, unknown ones), and `members` the trailing comments of a union's literals, by member index.
     """
 
     text: str | None = None
@@ -58,6 +69,24 @@ class Doc:
     members: tuple[tuple[int, str], ...] = ()
 
 
+CONSTRAINTS: Final = {
+    "minimum": "minimum",
+    "maximum": "maximum",
+    "exclusive_minimum": "exclusiveMinimum",
+    "exclusive_maximum": "exclusiveMaximum",
+    "multiple_of": "multipleOf",
+    "min_length": "minLength",
+    "max_length": "maxLength",
+    "pattern": "pattern",
+    "min_items": "minItems",
+    "max_items": "maxItems",
+    "unique_items": "uniqueItems",
+}
+"""The attributes of `Tags` that limit a value, each with its JSON Schema keyword, which is the JSDoc tag as well."""
+FLOORS: Final = ("minimum", "exclusive_minimum", "min_length", "min_items")
+"""The limits that are stricter the higher they are."""
+CEILINGS: Final = ("maximum", "exclusive_maximum", "max_length", "max_items")
+"""The limits that are stricter the lower they are."""
 NO_TAGS: Final = Tags()
 NO_DOC: Final = Doc()
 
@@ -127,14 +156,48 @@ class Obj:
 
 
 @dataclass(frozen=True, slots=True)
-class Omit:
-    """`Omit<Base, "key" | ...>` as the base of an interface."""
+class Derived:
+    """An object type made from a named one: `Pick`, `Omit`, `Partial` or `Required`."""
 
-    base: str
-    keys: tuple[str, ...]
+    kind: str
+    base: Ref | Derived
+    keys: tuple[str, ...] = ()
+    """The members that `Pick` keeps or `Omit` leaves out."""
 
 
-TypeExpr: TypeAlias = Prim | Lit | ConstRef | Ref | Array | Union | Intersection | Record | Obj | Omit
+@dataclass(frozen=True, slots=True)
+class Tuple:
+    """`[A, B]`: an array with a fixed number of items, each of its own type."""
+
+    items: tuple[TypeExpr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A template literal type such as `` `user-${string}` ``."""
+
+    text: str
+    """What stands between the backticks."""
+
+    @property
+    def pattern(self) -> str:
+        """The regular expression that matches these strings, in the dialect of JSON Schema."""
+        texts = re.split(r"\$\{(\w+)\}", self.text)
+        parts = [PLACEHOLDERS[t] if n % 2 else _SPECIAL.sub(r"\\\g<0>", t) for n, t in enumerate(texts)]
+        return f"^{''.join(parts)}$"
+
+
+PLACEHOLDERS: Final = {
+    "string": r"[\s\S]*",
+    "number": r"-?\d+(\.\d+)?([eE][-+]?\d+)?",
+    "boolean": "(true|false)",
+}
+"""What may stand in a template literal type, and the regular expression for it."""
+_SPECIAL: Final = re.compile(r"[\\^$.*+?()\[\]{}|/]")
+
+TypeExpr: TypeAlias = (
+    Prim | Lit | ConstRef | Ref | Array | Union | Intersection | Record | Obj | Derived | Tuple | Template
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +222,10 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """An exported interface with its own members only; `bases` holds `Ref` and `Omit`."""
+    """An interface with its own members only."""
 
     name: str
-    bases: tuple[Ref | Omit, ...] = ()
+    bases: tuple[Ref | Derived, ...] = ()
     fields: tuple[Field, ...] = ()
     index: IndexSig | None = None
     tags: Tags = NO_TAGS
@@ -172,7 +235,7 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """An exported `type NAME = ...`."""
+    """A `type NAME = ...`, or an enum as the union of its values."""
 
     name: str
     type: TypeExpr
@@ -183,7 +246,7 @@ class Alias:
 
 @dataclass(frozen=True, slots=True)
 class Const:
-    """An exported constant: a version string or an error code."""
+    """A constant: a version string or an error code."""
 
     name: str
     value: Literal
@@ -195,11 +258,20 @@ class Const:
 Decl: TypeAlias = Interface | Alias | Const
 
 
+def derive_fields(kind: str, fields: Sequence[Field], keys: Sequence[str]) -> list[Field]:
+    """The members that `Pick`, `Omit`, `Partial` or `Required` makes of others."""
+    if kind in ("Pick", "Omit"):
+        return [f for f in fields if (f.name in keys) == (kind == "Pick")]
+    return [dataclasses.replace(f, optional=kind == "Partial") for f in fields]
+
+
 @dataclass(frozen=True, slots=True)
 class Module:
     """Every declaration of one schema.ts, in source order."""
 
     decls: tuple[Decl, ...]
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+    """What the parser passed over, each with its place."""
 
     @property
     def types(self) -> dict[str, Interface | Alias]:
@@ -229,18 +301,18 @@ def map_nodes(node: AnyNode, change: Callable[[Node], Node]) -> AnyNode:
 
 
 def contract(module: Module) -> Module:
-    """The module without its prose: what `print` writes and what revisions are compared by."""
+    """The module without its prose and warnings: what is printed, and what revisions are compared by."""
 
     def strip(node: Node) -> Node:
         if isinstance(node, Field | Interface | Alias | Const):
             return dataclasses.replace(node, doc=NO_DOC)
         return node
 
-    return map_nodes(module, strip)
+    return dataclasses.replace(map_nodes(module, strip), warnings=())
 
 
 _NODES: Final = (
-    Prim, Lit, ConstRef, Ref, Array, Union, Intersection, Record, Obj, Omit,
+    Prim, Lit, ConstRef, Ref, Array, Union, Intersection, Record, Obj, Derived, Tuple, Template,
     IndexSig, Field, Interface, Alias, Const, Module,
 )  # fmt: skip
 _CLASSES: Final[Mapping[str, type[Any]]] = {c.__name__: c for c in (*_NODES, Span, Tags, Doc)}
@@ -293,8 +365,6 @@ def references(node: Node) -> Sequence[str]:
     def visit(n: Node) -> Node:
         if isinstance(n, Ref):
             found.append(n.name)
-        elif isinstance(n, Omit):
-            found.append(n.base)
         return n
 
     map_nodes(node, visit)

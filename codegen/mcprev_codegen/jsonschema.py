@@ -7,6 +7,7 @@ numbers, null, open enums, inherited index signatures, source order) and is what
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -62,7 +63,16 @@ class Renderer:
                 )
             case ir.Intersection(members):
                 return {"allOf": [self.type(member) for member in members]}
-            case ir.Obj() | ir.Omit():
+            case ir.Tuple(items):
+                return {
+                    "type": "array",
+                    "prefixItems": [self.type(item) for item in items],
+                    "items": False,
+                    "minItems": len(items),
+                }
+            case ir.Template():
+                return {"type": "string", "pattern": type_.pattern}
+            case ir.Obj() | ir.Derived():
                 return self._object(self.schema.flatten(type_))
 
     def _primitive(self, name: str) -> Node:
@@ -123,12 +133,12 @@ class Renderer:
             node["type"] = [node["type"], "null"]
         if tags.format is not None:
             node["format"] = tags.format
-        if tags.minimum is not None:
-            node["minimum"] = tags.minimum
-        if tags.maximum is not None:
-            node["maximum"] = tags.maximum
-        if tags.max_items is not None:
-            node["maxItems"] = tags.max_items
+        for name, keyword in ir.CONSTRAINTS.items():
+            value = getattr(tags, name)
+            if value is not None and value is not False:
+                node[keyword] = value
+        if tags.default is not None:
+            node["default"] = json.loads(tags.default)
         if tags.deprecated and not self.compat:
             node["deprecated"] = True
         return node

@@ -119,7 +119,7 @@ def _object(schema: Schema, flat: FlatType, names: Mapping[str, str]) -> Shape:
 
 
 def _limits(tags: ir.Tags) -> str:
-    return repr((tags.minimum, tags.maximum, tags.max_items))
+    return repr([getattr(tags, name) for name in ir.CONSTRAINTS])
 
 
 def _type(schema: Schema, type_: ir.TypeExpr, names: Mapping[str, str]) -> Shape:
@@ -139,6 +139,10 @@ def _type(schema: Schema, type_: ir.TypeExpr, names: Mapping[str, str]) -> Shape
             return ("ref", names.get(name, name))
         case ir.Array(item):
             return ("list", _type(schema, item, names))
+        case ir.Tuple(items):
+            return ("tuple", *(_type(schema, item, names) for item in items))
+        case ir.Template(text):
+            return ("template", text)
         case ir.Record(value):
             return ("map", _type(schema, value, names))
         case ir.Obj(_, index):
@@ -280,18 +284,24 @@ def _fits(mine: Shape, theirs: Shape) -> bool:
             return _fits(cast("Shape", item), cast("Shape", other))
         case ("lit", str() as text), ("prim", "string"):
             return text[0] in "'\""
+        case ("template", _), ("prim", "string"):
+            return True
+        case ("tuple", *items), ("list", other):
+            return all(_fits(cast("Shape", item), cast("Shape", other)) for item in items)
         case _:
             return False
 
 
 def _within(mine: ir.Tags, theirs: ir.Tags) -> bool:
     """Whether every value within one member's limits is within another's."""
-    lower, upper, most = theirs.minimum, theirs.maximum, theirs.max_items
-    return (
-        (lower is None or (mine.minimum is not None and mine.minimum >= lower))
-        and (upper is None or (mine.maximum is not None and mine.maximum <= upper))
-        and (most is None or (mine.max_items is not None and mine.max_items <= most))
-    )
+    for name in ir.CONSTRAINTS:
+        limit, own = getattr(theirs, name), getattr(mine, name)
+        if limit is None or limit is False or own == limit:
+            continue
+        floor, ceiling = name in ir.FLOORS, name in ir.CEILINGS
+        if own is None or not (floor or ceiling) or (own < limit if floor else own > limit):
+            return False
+    return True
 
 
 def _known_value(revision: Revision, owner: str, member: ir.Field) -> Json:

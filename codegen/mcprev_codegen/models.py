@@ -17,8 +17,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from mcprev_codegen import ir, jsonschema
-from mcprev_codegen.docs import prose
+from mcprev_codegen import docs, ir, jsonschema
+from mcprev_codegen.hints import Hints
 from mcprev_codegen.ir import Json
 from mcprev_codegen.naming import ATTRIBUTE_NAMES, attribute, camel_case, class_name, pascal_case
 from mcprev_codegen.resolve import FlatField, Schema
@@ -33,6 +33,7 @@ class Attribute:
     """How one member is written as an attribute; the template turns it into a line."""
 
     name: str
+    hint: str
     alias: str | None
     """The wire name, where the base class would not derive it from the attribute."""
     default: str | None
@@ -85,6 +86,33 @@ class ModelPlanner:
         return replace(member, type=ir.Array(ir.Ref(name)) if array else ir.Ref(name))
 
     @cached_property
+    def hints(self) -> Hints:
+        """Prints the types of `schema`."""
+        return Hints(self.schema)
+
+    def _alias_hint(self, name: str) -> str:
+        decl = self.schema.types[name]
+        if isinstance(decl, ir.Interface):
+            return self.hints.hint(ir.Obj((), decl.index))
+        return (
+            self.hints.recursive(name, self._cycle(name))
+            if self._is_knot(name)
+            else self.hints.hint(decl.type)
+        )
+
+    def _reaches(self, type_: ir.TypeExpr, owner: str) -> bool:
+        """Whether a type leads back to the class it stands in, so that not all it names can stand above."""
+        pending, seen = [*ir.references(type_)], set[str]()
+        while pending:
+            name = pending.pop()
+            if name == owner:
+                return True
+            if name not in seen:
+                seen.add(name)
+                pending += ir.references(self.schema.types[name])
+        return False
+
+    @cached_property
     def _open_unions(self) -> frozenset[str]:
         places = (place.split(".") for place in self.revision.facts.open)
         return frozenset(owner + "".join(map(pascal_case, member)) for owner, *member in places)
@@ -115,7 +143,7 @@ class ModelPlanner:
         def visit(type_name: str) -> None:
             decl = schema.types[type_name]
             for base in decl.bases if isinstance(decl, ir.Interface) else ():
-                if isinstance(base, ir.Omit):
+                if isinstance(base, ir.Derived):
                     continue
                 followed = schema.follow(base)
                 if not isinstance(followed, ir.Ref) or schema.is_map(followed):
@@ -189,6 +217,10 @@ class ModelPlanner:
                 return {"type": "object", "additionalProperties": values}
             case ir.Union(members):
                 return self._union(members, inline)
+            case ir.Tuple(items):
+                return {"type": "array", "items": self._union(items, inline)}
+            case ir.Template():
+                return _PRIMITIVES["string"]
             case _:
                 raise AssertionError(f"hoisting leaves no {type(type_).__name__}")
 
@@ -240,6 +272,7 @@ class ModelPlanner:
                 found = self.schema.discriminator(ir.Ref(name))
                 data[class_name(name)] = {
                     "docstring": self.docs.get(name, ""),
+                    "hint": self._alias_hint(name),
                     "union": self._open(name),
                     "discriminator": attribute(found.property) if found else None,
                     "recursive": self._is_knot(name),
@@ -249,6 +282,9 @@ class ModelPlanner:
     def _attribute(self, owner: str, member: FlatField) -> Attribute:
         f = member.field
         name = attribute(f.name)
+        own = (self.hints.builtins(m.field.type) for m in self.classes[owner].members)
+        if any(name in needed for needed in own):
+            name += "_"  # else it would hide a type that the hints below it name
         literals = self.schema.literals(f.type)
         fallback = self._fallback(owner, f.name)
         style, default = "plain", None
@@ -258,14 +294,28 @@ class ModelPlanner:
             default = f"constant({json.dumps(literals[0])})"
         elif f.optional:
             style, default = ("missing", "MISSING") if self._nullable(f.type) else ("optional", "None")
+        hint = self.hints.hint(f.type)
         return Attribute(
             name=name,
+            hint=repr(hint) if self._reaches(f.type, owner) else hint,
             alias=None if _derived(name) == f.name else f.name,
             default=default,
             style=style,
-            bounds=_bounds(f.tags),
-            doc=prose(f.doc.text or f.doc.notes or ""),
+            bounds=self._bounds(f),
+            doc=docs.member(f),
         )
+
+    def _bounds(self, member: ir.Field) -> str:
+        """The arguments of a `Field` that checks a member's limits; a limit of other values than it has says nothing."""
+        members = [self.schema.follow(m) for m in self.schema.members(member.type)]
+        kinds = {_kind(m) for m in members if m != ir.Prim("null")}
+        bounds = {
+            argument: getattr(member.tags, name)
+            for kind, names in _BOUNDS.items()
+            if kinds == {kind}
+            for name, argument in names.items()
+        }
+        return ", ".join(f"{name}={_literal(value)}" for name, value in bounds.items() if value is not None)
 
     def _fallback(self, owner: str, member: str) -> Json:
         """The overlay's default for a required member, wherever in the ancestry it is said."""
@@ -300,6 +350,38 @@ class ModelPlanner:
         return {"property": found.property, "tags": tags}
 
 
+_NUMBER_BOUNDS: Final = {
+    "minimum": "ge",
+    "maximum": "le",
+    "exclusive_minimum": "gt",
+    "exclusive_maximum": "lt",
+    "multiple_of": "multiple_of",
+}
+_BOUNDS: Final = {
+    "number": _NUMBER_BOUNDS,
+    "integer": _NUMBER_BOUNDS,
+    "string": {"min_length": "min_length", "max_length": "max_length", "pattern": "pattern"},
+    "array": {"min_items": "min_length", "max_items": "max_length"},
+}
+"""The limits that mean something for each kind of value, with the argument of a pydantic `Field` for each."""
+
+
+def _kind(type_: ir.TypeExpr) -> str:
+    match type_:
+        case ir.Prim(name):
+            return name
+        case ir.Template() | ir.Lit(str()):
+            return "string"
+        case ir.Array():
+            return "array"
+        case _:
+            return "other"
+
+
+def _literal(value: float | str) -> str:
+    return json.dumps(value) if isinstance(value, str) else str(value)
+
+
 _PRIMITIVES: Final[Mapping[str, Node]] = {
     "string": {"type": "string"},
     "number": {"type": ["integer", "number"]},
@@ -327,12 +409,6 @@ def _same(wanted: FlatField | None, given: FlatField) -> bool:
 def _derived(attribute_name: str) -> str:
     special = {name: member for member, name in ATTRIBUTE_NAMES.items()}
     return special.get(attribute_name) or camel_case(attribute_name)
-
-
-def _bounds(tags: ir.Tags) -> str:
-    """The arguments of a `Field` that checks a member's range."""
-    bounds = {"ge": tags.minimum, "le": tags.maximum, "max_length": tags.max_items}
-    return ", ".join(f"{name}={value}" for name, value in bounds.items() if value is not None)
 
 
 def generate(revision: Revision, docs: Mapping[str, str]) -> str:

@@ -39,8 +39,13 @@ def print_type(type_: ir.TypeExpr, indent: int = 0) -> str:
             return " & ".join(_parenthesised(m, indent) for m in members)
         case ir.Record(value):
             return f"Record<string, {print_type(value, indent)}>"
-        case ir.Omit(base, keys):
-            return f"Omit<{base}, {' | '.join(json.dumps(key, ensure_ascii=False) for key in keys)}>"
+        case ir.Derived(kind, base, keys):
+            shown = " | ".join(json.dumps(key, ensure_ascii=False) for key in keys)
+            return f"{kind}<{print_type(base, indent)}{', ' if keys else ''}{shown}>"
+        case ir.Tuple(items):
+            return f"[{', '.join(print_type(item, indent) for item in items)}]"
+        case ir.Template(text):
+            return f"`{text}`"
         case ir.Obj(fields, index):
             return _object(fields, index, indent)
 
@@ -97,11 +102,14 @@ def _tags(tags: ir.Tags, indent: str) -> Iterator[str]:
         ("nullable", "" if tags.nullable else None),
         ("format", tags.format),
         ("TJS-type", tags.tjs_type),
-        ("minimum", tags.minimum),
-        ("maximum", tags.maximum),
-        ("maxItems", tags.max_items),
+        *((keyword, getattr(tags, name)) for name, keyword in ir.CONSTRAINTS.items()),
+        ("default", tags.default and tags.default.replace("*/", "*\\/")),
     ]
-    texts = [f"@{name} {value}".rstrip() for name, value in values if value is not None]
+    texts = [
+        f"@{name}" if value is True else f"@{name} {value}".rstrip()
+        for name, value in values
+        if value is not None and value is not False
+    ]
     if len(texts) == 1:
         yield f"{indent}/** {texts[0]} */"
     elif texts:

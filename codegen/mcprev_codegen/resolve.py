@@ -144,9 +144,9 @@ class Schema:
         if isinstance(decl, ir.Interface):
             return "interface"
         match decl.type:
-            case ir.Prim():
+            case ir.Prim() | ir.Template():
                 return "primitive"
-            case ir.Array():
+            case ir.Array() | ir.Tuple():
                 return "array"
             case ir.Record() | ir.Obj():
                 return "map"
@@ -176,7 +176,7 @@ class Schema:
                 return not self.is_map(ir.Ref(name))
             case ir.Obj(fields, index):
                 return bool(fields) or index is None
-            case ir.Intersection() | ir.Omit():
+            case ir.Intersection() | ir.Derived():
                 return True
             case _:
                 return False
@@ -224,17 +224,25 @@ class Schema:
                 return FlatType(tuple(FlatField(f, owner) for f in fields), index, index is not None)
             case ir.Record(value):
                 return FlatType((), ir.IndexSig("key", value), own_index=True)
-            case ir.Omit(base, keys):
-                flat = self._flatten_named(base, seen)
-                return replace(flat, fields=tuple(f for f in flat.fields if f.name not in keys))
+            case ir.Derived(kind, base, keys):
+                flat = self._flatten(base, owner, seen)
+                kept = ir.derive_fields(kind, [f.field for f in flat.fields], keys)
+                if kind == "Pick" and len(kept) < len(keys):
+                    missing = next(key for key in keys if flat.get(key) is None)
+                    raise self.fail(self._place(owner), f"Pick: there is no member '{missing}' to pick")
+                declared = {f.name: f for f in flat.fields}
+                return replace(flat, fields=tuple(replace(declared[f.name], field=f) for f in kept))
             case ir.Intersection(members):
                 flat = self._flatten(members[0], owner, seen)
                 for member in members[1:]:
                     flat = _narrow(flat, self._flatten(member, owner, seen))
                 return flat
             case _:
-                where = self.types.get(owner) or next(iter(self.types.values()))
-                raise self.fail(where, f"'{owner}' builds on a type that is not an object")
+                raise self.fail(self._place(owner), f"'{owner}' builds on a type that is not an object")
+
+    def _place(self, owner: str) -> ir.Decl:
+        """The declaration that an error about a type's members points at."""
+        return self.types.get(owner) or next(iter(self.types.values()))
 
     def supertypes(self, name: str) -> Iterator[str]:
         """The named types an object type builds on, nearest first, each once."""
@@ -242,9 +250,11 @@ class Schema:
 
         def visit(type_: ir.TypeExpr) -> None:
             match type_:
-                case ir.Ref(base) | ir.Omit(base):
+                case ir.Ref(base):
                     seen.setdefault(base)
                     visit_decl(base)
+                case ir.Derived(base=inner):
+                    visit(inner)
                 case ir.Intersection(members):
                     for member in members:
                         visit(member)

@@ -7,7 +7,7 @@ Nothing is guessed: a construct this module does not know could change the meani
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Final, NoReturn
@@ -17,39 +17,49 @@ from tree_sitter import Language, Node, Parser
 
 from mcprev_codegen import comments, ir
 from mcprev_codegen.errors import SchemaError
+from mcprev_codegen.naming import pascal_case
 
 _PRIMITIVES: Final = frozenset({"string", "number", "boolean", "unknown", "any", "object"})
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0"}
-_KNOWN_NAMES: Final = {
-    "enum_declaration": "an enum",
-    "internal_module": "a namespace",
-    "tuple_type": "a tuple type",
-    "template_literal_type": "a template literal type",
-    "mapped_type_clause": "a mapped type",
-    "type_parameters": "a generic declaration",
-    "conditional_type": "a conditional type",
-    "index_type_query": "a keyof type",
-    "lookup_type": "an indexed access type",
-    "function_type": "a function type",
-    "method_signature": "a method signature",
-    "call_signature": "a call signature",
-    "construct_signature": "a construct signature",
-    "import_statement": "an import",
-    "class_declaration": "a class",
-    "function_declaration": "a function",
-    "ambient_declaration": "an ambient declaration",
-    "readonly_type": "a readonly type",
-    "rest_type": "a rest type",
-    "optional_type": "an optional tuple member",
-    "infer_type": "an infer type",
-    "binary_expression": "a computed constant",
-    "nested_type_identifier": "a qualified name",
+_UTILITIES: Final = {"Pick": 2, "Omit": 2, "Partial": 1, "Required": 1}
+"""The types that derive an object type from another one, with the number of their arguments."""
+_MAX_NESTING: Final = 20
+"""How deep the uses of generics may stand in each other."""
+_SPELL_OUT: Final = "write its members out in an interface"
+_PLAIN_DATA: Final = "a schema describes plain data: use interfaces, type aliases, enums and constants"
+_UNSUPPORTED: Final = {
+    "import_statement": (
+        "an import",
+        "a schema is one file: put the declarations that it imports into this file",
+    ),
+    "internal_module": ("a namespace", "move its declarations to the top level"),
+    "nested_type_identifier": ("a qualified name", "only members of an enum have one: `Enum.Member`"),
+    "mapped_type_clause": ("a mapped type", f"{_SPELL_OUT}, or use Record<Keys, T>"),
+    "conditional_type": ("a conditional type", "write the type out that it stands for"),
+    "infer_type": ("an infer type", "write the type out that it stands for"),
+    "index_type_query": ("a keyof type", "write the names out as a union of literals"),
+    "lookup_type": ("an indexed access type", "declare the member's type as an alias and name that"),
+    "function_type": ("a function type", _PLAIN_DATA),
+    "method_signature": ("a method signature", _PLAIN_DATA),
+    "call_signature": ("a call signature", _PLAIN_DATA),
+    "construct_signature": ("a construct signature", _PLAIN_DATA),
+    "class_declaration": ("a class", _PLAIN_DATA),
+    "function_declaration": ("a function", _PLAIN_DATA),
+    "ambient_declaration": ("an ambient declaration", "take the `declare` out"),
+    "export_statement": ("this form of export", "put `export` before the declarations"),
+    "rest_type": ("a rest item of a tuple", "use an array of a union, or a tuple of fixed length"),
+    "optional_type": ("an optional item of a tuple", "write a union of tuples"),
+    "optional_parameter": ("an optional item of a tuple", "write a union of tuples"),
+    "binary_expression": ("a computed constant", "write the value out"),
 }
+"""What is not supported, by tree-sitter's name: the field's name for it, and what to write instead."""
 
 
 def parse(source: str, path: str) -> ir.Module:
     """Parse the text of a schema.ts; `path` is only named in errors.
 
+    Generic declarations become one declaration for each use, `Page<Tool>` the interface `PageTool`; an enum
+    becomes the union of its values; `readonly` and `export` say nothing about messages and are dropped.
     Raises `SchemaError` for a syntax error, an unknown construct, a name declared twice or a reference
     to a name that is not declared.
     """
@@ -82,18 +92,48 @@ class _Leading:
     trailing: list[Node] = field(default_factory=list[Node])
 
 
+@dataclass(frozen=True)
+class _Statement:
+    """One declaration of the file that has not been read yet."""
+
+    node: Node
+    tags: ir.Tags
+    doc: ir.Doc
+    trailing: Sequence[Node]
+
+
 class _Reader:
     def __init__(self, source: str, path: str) -> None:
         self._path = path
         self._lines = source.split("\n")
         self._root = _parser().parse(source.encode("utf-8")).root_node
         self._mentions: list[tuple[str, Node, bool]] = []
+        self._statements: dict[str, _Statement] = {}
+        self._arguments: Mapping[str, ir.TypeExpr] = {}
+        """What the type parameters of the generic that is being read stand for."""
+        self._instances: dict[str, tuple[tuple[str, tuple[ir.TypeExpr, ...]], ir.Decl | None]] = {}
+        """The uses of generics by the name of each, with generic and arguments; None while one is being read."""
+        self._warnings: list[str] = []
 
     def module(self) -> ir.Module:
         self._reject_syntax_errors()
-        section: str | None = None
+        self._collect()
+        found: dict[str, ir.Decl | None] = {
+            name: None if self._parameters(statement.node) else self._declaration(name, statement)
+            for name, statement in self._statements.items()
+        }
         decls: list[ir.Decl] = []
-        places: dict[str, Node] = {}
+        for name, decl in found.items():
+            made = [d for (generic, _), d in self._instances.values() if generic == name and d is not None]
+            decls += made if decl is None else [decl]
+        module = ir.Module(tuple(decls), tuple(dict.fromkeys(self._warnings)))
+        self._check_mentions(module)
+        return module
+
+    def _collect(self) -> None:
+        """Find every declaration, so that one can be read before those above it."""
+        section: str | None = None
+        listed: list[Node] = []
         for node, leading, trailing in self._siblings(self._root):
             above: list[Node] = []
             for comment in leading:
@@ -102,15 +142,54 @@ class _Reader:
                     above.clear()
                 else:
                     above.append(comment)
-            decl = self._declaration(node, above, trailing, section)
-            if decl.name in places:
-                first = places[decl.name].start_point[0] + 1
-                self._fail(node, f"'{decl.name}' is declared twice (first on line {first})")
-            places[decl.name] = node
-            decls.append(decl)
-        module = ir.Module(tuple(decls))
-        self._check_mentions(module)
-        return module
+            if names := self._export_list(node):
+                listed += names
+                continue
+            inner = self._exported(node)
+            name = self._name(inner)
+            if name in self._statements:
+                first = self._statements[name].node.start_point[0] + 1
+                self._fail(node, f"'{name}' is declared twice (first on line {first})")
+            self._statements[name] = _Statement(inner, *self._docs(above, section), trailing)
+        for node in listed:
+            if _text(node) not in self._statements:
+                self._fail(node, f"'{_text(node)}' is not declared in this file")
+
+    def _export_list(self, node: Node) -> list[Node]:
+        """The names in `export { A, B };`; none for another statement."""
+        clauses = (
+            [c for c in _named(node) if c.type == "export_clause"] if node.type == "export_statement" else []
+        )
+        if not clauses or len(_named(node)) != 1:
+            return []
+        specifiers = [_named(specifier) for specifier in _named(clauses[0])]
+        return [s[0] for s in specifiers] if all(len(s) == 1 for s in specifiers) else []
+
+    def _exported(self, node: Node) -> Node:
+        """The declaration in a statement, exported or not."""
+        if node.type != "export_statement":
+            inner = _named(node)[0] if node.type == "expression_statement" else node
+            if inner.type not in _DECLARATIONS:
+                self._unknown(inner, "at the top level")
+            return inner
+        declaration = node.child_by_field_name("declaration")
+        if declaration is None or any(child.type == "default" for child in node.children):
+            self._unknown(node, "at the top level")
+        if declaration.type not in _DECLARATIONS:
+            self._unknown(declaration, "as an exported declaration")
+        return declaration
+
+    def _name(self, node: Node) -> str:
+        if node.type != "lexical_declaration":
+            name = node.child_by_field_name("name")
+            assert name is not None
+            return _text(name)
+        if node.children[0].type != "const":
+            self._unknown(node.children[0], "as a declaration")
+        declarators = _named(node)
+        if len(declarators) != 1:
+            self._fail(declarators[1], "one constant to a statement, please")
+        return _text(_named(declarators[0])[0])
 
     def fragment(self) -> ir.Field:
         self._reject_syntax_errors()
@@ -132,8 +211,9 @@ class _Reader:
         raise SchemaError(message, path=self._path, line=row + 1, column=column, source_line=line)
 
     def _unknown(self, node: Node, where: str) -> NoReturn:
-        what = _KNOWN_NAMES.get(node.type, f"'{node.type}'" if node.is_named else f"the token '{node.type}'")
-        self._fail(node, f"{what} is not supported {where}; teach mcprev_codegen.typescript what it means")
+        token = f"'{node.type}'" if node.is_named else f"the token '{node.type}'"
+        what, instead = _UNSUPPORTED.get(node.type, (token, _PLAIN_DATA))
+        self._fail(node, f"{what} is not supported {where}; {instead}")
 
     def _reject_syntax_errors(self) -> None:
         if not self._root.has_error:
@@ -165,74 +245,80 @@ class _Reader:
             yield node, leading.above, leading.trailing
 
     def _docs(self, above: Sequence[Node], section: str | None = None) -> tuple[ir.Tags, ir.Doc]:
+        found = [c for c in above if comments.is_jsdoc(_text(c))]
         try:
-            return comments.read([_text(c) for c in above], section)
-        except comments.UnknownTag as error:
-            comment = [c for c in above if comments.is_jsdoc(_text(c))][-1]
-            self._fail(comment, f"{error}; teach mcprev_codegen.comments what it means", below=error.line)
+            tags, doc, unknown = comments.read([_text(c) for c in above], section)
+        except comments.BadTag as error:
+            self._fail(found[-1], str(error), below=error.line)
+        for name, below in unknown:
+            row = found[-1].start_point[0] + below + 1
+            self._warnings.append(
+                f"{self._path}:{row}: the JSDoc tag '@{name}' is not known; it is kept as prose"
+            )
+        return tags, doc
 
     # -- declarations --------------------------------------------------------------------------------
 
-    def _declaration(
-        self, node: Node, above: Sequence[Node], trailing: Sequence[Node], section: str | None
-    ) -> ir.Decl:
-        inner = node.child_by_field_name("declaration") if node.type == "export_statement" else None
-        if inner is None:
-            shown = _named(node)[0] if node.type == "expression_statement" else node
-            self._unknown(shown, "at the top level, where only exported declarations stand")
-        tags, doc = self._docs(above, section)
-        match inner.type:
+    def _declaration(self, name: str, statement: _Statement) -> ir.Decl:
+        node, tags, doc = statement.node, statement.tags, statement.doc
+        match node.type:
             case "interface_declaration":
-                return self._interface(inner, tags, doc)
+                return self._interface(name, node, tags, doc)
             case "type_alias_declaration":
-                return self._alias(inner, tags, doc, trailing)
-            case "lexical_declaration":
-                return self._const(inner, tags, doc)
+                return self._alias(name, node, tags, doc, statement.trailing)
+            case "enum_declaration":
+                return self._enum(name, node, tags, doc)
             case _:
-                self._unknown(inner, "as an exported declaration")
+                return self._const(name, node, tags, doc)
 
-    def _interface(self, node: Node, tags: ir.Tags, doc: ir.Doc) -> ir.Interface:
-        name, body = "", None
-        bases: list[ir.Ref | ir.Omit] = []
-        for child in _named(node):
-            match child.type:
-                case "type_identifier":
-                    name = _text(child)
-                case "extends_type_clause":
-                    bases = [self._base(base) for base in _named(child)]
-                case "interface_body":
-                    body = child
-                case _:
-                    self._unknown(child, "in an interface")
+    def _interface(self, name: str, node: Node, tags: ir.Tags, doc: ir.Doc) -> ir.Interface:
+        body = node.child_by_field_name("body")
         assert body is not None
+        extends = [c for c in _named(node) if c.type == "extends_type_clause"]
+        bases = tuple(self._base(base) for clause in extends for base in _named(clause))
         fields, index = self._members(body)
-        return ir.Interface(name, tuple(bases), fields, index, tags, doc, _span(node))
+        return ir.Interface(name, bases, fields, index, tags, doc, _span(node))
 
-    def _base(self, node: Node) -> ir.Ref | ir.Omit:
-        if node.type == "type_identifier":
-            return self._reference(node)
-        if node.type == "generic_type":
-            name, args = self._generic(node)
-            if name == "Omit" and len(args) == 2 and args[0].type == "type_identifier":
-                base = self._reference(args[0])
-                keys = self._type(args[1])
-                members = keys.members if isinstance(keys, ir.Union) else (keys,)
-                if all(isinstance(m, ir.Lit) and isinstance(m.value, str) for m in members):
-                    return ir.Omit(base.name, tuple(str(m.value) for m in members if isinstance(m, ir.Lit)))
-        self._unknown(node, 'as the base of an interface; a name or Omit<Name, "key"> is')
+    def _base(self, node: Node) -> ir.Ref | ir.Derived:
+        if node.type in ("type_identifier", "generic_type"):
+            base = self._type(node)
+            if isinstance(base, ir.Ref | ir.Derived):
+                return base
+        self._unknown(
+            node, "as the base of an interface, which is a name or made from one, as in Partial<Name>"
+        )
 
-    def _alias(self, node: Node, tags: ir.Tags, doc: ir.Doc, trailing: Sequence[Node]) -> ir.Alias:
-        name, value = "", None
-        for child in _named(node):
-            if child == node.child_by_field_name("name"):
-                name = _text(child)
-            elif child == node.child_by_field_name("value"):
-                value = child
-            else:
-                self._unknown(child, "in a type alias")
+    def _alias(self, name: str, node: Node, tags: ir.Tags, doc: ir.Doc, trailing: Sequence[Node]) -> ir.Alias:
+        value = node.child_by_field_name("value")
         assert value is not None
         members = self._member_remarks(value, trailing)
         return ir.Alias(name, self._type(value), tags, replace(doc, members=members), _span(node))
+
+    def _enum(self, name: str, node: Node, tags: ir.Tags, doc: ir.Doc) -> ir.Alias:
+        values = self._enum_values(node)
+        if not values:
+            self._fail(node, f"the enum '{name}' has no member")
+        remarks: list[tuple[int, str]] = []
+        for n, (_, above, trailing) in enumerate(self._siblings(_named(node)[-1])):
+            remarks += [(n, comments.body(_text(c))) for c in (*above[-1:], *trailing)][:1]
+        literals = tuple(ir.Lit(value) for value in values.values())
+        type_ = literals[0] if len(literals) == 1 else ir.Union(literals)
+        return ir.Alias(name, type_, tags, replace(doc, members=tuple(remarks)), _span(node))
+
+    def _enum_values(self, node: Node) -> dict[str, ir.Literal]:
+        """The value of each member of an enum; one without a value counts on from the one before."""
+        values: dict[str, ir.Literal] = {}
+        following: ir.Literal | None = 0
+        for member in _named(_named(node)[-1]):
+            key, *given = _named(member) if member.type == "enum_assignment" else [member]
+            name = self._string(key) if key.type == "string" else _text(key)
+            if not given and following is None:
+                self._fail(member, f"the enum's member '{name}' needs a value: the one before is no number")
+            value = self._literal(given[0]) if given else following
+            assert value is not None
+            values[name] = value
+            following = None if isinstance(value, str) else value + 1
+        return values
 
     def _member_remarks(self, value: Node, trailing: Sequence[Node]) -> tuple[tuple[int, str], ...]:
         """The remarks behind the members of a union, each with the index of its member."""
@@ -249,17 +335,12 @@ class _Reader:
             elif child.type == "union_type":
                 yield from self._comments_in(child)
 
-    def _const(self, node: Node, tags: ir.Tags, doc: ir.Doc) -> ir.Const:
-        if node.children[0].type != "const":
-            self._unknown(node.children[0], "as an exported declaration")
-        declarators = _named(node)
-        if len(declarators) != 1:
-            self._fail(declarators[1], "one exported constant to a statement, please")
-        for child in _named(declarators[0]):
+    def _const(self, name: str, node: Node, tags: ir.Tags, doc: ir.Doc) -> ir.Const:
+        (declarator,) = _named(node)
+        for child in _named(declarator):
             if child.type not in ("identifier", "string", "number", "unary_expression", "true", "false"):
                 self._unknown(child, "in a constant; a string, number or boolean is")
-        name, value = _named(declarators[0])
-        return ir.Const(_text(name), self._literal(value), tags, doc, _span(node))
+        return ir.Const(name, self._literal(_named(declarator)[1]), tags, doc, _span(node))
 
     # -- members -------------------------------------------------------------------------------------
 
@@ -290,6 +371,8 @@ class _Reader:
                     name = self._string(child)
                 case "?":
                     optional = True
+                case "readonly":
+                    pass
                 case "type_annotation":
                     type_ = self._annotation(child)
                 case "comment":
@@ -310,8 +393,6 @@ class _Reader:
         key, key_type, annotation = named
         if _text(key_type) != "string":
             self._fail(key_type, "only string keys are supported in an index signature")
-        if any(c.type == "readonly" for c in node.children):
-            self._unknown(node.children[0], "on an index signature")
         return ir.IndexSig(_text(key), self._annotation(annotation))
 
     # -- types ---------------------------------------------------------------------------------------
@@ -326,47 +407,187 @@ class _Reader:
                 return ir.Prim(_text(node))
             case "type_identifier":
                 return self._reference(node)
-            case "literal_type" if _named(node)[0].type == "null":
-                return ir.Prim("null")
             case "literal_type":
-                return ir.Lit(self._literal(_named(node)[0]))
+                (value,) = _named(node)
+                return ir.Prim("null") if value.type == "null" else ir.Lit(self._literal(value))
             case "union_type":
-                members = [self._type(m) for m in self._flatten(node, "union_type")]
-                return members[0] if len(members) == 1 else ir.Union(tuple(members))
+                return self._joined(node, ir.Union)
             case "intersection_type":
-                members = [self._type(m) for m in self._flatten(node, "intersection_type")]
-                return members[0] if len(members) == 1 else ir.Intersection(tuple(members))
+                return self._joined(node, ir.Intersection)
             case "array_type":
                 return ir.Array(self._type(_named(node)[0]))
-            case "parenthesized_type":
+            case "parenthesized_type" | "readonly_type":
                 (inner,) = _named(node)
                 return self._type(inner)
             case "object_type":
                 return ir.Obj(*self._members(node))
+            case kind if kind in _OWN_READERS:
+                return _OWN_READERS[kind](self, node)
             case "type_query" if [c.type for c in _named(node)] == ["identifier"]:
                 name = _text(_named(node)[0])
                 self._mentions.append((name, node, True))
                 return ir.ConstRef(name)
-            case "generic_type":
-                return self._generic_type(node)
             case "predefined_type":
                 self._fail(node, f"the type '{_text(node)}' has no JSON counterpart")
             case _:
                 self._unknown(node, "as a type")
 
-    def _generic_type(self, node: Node) -> ir.TypeExpr:
-        name, args = self._generic(node)
-        if name == "Array" and len(args) == 1:
+    def _joined(self, node: Node, kind: type[ir.Union | ir.Intersection]) -> ir.TypeExpr:
+        """A union or intersection; one that a type parameter stands for in it is opened, too."""
+        members: list[ir.TypeExpr] = []
+        for part in self._flatten(node, node.type):
+            member = self._type(part)
+            members += member.members if isinstance(member, kind) else [member]
+        return members[0] if len(members) == 1 else kind(tuple(members))
+
+    def tuple_type(self, node: Node) -> ir.Tuple:
+        """A tuple, whose items may have names."""
+        named = [_named(item)[-1] if item.type == "required_parameter" else item for item in _named(node)]
+        items = [self._annotation(i) if i.type == "type_annotation" else self._type(i) for i in named]
+        return ir.Tuple(tuple(items))
+
+    def template(self, node: Node) -> ir.Template:
+        for part in _named(node):
+            if part.type == "template_type" and _text(_named(part)[0]) not in ir.PLACEHOLDERS:
+                shown = ", ".join(f"${{{name}}}" for name in ir.PLACEHOLDERS)
+                self._fail(
+                    part, f"only {shown} are supported in a template literal type; write a union of them"
+                )
+        return ir.Template(_text(node)[1:-1])
+
+    def enum_member(self, node: Node) -> ir.Lit:
+        enum, member = (_text(part) for part in _named(node))
+        statement = self._statements.get(enum)
+        if statement is None or statement.node.type != "enum_declaration":
+            self._unknown(node, "as a type")
+        values = self._enum_values(statement.node)
+        if member not in values:
+            self._fail(node, f"the enum '{enum}' has no member '{member}'")
+        return ir.Lit(values[member])
+
+    # -- generic types -------------------------------------------------------------------------------
+
+    def generic_type(self, node: Node) -> ir.TypeExpr:
+        name_node, args_node = _named(node)
+        name, args = _text(name_node), _named(args_node)
+        if name in self._statements and self._parameters(self._statements[name].node):
+            return self._instance(node, name, [self._type(arg) for arg in args])
+        if name in ("Array", "ReadonlyArray") and len(args) == 1:
             return ir.Array(self._type(args[0]))
-        if name == "Record" and len(args) == 2 and self._type(args[0]) == ir.Prim("string"):
-            return ir.Record(self._type(args[1]))
+        if name == "Readonly" and len(args) == 1:
+            return self._type(args[0])
+        if name == "Record" and len(args) == 2:
+            return self._record(args[0], self._type(args[1]))
+        if len(args) == _UTILITIES.get(name):
+            keys = self._keys(args[1]) if len(args) == 2 else ()
+            return self._derived(node, name, self._type(args[0]), keys or ())
+        known = ", ".join(["Array<T>", "Record<Keys, T>", *(f"{utility}<T>" for utility in _UTILITIES)])
         self._fail(
-            node, f"the generic type '{name}' is not supported here; Array<T> and Record<string, T> are"
+            node, f"the generic type '{name}' is not supported here; {known} are, and those of this file"
         )
 
-    def _generic(self, node: Node) -> tuple[str, list[Node]]:
-        name, args = _named(node)
-        return _text(name), _named(args)
+    def _record(self, keys_node: Node, value: ir.TypeExpr) -> ir.Record | ir.Obj:
+        keys = self._keys(keys_node)
+        return ir.Record(value) if keys is None else ir.Obj(tuple(ir.Field(key, value) for key in keys))
+
+    def _keys(self, node: Node) -> tuple[str, ...] | None:
+        """The member names that a type of keys stands for; None for any string."""
+        values = [self._key(node, member) for member in self._alternatives(self._type(node), 0)]
+        keys = [value for value in values if value is not None]
+        return tuple(keys) if len(keys) == len(values) else None
+
+    def _key(self, node: Node, type_: ir.TypeExpr) -> str | None:
+        if type_ == ir.Prim("string"):
+            return None
+        if isinstance(type_, ir.Lit) and isinstance(type_.value, str):
+            return type_.value
+        self._fail(
+            node,
+            "the names of members are expected here: string literals, an alias or enum of such, or string",
+        )
+
+    def _alternatives(self, type_: ir.TypeExpr, depth: int) -> Iterator[ir.TypeExpr]:
+        """The members of a union, through aliases and enums."""
+        if isinstance(type_, ir.Union):
+            for member in type_.members:
+                yield from self._alternatives(member, depth)
+        elif isinstance(type_, ir.Ref) and depth < len(self._statements) and type_.name in self._statements:
+            decl = self._declaration(type_.name, self._statements[type_.name])
+            yield from self._alternatives(decl.type, depth + 1) if isinstance(decl, ir.Alias) else [type_]
+        else:
+            yield type_
+
+    def _derived(
+        self, node: Node, kind: str, base: ir.TypeExpr, keys: tuple[str, ...]
+    ) -> ir.Derived | ir.Obj | ir.Record:
+        match base:
+            case ir.Ref() | ir.Derived():
+                return ir.Derived(kind, base, keys)
+            case ir.Obj(fields, index):
+                return ir.Obj(tuple(ir.derive_fields(kind, fields, keys)), index)
+            case ir.Record():
+                return base
+            case _:
+                self._fail(node, f"{kind} is supported of an interface or object only; give this type a name")
+
+    def _parameters(self, node: Node) -> list[Node]:
+        """The type parameters of a generic declaration."""
+        found = node.child_by_field_name("type_parameters")
+        return [] if found is None else _named(found)
+
+    def _instance(self, node: Node, generic: str, given: Sequence[ir.TypeExpr]) -> ir.Ref:
+        """The declaration that a generic with its arguments stands for; it is read when it is first used."""
+        statement = self._statements[generic]
+        parameters = self._parameters(statement.node)
+        outer, self._arguments = self._arguments, {}
+        arguments: dict[str, ir.TypeExpr] = {}
+        try:
+            for n, parameter in enumerate(parameters):
+                default = next((_named(c)[0] for c in _named(parameter) if c.type == "default_type"), None)
+                if n < len(given):
+                    arguments[_text(_named(parameter)[0])] = given[n]
+                elif default is not None:
+                    self._arguments = dict(arguments)
+                    arguments[_text(_named(parameter)[0])] = self._type(default)
+            if len(arguments) < len(parameters) or len(given) > len(parameters):
+                self._fail(
+                    node, f"'{generic}' has {len(parameters)} type parameters, and {len(given)} are given"
+                )
+            name = generic + "".join(self._spelled(node, argument) for argument in arguments.values())
+            use = generic, tuple(arguments.values())
+            if name in self._statements or self._instances.get(name, (use, None))[0] != use:
+                self._fail(node, f"this would be called '{name}', and another type is; rename one of them")
+            if name not in self._instances:
+                if sum(decl is None for _, decl in self._instances.values()) == _MAX_NESTING:
+                    self._fail(
+                        node, f"'{generic}' is used by itself with ever new arguments; write its types out"
+                    )
+                self._instances[name] = use, None
+                self._arguments = arguments
+                self._instances[name] = use, self._declaration(name, statement)
+        finally:
+            self._arguments = outer
+        return ir.Ref(name)
+
+    def _spelled(self, node: Node, argument: ir.TypeExpr) -> str:
+        """What an argument adds to the name of the declaration that is made for it."""
+        match argument:
+            case ir.Ref(name):
+                return name
+            case ir.Prim(name):
+                return name.capitalize()
+            case ir.Lit(str() as value):
+                return pascal_case(value)
+            case ir.Array(item):
+                return f"{self._spelled(node, item)}List"
+            case ir.Record(value):
+                return f"{self._spelled(node, value)}Map"
+            case ir.Union(members):
+                return "Or".join(self._spelled(node, member) for member in members)
+            case _:
+                self._fail(
+                    node, "this argument has no name to call the type by; declare an alias and use that"
+                )
 
     def _flatten(self, node: Node, kind: str) -> Iterator[Node]:
         for child in _named(node):
@@ -378,9 +599,14 @@ class _Reader:
             else:
                 yield child
 
-    def _reference(self, node: Node) -> ir.Ref:
-        self._mentions.append((_text(node), node, False))
-        return ir.Ref(_text(node))
+    def _reference(self, node: Node) -> ir.TypeExpr:
+        name = _text(node)
+        if name in self._arguments:
+            return self._arguments[name]
+        if name in self._statements and self._parameters(self._statements[name].node):
+            return self._instance(node, name, [])
+        self._mentions.append((name, node, False))
+        return ir.Ref(name)
 
     def _check_mentions(self, module: ir.Module) -> None:
         types, consts = module.types, module.consts
@@ -426,6 +652,21 @@ class _Reader:
         if code[0] in "xu":
             return chr(int(code[1:].strip("{}"), 16))
         return _ESCAPES.get(code, code)
+
+
+_OWN_READERS: Final[Mapping[str, Callable[[_Reader, Node], ir.TypeExpr]]] = {
+    "tuple_type": _Reader.tuple_type,
+    "template_literal_type": _Reader.template,
+    "nested_type_identifier": _Reader.enum_member,
+    "generic_type": _Reader.generic_type,
+}
+"""What reads the types that take more than a line."""
+_DECLARATIONS: Final = (
+    "interface_declaration",
+    "type_alias_declaration",
+    "enum_declaration",
+    "lexical_declaration",
+)
 
 
 def parse_fragment(member: str, path: str) -> ir.Field:

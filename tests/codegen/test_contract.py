@@ -40,7 +40,7 @@ from support import (
 
 _TOKEN: Final = re.compile(
     r"""(?P<comment>/\*[\s\S]*?\*/|//[^\n]*)|(?P<string>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')
-      |(?P<space>\s+)|(?P<word>-?[\w$.]+)|(?P<mark>.)""",
+      |(?P<space>\s+)|(?P<word>`[^`]*`|-?[\w$.]+)|(?P<mark>.)""",
     re.VERBOSE,
 )
 _GLUED: Final = frozenset({"export", "type", "interface", "const"})
@@ -399,7 +399,7 @@ def test_the_ir_goes_through_json_without_loss(revision: str) -> None:
     [
         {},
         {"ir": 0, "module": {"node": "Module", "decls": []}},
-        {"ir": 1, "module": {"node": "Prim", "name": "x"}},
+        {"ir": ir.IR_VERSION, "module": {"node": "Prim", "name": "x"}},
     ],
 )
 def test_an_ir_of_another_format_is_refused(data: dict[str, Any]) -> None:
@@ -423,6 +423,15 @@ tag_sets = st.one_of(
         minimum=st.none() | numbers,
         maximum=st.none() | numbers,
         max_items=st.none() | st.integers(0, 100),
+        exclusive_minimum=st.none() | numbers,
+        exclusive_maximum=st.none() | numbers,
+        multiple_of=st.none() | numbers,
+        min_length=st.none() | st.integers(0, 100),
+        max_length=st.none() | st.integers(0, 100),
+        pattern=st.none() | line_texts,
+        min_items=st.none() | st.integers(0, 100),
+        unique_items=st.booleans(),
+        default=st.none() | st.one_of(line_texts, numbers, st.booleans()).map(json.dumps),
         tjs_type=st.none() | line_texts,
         nullable=st.booleans(),
         deprecated=st.booleans(),
@@ -462,20 +471,28 @@ def intersection_of(members: Sequence[ir.TypeExpr]) -> ir.TypeExpr:
     return ir.Intersection(tuple(chain.from_iterable(opened)))
 
 
+keys = st.lists(texts, min_size=1, max_size=2).map(tuple)
+derived_ = st.recursive(
+    st.sampled_from(NAMES).map(ir.Ref),
+    lambda inner: st.one_of(
+        st.builds(ir.Derived, st.sampled_from(["Pick", "Omit"]), inner, keys),
+        st.builds(ir.Derived, st.sampled_from(["Partial", "Required"]), inner),
+    ),
+    max_leaves=2,
+)
+bases_: st.SearchStrategy[ir.Ref | ir.Derived] = derived_
+templates = st.lists(st.sampled_from(["a.b-", "${string}", "x y", "${number}", "${boolean}"]), max_size=3)
 types_ = st.recursive(
-    leaves,
+    st.one_of(leaves, derived_, templates.map("".join).map(ir.Template)),
     lambda inner: st.one_of(
         inner.map(ir.Array),
         inner.map(ir.Record),
         st.lists(inner, min_size=2, max_size=3).map(union_of),
         st.lists(inner, min_size=2, max_size=3).map(intersection_of),
+        st.lists(inner, min_size=1, max_size=3).map(lambda items: ir.Tuple(tuple(items))),
         st.builds(ir.Obj, fields_of(inner), indexes_of(inner)),
     ),
     max_leaves=6,
-)
-bases_ = st.one_of(
-    st.sampled_from(NAMES).map(ir.Ref),
-    st.builds(ir.Omit, st.sampled_from(NAMES), st.lists(texts, min_size=1, max_size=2).map(tuple)),
 )
 
 

@@ -18,9 +18,9 @@ MARK: Final = "§"
 
 REFUSED: Final = {
     # -- declarations
-    "an enum": "export §enum E { A, B }",
-    "a const enum": "export §const enum E { A }",
-    "an unexported enum": "§enum E { A }",
+    "an empty enum": "export §enum E { }",
+    "an enum's member without a value": 'export enum E { A = "a", §B }',
+    "an enum's computed value": "export enum E { A = §1 << 2 }",
     "a namespace": "export §namespace N { }",
     "a module": 'export §module "m" { }',
     "a class": "export §class C { a: string = '' }",
@@ -31,16 +31,19 @@ REFUSED: Final = {
     "a type import": '§import type { X } from "./x";',
     "a re-export": '§export * from "./x";',
     "a named re-export": '§export { X } from "./x";',
-    "an export list": "§export { X };",
+    "an export list": "export { §X };",
     "a default export": '§export default "x";',
-    "an unexported interface": "§interface A { a: string }",
-    "an unexported alias": "§type A = string;",
-    "an unexported constant": '§const A = "a";',
     "a let": 'export §let A = "a";',
     "a var": 'export §var A = "a";',
     "a statement": "§console.log(1);",
-    "a generic interface": "export interface A§<T> { a: T }",
-    "a generic alias": "export type A§<T> = T[];",
+    "a renaming export": "interface A { a: string }\n§export { A as B };",
+    "a generic without its argument": "export interface A<T> { a: T }\nexport type B = §A;",
+    "a generic with too many arguments": "export interface A<T> { a: T }\nexport type B = §A<string, string>;",
+    "a generic of an unnamed object": "export interface A<T> { a: T }\nexport type B = §A<{ b: string }>;",
+    "a generic whose instance is named as another type": (
+        "export interface A<T> { a: T }\nexport type AString = 1;\nexport type B = §A<string>;"
+    ),
+    "a generic without an end": "export interface A<T> { a?: §A<T[]> }\nexport type B = A<string>;",
     # -- constants
     "several constants in one statement": 'export const A = "a", §B = "b";',
     "a computed constant": "export const A = §1 + 2;",
@@ -57,8 +60,12 @@ REFUSED: Final = {
     "a positive sign": "export const A = §+1;",
     "null as a constant": "export const A = §null;",
     # -- types
-    "a tuple": "export type A = §[string, number];",
-    "a template literal type": "export type A = §`a-${string}`;",
+    "a tuple's optional item": "export type A = [string, §number?];",
+    "a tuple's rest": "export type A = [string, §...number[]];",
+    "a template literal type of literals": 'export type A = `a-§${"x" | "y"}`;',
+    "a member that the enum lacks": "export enum E { A }\nexport type B = §E.C;",
+    "Partial of a union": "export type A = §Partial<string | number>;",
+    "Pick with a key that is no name": "export interface B { a: string }\nexport type A = Pick<B, §number>;",
     "a mapped type": "export type A = { [§K in string]: number };",
     "a mapped type with modifiers": "export type A = { readonly [§K in keyof B]?: B[K] };",
     "a conditional type": "export type A = §string extends number ? string : number;",
@@ -67,7 +74,6 @@ REFUSED: Final = {
     "an indexed access type": 'export interface B { a: string }\nexport type A = §B["a"];',
     "a function type": "export type A = §(a: string) => string;",
     "a constructor type": "export type A = §new (a: string) => string;",
-    "a readonly array": "export type A = §readonly string[];",
     "a type predicate's this": "export type A = §this;",
     "a qualified name": "export type A = §B.C;",
     "a qualified typeof": "export type A = §typeof B.c;",
@@ -78,19 +84,14 @@ REFUSED: Final = {
     "symbol": "export type A = §symbol;",
     "bigint": "export type A = §bigint;",
     "undefined": "export type A = string | §undefined;",
-    "Partial": "export interface B { a: string }\nexport type A = §Partial<B>;",
-    "Pick": 'export interface B { a: string }\nexport type A = §Pick<B, "a">;',
-    "Omit outside extends": 'export interface B { a: string }\nexport type A = §Omit<B, "a">;',
     "an unknown generic": "export type A = §Map<string, string>;",
     "Array of two": "export type A = §Array<string, string>;",
-    "a record with other keys": "export type A = §Record<number, string>;",
-    "a record with literal keys": 'export type A = §Record<"a" | "b", string>;',
+    "a record with other keys": "export type A = Record<§number, string>;",
     # -- members
     "a method": "export interface A { §f(): string }",
     "an optional method": "export interface A { §f?(): string }",
     "a call signature": "export interface A { §(a: string): string }",
     "a construct signature": "export interface A { §new (a: string): A }",
-    "a readonly member": "export interface A { §readonly a: string }",
     "a computed key": "export interface A { §[K]: string }",
     "a numeric key": "export interface A { §1: string }",
     "a member without a type": "export interface A { §a }",
@@ -100,13 +101,10 @@ REFUSED: Final = {
     "a numeric index": "export interface A { [k: §number]: string }",
     "a symbol index": "export interface A { [k: §symbol]: string }",
     "a literal index": "export interface A { [§k: Key]: string }\nexport type Key = string;",
-    "a readonly index": "export interface A { §readonly [k: string]: string }",
     "two index signatures": "export interface A { [k: string]: string; §[l: string]: string }",
     # -- bases
-    "a generic base": "export interface B { a: string }\nexport interface A extends §Partial<B> { }",
     "Omit with a computed key": "export interface B { a: string }\nexport interface A extends Omit<B, §keyof B> { }",
     "Omit without a key": "export interface B { a: string }\nexport interface A extends §Omit<B> { }",
-    "Omit of an inline object": 'export interface A extends §Omit<{ a: string }, "a"> { }',
     "a qualified base": "export interface A extends §B.C { }",
     # -- names
     "a duplicate type": "export interface A { a: string }\n§export interface A { b: string }",
@@ -120,9 +118,6 @@ REFUSED: Final = {
     "typeof a type": "export type B = string;\nexport interface A { a: §typeof B }",
     "a constant as a type": "export const B = 1;\nexport type A = §B;",
     # -- comments
-    "an unknown tag": "/**\n * Text.\n *\n * §@since 2025\n */\nexport type A = string;",
-    "an unknown tag on one line": "§/** @since 2025 */\nexport type A = string;",
-    "an unknown tag on a member": "export interface A {\n  /**\n   * §@default 1\n   */\n  a: number;\n}",
     "a minimum that is no number": "export interface A {\n  §/** @minimum low */\n  a: number;\n}",
     # -- syntax
     "garbage": "§%%% garbage",
@@ -161,27 +156,23 @@ def test_an_unsupported_construct_is_refused_with_its_place(fixture: str) -> Non
 @pytest.mark.parametrize(
     ("fixture", "word"),
     [
-        (REFUSED["an enum"], "an enum"),
-        (REFUSED["a tuple"], "a tuple type"),
-        (REFUSED["a template literal type"], "a template literal type"),
         (REFUSED["a mapped type"], "a mapped type"),
         (REFUSED["a namespace"], "a namespace"),
-        (REFUSED["a generic interface"], "a generic declaration"),
         (REFUSED["a conditional type"], "a conditional type"),
         (REFUSED["a keyof type"], "a keyof type"),
         (REFUSED["an indexed access type"], "an indexed access type"),
         (REFUSED["a function type"], "a function type"),
         (REFUSED["a method"], "a method signature"),
-        (REFUSED["an import"], "an import"),
+        (REFUSED["an import"], "put the declarations that it imports into this file"),
+        (REFUSED["a generic without an end"], "ever new arguments"),
+        (REFUSED["a generic of an unnamed object"], "declare an alias"),
         (REFUSED["a class"], "a class"),
         (REFUSED["a function"], "a function"),
         (REFUSED["a computed constant"], "a computed constant"),
-        (REFUSED["Partial"], "'Partial'"),
         (REFUSED["never"], "'never'"),
         (REFUSED["a duplicate type"], "first on line 1"),
         (REFUSED["a dangling type"], "'Missing' is not declared"),
         (REFUSED["a dangling constant"], "the constant 'MISSING'"),
-        (REFUSED["an unknown tag"], "'@since'"),
         (REFUSED["a missing brace"], "'}' is missing"),
     ],
 )
@@ -190,7 +181,7 @@ def test_the_message_names_the_construct(fixture: str, word: str) -> None:
 
 
 def test_the_error_is_one_that_the_command_turns_into_exit_code_3() -> None:
-    assert isinstance(refusal("export enum E { A }"), CodegenError)
+    assert isinstance(refusal("export namespace E { }"), CodegenError)
     assert EXIT_CODE == 3
 
 
@@ -255,6 +246,9 @@ STRING, NUMBER, NULL = ir.Prim("string"), ir.Prim("number"), ir.Prim("null")
         ("string[]", ir.Array(STRING)),
         ("string[][]", ir.Array(ir.Array(STRING))),
         ("Array<string>", ir.Array(STRING)),
+        ("ReadonlyArray<string>", ir.Array(STRING)),
+        ("readonly string[]", ir.Array(STRING)),
+        ("Readonly<A>", ir.Ref("A")),
         ("Array<string | null>", ir.Array(ir.Union((STRING, NULL)))),
         ("(string | number)[]", ir.Array(ir.Union((STRING, NUMBER)))),
         ("Record<string, number>", ir.Record(NUMBER)),
@@ -316,7 +310,7 @@ export interface Thing extends Base, Omit<Wide, "a" | "b"> {
 """
     thing = parse(source).types["Thing"]
     assert isinstance(thing, ir.Interface)
-    assert thing.bases == (ir.Ref("Base"), ir.Omit("Wide", ("a", "b")))
+    assert thing.bases == (ir.Ref("Base"), ir.Derived("Omit", ir.Ref("Wide"), ("a", "b")))
     assert thing.index == ir.IndexSig("key", ir.Prim("unknown"))
     inline = ir.Obj((ir.Field("a", STRING, optional=True),), ir.IndexSig("rest", ir.Prim("unknown")))
     assert thing.fields == (

@@ -111,7 +111,7 @@ def _renamed(name: str, other: str) -> Callable[[ir.Module], ir.Module]:
     def rename(node: ir.Node) -> ir.Node:
         if isinstance(node, ir.Ref | ir.Interface) and node.name == name:
             return replace(node, name=other)
-        return replace(node, base=other) if isinstance(node, ir.Omit) and node.base == name else node
+        return node
 
     return lambda module: ir.map_nodes(module, rename)
 

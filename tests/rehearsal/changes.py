@@ -83,7 +83,7 @@ def renamed(name: str, other: str) -> Change:
     def rename(node: ir.Node) -> ir.Node:
         if isinstance(node, ir.Ref | ir.Interface | ir.Alias) and node.name == name:
             return replace(node, name=other)
-        return replace(node, base=other) if isinstance(node, ir.Omit) and node.base == name else node
+        return node
 
     return lambda module: ir.map_nodes(module, rename)
 

@@ -14,7 +14,7 @@ from typing import Final
 from mcprev_codegen import ir
 from mcprev_codegen.diff.context import Context, Scope
 from mcprev_codegen.diff.model import Change, Place
-from mcprev_codegen.diff.shapes import LIMITS, tightened
+from mcprev_codegen.diff.shapes import LIMITS, ORDERED, tightened
 from mcprev_codegen.diff.values import ComparisonSite, compare_values
 from mcprev_codegen.diff.view import ENVELOPE, View
 from mcprev_codegen.resolve import FlatField, FlatType
@@ -22,7 +22,6 @@ from mcprev_codegen.resolve import FlatField, FlatType
 PARAMS: Final = "params"
 _TOP: Final = frozenset({ir.Prim("unknown"), ir.Prim("any")})
 
-_WRITTEN: Final = {"max_items": "maxItems"}
 """How a limit is written in the source."""
 
 Delta = tuple[FlatField | None, FlatField | None]
@@ -204,14 +203,24 @@ def _need(spot: _Member, old: FlatField, new: FlatField) -> Iterator[Change]:
 
 def _limits(spot: _Member, old: ir.Field, new: ir.Field) -> Iterator[Change]:
     for name in LIMITS:
-        before, after = getattr(old.tags, name), getattr(new.tags, name)
-        if before != after:
-            rule = "constraint-tightened" if tightened(name, before, after) else "constraint-loosened"
-            yield spot.change(rule, _tag(spot.old(old), name, before), _tag(spot.new(new), name, after))
+        for was, is_now in _steps(name, getattr(old.tags, name), getattr(new.tags, name)):
+            rule = "constraint-tightened" if tightened(name, was, is_now) else "constraint-loosened"
+            yield spot.change(rule, _tag(spot.old(old), name, was), _tag(spot.new(new), name, is_now))
     if old.tags.format != new.tags.format:
         case = "removed" if new.tags.format is None else "added" if old.tags.format is None else "replaced"
         before, after = _reading(spot.old(old), old.tags.format), _reading(spot.new(new), new.tags.format)
         yield spot.change("format-changed", before, after, case)
+
+
+def _steps(
+    name: str, old: float | str | None, new: float | str | None
+) -> list[tuple[float | str | None, float | str | None]]:
+    """How a limit changed; one whose values have no order is taken away and another one set."""
+    if old == new:
+        return []
+    if name in ORDERED or not old or not new:
+        return [(old, new)]
+    return [(old, None), (None, new)]
 
 
 def _reading(place: Place, text: str | None) -> Place:
@@ -220,8 +229,10 @@ def _reading(place: Place, text: str | None) -> Place:
 
 
 def _tag(place: Place, name: str, value: object) -> Place:
-    name = _WRITTEN.get(name, name)
-    return _reading(place, f"{name} {value}" if value is not None else f"no {name}")
+    keyword = ir.CONSTRAINTS[name]
+    if value is None or value is False:
+        return _reading(place, f"no {keyword}")
+    return _reading(place, keyword if value is True else f"{keyword} {value}")
 
 
 def _moves(spot: _Member, old: FlatField, new: FlatField) -> Iterator[Change]:

@@ -6,6 +6,7 @@ declares. Recursive types are compared by assuming what is being shown.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,8 +22,6 @@ _ANY_ARRAY: Final = ir.Array(ir.Prim("unknown"))
 _EVERYTHING: Final[tuple[ir.TypeExpr, ...]] = (
     ir.Prim("string"), ir.Prim("number"), ir.Prim("boolean"), _NULL, _ANY_OBJECT, _ANY_ARRAY,
 )  # fmt: skip
-_FLOORS: Final = ("minimum",)
-_CEILINGS: Final = ("maximum", "max_items")
 
 
 @dataclass(frozen=True)
@@ -61,12 +60,20 @@ class Subtyping:
             wanted = self.receiver.schema.literal(expected)
             if wanted is not None:
                 return value == wanted and isinstance(value, bool) == isinstance(wanted, bool)
+            if isinstance(expected, ir.Template):
+                return isinstance(value, str) and re.search(expected.pattern, value) is not None
             return isinstance(expected, ir.Prim) and expected.name in _kinds(value)
         match sent, expected:
             case ir.Prim("integer"), ir.Prim("number"):
                 return True
             case ir.Array(item), ir.Array(wanted_item):
                 return self.accepts(item, wanted_item)
+            case ir.Tuple(items), ir.Array(wanted_item):
+                return all(self.accepts(item, wanted_item) for item in items)
+            case ir.Tuple(items), ir.Tuple(wanted_items):
+                return len(items) == len(wanted_items) and all(map(self.accepts, items, wanted_items))
+            case ir.Template(), ir.Template() | ir.Prim("string"):
+                return expected in (sent, ir.Prim("string"))
             case (ir.Prim(a), ir.Prim(b)) if a == b:
                 return True
             case _:
@@ -114,7 +121,7 @@ def _object(side: View, type_: ir.TypeExpr) -> FlatType | None:
     match type_:
         case ir.Prim("object"):
             return FlatType((), ir.IndexSig("key", ir.Prim("unknown")), own_index=True)
-        case ir.Ref() | ir.Obj() | ir.Record() | ir.Intersection() | ir.Omit():
+        case ir.Ref() | ir.Obj() | ir.Record() | ir.Intersection() | ir.Derived():
             return side.schema.flatten(type_)
         case _:
             return None
@@ -122,23 +129,23 @@ def _object(side: View, type_: ir.TypeExpr) -> FlatType | None:
 
 def within(sent: ir.Tags, wanted: ir.Tags) -> bool:
     """Whether the limits of the sender lie within those of the receiver."""
-    for name in (*_FLOORS, *_CEILINGS):
-        limit, own = getattr(wanted, name), getattr(sent, name)
-        if limit is None:
-            continue
-        if own is None or (own < limit if name in _FLOORS else own > limit):
-            return False
-    return True
+    return all(
+        limit is None
+        or limit is False
+        or (own is not None and (own == limit or not tightened(name, own, limit)))
+        for name, limit, own in ((n, getattr(wanted, n), getattr(sent, n)) for n in LIMITS)
+    )
 
 
-def tightened(name: str, old: float | None, new: float | None) -> bool:
-    """Whether a limit became stricter; the two differ."""
-    if old is None or new is None:
-        return old is None
-    return new > old if name in _FLOORS else new < old
+def tightened(name: str, old: float | str | None, new: float | str | None) -> bool:
+    """Whether a limit became stricter, or may have; the two differ."""
+    if not old or not new or isinstance(old, str) or isinstance(new, str) or name not in ORDERED:
+        return bool(new) or new == 0
+    return new > old if name in ir.FLOORS else new < old
 
 
-LIMITS: Final = (*_FLOORS, *_CEILINGS)
+LIMITS: Final = tuple(ir.CONSTRAINTS)
+ORDERED: Final = (*ir.FLOORS, *ir.CEILINGS)
 
 
 def relation(old: View, new: View, before: ir.TypeExpr, after: ir.TypeExpr) -> Effect:

@@ -89,7 +89,8 @@ class View:
                 decl = self.schema.types[node.name]
                 if isinstance(decl, ir.Interface):
                     inline = ir.Obj(tuple(self._bare(f) for f in decl.fields), decl.index)
-                    return ir.Intersection((*decl.bases, inline)) if decl.bases else inline
+                    parts = (*decl.bases, inline) if decl.fields or decl.index else decl.bases
+                    return ir.Intersection(parts) if len(parts) > 1 else (*parts, inline)[0]
             return node
 
         return ir.map_nodes(type_, expand)
