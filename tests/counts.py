@@ -69,7 +69,7 @@ def counted(name: str) -> dict[str, int]:
         "interfaces": len(declared),
         "interfaces_that_extend": sum(bool(d.bases) for d in declared),
         "interfaces_with_several_bases": sum(len(d.bases) > 1 for d in declared),
-        "interfaces_that_extend_omit": sum(isinstance(b, ir.Omit) for d in declared for b in d.bases),
+        "interfaces_that_extend_omit": sum(isinstance(b, ir.Derived) for d in declared for b in d.bases),
         "narrowed_members": sum(f.overrides is not None for f in own),
         "member_paths": sum(len(paths_of(schema, d.name)) for d in declared),
         "inline_objects": len(revision.schema.types) - len(schema.types),
