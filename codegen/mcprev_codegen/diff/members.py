@@ -14,7 +14,7 @@ from typing import Final
 from mcprev_codegen import ir
 from mcprev_codegen.diff.context import Context, Scope
 from mcprev_codegen.diff.model import Change, Place
-from mcprev_codegen.diff.shapes import LIMITS, ORDERED, tightened
+from mcprev_codegen.diff.shapes import LIMITS, ORDERED, is_unset, tightened
 from mcprev_codegen.diff.values import ComparisonSite, compare_values
 from mcprev_codegen.diff.view import ENVELOPE, View
 from mcprev_codegen.resolve import FlatField, FlatType
@@ -218,7 +218,7 @@ def _steps(
     """How a limit changed; one whose values have no order is taken away and another one set."""
     if old == new:
         return []
-    if name in ORDERED or not old or not new:
+    if name in ORDERED or is_unset(old) or is_unset(new):
         return [(old, new)]
     return [(old, None), (None, new)]
 
@@ -228,9 +228,9 @@ def _reading(place: Place, text: str | None) -> Place:
     return replace(place, text=text or "none", stable=text or "none")
 
 
-def _tag(place: Place, name: str, value: object) -> Place:
+def _tag(place: Place, name: str, value: float | str | None) -> Place:
     keyword = ir.CONSTRAINTS[name]
-    if value is None or value is False:
+    if is_unset(value):
         return _reading(place, f"no {keyword}")
     return _reading(place, keyword if value is True else f"{keyword} {value}")
 

@@ -130,18 +130,23 @@ def _object(side: View, type_: ir.TypeExpr) -> FlatType | None:
 def within(sent: ir.Tags, wanted: ir.Tags) -> bool:
     """Whether the limits of the sender lie within those of the receiver."""
     return all(
-        limit is None
-        or limit is False
-        or (own is not None and (own == limit or not tightened(name, own, limit)))
+        is_unset(limit) or (not is_unset(own) and (own == limit or not tightened(name, own, limit)))
         for name, limit, own in ((n, getattr(wanted, n), getattr(sent, n)) for n in LIMITS)
     )
 
 
 def tightened(name: str, old: float | str | None, new: float | str | None) -> bool:
     """Whether a limit became stricter, or may have; the two differ."""
-    if not old or not new or isinstance(old, str) or isinstance(new, str) or name not in ORDERED:
-        return bool(new) or new == 0
+    if is_unset(old) or is_unset(new):
+        return is_unset(old)
+    if old is None or new is None or isinstance(old, str) or isinstance(new, str) or name not in ORDERED:
+        return True
     return new > old if name in ir.FLOORS else new < old
+
+
+def is_unset(limit: float | str | None) -> bool:
+    """Whether nothing is limited."""
+    return limit is None or limit is False
 
 
 LIMITS: Final = tuple(ir.CONSTRAINTS)
