@@ -55,6 +55,8 @@ class Connection:
 
     at_once = False
     """Whether calls are written when they are made, one alone or a burst of them, and not later in the turn."""
+    immediate = False
+    """Whether messages are sent at once and not once per turn of the loop, because the transport collects them itself."""
 
     def __init__(
         self,
@@ -157,8 +159,11 @@ class Connection:
             for event in events:
                 self._on[event.__class__](event)
         if link.sends and not self._flush_due and self._sendable:
-            self._flush_due = True
-            self._loop.call_soon(self._flush)
+            if self.immediate:
+                self._flush()
+            else:
+                self._flush_due = True
+                self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._flush_due = False

@@ -178,21 +178,12 @@ class AsgiApp:
     async def _at_endpoint(self, http_request: HttpRequest) -> HttpError | None:
         """Serve a request to the one endpoint of the newer transports."""
         verb, headers, principal = http_request.verb, http_request.headers, http_request.principal
-        dispatcher = self._hosting
-        if (
-            dispatcher is None
-            or dispatcher.shared.error is not None
-            or dispatcher.loop is not asyncio.get_running_loop()
-        ):
-            dispatcher = self.dispatcher
+        dispatcher = self.dispatcher
         message = None
         if verb == "POST":
-            body = http_request.body()
-            if body is None:
-                read = await self._read(dispatcher, http_request)
-                if isinstance(read, HttpError):
-                    return read
-                body = read
+            body = http_request.take() if http_request.ready else await self._read(dispatcher, http_request)
+            if isinstance(body, HttpError):
+                return body
             http_request.share = BodyShare(self.budget, body)
             if self.budget.held > self.budget.limit:
                 return self.budget.refusal(http_request.share)
@@ -218,9 +209,7 @@ class AsgiApp:
     async def _elsewhere(self, http_request: HttpRequest) -> HttpError | None:
         """Serve a request to one of the two endpoints of the oldest transport, or for the metadata."""
         if self._auth is not None and http_request.place in self._documents:
-            answer = self._auth.document(http_request.verb)
-            if not http_request.reply(*answer):
-                await http_request.answer(*answer)
+            await http_request.answer(*self._auth.document(http_request.verb))
             return None
         dispatcher = self.dispatcher
         if http_request.place == self.settings.sse_paths[0]:

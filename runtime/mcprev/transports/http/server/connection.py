@@ -21,13 +21,14 @@ from mcprev.core.limits import LINGER, MAX_HANDLERS
 from mcprev.errors import ConnectionLost, InternalError
 from mcprev.protocol.connection_state import (
     Channel,
-    Event,
     IncomingRequest,
     NotificationReceived,
     RequestCancelled,
 )
 from mcprev.protocol.endpoint import ServerProtocol
+from mcprev.protocol.handshake import HandshakeServer
 from mcprev.protocol.http_request_class import status_of
+from mcprev.protocol.stateless import StatelessServer
 from mcprev.transports.http.server.response_stream import ResponseStream
 from mcprev.wire.jsonrpc import Batch, Malformed, Message, Notification, Request, encode_error
 
@@ -41,6 +42,7 @@ class AsgiConnection(Connection):
     """What one session and all requests without one have in common."""
 
     protocol: ServerProtocol
+    immediate = True
 
     def __init__(
         self,
@@ -51,6 +53,8 @@ class AsgiConnection(Connection):
         max_handlers: int = MAX_HANDLERS,
     ) -> None:
         super().__init__(protocol, handler, logger, max_handlers=max_handlers)
+        self.engine: HandshakeServer | StatelessServer = protocol.session
+        """Takes the requests that are served."""
         self._sendable = True
         self._running = 0
 
@@ -58,10 +62,9 @@ class AsgiConnection(Connection):
 
     async def serve(self, request: Request, response_stream: ResponseStream) -> None:
         """Take a request, serve it in this very task, and answer it."""
-        object.__setattr__(
-            request, "origin", response_stream
-        )  # a message is frozen for everyone but who made it
-        self.receive(request)
+        from_here(request, response_stream)
+        self.engine.request(request)
+        self.process_events()
         incoming = response_stream.request
         if incoming is None:
             await response_stream.finish()
@@ -81,8 +84,7 @@ class AsgiConnection(Connection):
             response_stream.request = None  # the two would keep each other
         if response_stream.cancelled and task is not None:
             await _calm(task)
-        if not response_stream.settle():
-            await response_stream.finish()
+        await response_stream.finish()
 
     async def serve_batch(self, batch: Batch, response_stream: ResponseStream) -> None:
         """Take the members of an array, each by itself: one that is slow delays no other (BATCH-4, BATCH-7)."""
@@ -114,18 +116,6 @@ class AsgiConnection(Connection):
                 self.receive(member)
             elif self._connection_state.fail_malformed(member):
                 self.process_events()
-
-    @override
-    def process_events(self) -> None:
-        # What is sent is only put where it is to be written from, so there is nothing to be won by waiting.
-        link = self._connection_state
-        while link.events:
-            events: list[Event] = link.events
-            link.events = []
-            for event in events:
-                self._on[event.__class__](event)
-        if link.sends:
-            self._flush()
 
     @override
     def _admit(self, event: IncomingRequest | NotificationReceived) -> None:
@@ -250,15 +240,7 @@ class StatelessConnection(AsgiConnection):
     ) -> None:
         super().__init__(protocol, handler, logger, max_handlers=max_handlers)
         self._connection_state.shared = True
-
-    @override
-    def receive(self, message: Message) -> None:
-        stateless = self.protocol.stateless
-        if isinstance(message, Request):
-            stateless.request(message)
-        elif isinstance(message, Notification):
-            stateless.notification(message)
-        self.process_events()
+        self.engine = protocol.stateless
 
     def end_listening(self, response_stream: ResponseStream) -> None:
         """End the listen stream of an exchange in good order, if it has one (SUB-4)."""

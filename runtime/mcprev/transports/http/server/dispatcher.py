@@ -32,9 +32,8 @@ from mcprev.transports.http.server.connection import StatelessConnection, from_h
 from mcprev.transports.http.server.legacy_sse import LegacySseServerConnection, SseEndpoints
 from mcprev.transports.http.server.options import HttpSettings
 from mcprev.transports.http.server.request import HttpRequest
-from mcprev.transports.http.server.response_stream import ResponseStream, StreamOwner
+from mcprev.transports.http.server.response_stream import ResponseStream, StreamOwner, Timers
 from mcprev.transports.http.server.sessions import Session, Sessions
-from mcprev.transports.http.server.timers import Timers
 from mcprev.transports.http.server.token_expiry import TokenExpiryTimer
 from mcprev.wire.jsonrpc import Batch, Message, Request, RequestId, parse
 from mcprev.wire.media import STREAM, Accept, accepted
@@ -259,7 +258,7 @@ class HttpDispatcher:
             return HttpError(
                 400, InvalidRequest("Invalid Request: nothing can be resumed from this Last-Event-ID")
             )
-        session.enter(response_stream)
+        session.response_streams.add(response_stream)
         try:
             await self._stay(response_stream, self._lease(http_request, response_stream.hand_over))
         finally:

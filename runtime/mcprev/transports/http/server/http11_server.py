@@ -19,8 +19,10 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from heapq import nlargest
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote
 
@@ -30,7 +32,14 @@ from typing_extensions import override
 from mcprev.errors import InternalError, InvalidRequest
 from mcprev.protocol.http_request_class import HttpError
 from mcprev.transports.http.security import too_long_a_head, too_many_headers
-from mcprev.transports.http.server.http11_request import Http11Request
+from mcprev.transports.http.server.body_budget import (
+    BodyBudget,
+    ClientGone,
+    declares_too_much,
+    too_large,
+    too_much,
+)
+from mcprev.transports.http.server.request import Fields, HttpRequest
 from mcprev.transports.stdio.pipes import use_small_reads
 from mcprev.wire.headers import Headers
 
@@ -39,7 +48,6 @@ if TYPE_CHECKING:
     from uvicorn.server import ServerState
 
     from mcprev.transports.http.server.asgi import AsgiApp
-    from mcprev.transports.http.server.body_budget import BodyBudget
 
 KEEP_ALIVE: Final = 60
 """Seconds from one answer to the next whole head."""
@@ -49,6 +57,12 @@ LINGER: Final = 2
 """Seconds that a client gets to read the answer to what it has not finished sending."""
 WAITING: Final = 64
 """Requests that wait on a connection for the one before them: what they take is many times what it costs to send."""
+JOIN: Final = 64 * 1024
+"""Bytes of a body that are copied behind its head, to be sent in one packet."""
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_CLOSE: Final = b"connection: close\r\n"
+_CHUNKED: Final = b"transfer-encoding: chunked\r\n"
+_LAST_CHUNK: Final = b"0\r\n\r\n"
 _NO_HTTP: Final = HttpError(400, InvalidRequest("Invalid Request: this is no HTTP"), null_id=True)
 _TOO_MANY: Final = HttpError(503, InternalError("too many requests wait on this connection"), null_id=True)
 _NO_CODING: Final = HttpError(
@@ -176,7 +190,7 @@ class Http11Connection(asyncio.Protocol):
         self.write = _drop
         self.resume_writing()
         while self._queue:
-            self._queue.pop().release()
+            self._queue.pop().take()
         if self._serving is not None:
             self._serving.lost()
         # The parser and what it read last would otherwise wait for the garbage collector.
@@ -298,14 +312,14 @@ class Http11Connection(asyncio.Protocol):
         request.keep_alive = request.version == "1.1" and parser.should_keep_alive()
         self._receiving = request
         if path is None or request.version not in _VERSIONS:
-            request.spoil(_NO_HTTP)
+            request.reject(_NO_HTTP)
         elif headers.values.get(b"transfer-encoding", b"chunked").lower() != b"chunked":
             request.keep_alive = False
-            request.spoil(_NO_CODING)
+            request.reject(_NO_CODING)
         elif self._overhead + self._chunk > self._max_headers:
             too_long = too_many_headers([*self._pairs, (target, b"")], self._max_headers)
             if too_long is not None:
-                request.spoil(too_long)
+                request.reject(too_long)
         self._take(request)
 
     def on_body(self, data: bytes) -> None:
@@ -316,8 +330,12 @@ class Http11Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """All of it is there."""
-        if self._receiving is not None:
-            self._receiving.received()
+        request = self._receiving
+        if request is not None:
+            request.complete = True
+            request.ready = request.failed is None
+            if request.waiting is not None:
+                request.wake()
 
     def _decline(self, rest: memoryview) -> tuple[memoryview, bytes] | tuple[()]:
         """What to read behind the head of a request that offers an upgrade, last first: it again, without the offer."""
@@ -339,7 +357,7 @@ class Http11Connection(asyncio.Protocol):
         if request is None or request.complete or self._in_head:
             request = Http11Request(self, "", "", b"", [], Headers([]))
             request.complete = True
-            request.spoil(refusal)
+            request.reject(refusal)
             request.keep_alive = False
             self._take(request)
         else:
@@ -356,43 +374,39 @@ class Http11Connection(asyncio.Protocol):
                 self._transport.pause_reading()
             if len(self._queue) > WAITING:
                 self._reading_paused, request.keep_alive = True, False
-                request.spoil(_TOO_MANY)
+                request.reject(_TOO_MANY)
             return
         self._serving = request
         request.task = self._loop.create_task(self._run(request))
 
     async def _run(self, request: Http11Request) -> None:
         try:
-            refusal = request.refusal
-            if refusal is None:
+            if request.refusal is None:
                 await self.http_server.app.serve(request)
             else:
-                await request.refuse(refusal)
+                await request.refuse(request.refusal)
         except Exception:
             _logger.exception("a request could not be served")
             if not request.begun:
                 await request.refuse(_FAILED)
         finally:
-            self._served(request)
-
-    def _served(self, request: Http11Request) -> None:
-        self._serving, self._ticks = None, 0
-        if request.taken:
-            request.release()
-        if self.closed:
-            return
-        if not request.answered:
-            # Its client learns from the missing end that the answer is not whole.
-            self._transport.abort()
-        elif request.keep_alive and not self.stopping:
-            if self._queue:
-                self._take(self._queue.popleft())
-            if self._full and not self._queue:
-                self._read_on()
-        elif request.complete and not self._reading_paused:
-            self._transport.close()
-        else:
-            self._linger()
+            self._serving, self._ticks = None, 0
+            if request.taken:
+                request.take()
+            if self.closed:
+                pass
+            elif not request.answered:
+                # Its client learns from the missing end that the answer is not whole.
+                self._transport.abort()
+            elif request.keep_alive and not self.stopping:
+                if self._queue:
+                    self._take(self._queue.popleft())
+                if self._full and not self._queue:
+                    self._read_on()
+            elif request.complete and not self._reading_paused:
+                self._transport.close()
+            else:
+                self._linger()
 
     def _linger(self) -> None:
         """Close, but not before the client had the time to read: unread bytes would take its answer away."""
@@ -407,6 +421,221 @@ class Http11Connection(asyncio.Protocol):
     def _read_on(self) -> None:
         self._full = False
         self._transport.resume_reading()
+
+
+class Http11Request(HttpRequest):
+    """A request on a connection of our own."""
+
+    __slots__ = (
+        "_begun", "_body", "_budget", "_chunked", "_gone", "_http", "_parts", "_size", "_target", "answered", "complete",
+        "failed", "keep_alive", "pairs", "refusal", "taken", "version", "waiting",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        http: Http11Connection,
+        verb: str,
+        path: str,
+        target: bytes,
+        pairs: list[tuple[bytes, bytes]],
+        headers: Headers,
+    ) -> None:
+        super().__init__(verb, path, "", http.address, headers)
+        self._http = http
+        self._budget = http.budget
+        self._target = target
+        self.pairs: list[tuple[bytes, bytes]] = pairs
+        """Its headers as they came, names in lower case."""
+        self.version: str = "1.1"
+        self.keep_alive: bool = True
+        """Whether another request may follow on its connection."""
+        self.complete: bool = False
+        """Whether all of it was received."""
+        self.answered: bool = False
+        """Whether its answer is complete."""
+        self._begun = self._chunked = False
+        self._body = b""
+        self._parts: list[bytes] | None = None
+        self._size = 0
+        self.taken: int = 0
+        """What it takes of the budget for all bodies until it is read, in bytes."""
+        self.refusal: HttpError | None = None
+        """Why it cannot be served, where its head is at fault."""
+        self.failed: HttpError | None = None
+        """Why its body cannot be read."""
+        self.waiting: asyncio.Future[None] | None = None
+        """What the task that reads the body waits for."""
+        self._gone: Callable[[], None] | None = None
+
+    @property
+    @override
+    def scope(self) -> Mapping[str, Any]:
+        raw, _, query = self._target.partition(b"?")
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": self.version,
+            "method": self.verb,
+            "scheme": "http",
+            "root_path": self.root,
+            "path": self.path,
+            "raw_path": raw,
+            "query_string": query,
+            "headers": self.pairs,
+            "server": self._http.server,
+            "client": self._http.client,
+        }
+
+    # -- the body ------------------------------------------------------------------------------------------
+
+    def feed(self, data: bytes, limit: int) -> None:
+        """More of the body came; what nobody will read is thrown away."""
+        if self.answered or self.failed is not None:
+            return
+        self._size += len(data)
+        if self._size > limit:
+            self.fail(too_large(limit))
+        elif self._budget.held + len(data) > self._budget.limit:
+            self.fail(too_much())
+        else:
+            self._budget.held += len(data)
+            self.taken += len(data)
+            if not self._body:
+                self._body = data
+            else:
+                if self._parts is None:
+                    self._parts = [self._body]
+                self._parts.append(data)
+
+    @override
+    def take(self) -> bytes:
+        """Return what was received of the body, and forget it."""
+        body = self._body if self._parts is None else b"".join(self._parts)
+        self._body, self._parts = b"", None
+        self._budget.held -= self.taken
+        self.taken = 0
+        return body
+
+    def reject(self, refusal: HttpError) -> None:
+        """Refuse the request because of its head."""
+        self.refusal = refusal
+        self.fail(refusal)
+
+    def fail(self, refusal: HttpError) -> None:
+        """Give up the body; `read` returns the refusal."""
+        self.failed, self.ready = refusal, False
+        self.take()
+        self.wake()
+
+    def lost(self) -> None:
+        """Record that the client disconnected."""
+        self.wake()
+        if self._gone is not None:
+            self._gone()
+
+    def wake(self) -> None:
+        """Wake the task that reads the body."""
+        if self.waiting is not None and not self.waiting.done():
+            self.waiting.set_result(None)
+
+    @override
+    async def read(self, limit: int, budget: BodyBudget) -> bytes | HttpError:
+        del budget  # it is the one of the connection
+        if self.failed is None and declares_too_much(self.headers, limit):
+            return too_large(limit)
+        if not self.complete and self.failed is None and not self._http.closed:
+            if self.version == "1.1" and not self._size and self._expects():
+                self._http.write(_CONTINUE)
+            self.waiting = asyncio.get_running_loop().create_future()
+            await self.waiting
+        if self.failed is not None:
+            return self.failed
+        if not self.complete:
+            raise ClientGone("the client hung up in the middle of a request")
+        return self.take()
+
+    def _expects(self) -> bool:
+        """Whether its client waits for leave to send the body."""
+        return (self.headers.get(b"expect") or b"").lower() == b"100-continue"
+
+    # -- the answer ----------------------------------------------------------------------------------------
+
+    @override
+    async def answer(self, status: int, fields: Fields, body: bytes) -> None:
+        http = self._http
+        while http.paused:
+            await http.writable()
+        self.answered = True
+        usual = self.complete and self.keep_alive and not http.stopping
+        closing = b"" if usual else self._closing()
+        length = b"" if status == 204 else b"content-length: %d\r\n" % len(body)
+        head = b"%b%b%b%b\r\n" % (_head(status, fields), http.default_headers(), closing, length)
+        if self.verb == "HEAD":
+            http.write(head)
+        elif len(body) > JOIN:
+            http.write(head)
+            http.write(body)
+        else:
+            http.write(head + body)
+
+    def _closing(self) -> bytes:
+        """Nothing follows what is answered before it was read: its client may send the rest or not."""
+        if self._http.stopping or not self.complete:
+            self.keep_alive = False
+        return b"" if self.keep_alive else _CLOSE
+
+    @override
+    async def begin(self, status: int, fields: Fields, data: bytes) -> None:
+        self._chunked = self.version == "1.1"
+        self.keep_alive = self.keep_alive and self._chunked
+        transfer = _CHUNKED if self._chunked else b""
+        defaults = self._http.default_headers()
+        head = b"%b%b%b%b\r\n" % (_head(status, fields), defaults, self._closing(), transfer)
+        await self._put(head + self._chunk(data))
+        self._begun = True
+
+    @override
+    async def write(self, data: bytes) -> None:
+        await self._put(self._chunk(data))
+
+    @override
+    async def end(self, data: bytes = b"") -> None:
+        last = self._chunk(data) + _LAST_CHUNK if self._chunked else data
+        await self._put(last)
+        self.answered = True
+
+    def _chunk(self, data: bytes) -> bytes:
+        return b"%x\r\n%b\r\n" % (len(data), data) if self._chunked and data else data
+
+    async def _put(self, data: bytes) -> None:
+        while self._http.paused:
+            await self._http.writable()
+        if self._http.closed:
+            raise ConnectionResetError("the client is gone")
+        self._http.write(data)
+
+    @property
+    def begun(self) -> bool:
+        """Whether something of its answer was sent."""
+        return self._begun or self.answered
+
+    @override
+    def watch(self, gone: Callable[[], None]) -> None:
+        self._gone = gone
+        if self._http.closed:
+            gone()
+
+    @override
+    def unwatch(self) -> None:
+        self._gone = None
+
+
+@lru_cache(maxsize=256)
+def _head(status: int, fields: Fields) -> bytes:
+    """The first line and the headers of an answer. `fields` is a tuple, so that those that come again are kept."""
+    lines = [b"HTTP/1.1 %d %b\r\n" % (status, HTTPStatus(status).phrase.encode())]
+    lines += [b"%b: %b\r\n" % field for field in fields]
+    return b"".join(lines)
 
 
 def _drop(data: bytes) -> None:

@@ -1,6 +1,6 @@
 """The interface of one HTTP request and its response, independent of the HTTP server.
 
-HTTP-31, HTTPM-6, SEC-6. Implemented for ASGI servers here, and for the project's own connections in `http11_request`.
+HTTP-31, HTTPM-6, SEC-6. Implemented for ASGI servers here, and for the project's own connections in `http11_server`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ JSON_TYPE: Final = (b"content-type", b"application/json")
 
 
 class HttpRequest:
-    """A client's request. A response is one `reply` or `answer`, or `begin`, any number of `write` and one `end`.
+    """A client's request. A response is one `answer`, or `begin`, any number of `write` and one `end`.
 
     Data for a client that has disconnected is discarded without an error.
     """
@@ -46,6 +46,7 @@ class HttpRequest:
         "path",
         "place",
         "principal",
+        "ready",
         "root",
         "share",
         "task",
@@ -71,6 +72,8 @@ class HttpRequest:
         """The path of the HTTP+SSE endpoint that the request is for; None for the Streamable HTTP endpoint."""
         self.share: BodyShare | None = None
         """The memory of the body, after it was read."""
+        self.ready: bool = False
+        """Whether the whole body has arrived within the limits, so that `take` returns it."""
         self.task: asyncio.Task[object] | None = None
         """The task that serves the request, if known."""
 
@@ -96,9 +99,9 @@ class HttpRequest:
             return f"address {peer[0]}"
         return f"address {address.ipv4_mapped or IPv6Address(int(address) >> 64 << 64)}"
 
-    def body(self) -> bytes | None:
-        """The body if it has arrived completely and is within the limits, else None."""
-        return None
+    def take(self) -> bytes:
+        """Return the body of a request that is ready."""
+        raise NotImplementedError
 
     async def read(self, limit: int, budget: BodyBudget) -> bytes | HttpError:
         """Read the body, or return the error response if it exceeds `limit` bytes, declared or not, or `budget`.
@@ -106,11 +109,6 @@ class HttpRequest:
         The caller limits the time. Raises `ClientGone` if the client disconnects.
         """
         raise NotImplementedError
-
-    def reply(self, status: int, fields: Fields, body: bytes) -> bool:
-        """Send a response at once; return False and send nothing if that would have to wait."""
-        del status, fields, body
-        return False
 
     async def answer(self, status: int, fields: Fields, body: bytes) -> None:
         """Send a response with a body of known length."""
@@ -137,14 +135,11 @@ class HttpRequest:
 
     async def refuse(self, reject: HttpError) -> None:
         """Send an error response."""
-        fields, body = (JSON_TYPE, *reject.headers), reject.body
-        if not self.reply(reject.status, fields, body):
-            await self.answer(reject.status, fields, body)
+        await self.answer(reject.status, (JSON_TYPE, *reject.headers), reject.body)
 
     async def accept(self, status: int = 202) -> None:
         """Respond to a message that has no response (HTTP-6, HTTPM-3)."""
-        if not self.reply(status, (), b""):
-            await self.answer(status, (), b"")
+        await self.answer(status, (), b"")
 
 
 class AsgiRequest(HttpRequest):

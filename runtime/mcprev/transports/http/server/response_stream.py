@@ -1,4 +1,4 @@
-"""The response to one HTTP request, as JSON or an event stream (HTTP-6 to 8, HTTPM-4 to 6, HTTPM-9).
+"""The response to one HTTP request, as JSON or an event stream, and its timeouts (HTTP-6 to 8, HTTP-27, HTTPM-4 to 6, 9).
 
 The format is decided as late as possible. A quick response without preceding messages is JSON, with the HTTP status of
 its error. The first message before the response, or a delay, turns it into an event stream. Any task may queue data;
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from mcprev.protocol.connection_state import IncomingRequest
@@ -17,7 +18,7 @@ from mcprev.transports.http.server.access import Access
 from mcprev.transports.http.server.body_budget import BodyShare
 from mcprev.transports.http.server.request import JSON_TYPE, Fields, HttpRequest
 from mcprev.wire.headers import Headers
-from mcprev.wire.jsonrpc import RequestId, encode_error
+from mcprev.wire.jsonrpc import RequestId, encode_batch, encode_error
 from mcprev.wire.media import Accept
 from mcprev.wire.sse import encode_message, encode_retry
 
@@ -285,7 +286,9 @@ class ResponseStream:
         loop = asyncio.get_running_loop()
         while self._out and not self.ended:
             self._busy = loop.time()
-            data = self._take()
+            data = b"".join(self._out)
+            self._out.clear()
+            self._size = 0
             if not self._head_sent:
                 self._head_sent = True
                 await self._http_request.begin(200, (*_SSE_HEAD, *self.fields), data)
@@ -295,34 +298,12 @@ class ResponseStream:
             if self._drained is not None and self._size <= HIGH:
                 _release(self._drained)
 
-    def _take(self) -> bytes:
-        data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
-        self._out.clear()
-        self._size = 0
-        return data
-
     async def drain(self) -> None:
         """Wait while too many bytes are unwritten, as on pipes (STDIO-9)."""
         while self._size > HIGH and not self.ended:
             if self._drained is None or self._drained.done():
                 self._drained = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._drained)
-
-    def settle(self) -> bool:
-        """Send the whole response at once; return False if that would have to wait."""
-        if self.waiting or self._writer is not None or self._head_sent or self.ended:
-            return False
-        fields = self._fields() if self.started or self.fields else _JSON_HEAD
-        if not self._http_request.reply(self.status, fields, self._whole()):
-            return False
-        self._over()
-        return True
-
-    def _over(self) -> None:
-        self.ended = True
-        if self._watched:
-            self._watched = False
-            self._http_request.unwatch()
 
     async def finish(self) -> None:
         """Wait for the end of the response and send it; called by the task of the HTTP server."""
@@ -333,12 +314,24 @@ class ResponseStream:
             if self._writer is not None:
                 self._wake = None
                 await asyncio.wait({self._writer})
+            usual = _SSE_HEAD if self.started else _JSON_HEAD
+            fields = (*usual, *self.fields) if self.fields else usual
             if not self.ended:
-                await self._send_last()
+                self._finisher = self.task or asyncio.current_task()
+                self._busy = asyncio.get_running_loop().time()
+                body = b"".join(self._out if self.started else self.answers)
+                if self._head_sent:
+                    await self._http_request.end(body)
+                else:
+                    self._head_sent = self.started
+                    if self.batch and not self.started:
+                        body = encode_batch(self.answers)
+                    await self._http_request.answer(self.status, fields, body)
+                self._finisher = None
             elif self.started and not self._head_sent:
                 # The client was disconnected before the first byte; an HTTP server would log a missing response.
                 self._head_sent = True
-                await self._http_request.answer(200, self._fields(), b"")
+                await self._http_request.answer(200, fields, b"")
         except OSError:
             self.disconnect()
         except asyncio.CancelledError:
@@ -348,29 +341,10 @@ class ResponseStream:
                 raise
             task.uncancel()
         finally:
-            self._over()
-
-    async def _send_last(self) -> None:
-        task = self._finisher = self.task or asyncio.current_task()
-        assert task is not None
-        self._busy = task.get_loop().time()
-        if self._head_sent:
-            await self._http_request.end(self._take() if self._out else b"")
-        else:
-            self._head_sent = self.started
-            await self._http_request.answer(self.status, self._fields(), self._whole())
-        self._finisher = None
-
-    def _fields(self) -> Fields:
-        usual = _SSE_HEAD if self.started else _JSON_HEAD
-        return (*usual, *self.fields) if self.fields else usual
-
-    def _whole(self) -> bytes:
-        if self.started:
-            return self._out[0] if len(self._out) == 1 else b"".join(self._out)
-        if self.batch:
-            return b"[%b]" % b",".join(self.answers)
-        return self.answers[0] if self.answers else b""
+            self.ended = True
+            if self._watched:
+                self._watched = False
+                self._http_request.unwatch()
 
     # -- the client ----------------------------------------------------------------------------------------
 
@@ -429,3 +403,98 @@ class ResponseStream:
 def _release(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
+
+
+class Timers:
+    """Runs all timeouts of an HTTP server with one timer of the event loop.
+
+    Each request is an entry in a table. After `defer` seconds its client is watched for disconnecting, and its response
+    may become a stream.
+    """
+
+    def __init__(
+        self,
+        expire: Callable[[float], float | None],
+        *,
+        defer: float,
+        keep_alive: float,
+        stall: float,
+        body_timeout: float,
+    ) -> None:
+        """`expire` ends idle sessions and returns the time of its next run. Times are in seconds."""
+        self._loop = asyncio.get_running_loop()
+        self._expire = expire
+        self._defer, self._keep_alive, self._stall = defer, keep_alive, stall
+        self._body_timeout = body_timeout
+        self._pace = min(1.0, keep_alive / 2, stall / 2, body_timeout / 2)
+        self._young: dict[ResponseStream, None] = {}
+        self._old: set[ResponseStream] = set()
+        self.reading: dict[asyncio.Task[object], float] = {}
+        """The tasks that read a request body, and their start times; a task removes itself."""
+        self.late: set[asyncio.Task[object]] = set()
+        """The tasks that were cancelled because their clients sent a body too slowly."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = float("inf")
+
+    def begin(self, response_stream: ResponseStream) -> None:
+        """Start watching a request."""
+        self._young[response_stream] = None
+        if response_stream.began + self._defer < self._due:
+            self.at(response_stream.began + self._defer)
+
+    def end(self, response_stream: ResponseStream) -> None:
+        """Stop watching a request."""
+        if response_stream in self._young:
+            del self._young[response_stream]
+        else:
+            self._old.discard(response_stream)
+
+    def reads(self, task: asyncio.Task[object]) -> None:
+        """Start the timeout of a task that reads a request body."""
+        now = self.reading[task] = self._loop.time()
+        if now + self._body_timeout < self._due:
+            self.at(now + self._body_timeout)
+
+    def at(self, when: float) -> None:
+        """Run the timer at a time at the latest."""
+        if when >= self._due:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._due = when
+        self._timer = self._loop.call_at(when, self._tick)
+
+    def stop(self) -> None:
+        """Stop the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._due = None, float("inf")
+
+    def _tick(self) -> None:
+        self._timer, self._due = None, float("inf")
+        now = self._loop.time()
+        next_times = [self._grow_up(now)]
+        for response_stream in tuple(self._old):
+            response_stream.tick(now, self._keep_alive, self._stall)
+        if self._old:
+            next_times.append(now + self._pace)
+        for task, since in self.reading.items():
+            if now - since >= self._body_timeout and task not in self.late:
+                self.late.add(task)
+                task.cancel()
+        if self.reading:
+            next_times.append(min(self.reading.values()) + self._body_timeout)
+        next_times.append(self._expire(now))
+        for when in next_times:
+            if when is not None:
+                self.at(max(when, now + self._defer / 4))
+
+    def _grow_up(self, now: float) -> float | None:
+        """Watch the clients of requests that run longer than `defer`; return the time of the next one."""
+        for response_stream in tuple(self._young):
+            if now - response_stream.began < self._defer:
+                return response_stream.began + self._defer
+            del self._young[response_stream]
+            self._old.add(response_stream)
+            response_stream.watch_client()
+        return None

@@ -172,10 +172,6 @@ class Session(AsgiConnection):
         for place in self.places:
             place.move_to_end(self.id)
 
-    def enter(self, response_stream: ResponseStream) -> None:
-        """Record a request that waits for its response."""
-        self.response_streams.add(response_stream)
-
     @override
     def left(self, response_stream: ResponseStream) -> None:
         self.response_streams.discard(response_stream)
