@@ -228,6 +228,20 @@ def test_a_run_that_is_killed_leaves_each_file_old_or_new_and_the_next_completes
         assert sorted(path.name for path in out.parent.iterdir()) == ["out"]
 
 
+def test_a_first_run_that_is_killed_leaves_whole_files_that_the_next_knows_as_its_own(tmp_path: Path) -> None:
+    pipeline.generate(write_folder(tmp_path), tmp_path / "wanted")
+    new = snapshot(tmp_path / "wanted")
+    total = 500 - (killed_after(500, tmp_path / "wanted", tmp_path / "counted") or 0)
+    assert total > 30
+    for changes in sorted({*range(0, total, 6), total - 1}):
+        out = tmp_path / str(changes) / "out"
+        assert killed_after(changes, tmp_path / "wanted", out) is None
+        assert snapshot(out).items() <= new.items()
+        assert killed_after(500, tmp_path / "wanted", out) is not None
+        assert snapshot(out) == new
+        assert sorted(path.name for path in out.parent.iterdir()) == ["out"]
+
+
 def _copy(target: Path, place: Path) -> Path:
     for name, data in snapshot(target).items():
         path = place / name
