@@ -594,6 +594,28 @@ def test_without_sessions_each_request_is_served_by_itself(row: Revision) -> Non
     work(test)
 
 
+@req("SEAM-3", "SUB-1", "LIFE-11")
+@later
+@pytest.mark.parametrize(
+    ("options", "notifies"),
+    [({}, True), ({"json_response": True}, True), ({"sessions": False}, False), ({"get_stream": False}, False)],
+    ids=str,
+)
+def test_what_cannot_be_told_is_not_declared(row: Revision, options: dict[str, Any], notifies: bool) -> None:
+    async def test(handler: Served, make: Make) -> None:
+        app = make(**options)
+        declared = (await Client(app).post(initialize(row)).done()).result["capabilities"]
+        assert {"tools", "resources", "prompts"} <= declared.keys()
+        assert ("'listChanged': True" in str(declared)) is notifies
+        assert declared["resources"].get("subscribe", False) is notifies
+        client = await Client(app).open(row)
+        answer = await client.request("resources/subscribe", {"uri": "a:1"}).done()
+        assert ("result" in answer.json) is notifies
+        assert notifies or answer.error["code"] == METHOD_NOT_FOUND
+
+    work(test)
+
+
 @req("HTTP-26", "NEG-10", "AMB-15", at=(B, C, D))
 def test_without_a_session_and_a_version_the_second_revision_is_meant() -> None:
     async def test(handler: Served, make: Make) -> None:

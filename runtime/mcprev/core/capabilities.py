@@ -7,6 +7,7 @@ a peer first negotiates it, so that only the generated packages in use are impor
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -197,6 +198,17 @@ class ServerCapabilities(Capabilities):
         self._tasks = tasks
         self._instructions = instructions
         self._requires = requires
+        self._notifies = True
+
+    def silent(self) -> ServerCapabilities:
+        """Return the declaration without subscriptions and change notifications in sessions.
+
+        It is for a transport that cannot send what belongs to no request.
+        """
+        found = copy(self)
+        found._notifies = False
+        found._kinds, found._capabilities, found._introduction = {}, {}, {}
+        return found
 
     @override
     def requirements(self, method: str) -> Mapping[str, Json]:
@@ -222,11 +234,12 @@ class ServerCapabilities(Capabilities):
     def _find_capabilities(self, revision: Revision) -> dict[str, Json]:
         served = self.overridden(revision, MethodKind.REQUEST)
         found = _nested(spec.capability for spec in served)
-        for name, flags in _FLAGS.items():
-            if name in found:
-                found[name] = {**flags, **found[name]}
-        if any(spec.method == "resources/read" for spec in served):
-            found["resources"]["subscribe"] = True
+        if self._notifies or not revision.handshake:
+            for name, flags in _FLAGS.items():
+                if name in found:
+                    found[name] = {**flags, **found[name]}
+            if any(spec.method == "resources/read" for spec in served):
+                found["resources"]["subscribe"] = True
         if served:
             # The runtime serves logging for every server that serves any method (LOG-1).
             found["logging"] = {}

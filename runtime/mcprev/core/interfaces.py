@@ -77,11 +77,19 @@ def principal_of(incoming: IncomingRequest) -> str | None:
     return origin.principal if origin is not None and isinstance(origin.principal, str) else None
 
 
+class ServerInfo(LocalInfo, Protocol):
+    """The declaration of a server."""
+
+    def silent(self) -> LocalInfo:
+        """Return the declaration for a transport that cannot notify sessions of changes."""
+        ...
+
+
 class ServerApp(Protocol[Connection_contra]):
     """What a transport needs of a server."""
 
     @property
-    def identity(self) -> LocalInfo:
+    def identity(self) -> ServerInfo:
         """The server's revisions, name and capabilities."""
         ...
 

@@ -48,6 +48,7 @@ class HttpDispatcher:
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self._server = server
         self._settings = settings
+        self._silent = server.identity.silent()
         self._clock = settings.clock or self.loop.time
         self.stopping: bool = False
         """Whether no new calls are taken, while those in progress may finish."""
@@ -180,13 +181,14 @@ class HttpDispatcher:
 
     def _session(self, principal: str | None, *, lasting: bool) -> Session:
         settings = self._settings
+        get_stream = lasting and settings.get_stream
         return Session(
-            ServerProtocol(self._server.identity),
+            ServerProtocol(self._server.identity if get_stream else self._silent),
             self._server.request_handler,
             _logger,
             principal=principal,
-            events=settings.events if lasting and settings.get_stream else None,  # a GET is the way back
-            get_stream=lasting and settings.get_stream,
+            events=settings.events if get_stream else None,  # a GET is the way back
+            get_stream=get_stream,
             clock=self._clock,
             max_handlers=self._server.max_handlers,
         )
