@@ -86,13 +86,58 @@ def test_handlers_see_who_asks_and_tools_are_theirs(row: Revision) -> None:
     run(main())
 
 
+class Own(Who):
+    """Lists a tool for each principal, named after it, and one that is nobody's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.owners = {"alice", "bob"}
+        self.ran: list[str] = []
+
+    async def list_tools(self, ctx: mcprev.Context, params: m.PaginatedRequestParams) -> Any:
+        names = [owner for owner in sorted(self.owners) if ctx.principal in (None, owner)]
+        return {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in names]}
+
+    async def call_tool(self, ctx: mcprev.Context, params: m.CallToolRequestParams) -> Any:
+        self.ran.append(params.name)
+        return await super().call_tool(ctx, params)
+
+
+@req("SEC-5", "TOOL-1")
+def test_what_is_not_listed_for_a_principal_is_unknown_to_it(row: Revision) -> None:
+    async def main() -> None:
+        handler = Own()
+        server = mcprev.Server(handler, "s", "1")
+        async with mcprev.connect(mcprev.memory(server), mode=row.name) as client:
+            with sent_by(server, "alice") as origin:
+                for hidden in ("bob", "nothing", "n" * 1_000):
+                    for _ in range(2):
+                        with pytest.raises(InvalidParams, match=f"Unknown tool: {hidden[:100]}$"):
+                            await client.call_tool(hidden)
+                assert handler.ran == []
+                await client.call_tool("alice")
+                origin.principal = "bob"
+                await client.call_tool("bob")
+                assert handler.ran == ["alice", "bob"]
+                handler.owners = {"alice"}
+                server.changed("tools")
+                with pytest.raises(InvalidParams, match="Unknown tool: bob"):
+                    await client.call_tool("bob")
+                # Where nobody is told apart, a handler may have tools that it does not list.
+                origin.principal = None
+                await client.call_tool("nothing")
+                assert handler.ran == ["alice", "bob", "nothing"]
+
+    run(main())
+
+
 @req("MRTR-4", "SEC-5", at=E)
 @pytest.mark.parametrize("mine", [None, "alice"])
 @pytest.mark.parametrize("thief", [None, "bob"])
 def test_a_state_is_good_for_whom_it_was_made_only(mine: str | None, thief: str | None) -> None:
     async def main() -> None:
         author = Everything()
-        server = mcprev.Server(author, "s", "1")
+        server = mcprev.Server(author, "s", "1", validate=False)
         async with mcprev.connect(mcprev.memory(server), mode=LATEST.name, handler=Helpful()) as client:
             with sent_by(server, mine) as origin:
                 asked = await client.raw("tools/call", {"name": "explicit"})

@@ -598,7 +598,12 @@ def test_without_sessions_each_request_is_served_by_itself(row: Revision) -> Non
 @later
 @pytest.mark.parametrize(
     ("options", "notifies"),
-    [({}, True), ({"json_response": True}, True), ({"sessions": False}, False), ({"get_stream": False}, False)],
+    [
+        ({}, True),
+        ({"json_response": True}, True),
+        ({"sessions": False}, False),
+        ({"get_stream": False}, False),
+    ],
     ids=str,
 )
 def test_what_cannot_be_told_is_not_declared(row: Revision, options: dict[str, Any], notifies: bool) -> None:

@@ -84,6 +84,10 @@ class Capabilities:
             if error is not None:
                 raise ValueError(error)
         self._received: dict[str, frozenset[str]] = {}
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop what was computed for each revision."""
         self._kinds: dict[str, Mapping[str, RequestKind]] = {}
         self._capabilities: dict[str, dict[str, Json]] = {}
         self._introduction: dict[str, dict[str, Json]] = {}
@@ -198,7 +202,8 @@ class ServerCapabilities(Capabilities):
         self._tasks = tasks
         self._instructions = instructions
         self._requires = requires
-        self._notifies = True
+        self.notifies: bool = True
+        """Whether sessions can be notified of changes."""
 
     def silent(self) -> ServerCapabilities:
         """Return the declaration without subscriptions and change notifications in sessions.
@@ -206,8 +211,8 @@ class ServerCapabilities(Capabilities):
         It is for a transport that cannot send what belongs to no request.
         """
         found = copy(self)
-        found._notifies = False
-        found._kinds, found._capabilities, found._introduction = {}, {}, {}
+        found.notifies = False
+        found.forget()
         return found
 
     @override
@@ -234,7 +239,7 @@ class ServerCapabilities(Capabilities):
     def _find_capabilities(self, revision: Revision) -> dict[str, Json]:
         served = self.overridden(revision, MethodKind.REQUEST)
         found = _nested(spec.capability for spec in served)
-        if self._notifies or not revision.handshake:
+        if self.notifies or not revision.handshake:
             for name, flags in _FLAGS.items():
                 if name in found:
                     found[name] = {**flags, **found[name]}

@@ -28,10 +28,12 @@ MAX_NAME: Final = 256
 class ToolSchemas:
     """One tool as its schemas have it; they are compiled when they are first needed."""
 
-    __slots__ = ("_arguments", "_compiled", "_result", "input", "name", "output", "param_headers")
+    __slots__ = ("_arguments", "_compiled", "_result", "input", "listed", "name", "output", "param_headers")
 
-    def __init__(self, name: str, input_: Json, output: Json) -> None:
+    def __init__(self, name: str, input_: Json, output: Json, *, listed: bool = True) -> None:
         self.name: str = name
+        self.listed: bool = listed
+        """Whether the handler lists it."""
         self.input: Json = input_
         self.output: Json = output
         self.param_headers: Sequence[ParamHeader] | None = None

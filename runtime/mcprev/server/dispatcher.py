@@ -25,7 +25,7 @@ from mcprev.core.method_binding import (
     to_wire,
 )
 from mcprev.core.tool_schemas import CALL, LIST, MAX_NAME, ToolSchemas
-from mcprev.errors import ConversionError, Json, RpcError, ToolError
+from mcprev.errors import ConversionError, InvalidParams, Json, RpcError, ToolError
 from mcprev.protocol import mrtr
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.endpoint import ServerProtocol
@@ -292,6 +292,8 @@ class RequestDispatcher:
                 tool = tools.known(context.request)
                 if tool is UNKNOWN:
                     tool = await tools.find(context, params, up)
+            if tool is not None and not tool.listed and principal_of(context.request) is not None:
+                raise InvalidParams(f"Unknown tool: {tool.name:.100}")
             refusal = tool and tool.check(params or {}, method_binding.revision)
             if refusal:
                 return refusal

@@ -79,7 +79,8 @@ class Server:
         which a method is refused; `tasks` names the tools that can run as tasks; `states` seals request state with
         keys that other processes share; `on_downgrade` may say what takes the place of what an older peer cannot be told. Arguments and structured
         results of the tools that the handler lists are checked against their schemas, which are asked for once and
-        again after `changed("tools")`; `validate=False` leaves all of that to the handler. A tool that raises has failed, and models read of which
+        again after `changed("tools")`, and a tool that is not listed for a principal is unknown to it;
+        `validate=False` leaves all of that to the handler. A tool that raises has failed, and models read of which
         tool; they read the exception too if it is a `ToolError`, or with `show_errors`. With `ping_interval`
         clients with sessions are asked that often, in seconds, whether they are there. `max_line` and
         `max_handlers` bound one connection. Raises `ValueError` for an unknown revision and for a handler that

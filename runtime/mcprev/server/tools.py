@@ -2,7 +2,8 @@
 
 A server learns its tools by asking its own handler for them, as a client would, when the first of them is called;
 it asks again after `changed("tools")`, and for a name that it has not seen. What a handler calls a tool without
-listing it is not checked here, and one that does not exist is the handler's to refuse (TOOL-1).
+listing it is not checked here, and one that does not exist is the handler's to refuse (TOOL-1). Where the transport
+knows the principal, a tool that is not listed for it does not exist for it.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class ToolTable:
     async def find(
         self, context: Context, params: Mapping[str, Json] | None, up: ConversionContext | None
     ) -> ToolSchemas | None:
-        """The tool that a call is of; None for one that is not listed. Raises what the handler raises."""
+        """The tool that a call is of; None where the handler lists none. Raises what the handler raises."""
         name = (params or {}).get("name")
         incoming = context.request
         if not isinstance(name, str):
@@ -83,13 +84,13 @@ class ToolTable:
                 tools = self._lists.get(key)
                 if tools is None or name not in tools:
                     tools = await self._list_again(key, context, up)
-                    if name not in tools and len(name) <= MAX_NAME:
-                        # It is looked for once, until the list changes.
-                        tools[name] = ToolSchemas(name, None, None)
+                found = tools.get(name) or ToolSchemas(name, None, None, listed=False)
+                if len(name) <= MAX_NAME:
+                    tools[name] = found  # it is looked for once, until the list changes
         finally:
             if not lock.locked():
                 self._locks.pop(key, None)
-        return tools.get(name)
+        return found
 
     async def _list_again(
         self, key: tuple[str, str | None], context: Context, up: ConversionContext | None
@@ -99,6 +100,8 @@ class ToolTable:
         if len(known) > len(listed) + MAX_TOOLS:
             known = {}
         tools: dict[str, ToolSchemas] = {name: tool for name, tool in known.items() if name not in listed}
+        for tool in tools.values():
+            tool.listed = False
         for name, tool in listed.items():
             tools[name] = ToolSchemas(name, tool.get("inputSchema"), tool.get("outputSchema"))
         if before == self._generation:
