@@ -38,8 +38,17 @@ class Served(Everything):
         self.lists = 0
 
     async def list_tools(self, ctx: mcprev.Context, params: m.PaginatedRequestParams) -> m.ListToolsResult:
+        """The tools that a test is about; for a principal, who could not call others, all."""
         self.lists += 1
-        return m.ListToolsResult(tools=self.tools)
+        others = sorted(
+            {name[3:] for name in dir(self) if name[:3] == "do_"} - {tool.name for tool in self.tools}
+        )
+        more = [
+            m.Tool(name=name, input_schema=m.ToolInputSchema())
+            for name in others
+            if ctx.principal is not None
+        ]
+        return m.ListToolsResult(tools=[*self.tools, *more])
 
     async def do_region(self, ctx: mcprev.Context, params: Any) -> m.CallToolResult:
         return text(params.arguments)

@@ -137,6 +137,7 @@ def test_a_handler_that_runs_into_a_cancellation_of_its_own_is_answered(
         for _ in range(2):
             answer = await client.call("waits").done()
             assert (answer.status, answer.result["isError"]) == (200, True)
+            assert answer.text == "the tool 'waits' failed"
         assert (await client.call("echo").done()).text == "{}"
 
     work(test)
