@@ -1,7 +1,6 @@
 """Checks that type checkers know the type of everything that `mcprev` and `mcprev_types` export, as pyright sees it.
 
-Not counted is what pyright itself cannot know: a member that may be `pydantic.MISSING`, as its count takes no sentinel
-for a type, and classes of libraries. What is "partially unknown" only follows from such a cause: any other is named by
+Not counted is what pyright itself cannot know: classes of libraries. What is "partially unknown" only follows from such a cause: any other is named by
 itself, or by pyright's strict mode.
 """
 
@@ -45,20 +44,12 @@ def report(package: str) -> dict[str, Any]:
     return found
 
 
-def maybe_missing(diagnostic: dict[str, Any]) -> bool:
-    """Whether a diagnostic is about a member that may be `MISSING`."""
-    line = diagnostic.get("range", {}).get("start", {}).get("line")
-    if line is None or not diagnostic["message"].startswith("Type unknown for variable"):
-        return False
-    return "| MISSING = MISSING" in Path(diagnostic["file"]).read_text(encoding="utf-8").split("\n")[line]
-
-
 def incomplete(found: dict[str, Any]) -> Iterator[str]:
     """A line for each exported symbol whose type is not known."""
     for symbol in found["symbols"]:
         for diagnostic in symbol.get("diagnostics", ()):
             text = " ".join(map(str.strip, diagnostic["message"].split("\n")))
-            if not (text.startswith(NOT_COUNTED) or "partially unknown" in text or maybe_missing(diagnostic)):
+            if not (text.startswith(NOT_COUNTED) or "partially unknown" in text):
                 yield f"{symbol['name']}: {text}"
 
 

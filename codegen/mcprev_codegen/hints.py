@@ -1,9 +1,13 @@
-"""The Python type hints of generated models, printed from the IR."""
+"""The Python type hints of generated models, printed from the IR.
+
+A type that is not there yet when a module is imported is named in quotes, as a member of the revision's package:
+pydantic looks it up when the model is first used, and only then its module is loaded.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,41 +15,65 @@ from mcprev_codegen import ir
 from mcprev_codegen.naming import class_name
 from mcprev_codegen.resolve import Schema
 
-_NONE: Final = "None"
-_PRIMITIVES: Final[Mapping[str, tuple[str, ...]]] = {
-    "string": ("str",),
-    "number": ("int", "float"),
-    "integer": ("int", "IntegralFloat"),
-    "boolean": ("bool",),
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A type hint and the names that it needs, builtins aside."""
+
+    text: str
+    names: frozenset[str] = frozenset()
+    late: bool = False
+    """Whether the text can only be evaluated later; such a text needs no name but the package's."""
+
+    @property
+    def source(self) -> str:
+        """The text as it stands in a module."""
+        return json.dumps(self.text, ensure_ascii=False) if self.late else self.text
+
+    def inside(self, outer: str) -> Hint:
+        """The hint as the argument of a generic type."""
+        return Hint(f"{outer}[{self.source}]", self.names | {outer})
+
+    def annotated(self, function: str, arguments: str) -> Hint:
+        """The hint with what a function makes of some arguments as metadata."""
+        text = f"Annotated[{self.source}, {function}({arguments})]"
+        return Hint(text, self.names | {"Annotated", function})
+
+
+_NONE: Final = Hint("None")
+_ANY: Final = Hint("Any", frozenset({"Any"}))
+_PRIMITIVES: Final[Mapping[str, tuple[Hint, ...]]] = {
+    "string": (Hint("str"),),
+    "number": (Hint("int"), Hint("float")),
+    "integer": (Hint("int"), Hint("IntegralFloat", frozenset({"IntegralFloat"}))),
+    "boolean": (Hint("bool"),),
     "null": (_NONE,),
-    "object": ("dict[str, Any]",),
-    "unknown": ("Any",),
-    "any": ("Any",),
+    "object": (Hint("dict[str, Any]", frozenset({"Any"})),),
+    "unknown": (_ANY,),
+    "any": (_ANY,),
 }
 """The alternatives of each primitive; a number keeps whether it was written with a fraction part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """Prints types of one hoisted schema as Python source."""
+    """Prints types of one hoisted schema as they stand in one module."""
 
     schema: Schema
+    package: str
+    """The name under which the module knows the revision's package."""
+    here: Collection[str] = ()
+    """The types that the module knows by their names."""
+    inline: Collection[str] = ()
+    """Aliases that are written out instead of named."""
 
-    def hint(self, type_: ir.TypeExpr) -> str:
+    def hint(self, type_: ir.TypeExpr) -> Hint:
         """The hint of a type, named types by their class names; null comes last."""
-        return " | ".join(self._alternatives(type_, frozenset()))
+        return _union(self._alternatives(type_))
 
-    def recursive(self, name: str, cycle: frozenset[str]) -> str:
-        """The hint of an alias that names itself, with the other aliases of its cycle written out.
-
-        Alternatives that name it are quoted. A string has no `|`, so the union is spelled with `Union`.
-        """
-        decl = self.schema.types[name]
-        assert isinstance(decl, ir.Alias)
-        found = self._alternatives(decl.type, cycle - {name})
-        quoted = [json.dumps(hint) if class_name(name) in hint else hint for hint in found if hint != _NONE]
-        union = f"Union[{', '.join(quoted)}]" if len(quoted) > 1 else quoted[0]
-        return f"Optional[{union}]" if _NONE in found else union
+    def limited(self, type_: ir.TypeExpr, limits: str) -> Hint:
+        """The hint of a type whose values, null aside, are checked by a `Field` with these arguments."""
+        return _union([h if h == _NONE else h.annotated("Field", limits) for h in self._alternatives(type_)])
 
     def builtins(self, type_: ir.TypeExpr) -> set[str]:
         """The names of Python's own types that the hint of a type needs."""
@@ -54,7 +82,7 @@ class Hints:
         def visit(node: ir.Node) -> ir.Node:
             match node:
                 case ir.Prim(name):
-                    found.update(hint.partition("[")[0] for hint in _PRIMITIVES[name])
+                    found.update(hint.text.partition("[")[0] for hint in _PRIMITIVES[name])
                 case ir.Array():
                     found.add("list")
                 case ir.Tuple():
@@ -70,8 +98,8 @@ class Hints:
         ir.map_nodes(type_, visit)
         return found
 
-    def _alternatives(self, type_: ir.TypeExpr, inline: frozenset[str]) -> list[str]:
-        """The hints of the members of a union, each once; the aliases to `inline` are written out."""
+    def _alternatives(self, type_: ir.TypeExpr) -> list[Hint]:
+        """The hints of the members of a union, each once."""
         members = type_.members if isinstance(type_, ir.Union) else (type_,)
         values = [self.schema.literal(member) for member in members]
         literals = [
@@ -79,42 +107,59 @@ class Hints:
             for v in values
             if v is not None
         ]
-        found = [f"Literal[{', '.join(literals)}]"] if literals else []
+        found = [Hint(f"Literal[{', '.join(literals)}]", frozenset({"Literal"}))] if literals else []
         for member, value in zip(members, values, strict=True):
             if value is None:
-                found += self._single(member, inline)
+                found += self._single(member)
         kept = dict.fromkeys(hint for hint in found if hint != _NONE)
-        return ["Any"] if "Any" in kept else [*kept, *([_NONE] if _NONE in found else [])]
+        return [_ANY] if _ANY in kept else [*kept, *([_NONE] if _NONE in found else [])]
 
-    def _single(self, type_: ir.TypeExpr, inline: frozenset[str]) -> Iterator[str]:
+    def _single(self, type_: ir.TypeExpr) -> Iterator[Hint]:
         match type_:
             case ir.Prim(name):
                 yield from _PRIMITIVES[name]
-            case ir.Ref(name) if name in inline:
+            case ir.Ref(name) if name in self.inline:
                 decl = self.schema.types[name]
                 if isinstance(decl, ir.Alias):
-                    yield from self._alternatives(decl.type, inline)
+                    yield from self._alternatives(decl.type)
                 else:
-                    yield self._map(decl.index, inline)
+                    yield self._map(decl.index)
+            case ir.Ref(name) if name in self.here:
+                yield Hint(class_name(name), frozenset({class_name(name)}))
             case ir.Ref(name):
-                yield class_name(name)
+                yield Hint(f"{self.package}.{class_name(name)}", frozenset({self.package}), late=True)
             case ir.Array(item):
-                yield f"list[{self._inner(item, inline)}]"
+                yield _filled("list[{}]", self.hint(item))
             case ir.Tuple(items):
-                yield f"Annotated[tuple[{', '.join(self._inner(item, inline) for item in items)}], Field(strict=False)]"
+                hints = [self.hint(item) for item in items]
+                text = f"tuple[{', '.join(hint.source for hint in hints)}]"
+                yield Hint(text, _names(hints)).annotated("Field", "strict=False")
             case ir.Template():
-                yield f"Annotated[str, Field(pattern={json.dumps(type_.pattern)})]"
+                yield Hint("str").annotated("Field", f"pattern={json.dumps(type_.pattern)}")
             case ir.Record(value):
-                yield f"dict[str, {self._inner(value, inline)}]"
+                yield _filled("dict[str, {}]", self.hint(value))
             case ir.Obj((), index):
-                yield self._map(index, inline)
+                yield self._map(index)
             case ir.Union():
-                yield from self._alternatives(type_, inline)
+                yield from self._alternatives(type_)
             case _:
                 raise AssertionError(f"hoisting leaves no {type(type_).__name__}")
 
-    def _map(self, index: ir.IndexSig | None, inline: frozenset[str]) -> str:
-        return f"dict[str, {self._inner(index.value, inline) if index else 'Any'}]"
+    def _map(self, index: ir.IndexSig | None) -> Hint:
+        return _filled("dict[str, {}]", self.hint(index.value) if index else _ANY)
 
-    def _inner(self, type_: ir.TypeExpr, inline: frozenset[str]) -> str:
-        return " | ".join(self._alternatives(type_, inline))
+
+def _filled(pattern: str, inner: Hint) -> Hint:
+    return Hint(pattern.format(inner.text), inner.names, inner.late)
+
+
+def _names(hints: Sequence[Hint]) -> frozenset[str]:
+    return frozenset(name for hint in hints for name in hint.names)
+
+
+def _union(hints: Sequence[Hint]) -> Hint:
+    late = any(hint.late for hint in hints)
+    if late and any(hint.names for hint in hints if not hint.late):
+        # What is in quotes may be evaluated in the module of a subclass, which has its own imports.
+        return Hint(f"Union[{', '.join(hint.source for hint in hints)}]", _names(hints) | {"Union"})
+    return Hint(" | ".join(hint.text for hint in hints), _names(hints), late)

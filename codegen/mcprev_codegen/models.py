@@ -1,27 +1,27 @@
 """The models of one revision: hoisted schema -> JSON Schema -> datamodel-code-generator -> Python text.
 
-datamodel-code-generator resolves references, orders the classes and writes the type hints; our templates in
-`templates/datamodel` print the classes, because only the IR knows what is absent or null, what a
-constructor fills in, and which unions stay open. Inheritance is kept where no member is declared anew;
-an ancestor that a class contradicts is flattened into it, so that every class is a true subtype.
+datamodel-code-generator writes the modules, one for each section; our templates in `templates/datamodel` print
+the classes, because only the IR knows what is absent or null, what a constructor fills in, and which unions
+stay open. Inheritance is kept where no member is declared anew; an ancestor that a class contradicts is
+flattened into it, so that every class is a true subtype.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 from mcprev_codegen import docs, ir, jsonschema
-from mcprev_codegen.hints import Hints
+from mcprev_codegen.hints import Hint, Hints
 from mcprev_codegen.ir import Json
-from mcprev_codegen.naming import ATTRIBUTE_NAMES, attribute, camel_case, class_name, pascal_case
+from mcprev_codegen.naming import ATTRIBUTE_NAMES, attribute, camel_case, class_name, module_name, pascal_case
 from mcprev_codegen.resolve import FlatField, Schema
+from mcprev_codegen.sections import Layout, Section
 from mcprev_codegen.sources import Revision
 
 TEMPLATES: Final = Path(__file__).with_name("templates") / "datamodel"
@@ -33,20 +33,15 @@ class Attribute:
     """How one member is written as an attribute; the template turns it into a line."""
 
     name: str
-    hint: str
-    alias: str | None
-    """The wire name, where the base class would not derive it from the attribute."""
+    hint: Hint
     default: str | None
     """Python source of what stands behind the `=`; None for a required member."""
-    style: str
-    """`plain`, `optional` (absent is None, null is tolerated) or `missing` (absent is not null)."""
-    bounds: str
     doc: str
 
 
 @dataclass(frozen=True, slots=True)
 class ClassPlan:
-    """A class of `models.py`: its bases and the members it adds."""
+    """A class: its bases and the members it adds."""
 
     name: str
     bases: tuple[str, ...]
@@ -55,62 +50,35 @@ class ClassPlan:
 
 @dataclass(frozen=True)
 class ModelPlanner:
-    """Decides, for every type of a revision, what stands in `models.py`."""
+    """Decides, for every type of a revision, what stands in `models`."""
 
     revision: Revision
     docs: Mapping[str, str] = field(default_factory=dict[str, str])
     """The docstring of every type."""
+    categories: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The section of every type that has one."""
 
     @cached_property
     def schema(self) -> Schema:
         """The revision's schema, with a name for each open union that stands in a member."""
-        added: dict[str, ir.Alias] = {}
         decls: list[ir.Decl] = []
         for decl in self.revision.schema.module.decls:
             if isinstance(decl, ir.Interface):
-                fields = tuple(self._named(decl, f, added) for f in decl.fields)
+                fields = tuple(self._named(decl, f, decls) for f in decl.fields)
                 decls.append(replace(decl, fields=fields))
             else:
                 decls.append(decl)
-        return replace(self.revision.schema, module=ir.Module((*added.values(), *decls)))
+        return replace(self.revision.schema, module=ir.Module(tuple(decls)))
 
-    def _named(self, owner: ir.Interface, member: ir.Field, added: dict[str, ir.Alias]) -> ir.Field:
+    def _named(self, owner: ir.Interface, member: ir.Field, added: list[ir.Decl]) -> ir.Field:
         if f"{owner.name}.{member.name}" not in self.revision.facts.open:
             return member
         name = owner.name + pascal_case(member.name)
         array = isinstance(member.type, ir.Array)
         union = member.type.item if isinstance(member.type, ir.Array) else member.type
-        added[name] = ir.Alias(
-            name, union, doc=ir.Doc(text=f"What may stand in `{member.name}` of {owner.name}.")
-        )
+        doc = ir.Doc(text=f"What may stand in `{member.name}` of {owner.name}.")
+        added.append(ir.Alias(name, union, doc=doc))
         return replace(member, type=ir.Array(ir.Ref(name)) if array else ir.Ref(name))
-
-    @cached_property
-    def hints(self) -> Hints:
-        """Prints the types of `schema`."""
-        return Hints(self.schema)
-
-    def _alias_hint(self, name: str) -> str:
-        decl = self.schema.types[name]
-        if isinstance(decl, ir.Interface):
-            return self.hints.hint(ir.Obj((), decl.index))
-        return (
-            self.hints.recursive(name, self._cycle(name))
-            if self._is_knot(name)
-            else self.hints.hint(decl.type)
-        )
-
-    def _reaches(self, type_: ir.TypeExpr, owner: str) -> bool:
-        """Whether a type leads back to the class it stands in, so that not all it names can stand above."""
-        pending, seen = [*ir.references(type_)], set[str]()
-        while pending:
-            name = pending.pop()
-            if name == owner:
-                return True
-            if name not in seen:
-                seen.add(name)
-                pending += ir.references(self.schema.types[name])
-        return False
 
     @cached_property
     def _open_unions(self) -> frozenset[str]:
@@ -157,79 +125,43 @@ class ModelPlanner:
         redundant = {a for base in found for a in schema.supertypes(base)}
         return tuple(base for base in found if base not in redundant)
 
-    # -- the schema that datamodel-code-generator reads ------------------------------------------------
+    # -- sections ----------------------------------------------------------------------------------------
 
-    def document(self) -> Node:
-        """A JSON Schema of the classes and aliases, with base classes as `allOf`."""
-        schema = self.schema
-        order = self._class_order()
-        aliases = [name for name in schema.types if name not in self.classes]
-        defs = {class_name(n): self._class(self.classes[n]) for n in order}
-        defs |= {class_name(n): self._alias(n) for n in aliases}
+    @cached_property
+    def sections(self) -> tuple[Section, ...]:
+        """The modules of the package and what stands in each."""
+        declared = self.revision.declared.types
+        return Layout(self.schema.module, declared, self.categories, self.needs).sections
+
+    def needs(self, name: str) -> Collection[str]:
+        """The types that have to be there when a class or alias is defined: bases, and what an alias is made of."""
+        if name in self.classes:
+            return self.classes[name].bases
+        if self._is_knot(name):
+            return self._knot_needs(name)
+        return tuple(dict.fromkeys(ir.references(self.schema.types[name])))
+
+    def _knot_needs(self, name: str) -> Collection[str]:
+        inline = self._cycle(name)
+        found = [r for other in inline for r in ir.references(self.schema.types[other])]
+        return tuple(dict.fromkeys(r for r in found if r not in inline))
+
+    def document(self, section: Section) -> Node:
+        """A JSON Schema of a section: its names and members; what they are is the templates' to say."""
+        classes = self.classes
+        defs: Node = {
+            class_name(name): (
+                {
+                    "type": "object",
+                    "properties": {f.name: {} for f in classes[name].members},
+                    "required": [f.name for f in classes[name].members if not f.field.optional],
+                }
+                if name in classes
+                else {"type": "string"}
+            )
+            for name in section.types
+        }
         return {"$schema": jsonschema.DIALECT, "title": "Models", "$defs": defs}
-
-    def _class_order(self) -> list[str]:
-        """Source order, but for bases that have to come first."""
-        ordered: dict[str, None] = {}
-
-        def visit(name: str) -> None:
-            for base in self.classes[name].bases:
-                visit(base)
-            ordered.setdefault(name)
-
-        for name in self.classes:
-            visit(name)
-        return list(ordered)
-
-    def _class(self, plan: ClassPlan) -> Node:
-        node: Node = {"type": "object"}
-        if plan.bases:
-            node["allOf"] = [{"$ref": f"#/$defs/{class_name(base)}"} for base in plan.bases]
-        node["properties"] = {f.name: self._type(f.field.type) for f in plan.members}
-        node["required"] = [f.name for f in plan.members if not f.field.optional]
-        return node
-
-    def _alias(self, name: str) -> Node:
-        decl = self.schema.types[name]
-        if isinstance(decl, ir.Interface):
-            assert decl.index is not None
-            return {"type": "object", "additionalProperties": self._type(decl.index.value)}
-        return self._type(decl.type, self._cycle(name) - {name} if self._is_knot(name) else frozenset())
-
-    def _type(self, type_: ir.TypeExpr, inline: frozenset[str] = frozenset()) -> Node:
-        """A type as JSON Schema; the aliases to `inline` are written out instead of named."""
-        match type_:
-            case ir.Prim(name):
-                return _PRIMITIVES[name]
-            case ir.Lit() | ir.ConstRef():
-                return {"enum": [self.schema.literal(type_)]}
-            case ir.Ref(name) if name in inline:
-                decl = self.schema.types[name]
-                return self._type(decl.type, inline) if isinstance(decl, ir.Alias) else self._alias(name)
-            case ir.Ref(name):
-                return {"$ref": f"#/$defs/{class_name(name)}"}
-            case ir.Array(item):
-                return {"type": "array", "items": self._type(item, inline)}
-            case ir.Record(value):
-                return {"type": "object", "additionalProperties": self._type(value, inline)}
-            case ir.Obj((), index):
-                values = self._type(index.value, inline) if index else True
-                return {"type": "object", "additionalProperties": values}
-            case ir.Union(members):
-                return self._union(members, inline)
-            case ir.Tuple(items):
-                return {"type": "array", "items": self._union(items, inline)}
-            case ir.Template():
-                return _PRIMITIVES["string"]
-            case _:
-                raise AssertionError(f"hoisting leaves no {type(type_).__name__}")
-
-    def _union(self, members: tuple[ir.TypeExpr, ...], inline: frozenset[str]) -> Node:
-        values = [self.schema.literal(m) for m in members]
-        literals = [v for v in values if v is not None]
-        rest = [self._type(m, inline) for m, v in zip(members, values, strict=True) if v is None]
-        branches = [*([{"enum": literals}] if literals else []), *rest]
-        return branches[0] if len(branches) == 1 else {"anyOf": branches}
 
     def _is_knot(self, name: str) -> bool:
         """Whether an alias is the first of a cycle: it refers to itself alone, and the others to it.
@@ -259,51 +191,71 @@ class ModelPlanner:
 
     # -- what only the template can say -------------------------------------------------------------------
 
-    def template_data(self) -> defaultdict[str, dict[str, Any]]:
-        """What the templates get to know of every class and alias, by Python name."""
+    def loaded(self, section: Section) -> dict[str, str]:
+        """The types of the other sections that a section needs when it is imported, with the modules they are in."""
+        needed = {other for name in section.types for other in self.needs(name)}.difference(section.types)
+        return {
+            name: other.module
+            for other in self.sections
+            if needed.intersection(other.types)
+            for name in other.types
+        }
+
+    def template_data(self, section: Section) -> defaultdict[str, dict[str, Any]]:
+        """What the templates get to know of every class and alias of a section, by Python name."""
         data: defaultdict[str, dict[str, Any]] = defaultdict(dict)
-        for name, plan in self.classes.items():
-            data[class_name(name)] = {
-                "docstring": self.docs.get(name, ""),
-                "attributes": {f.name: self._attribute(name, f) for f in plan.members},
-            }
-        for name in self.schema.types:
-            if name not in self.classes:
-                found = self.schema.discriminator(ir.Ref(name))
-                data[class_name(name)] = {
-                    "docstring": self.docs.get(name, ""),
-                    "hint": self._alias_hint(name),
-                    "union": self._open(name),
-                    "discriminator": attribute(found.property) if found else None,
-                    "recursive": self._is_knot(name),
-                }
+        here = {*self.loaded(section)}
+        for name in section.types:
+            hints = Hints(self.schema, module_name(self.revision.name), here)
+            plan = self._class_data(name, hints) if name in self.classes else self._alias_data(name, hints)
+            data[class_name(name)] = {"docstring": self.docs.get(name, ""), **plan}
+            here.add(name)
         return data
 
-    def _attribute(self, owner: str, member: FlatField) -> Attribute:
+    def _class_data(self, name: str, hints: Hints) -> dict[str, Any]:
+        plan = self.classes[name]
+        return {
+            "bases": [class_name(base) for base in plan.bases] or ["Model"],
+            "attributes": {f.name: self._attribute(name, f, hints) for f in plan.members},
+        }
+
+    def _alias_data(self, name: str, hints: Hints) -> dict[str, Any]:
+        decl = self.schema.types[name]
+        knot = self._is_knot(name)
+        if knot:
+            hints = replace(hints, here={*hints.here, name}, inline=self._cycle(name) - {name})
+        found = self.schema.discriminator(ir.Ref(name))
+        hint = hints.hint(decl.type if isinstance(decl, ir.Alias) else ir.Obj((), decl.index))
+        return {
+            "hint": replace(hint, late=knot),
+            "union": self._open(name),
+            "discriminator": attribute(found.property) if found else None,
+            "recursive": knot,
+        }
+
+    def _attribute(self, owner: str, member: FlatField, hints: Hints) -> Attribute:
         f = member.field
         name = attribute(f.name)
-        own = (self.hints.builtins(m.field.type) for m in self.classes[owner].members)
+        own = (hints.builtins(m.field.type) for m in self.classes[owner].members)
         if any(name in needed for needed in own):
             name += "_"  # else it would hide a type that the hints below it name
         literals = self.schema.literals(f.type)
         fallback = self._fallback(owner, f.name)
-        style, default = "plain", None
+        limits = self._bounds(f)
+        hint = hints.limited(f.type, limits) if limits else hints.hint(f.type)
+        default = None
         if fallback is not None:
             default = f"fallback({json.dumps(fallback)})"
         elif not f.optional and len(literals) == 1:
             default = f"constant({json.dumps(literals[0])})"
+        elif f.optional and self._nullable(f.type):
+            hint, default = hint.inside("Nullable"), "ABSENT"
         elif f.optional:
-            style, default = ("missing", "MISSING") if self._nullable(f.type) else ("optional", "None")
-        hint = self.hints.hint(f.type)
-        return Attribute(
-            name=name,
-            hint=repr(hint) if self._reaches(f.type, owner) else hint,
-            alias=None if _derived(name) == f.name else f.name,
-            default=default,
-            style=style,
-            bounds=self._bounds(f),
-            doc=docs.member(f),
-        )
+            hint, default = hint.inside("Opt"), "None"
+        alias = None if _derived(name) == f.name else f.name
+        if alias:
+            hint = hint.annotated("wire", json.dumps(alias))
+        return Attribute(name, hint, default, doc=docs.member(f))
 
     def _bounds(self, member: ir.Field) -> str:
         """The arguments of a `Field` that checks a member's limits; a limit of other values than it has says nothing."""
@@ -382,23 +334,6 @@ def _literal(value: float | str) -> str:
     return json.dumps(value) if isinstance(value, str) else str(value)
 
 
-_PRIMITIVES: Final[Mapping[str, Node]] = {
-    "string": {"type": "string"},
-    "number": {"type": ["integer", "number"]},
-    "integer": {
-        "anyOf": [
-            {"type": "integer"},
-            {"type": "number", "customTypePath": "mcprev_types._base.IntegralFloat"},
-        ]
-    },
-    "boolean": {"type": "boolean"},
-    "null": {"type": "null"},
-    "object": {"type": "object", "additionalProperties": True},
-    "unknown": {},
-    "any": {},
-}
-
-
 def _same(wanted: FlatField | None, given: FlatField) -> bool:
     return wanted is not None and (wanted.field.type, wanted.field.optional) == (
         given.field.type,
@@ -411,46 +346,81 @@ def _derived(attribute_name: str) -> str:
     return special.get(attribute_name) or camel_case(attribute_name)
 
 
-def generate(revision: Revision, docs: Mapping[str, str]) -> str:
-    """The body of a revision's `models.py`: aliases and classes, without imports and not yet formatted."""
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A generated module: a section with what it imports and its text, without imports and not yet formatted."""
+
+    section: Section
+    imports: Mapping[str, Sequence[str]]
+    """What it needs of other sections, by module."""
+    names: frozenset[str]
+    """What else its text names, builtins aside."""
+    body: str
+
+    @property
+    def exports(self) -> list[str]:
+        """The names of its classes and aliases."""
+        return [class_name(name) for name in self.section.types]
+
+
+def generate(planner: ModelPlanner) -> Iterator[Module]:
+    """The modules of a revision's `models`, in source order."""
+    package = frozenset({module_name(planner.revision.name)})
+    for section in planner.sections:
+        data = planner.template_data(section)
+        names = frozenset(name for entry in data.values() for name in _names(entry))
+        if any(planner.classes[name].bases for name in section.types if name in planner.classes):
+            names |= (
+                package  # what a base looks up late is looked up in the module of the class that inherits it
+            )
+        imports: dict[str, list[str]] = {}
+        for name, home in sorted(planner.loaded(section).items()):
+            if class_name(name) in names:
+                imports.setdefault(home, []).append(class_name(name))
+        yield Module(section, dict(sorted(imports.items())), names, _write(planner.document(section), data))
+
+
+def _names(data: Mapping[str, Any]) -> Iterator[str]:
+    """What the templates name when they print a class or alias."""
+    if "hint" not in data:
+        yield from data["bases"]
+        for a in data["attributes"].values():
+            yield from a.hint.names
+            yield (a.default or "").partition("(")[0]
+        return
+    yield from data["hint"].names
+    yield "TypeAlias"
+    if data["recursive"]:
+        yield from ("TYPE_CHECKING", "TypeAliasType")
+    elif data["union"]:
+        yield from ("Annotated", "Tag", "UNKNOWN", "UnknownContent", "open_union")
+    elif data["discriminator"]:
+        yield from ("Annotated", "Field")
+
+
+def _write(document: Node, data: defaultdict[str, dict[str, Any]]) -> str:
+    """What datamodel-code-generator makes of a document."""
     import datamodel_code_generator as dcg
     from datamodel_code_generator.enums import DataModelType
+    from datamodel_code_generator.model import get_data_model_types
+    from datamodel_code_generator.parser.jsonschema import JsonSchemaParser
 
-    planner = ModelPlanner(revision, docs)
-    text = dcg.generate(
-        planner.document(),
-        input_file_type=dcg.InputFileType.JsonSchema,
-        output_model_type=DataModelType.PydanticV2BaseModel,
-        target_python_version=dcg.PythonVersion.PY_311,
-        base_class="mcprev_types._base.Model",
+    version = dcg.PythonVersion.PY_311
+    types = get_data_model_types(
+        DataModelType.PydanticV2BaseModel, target_python_version=version, use_type_alias=True
+    )
+    parser = JsonSchemaParser(
+        json.dumps(document),
+        data_model_type=types.data_model,
+        data_model_root_type=types.root_model,
+        data_model_field_type=types.field_model,
+        data_type_manager_type=types.data_type_manager,
+        target_python_version=version,
         custom_template_dir=TEMPLATES,
-        extra_template_data=planner.template_data(),
-        allof_class_hierarchy=dcg.AllOfClassHierarchy.Always,
-        allof_merge_mode=dcg.AllOfMergeMode.NoMerge,
-        enum_field_as_literal=dcg.LiteralType.All,
+        extra_template_data=data,
         naming_strategy=dcg.NamingStrategy.PrimaryFirst,
         use_type_alias=True,
-        use_annotated=True,
-        use_standard_collections=True,
-        use_union_operator=True,
         skip_root_model=True,
         snake_case_field=True,
-        disable_future_imports=True,
-        disable_timestamp=True,
-        formatters=[],
     )
-    return _body(str(text))
-
-
-def _body(text: str) -> str:
-    """What stands below the imports; the emitter writes those itself.
-
-    Rebuilding is left out: it would build every schema on import, which the first use does on its own.
-    """
-    lines = [line for line in text.split("\n") if not re.fullmatch(r"\w+\.model_rebuild\(\)", line)]
-    first = next(
-        n
-        for n, line in enumerate(lines)
-        if re.match(r"class |if TYPE_CHECKING:|[A-Za-z0-9]+(: TypeAlias)? = ", line)
-    )
-    return "\n".join(lines[first:])
+    return str(parser.parse(with_import=False, format_=False))

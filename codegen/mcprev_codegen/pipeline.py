@@ -131,7 +131,7 @@ def _shared(job: _Job, packages: Mapping[str, Mapping[str, str]]) -> dict[str, s
     revisions = [job.load(name) for name in packages]
     complete = job.complete()
     latest = ([r for r in revisions if r.name in complete and r.pin is not None] or revisions)[-1]
-    return emit.shared_files(revisions, job.pending, latest, packages[latest.name]["models.py"])
+    return emit.shared_files(revisions, job.pending, latest)
 
 
 def _packages(job: _Job, names: Sequence[str], report: Report) -> Iterator[tuple[str, dict[str, str]]]:
@@ -157,8 +157,7 @@ def _package(job: _Job, name: str) -> dict[str, str]:
     place = order.index(name) if name in order else len(order)
     complete = job.complete()
     chain = [sources.load(job.folder, n) for n in order[:place] if n in complete]
-    after = [n for n in order[place + 1 :] if n in complete]
-    following = sources.load(job.folder, after[0]) if after else None
+    later = [sources.load(job.folder, n) for n in order[place + 1 :] if n in complete]
     revision = job.load(name)
-    neighbours = RevisionChain([*chain, revision], chain[-1] if chain else None, following)
+    neighbours = RevisionChain([*chain, revision], chain[-1] if chain else None, later)
     return emit.package_files(revision, neighbours)

@@ -86,7 +86,9 @@ def carry_out(plans: Sequence[Plan]) -> None:
             fresh.replace(place)
         for p in plans:
             # Last goes the file by which the others are known to be ours.
-            for name in sorted(p.deleted, key=lambda name: (name.endswith("__init__.py"), name)):
+            for name in sorted(
+                p.deleted, key=lambda name: (name.endswith("__init__.py"), -name.count("/"), name)
+            ):
                 _delete(p.tree.target, p.tree.target / name)
     finally:
         for folder in folders:

@@ -12,7 +12,11 @@ from ._lazy import lazy
 
 if TYPE_CHECKING:
     from ._base import (
+        ABSENT as ABSENT,
+        Absent as Absent,
         Model as Model,
+    )
+    from ._open import (
         UnknownContent as UnknownContent,
     )
     from ._spec import (
@@ -33,11 +37,12 @@ if TYPE_CHECKING:
     )
 else:
     # Out of a type checker's sight, which would otherwise take any name for one of the package's.
-    __getattr__, __dir__ = lazy(
-        __name__,
+    __getattr__, __dir__, __all__ = lazy(
+        globals(),
         {
-            "_base": ("Model", "UnknownContent"),
-            "_spec": (
+            "._base": ("ABSENT", "Absent", "Model"),
+            "._open": ("UnknownContent",),
+            "._spec": (
                 "Binding",
                 "Child",
                 "Direction",
@@ -49,6 +54,6 @@ else:
                 "Transport",
                 "TypeDelta",
             ),
-            "index": ("LATEST", "REVISIONS"),
+            ".index": ("LATEST", "REVISIONS"),
         },
     )

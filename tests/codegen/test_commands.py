@@ -53,11 +53,11 @@ def test_check_exits_with_1_and_writes_nothing(tmp_path: Path) -> None:
     assert missing.exit_code == 1
     assert not out.exists()
     invoke(schema, "generate", "--out", str(out))
-    (out / "v2099_01_01" / "models.py").write_text("edited\n", encoding="utf-8")
+    (out / "v2099_01_01" / "models" / "things.py").write_text("edited\n", encoding="utf-8")
     before = snapshot(out)
     stale = invoke(schema, "generate", "--out", str(out), "--check")
     assert stale.exit_code == 1
-    assert "v2099_01_01/models.py" in stale.output
+    assert "v2099_01_01/models/things.py" in stale.output
     assert snapshot(out) == before
 
 

@@ -22,9 +22,9 @@ from mini import REVISION, SOURCE, snapshot, write_folder, write_source
 from support import FIRST, FOURTH, GENERATED, REVISIONS, SCHEMA, each_revision, needs_upstream, upstream_path
 
 FILES = {
-    "__init__.py", "constants.py", "deltas.py", "dispatch.py", "meta.json", "methods.py", "models.py", "schema.json",
+    "__init__.py", "constants.py", "deltas.py", "dispatch.py", "meta.json", "methods.py", "schema.json",
 }  # fmt: skip
-SHARED = {"__init__.py", "_base.py", "_lazy.py", "_spec.py", "index.py", "latest.py", "py.typed"}
+SHARED = {"__init__.py", "_base.py", "_lazy.py", "_open.py", "_spec.py", "index.py", "latest.py", "py.typed"}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,10 @@ def test_the_repos_packages_are_what_is_generated_byte_for_byte(fresh: dict[str,
 
 def test_the_files_of_all_packages(fresh: dict[str, bytes]) -> None:
     packages = ["draft" if name == "draft" else "v" + name.replace("-", "_") for name in REVISIONS]
-    assert fresh.keys() == SHARED | {f"{package}/{name}" for package in packages for name in FILES}
+    models = {name for name in fresh if name.split("/")[1:2] == ["models"]}
+    assert fresh.keys() - models == SHARED | {f"{package}/{name}" for package in packages for name in FILES}
+    for package in packages:
+        assert {f"{package}/models/__init__.py", f"{package}/models/tools_list.py"} <= models
 
 
 def test_generated_text_is_plain(fresh: dict[str, bytes]) -> None:
@@ -100,12 +103,12 @@ def test_a_dry_run_says_what_would_change_and_writes_nothing(tmp_path: Path) -> 
     assert pipeline.generate(schema, target, write=False).changed
     assert not target.exists()
     pipeline.generate(schema, target)
-    (target / "v2099_01_01" / "models.py").write_text("edited by hand\n", encoding="utf-8")
+    (target / "v2099_01_01" / "models" / "things.py").write_text("edited by hand\n", encoding="utf-8")
     (target / "stray.py").write_text("", encoding="utf-8")
     (target / "index.py").unlink()
     before = snapshot(target)
     found = pipeline.generate(schema, target, write=False)
-    assert names(found.changed, target) == ["index.py", "v2099_01_01/models.py"]
+    assert names(found.changed, target) == ["index.py", "v2099_01_01/models/things.py"]
     assert names(found.foreign, target) == ["stray.py"]
     assert snapshot(target) == before
 
@@ -114,12 +117,12 @@ def test_a_run_over_everything_puts_back_edits_and_leaves_strays_alone(tmp_path:
     schema, target = write_folder(tmp_path), tmp_path / "out"
     pipeline.generate(schema, target)
     good = snapshot(target)
-    (target / "v2099_01_01" / "models.py").write_text("edited by hand\n", encoding="utf-8")
+    (target / "v2099_01_01" / "models" / "things.py").write_text("edited by hand\n", encoding="utf-8")
     (target / "old").mkdir()
-    (target / "old" / "models.py").write_text("theirs", encoding="utf-8")
+    (target / "old" / "methods.py").write_text("theirs", encoding="utf-8")
     result = pipeline.generate(schema, target)
-    assert names(result.foreign, target) == ["old/models.py"]
-    assert snapshot(target) == {**good, "old/models.py": b"theirs"}
+    assert names(result.foreign, target) == ["old/methods.py"]
+    assert snapshot(target) == {**good, "old/methods.py": b"theirs"}
 
 
 def test_a_run_over_everything_deletes_the_package_of_a_revision_that_is_not_pinned_any_more(
@@ -132,16 +135,17 @@ def test_a_run_over_everything_deletes_the_package_of_a_revision_that_is_not_pin
     import_schema(schema, str(older), "2098-01-01", commit="f" * 40)
     pipeline.generate(schema, target)
     package = target / "v2098_01_01"
-    compiled = package / "__pycache__" / "models.cpython-399.pyc"
-    compiled.parent.mkdir()
-    compiled.touch()
+    made = [f"v2098_01_01/{name}" for name in snapshot(package)]
+    for folder, module in ((package, "methods"), (package / "models", "things")):
+        (folder / "__pycache__").mkdir()
+        (folder / "__pycache__" / f"{module}.cpython-399.pyc").touch()
     pins = (schema / "revisions.toml").read_text(encoding="utf-8")
     kept = "".join(
         part for part in re.split(r"(?=^\[)", pins, flags=re.MULTILINE) if "2098-01-01" not in part
     )
     (schema / "revisions.toml").write_text(kept, encoding="utf-8")
     result = pipeline.generate(schema, target)
-    assert names(result.deleted, target) == sorted(f"v2098_01_01/{name}" for name in FILES)
+    assert names(result.deleted, target) == sorted(made)
     assert not package.exists()
     assert snapshot(target) == good
 
@@ -150,11 +154,13 @@ def test_a_run_over_one_revision_leaves_the_others_alone(tmp_path: Path) -> None
     schema, target = write_folder(tmp_path), tmp_path / "out"
     pipeline.generate(schema, target)
     (target / "other").mkdir()
-    (target / "other" / "models.py").write_text("mine\n", encoding="utf-8")
-    (target / "v2099_01_01" / "models.py").write_text("edited by hand\n", encoding="utf-8")
-    assert names(pipeline.generate(schema, target, [REVISION]).changed, target) == ["v2099_01_01/models.py"]
-    assert (target / "other" / "models.py").read_text(encoding="utf-8") == "mine\n"
-    assert "class Thing(" in (target / "v2099_01_01" / "models.py").read_text(encoding="utf-8")
+    (target / "other" / "methods.py").write_text("mine\n", encoding="utf-8")
+    (target / "v2099_01_01" / "models" / "things.py").write_text("edited by hand\n", encoding="utf-8")
+    assert names(pipeline.generate(schema, target, [REVISION]).changed, target) == [
+        "v2099_01_01/models/things.py"
+    ]
+    assert (target / "other" / "methods.py").read_text(encoding="utf-8") == "mine\n"
+    assert "class Thing(" in (target / "v2099_01_01" / "models" / "things.py").read_text(encoding="utf-8")
 
 
 def test_nothing_else_is_left_beside_the_target(tmp_path: Path) -> None:
@@ -245,13 +251,13 @@ def test_a_failure_while_writing_leaves_the_target_whole(
     schema, target = write_folder(tmp_path), tmp_path / "out"
     pipeline.generate(schema, target)
     good = snapshot(target)
-    (target / "v2099_01_01" / "models.py").write_text("edited by hand\n", encoding="utf-8")
+    (target / "v2099_01_01" / "models" / "things.py").write_text("edited by hand\n", encoding="utf-8")
     (target / "_base.py").unlink()
     before = snapshot(target)
     write_text = Path.write_text
 
     def refuse(self: Path, *arguments: Any, **options: Any) -> int:
-        if self.name == "models.py":
+        if self.name == "things.py":
             raise OSError("the disk is full")
         return write_text(self, *arguments, **options)
 
@@ -309,7 +315,7 @@ def test_a_file_brings_its_own_words(tmp_path: Path) -> None:
     assert '{"kind":"thing","name":"a"}' in out
     assert 'Upstream\'s words, with "quotes", a back\\slash and a link.' in out
     assert "GetThingRequestParams -32001" in out
-    text = (tmp_path / "types_" / "v2099_01_01" / "models.py").read_text(encoding="utf-8")
+    text = (tmp_path / "types_" / "v2099_01_01" / "models" / "things.py").read_text(encoding="utf-8")
     assert 'Says "what".' in text
     assert 'Ends in a "quote"' in text
     assert "behind the member" in text
@@ -319,7 +325,7 @@ def test_a_file_brings_its_own_words(tmp_path: Path) -> None:
 @each_revision
 def test_upstreams_own_file_is_generated_and_imports(tmp_path: Path, revision: str) -> None:
     result = pipeline.generate(SCHEMA, tmp_path / "types_", [revision], schema_file=upstream_path(revision))
-    (package,) = {path.parent.name for path in result.files if path.name == "models.py"}
+    (package,) = {path.parent.name for path in result.files if path.name == "methods.py"}
     code = (
         f"from types_.{package} import models, methods, dispatch, constants, deltas, CallToolResult, TextContent\n"
         "print(CallToolResult(content=[TextContent(text='hi')]).to_json().decode())\n"
@@ -348,7 +354,8 @@ def test_upstreams_own_file_makes_the_same_models_but_for_the_words(tmp_path: Pa
     )
 
     package = "v" + FOURTH.replace("-", "_")
-    for name in ("models.py", "methods.py", "constants.py", "dispatch.py"):
+    names = [path.name for path in (GENERATED / package / "models").glob("*.py")]
+    for name in (*(f"models/{n}" for n in names), "methods.py", "constants.py", "dispatch.py"):
         mine = (GENERATED / package / name).read_text(encoding="utf-8")
         assert bare(result.files[tmp_path / "types_" / package / name]) == bare(mine), name
 

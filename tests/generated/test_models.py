@@ -8,11 +8,11 @@ import pickle
 from typing import Any, Literal
 
 import pytest
-from pydantic import MISSING, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from mcprev_codegen import ir
 from mcprev_codegen.naming import attribute, class_name
-from mcprev_types import Model, UnknownContent
+from mcprev_types import ABSENT, Model, UnknownContent
 from mcprev_types.latest import models as latest
 from support import DATED, FIFTH, FOURTH, REVISIONS, THIRD, each_revision, load, models_of, package, same
 
@@ -119,10 +119,12 @@ def test_null_on_an_optional_member_reads_as_absent() -> None:
     assert tool.to_wire() == {"name": "a", "inputSchema": {"type": "object"}}
 
 
-def test_where_null_is_a_value_absent_is_missing() -> None:
+def test_where_null_is_a_value_absent_is_false_and_no_null() -> None:
     absent = fifth.CallToolResult(content=[])
     null = fifth.CallToolResult(content=[], structured_content=None)
-    assert absent.structured_content is MISSING
+    assert not absent.structured_content
+    assert str(absent.structured_content) == "absent"
+    assert absent.structured_content is ABSENT
     assert null.structured_content is None
     assert "structuredContent" not in absent.to_wire()
     assert null.to_wire()["structuredContent"] is None
@@ -148,7 +150,7 @@ def test_an_assigned_member_is_written() -> None:
     result = fifth.CallToolResult.from_wire({"content": []})
     result.structured_content = None
     assert result.to_wire() == {"content": [], "structuredContent": None}
-    result.structured_content = MISSING
+    result.structured_content = ABSENT
     assert result.to_wire() == {"content": []}
     result.result_type = "complete"
     assert result.to_wire() == {"content": [], "resultType": "complete"}

@@ -211,6 +211,7 @@ if TYPE_CHECKING:
         ToolOutputSchema as ToolOutputSchema,
         ToolResultContent as ToolResultContent,
         ToolUseContent as ToolUseContent,
+        UnknownContent as UnknownContent,
         UnsupportedProtocolVersionError as UnsupportedProtocolVersionError,
         UnsupportedProtocolVersionErrorError as UnsupportedProtocolVersionErrorError,
         UnsupportedProtocolVersionErrorErrorData as UnsupportedProtocolVersionErrorErrorData,
@@ -220,11 +221,11 @@ if TYPE_CHECKING:
     )
 else:
     # Out of a type checker's sight, which would otherwise take any name for one of the package's.
-    __getattr__, __dir__ = lazy(
-        __name__,
+    __getattr__, __dir__, __all__ = lazy(
+        globals(),
         {
-            "": ("constants", "deltas", "dispatch", "methods", "models"),
-            "constants": (
+            ".": ("constants", "deltas", "dispatch", "methods", "models"),
+            ".constants": (
                 "ERROR_CODES",
                 "HEADER_MISMATCH",
                 "INTERNAL_ERROR",
@@ -240,9 +241,9 @@ else:
                 "REVISION",
                 "UNSUPPORTED_PROTOCOL_VERSION",
             ),
-            "dispatch": ("ClientCalls", "ClientHandler", "ServerCalls", "ServerHandler"),
-            "methods": ("METHODS",),
-            "models": (
+            ".dispatch": ("ClientCalls", "ClientHandler", "ServerCalls", "ServerHandler"),
+            ".methods": ("METHODS",),
+            ".models": (
                 "Annotations",
                 "AudioContent",
                 "BaseMetadata",
@@ -413,6 +414,7 @@ else:
                 "ToolOutputSchema",
                 "ToolResultContent",
                 "ToolUseContent",
+                "UnknownContent",
                 "UnsupportedProtocolVersionError",
                 "UnsupportedProtocolVersionErrorError",
                 "UnsupportedProtocolVersionErrorErrorData",

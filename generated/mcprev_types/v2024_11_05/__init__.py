@@ -144,16 +144,17 @@ if TYPE_CHECKING:
         Tool as Tool,
         ToolInputSchema as ToolInputSchema,
         ToolListChangedNotification as ToolListChangedNotification,
+        UnknownContent as UnknownContent,
         UnsubscribeRequest as UnsubscribeRequest,
         UnsubscribeRequestParams as UnsubscribeRequestParams,
     )
 else:
     # Out of a type checker's sight, which would otherwise take any name for one of the package's.
-    __getattr__, __dir__ = lazy(
-        __name__,
+    __getattr__, __dir__, __all__ = lazy(
+        globals(),
         {
-            "": ("constants", "deltas", "dispatch", "methods", "models"),
-            "constants": (
+            ".": ("constants", "deltas", "dispatch", "methods", "models"),
+            ".constants": (
                 "ERROR_CODES",
                 "INTERNAL_ERROR",
                 "INVALID_PARAMS",
@@ -166,9 +167,9 @@ else:
                 "PARSE_ERROR",
                 "REVISION",
             ),
-            "dispatch": ("ClientCalls", "ClientHandler", "ServerCalls", "ServerHandler"),
-            "methods": ("METHODS",),
-            "models": (
+            ".dispatch": ("ClientCalls", "ClientHandler", "ServerCalls", "ServerHandler"),
+            ".methods": ("METHODS",),
+            ".models": (
                 "AnnotatedAnnotations",
                 "AnnotatedModel",
                 "BlobResourceContents",
@@ -275,6 +276,7 @@ else:
                 "Tool",
                 "ToolInputSchema",
                 "ToolListChangedNotification",
+                "UnknownContent",
                 "UnsubscribeRequest",
                 "UnsubscribeRequestParams",
             ),

@@ -147,16 +147,17 @@ if TYPE_CHECKING:
         ToolAnnotations as ToolAnnotations,
         ToolInputSchema as ToolInputSchema,
         ToolListChangedNotification as ToolListChangedNotification,
+        UnknownContent as UnknownContent,
         UnsubscribeRequest as UnsubscribeRequest,
         UnsubscribeRequestParams as UnsubscribeRequestParams,
     )
 else:
     # Out of a type checker's sight, which would otherwise take any name for one of the package's.
-    __getattr__, __dir__ = lazy(
-        __name__,
+    __getattr__, __dir__, __all__ = lazy(
+        globals(),
         {
-            "": ("constants", "deltas", "dispatch", "methods", "models"),
-            "constants": (
+            ".": ("constants", "deltas", "dispatch", "methods", "models"),
+            ".constants": (
                 "ERROR_CODES",
                 "INTERNAL_ERROR",
                 "INVALID_PARAMS",
@@ -169,9 +170,9 @@ else:
                 "PARSE_ERROR",
                 "REVISION",
             ),
-            "dispatch": ("ClientCalls", "ClientHandler", "ServerCalls", "ServerHandler"),
-            "methods": ("METHODS",),
-            "models": (
+            ".dispatch": ("ClientCalls", "ClientHandler", "ServerCalls", "ServerHandler"),
+            ".methods": ("METHODS",),
+            ".models": (
                 "Annotations",
                 "AudioContent",
                 "BlobResourceContents",
@@ -281,6 +282,7 @@ else:
                 "ToolAnnotations",
                 "ToolInputSchema",
                 "ToolListChangedNotification",
+                "UnknownContent",
                 "UnsubscribeRequest",
                 "UnsubscribeRequestParams",
             ),

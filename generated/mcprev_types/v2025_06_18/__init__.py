@@ -157,16 +157,17 @@ if TYPE_CHECKING:
         ToolInputSchema as ToolInputSchema,
         ToolListChangedNotification as ToolListChangedNotification,
         ToolOutputSchema as ToolOutputSchema,
+        UnknownContent as UnknownContent,
         UnsubscribeRequest as UnsubscribeRequest,
         UnsubscribeRequestParams as UnsubscribeRequestParams,
     )
 else:
     # Out of a type checker's sight, which would otherwise take any name for one of the package's.
-    __getattr__, __dir__ = lazy(
-        __name__,
+    __getattr__, __dir__, __all__ = lazy(
+        globals(),
         {
-            "": ("constants", "deltas", "dispatch", "methods", "models"),
-            "constants": (
+            ".": ("constants", "deltas", "dispatch", "methods", "models"),
+            ".constants": (
                 "ERROR_CODES",
                 "INTERNAL_ERROR",
                 "INVALID_PARAMS",
@@ -179,9 +180,9 @@ else:
                 "PARSE_ERROR",
                 "REVISION",
             ),
-            "dispatch": ("ClientCalls", "ClientHandler", "ServerCalls", "ServerHandler"),
-            "methods": ("METHODS",),
-            "models": (
+            ".dispatch": ("ClientCalls", "ClientHandler", "ServerCalls", "ServerHandler"),
+            ".methods": ("METHODS",),
+            ".models": (
                 "Annotations",
                 "AudioContent",
                 "BaseMetadata",
@@ -301,6 +302,7 @@ else:
                 "ToolInputSchema",
                 "ToolListChangedNotification",
                 "ToolOutputSchema",
+                "UnknownContent",
                 "UnsubscribeRequest",
                 "UnsubscribeRequestParams",
             ),

@@ -209,6 +209,7 @@ if TYPE_CHECKING:
         URLElicitationRequiredError as URLElicitationRequiredError,
         URLElicitationRequiredErrorError as URLElicitationRequiredErrorError,
         URLElicitationRequiredErrorErrorData as URLElicitationRequiredErrorErrorData,
+        UnknownContent as UnknownContent,
         UnsubscribeRequest as UnsubscribeRequest,
         UnsubscribeRequestParams as UnsubscribeRequestParams,
         UntitledMultiSelectEnumSchema as UntitledMultiSelectEnumSchema,
@@ -217,11 +218,11 @@ if TYPE_CHECKING:
     )
 else:
     # Out of a type checker's sight, which would otherwise take any name for one of the package's.
-    __getattr__, __dir__ = lazy(
-        __name__,
+    __getattr__, __dir__, __all__ = lazy(
+        globals(),
         {
-            "": ("constants", "deltas", "dispatch", "methods", "models"),
-            "constants": (
+            ".": ("constants", "deltas", "dispatch", "methods", "models"),
+            ".constants": (
                 "ERROR_CODES",
                 "INTERNAL_ERROR",
                 "INVALID_PARAMS",
@@ -235,9 +236,9 @@ else:
                 "REVISION",
                 "URL_ELICITATION_REQUIRED",
             ),
-            "dispatch": ("ClientCalls", "ClientHandler", "ServerCalls", "ServerHandler"),
-            "methods": ("METHODS",),
-            "models": (
+            ".dispatch": ("ClientCalls", "ClientHandler", "ServerCalls", "ServerHandler"),
+            ".methods": ("METHODS",),
+            ".models": (
                 "Annotations",
                 "AudioContent",
                 "BaseMetadata",
@@ -408,6 +409,7 @@ else:
                 "URLElicitationRequiredError",
                 "URLElicitationRequiredErrorError",
                 "URLElicitationRequiredErrorErrorData",
+                "UnknownContent",
                 "UnsubscribeRequest",
                 "UnsubscribeRequestParams",
                 "UntitledMultiSelectEnumSchema",

@@ -6,8 +6,6 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
-from pydantic_core import MISSING
-
 from mcprev.core.tool_schemas import MAX_TOOLS
 from mcprev.errors import Json, RemoteProtocolError, SchemaError
 from mcprev.json_schema.bounds import Validator
@@ -37,7 +35,7 @@ class ToolWatch:
             return
         for tool in cast("list[dict[str, Any]]", page.get("tools") or []):
             name, schema = str(tool.get("name")), tool.get("outputSchema")
-            if self._schemas.get(name, MISSING) != schema:
+            if name not in self._schemas or self._schemas[name] != schema:
                 self._checks.pop(name, None)
                 self._warned.discard(name)
                 if len(self._schemas) < MAX_TOOLS or name in self._schemas:
@@ -53,8 +51,10 @@ class ToolWatch:
         schema = self._schemas.get(name)
         if schema is None or result.is_error:
             return
-        structured: Json = result.structured_content
-        if structured is MISSING:
+        from mcprev_types import ABSENT  # imported late: it loads all that models need
+
+        structured = result.structured_content
+        if structured is ABSENT:
             self._complain(name, result, "it has an outputSchema and gave no structured content")
             return
         try:

@@ -10,10 +10,9 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any, assert_type
 
-from pydantic import MISSING
 from typing_extensions import override
 
-from mcprev_types import MethodSpec, draft, latest
+from mcprev_types import ABSENT, MethodSpec, draft, latest
 from mcprev_types import v2025_11_25 as fourth
 from mcprev_types import latest as fifth
 
@@ -182,7 +181,7 @@ async def use_callers() -> None:
 def look_at_values() -> None:
     """Members have the types that the schema gives them; what is absent is told apart from null."""
     result = fifth.CallToolResult(content=[])
-    if result.structured_content is not MISSING:
+    if result.structured_content is not ABSENT:
         raise AssertionError
     task = fourth.Task.from_wire(
         {"taskId": "1", "status": "working", "createdAt": "", "lastUpdatedAt": "", "ttl": 1}

@@ -2,7 +2,7 @@
 
 Models are open and lossless. Unknown members are kept, a whole number stays whole and a string a string.
 An optional member that is absent is None and is left out again when written; where null is a value of its
-own, absent is `MISSING`. What a constructor may leave out (constants, values with a default) it fills in,
+own, absent is `ABSENT`. What a constructor may leave out (constants, values with a default) it fills in,
 so that it is written; a message that was read is written back with the members it came with.
 """
 
@@ -11,22 +11,47 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar, cast
+from enum import Enum
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, GetCoreSchemaHandler
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic.fields import FieldInfo
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticOmit, core_schema
 from typing_extensions import override
 
 T = TypeVar("T")
-UNKNOWN: Final = "*"
-"""The tag under which an open union keeps what it does not know."""
-_DICT: Final[Any] = dict
-"""What `isinstance` asks for. Typed so that checkers leave the value alone: a cast would be a call."""
 
 OMIT: Any = Field(exclude_if=functools.partial(operator.is_, None))
 Opt: TypeAlias = Annotated[T | None, OMIT]
 """An optional member: None when absent, and then not written. A null that was read counts as absent."""
+
+
+class Absent(Enum):
+    """The type of `ABSENT`."""
+
+    ABSENT = "absent"
+
+    def __bool__(self) -> Literal[False]:
+        return False
+
+    @override
+    def __str__(self) -> str:
+        return self.value
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: object, _handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.is_instance_schema(cls)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, _schema: CoreSchema, _handler: object) -> dict[str, Any]:
+        raise PydanticOmit  # no JSON value stands for it
+
+
+ABSENT: Final = Absent.ABSENT
+"""The value of a member that is not there, where null says something else; false, and never written."""
+
+Nullable: TypeAlias = Annotated[T | Absent, Field(exclude_if=functools.partial(operator.is_, ABSENT))]
+"""An optional member that may be null: `ABSENT` when it is not there. `if value is not ABSENT` tells them apart."""
 
 IntegralFloat: TypeAlias = Annotated[float, Field(multiple_of=1)]
 """A whole number that was written with a fraction part, such as 1.0, and stays so."""
@@ -69,36 +94,6 @@ def _marked(field: FieldInfo, value: object) -> FieldInfo:
     return field
 
 
-class _OpenUnion(Discriminator):
-    """A discriminator for reading. What is written says by its class what it is: no tag has to be looked at."""
-
-    __slots__ = ()
-
-    @override
-    def __get_pydantic_core_schema__(self, source_type: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        schema: Any = super().__get_pydantic_core_schema__(source_type, handler)
-        schema["serialization"] = core_schema.simple_ser_schema("any")
-        return cast("CoreSchema", schema)
-
-
-def open_union(member: str, *tags: str) -> Discriminator:
-    """Tells the members of an open union apart by a tag; `UNKNOWN` is picked for tags it is not told of."""
-    known = frozenset(tags)
-
-    def pick(value: Any) -> str | None:  # noqa: ANN401 - pydantic hands over whatever is there
-        # Run for each member whenever it is read or written: a call less is seen in the rate.
-        tag: object = value.get(member) if isinstance(value, _DICT) else getattr(value, member, None)
-        if not isinstance(tag, str):
-            return None
-        return tag if tag in known else UNKNOWN
-
-    return _OpenUnion(
-        pick,
-        custom_error_type="missing_tag",
-        custom_error_message=f"The member '{member}' should be there and be a string",
-    )
-
-
 class Model(BaseModel):
     """The base of all models: strict in types, open to unknown members, exact in what it writes."""
 
@@ -117,6 +112,14 @@ class Model(BaseModel):
     def __init_subclass__(cls, **kwargs: Any) -> None:  # noqa: ANN401 - as pydantic types it
         super().__init_subclass__(**kwargs)
         cls._given = None  # of this class and not of the one it extends
+        for base in cls.__bases__:
+            if (
+                issubclass(base, Model)
+                and not base.__pydantic_fields_complete__
+                and _package(base) != _package(cls)
+            ):
+                # Its hints name a package that the module of a user's class does not know.
+                base.model_rebuild(_types_namespace={})
 
     def __init__(self, /, **data: Any) -> None:  # noqa: ANN401 - as pydantic types it
         """Build a message from attributes (or wire names), constants and defaults filled in.
@@ -154,6 +157,10 @@ class Model(BaseModel):
         return self.__pydantic_serializer__.to_json(self, exclude_unset=True)
 
 
+def _package(cls: type[Model]) -> str:
+    return cls.__module__.rpartition(".")[0]
+
+
 def _collect(cls: type[Model]) -> tuple[tuple[str, str, object], ...]:
     """The members of a class that a constructor fills in: attribute, wire name, value."""
     found: list[tuple[str, str, object]] = []
@@ -164,9 +171,3 @@ def _collect(cls: type[Model]) -> tuple[tuple[str, str, object], ...]:
         if marks:
             found.append((name, str(field.serialization_alias or field.alias or name), marks[0]))
     return tuple(found)
-
-
-class UnknownContent(Model):
-    """A member of an open union whose `type` this revision does not define, kept as it came."""
-
-    type: str
