@@ -1,8 +1,8 @@
 """Rehearses the day a new revision appears: `python -m rehearsal [SEED...]`, or `make rehearse SEEDS="1 2 3"`.
 
-For each seed a copy of the checked-in tree gets a made-up revision by README's recipe, runs the suites that depend on
-revisions, loses its oldest revision by the same recipe backwards and runs them again. Whatever had to be edited
-beyond the recipe shows as a failed test.
+For each seed a copy of the checked-in tree gets a made-up draft by README's recipe and runs the suites that depend on
+revisions. Put back, it gets the same as a dated revision, runs them, loses its oldest revision by the recipe backwards
+and runs them again. Whatever had to be edited beyond the recipe shows as a failed test.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ SAME: Final = (
     *(f"tests/runtime/test_{name}.py" for name in ("plainschema", "schema_bounds", "validation")),
 )
 """Tests in those folders whose inputs are their own, so that no revision changes what they say."""
-MOST: Final = {"added": (4, 60), "removed": (5, None)}
+MOST: Final = {"draft": (3, 60), "added": (4, 60), "removed": (5, None)}
 """At most so many files and lines may be written by hand."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One half of a rehearsal: what was written by hand, and what the tests said."""
+    """One part of a rehearsal: what was written by hand, and what the tests said."""
 
     name: str
     effort: Effort
@@ -87,14 +87,16 @@ def main() -> int:
     parser.add_argument("seeds", nargs="*", type=int, default=[1], metavar="SEED", help="default: 1")
     parser.add_argument("-n", "--workers", type=int, default=2, help="processes that the tests run in")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the copies of the tree here")
+    parser.add_argument("--part", action="append", choices=MOST, help="only this part; may be repeated")
     options = parser.parse_args()
-    bad = [seed for seed in options.seeds if not rehearse(seed, options.workers, options.keep)]
+    parts = options.part or list(MOST)
+    bad = [seed for seed in options.seeds if not rehearse(seed, options.workers, options.keep, parts)]
     if bad:
         click.echo(f"not as promised: seeds {', '.join(map(str, bad))}")
     return 1 if bad else 0
 
 
-def rehearse(seed: int, workers: int, keep: Path | None) -> bool:
+def rehearse(seed: int, workers: int, keep: Path | None, wanted: Sequence[str]) -> bool:
     """One seed from beginning to end; whether everything is as promised."""
     names = sources.dated(ROOT / "schema")
     made = plan(ir.contract(sources.load(ROOT / "schema", names[-1]).declared.module), names[-1], seed)
@@ -103,12 +105,15 @@ def rehearse(seed: int, workers: int, keep: Path | None) -> bool:
         click.echo(f"  {mutation.kind}: {mutation.subject}")
     with tempfile.TemporaryDirectory(prefix="rehearsal-") as folder:
         scratch = copy(Path(folder) if keep is None else keep / f"seed-{seed}")
-        halves: Sequence[tuple[str, Callable[[], None], tuple[str, ...]]] = (
+        parts: Sequence[tuple[str, Callable[[], None], tuple[str, ...]]] = (
+            ("draft", lambda: recipe.draft(scratch, made, names[-1]), (recipe.DRAFT,)),
             ("added", lambda: recipe.add(scratch, made, names[-1]), (made.revision, names[-1])),
             ("removed", lambda: recipe.remove(scratch, names[0], names[1]), (names[1],)),
         )
         problems: list[str] = []
-        for name, walk, affected in halves:
+        for name, walk, affected in parts:
+            if name not in wanted:
+                continue
             part = _walked(scratch, name, walk, affected, workers)
             click.echo(f"  {part}")
             problems += part.problems()
@@ -116,13 +121,15 @@ def rehearse(seed: int, workers: int, keep: Path | None) -> bool:
                 click.echo(f"    {problem}")
             if part.stopped:
                 break
+            if name == "draft":
+                scratch.put_back()
     return not problems
 
 
 def _walked(
     scratch: Scratch, name: str, walk: Callable[[], None], affected: Sequence[str], workers: int
 ) -> Part:
-    """Walk one half of the recipe and run the tests."""
+    """Walk one part of the recipe and run the tests."""
     started = time.perf_counter()
     scratch.effort = Effort()
     try:

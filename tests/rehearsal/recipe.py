@@ -1,4 +1,5 @@
-"""The README's recipe, walked: a revision is imported, generated, decided about and served; then the oldest is removed.
+"""The README's recipe, walked: a draft is changed; a revision is imported, generated, decided about and served; then the
+oldest is removed.
 
 Every step is checked for what it promises. As long as anything is missing, the server goes on with the revisions that
 it knows, and what is missing is named with the file that it belongs into.
@@ -13,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Generator
 from contextlib import contextmanager
 from itertools import chain
+from pathlib import Path
 from typing import Final
 
 from mcprev_codegen import typescript
@@ -22,6 +24,7 @@ from rehearsal.scratch import Done, Failed, Scratch
 TABLE: Final = "runtime/mcprev/revisions.py"
 OVERLAY: Final = "schema/overlay.toml"
 DESCRIPTIONS: Final = "schema/descriptions.toml"
+DRAFT: Final = "draft"
 COMMIT: Final = "0123456789" * 4
 """What stands for upstream's commit."""
 _SERVE: Final = """\
@@ -68,6 +71,32 @@ def names(done: Done, what: str, *files: str) -> None:
         raise Failed(f"{what}: nothing names {', '.join(silent)}:\n{done.text}")
 
 
+# -- a draft -----------------------------------------------------------------------------------------------
+
+
+def draft(scratch: Scratch, plan: Plan, newest: str) -> None:
+    """Change the draft alone, and decide what it leaves open. Raises `Failed` where a promise breaks."""
+    before = served(scratch)
+    step = step_module(DRAFT)
+    imported = scratch.mcprev(
+        "import", str(_upstream(scratch, plan)), "--revision", DRAFT, "--commit", COMMIT, "--repin"
+    )
+    scratch.must(imported, "mcprev import of the draft")
+    names(imported, "mcprev import of the draft", step)
+    with scratch.by_hand():
+        _write_facts(scratch, plan, DRAFT)
+    scratch.must(scratch.run("make", "generate"), "make generate, with a changed draft")
+    names(scratch.mcprev("list"), "mcprev list, with an undecided draft", *_places(scratch, step))
+    if (spoken := served(scratch)) != before:
+        raise Failed(f"with an undecided draft the server speaks {spoken}")
+    with scratch.by_hand():
+        _write_step(scratch, plan, DRAFT)
+    scratch.must(scratch.mcprev("generate", "--check"), "mcprev generate --check, with a changed draft")
+    _nothing_left(scratch)
+    if (spoken := served(scratch)) != before or before[0] != newest:
+        raise Failed(f"with a changed draft the server speaks {spoken}")
+
+
 # -- adding ------------------------------------------------------------------------------------------------
 
 
@@ -82,21 +111,17 @@ def add(scratch: Scratch, plan: Plan, newest: str) -> None:
         if (spoken := served(scratch, newest=True)) != [newest]:
             raise Failed(f"{when}: the server speaks {spoken} and no longer {newest}")
 
-    source = scratch.root.parent / "upstream" / "schema.ts"
-    source.parent.mkdir(parents=True)
-    source.write_text(plan.text, encoding="utf-8")
+    source = _upstream(scratch, plan)
     imported = scratch.mcprev("import", str(source), "--revision", plan.revision, "--commit", COMMIT)
     scratch.must(imported, "mcprev import")
     names(imported, "mcprev import", TABLE, step)
     # Upstream's draft is the new revision on the day that it appears.
-    draft = scratch.mcprev("import", str(source), "--revision", "draft", "--commit", COMMIT, "--repin")
+    draft = scratch.mcprev("import", str(source), "--revision", DRAFT, "--commit", COMMIT, "--repin")
     scratch.must(draft, "mcprev import of the draft")
     goes_on("imported only")
 
     with scratch.by_hand():
-        for mutation in plan.mutations:
-            _write_overlay(scratch, mutation, plan.revision)
-        _write_descriptions(scratch, plan.mutations)
+        _write_facts(scratch, plan, plan.revision)
     scratch.must(scratch.run("make", "generate"), "make generate")
     goes_on("with neither row nor step")
     _refused(scratch, plan.revision, TABLE)
@@ -113,7 +138,7 @@ def add(scratch: Scratch, plan: Plan, newest: str) -> None:
         _refused(scratch, plan.revision, step)
 
     with scratch.by_hand():
-        _write_step(scratch, plan)
+        _write_step(scratch, plan, plan.revision)
     with _put_back(scratch, TABLE):
         goes_on("without the row")
         names(scratch.mcprev("list"), "mcprev list, without the row", TABLE)
@@ -122,6 +147,14 @@ def add(scratch: Scratch, plan: Plan, newest: str) -> None:
     _nothing_left(scratch)
     if (spoken := served(scratch)) != [plan.revision, *before[1:]]:
         raise Failed(f"with everything decided the server speaks {spoken}")
+
+
+def _upstream(scratch: Scratch, plan: Plan) -> Path:
+    """The schema.ts of a plan, as a file outside the copy."""
+    source = scratch.root.parent / "upstream" / "schema.ts"
+    source.parent.mkdir(parents=True, exist_ok=True)
+    source.write_text(plan.text, encoding="utf-8")
+    return source
 
 
 def _nothing_left(scratch: Scratch) -> None:
@@ -166,6 +199,12 @@ def _put_back(scratch: Scratch, name: str) -> Generator[None]:
     path.write_text(scratch.must(scratch.run("git", "show", f"HEAD:{name}"), "git show"), encoding="utf-8")
     yield
     path.write_text(text, encoding="utf-8")
+
+
+def _write_facts(scratch: Scratch, plan: Plan, revision: str) -> None:
+    for mutation in plan.mutations:
+        _write_overlay(scratch, mutation, revision)
+    _write_descriptions(scratch, plan.mutations)
 
 
 def _write_overlay(scratch: Scratch, mutation: Mutation, revision: str) -> None:
@@ -221,9 +260,9 @@ _NEEDED: Final = ("as_list",)
 """What rules of the mutations use beside the types of their signatures."""
 
 
-def _write_step(scratch: Scratch, plan: Plan) -> None:
+def _write_step(scratch: Scratch, plan: Plan, revision: str) -> None:
     """Give every entry of the skeleton its rule, and take the entries out."""
-    path = scratch.path(step_module(plan.revision))
+    path = scratch.path(step_module(revision))
     text = path.read_text(encoding="utf-8")
     decisions = [d for m in plan.mutations for d in m.decisions]
     code = "\n\n".join(d.code for d in decisions)

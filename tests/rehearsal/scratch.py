@@ -107,6 +107,11 @@ class Scratch:
         self._git("add", "--all")
         return self._git("write-tree").strip()
 
+    def put_back(self) -> None:
+        """Make every file what it was when the tree was copied."""
+        self._git("reset", "--hard", "--quiet")
+        self._git("clean", "--force", "-d", "--quiet")
+
     def edit(self, name: str, old: str, new: str) -> None:
         """Replace a text that stands exactly once in a file. Raises `Failed` where it does not."""
         path = self.path(name)
