@@ -42,6 +42,8 @@ def row_of(name: str) -> Revision:
 
 ROW_A, ROW_B, ROW_C, ROW_D, ROW_E = map(row_of, (A, B, C, D, E))
 ROW_DRAFT: Final = ALL[-1]
+MEANT: Final = next((row for row in DEFAULT if row.version == ROW_DRAFT.version), ROW_DRAFT)
+"""What the version of the draft means: the dated revision that bears it as well, if there is one."""
 
 
 def rows_since(name: str) -> tuple[Revision, ...]:

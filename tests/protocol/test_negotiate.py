@@ -19,7 +19,7 @@ from mcprev.protocol.negotiation.versions import (
     versions,
 )
 from mcprev.revisions import ALL, DEFAULT, Era, Revision
-from named import ROW_A, ROW_B, ROW_C, ROW_D, ROW_DRAFT, ROW_E
+from named import MEANT, ROW_A, ROW_B, ROW_C, ROW_D, ROW_DRAFT, ROW_E
 from requirements import req
 
 A, B, C, D, E, DRAFT = ROW_A, ROW_B, ROW_C, ROW_D, ROW_E, ROW_DRAFT
@@ -68,7 +68,7 @@ def test_mod_4_a_refusal_names_every_version_newest_first() -> None:
     refusal = check_version("1999-01-01", ALL)
     assert isinstance(refusal, RevisionRefused)
     wire = refusal.error.to_wire()
-    names = [row.version for row in reversed(DEFAULT)]
+    names = list(dict.fromkeys(row.version for row in reversed(ALL)))
     assert wire["code"] == UNSUPPORTED_PROTOCOL_VERSION
     assert wire["data"] == {"supported": names, "requested": "1999-01-01"}
     read = RpcError.from_wire(wire)
@@ -148,10 +148,12 @@ def test_neg_12_modes_that_make_no_sense(names: tuple[str, ...] | None, mode: st
 @req("SEAM-8")
 def test_seam_8_a_version_means_the_dated_revision_before_the_draft() -> None:
     assert mutual((E.version,), (E, DRAFT)) is E
-    assert mutual((E.version,), (DRAFT,)) is DRAFT
+    assert mutual((DRAFT.version,), (*DEFAULT, DRAFT)) is MEANT
+    assert mutual((DRAFT.version,), (DRAFT,)) is DRAFT
     assert check_version(E.version, (E, DRAFT)) is E
-    assert check_version(E.version, (D, DRAFT)) is DRAFT
-    assert versions((D, E, DRAFT)) == (E.version, D.version)
+    assert check_version(DRAFT.version, (*DEFAULT, DRAFT)) is MEANT
+    assert check_version(DRAFT.version, (D, DRAFT)) is DRAFT
+    assert versions((D, MEANT, DRAFT)) == (MEANT.version, D.version)
 
 
 @req("NEG-13", everywhere=True)

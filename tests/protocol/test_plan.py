@@ -55,7 +55,7 @@ from mcprev.protocol.negotiation.versions import (
     versions,
 )
 from mcprev.revisions import ALL, DEFAULT, Era, Revision
-from named import ROW_A, ROW_B, ROW_C, ROW_D, ROW_DRAFT, ROW_E
+from named import MEANT, ROW_A, ROW_B, ROW_C, ROW_D, ROW_DRAFT, ROW_E
 from requirements import req
 
 A, B, C, D, E, DRAFT = ROW_A, ROW_B, ROW_C, ROW_D, ROW_E, ROW_DRAFT
@@ -163,8 +163,11 @@ FAIL = "fail"
         ),
         pytest.param(DEFAULT, [found(FUTURE)], [TO_E, FAIL], id="NEG-2 nothing mutual"),
         pytest.param((E,), [found(D)], [TO_E, FAIL], id="NEG-2 only legacy, not allowed"),
-        pytest.param((DRAFT,), [found(E)], [Discover(DRAFT), Ready(DRAFT, Method.DISCOVER)], id="SEAM-8 draft"),
-        pytest.param((E, DRAFT), [found(E)], [TO_E, Ready(E, Method.DISCOVER)], id="SEAM-8 dated before draft"),
+        pytest.param((DRAFT,), [found(DRAFT)], [Discover(DRAFT), Ready(DRAFT, Method.DISCOVER)], id="SEAM-8 draft"),
+        pytest.param(
+            (*DEFAULT, DRAFT), [found(DRAFT)], [Discover(MEANT), Ready(MEANT, Method.DISCOVER)],
+            id="SEAM-8 dated before draft",
+        ),
         pytest.param(
             DEFAULT, [error(UNSUPPORTED, D, C), told(D)], [TO_E, TO_D, Ready(D, Method.INITIALIZE)],
             id="NEG-3 only legacy versions",

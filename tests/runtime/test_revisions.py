@@ -13,6 +13,7 @@ from mcprev.errors import RevisionError
 from mcprev.revisions import ALL, Revision, TaskSupport
 from mcprev_types import index
 from mcprev_types.index import LATEST, REVISIONS
+from named import MEANT
 from requirements import req
 
 each_row = pytest.mark.parametrize("row", ALL, ids=lambda row: row.name)
@@ -96,9 +97,9 @@ def test_sampling_has_tools_and_lists_where_the_schema_has_them(row: Revision) -
 def test_a_draft_is_never_offered_unasked_and_its_version_means_the_dated_revision() -> None:
     (draft,) = [row for row in ALL if not row.negotiable]
     assert draft not in revisions.DEFAULT
-    assert revisions.by_version(draft.version) is revisions.LATEST
+    assert revisions.by_version(draft.version, ALL) is MEANT
     assert revisions.by_version(draft.version, (draft,)) is draft
-    assert revisions.place(draft) == revisions.place(revisions.LATEST)
+    assert revisions.place(draft) == revisions.place(MEANT)
 
 
 @req("NEG-13", everywhere=True)
