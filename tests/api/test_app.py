@@ -122,6 +122,9 @@ def returns(value: Any, hint: Any = inspect.Signature.empty) -> mcprev.App:
 
 NONE = object()
 BARE = inspect.Signature.empty
+BLOB = m.EmbeddedResource(
+    resource=m.BlobResourceContents(uri="tool:t", mime_type="application/octet-stream", blob="AP8=")
+)
 LINK = m.ResourceLink(name="n", uri="a:b")
 IMAGE = m.ImageContent(data="AA==", mime_type="image/png")
 RESULTS: list[tuple[Any, Any, list[str], Any]] = [
@@ -172,6 +175,22 @@ def test_what_a_tool_returns(row: Revision, hint: Any, value: Any, texts: Any, s
         assert wire.get("structuredContent", NONE) == (structured if there else NONE)
         if there or row not in OBJECTS:
             assert (tool.output_schema is not None) is there
+
+    at(row, returns(value, hint), work)
+
+
+@req("TOOL-4", "CONV-4")
+@pytest.mark.parametrize(
+    ("hint", "value", "blocks"),
+    [
+        (bytes, b"\0\xff", [BLOB]), (BARE, b"\0\xff", [BLOB]), (bytes | None, b"\0\xff", [BLOB]),
+        (list[bytes | str], [b"\0\xff", "a"], [BLOB, m.TextContent(text="a")]), (BARE, [b"\0\xff"], [BLOB]),
+    ],
+)  # fmt: skip
+def test_bytes_are_sent_as_a_resource(row: Revision, hint: Any, value: Any, blocks: list[Any]) -> None:
+    async def work(client: mcprev.Client) -> None:
+        assert [tool.output_schema async for tool in client.tools()] == [None]
+        assert (await client.call_tool("t")).to_wire()["content"] == [block.to_wire() for block in blocks]
 
     at(row, returns(value, hint), work)
 

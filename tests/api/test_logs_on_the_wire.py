@@ -178,3 +178,35 @@ def test_a_client_hears_what_is_logged(row: Revision) -> None:
             assert heard == [("notice", [None, "x"], "l")]
 
     run(main())
+
+
+class Reader(mcprev.ClientHandler):
+    def __init__(self) -> None:
+        self.levels: list[str] = []
+
+    async def logging_message(
+        self, ctx: mcprev.ClientContext, params: m.LoggingMessageNotificationParams
+    ) -> None:
+        self.levels.append(params.level)
+
+
+@req("LOG-5", "CONV-39")
+@each_session
+def test_a_level_holds_where_the_server_cannot_be_told(row: Revision) -> None:
+    """A server that logs without saying so sends everything; the caller reads what it asked for."""
+
+    async def main() -> None:
+        handler = Reader()
+        replies: dict[str, Any] = {"tools/call": {"content": []}}
+        async with serving(row, replies, capabilities={"tools": {}}, handler=handler) as (client, hand):
+            for wanted, least in (("error", "error"), ("info", "info")):
+                await client.call_tool("t", log_level=wanted)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+                handler.levels.clear()
+                for level in LEVELS:
+                    hand.tell(MESSAGE, {"level": level, "data": 1})
+                await client.ping()
+                assert handler.levels == list(LEVELS[LEVELS.index(least) :])
+            with pytest.raises(ValueError, match="no log level 'loud'"):
+                await client.call_tool("t", log_level="loud")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+    run(main())

@@ -201,10 +201,11 @@ def test_an_outer_app_serves_what_is_outside_of_a_mounted_one(
         refused = await client.call("access").done()
         assert refused.status == 401
         path = challenge(refused.headers)["resource_metadata"].removeprefix("https://mcp.example")
-        assert path == ROOT + "/outer/mcp"
-        found = await client.send("GET", path=path).done()
-        assert (found.status, found.json) == (200, auth.metadata())
-        assert (await client.send("POST", path=path).done()).status == 405
+        assert path == "/outer" + ROOT + "/outer/mcp"
+        for there in (path, auth.metadata_path):
+            found = await client.send("GET", path=there).done()
+            assert (found.status, found.json) == (200, auth.metadata())
+            assert (await client.send("POST", path=there).done()).status == 405
         inside = await client.send("GET", path="/outer" + ROOT).done()
         assert (inside.status, inside.json) == (200, auth.metadata())
         client.session.update(shows("token"))

@@ -21,6 +21,7 @@ from click.testing import CliRunner
 
 import mcprev
 from asgi_bridge import PREFIX, STREAM, TYPES, Client, initialize, notification, request
+from http_in_process import InProcess
 from mcprev.cli import main
 from mcprev.revisions import Revision, revision_named
 from mcprev.transports.http.server import running as http_server
@@ -167,6 +168,32 @@ def test_it_works_mounted_in_starlette(place: str) -> None:
         await stream.done()
 
     work(test)
+
+
+@req("HTTP-1", "HTTP-31", everywhere=True)
+@pytest.mark.skipif(importlib.util.find_spec("starlette") is None, reason="starlette is not installed")
+def test_the_slash_of_a_mount_is_learnt_once() -> None:
+    async def test() -> None:
+        from starlette.applications import Starlette
+        from starlette.routing import Mount
+
+        paths: list[str] = []
+        outer = Starlette(routes=[Mount("/mcp", app=mcprev.Server(Served(), "s", "1").asgi())])
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            paths.append(scope["path"])
+            await outer(scope, receive, send)
+
+        connector = InProcess(app)
+        async with (
+            aiohttp.ClientSession(connector=connector) as session,
+            mcprev.connect(mcprev.http(connector.origin + "/mcp", session=session)) as client,
+        ):
+            for _ in range(3):
+                await client.call_tool("echo", {})
+        assert (paths[0], set(paths[1:])) == ("/mcp", {"/mcp/"})
+
+    run(test())
 
 
 @req("HTTP-1", everywhere=True)

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 from typing import Any, cast
 
@@ -202,6 +203,10 @@ def test_server_that_only_exits_is_an_error_neg_4() -> None:
             async with mcprev.connect(dumb("exit")):
                 pass
         assert "exited with 7" in str(caught.value)
+        # It was started twice and said the same; who reads the traceback reads it once.
+        shown = "".join(traceback.format_exception(caught.value))
+        assert (str(caught.value).count("nothing to do"), shown.count("nothing to do")) == (1, 1)
+        assert isinstance(caught.value.__context__, ProcessExited)
 
     run(main())
 

@@ -30,6 +30,7 @@ READ_RESULTS: Final = (models.ReadResourceResult, models.InputRequiredResult)
 PROMPT_RESULTS: Final = (models.GetPromptResult, models.InputRequiredResult)
 _UNION: Final[Any] = Union
 JSON_TYPE: Final = "application/json"
+BINARY_TYPE: Final = "application/octet-stream"
 
 
 def _members(hint: Any) -> list[Any]:  # noqa: ANN401 - any annotation
@@ -85,7 +86,7 @@ class ToolReturns:
                 self._schemas.conform(value.to_wire())
             return value
         if self._data is None:
-            return models.CallToolResult(content=_content(value))
+            return models.CallToolResult(content=_content(value, self._name))
         structured = self._structured(self._data, value)
         self._schemas.conform({"structuredContent": structured})
         # The server adds the JSON text (TOOL-5).
@@ -102,29 +103,39 @@ class ToolReturns:
 
 def _is_content(hint: Any) -> bool:  # noqa: ANN401 - any annotation
     """Return whether values of a type are content rather than data."""
-    if hint in (str, NoneType) or _is_block(hint):
+    if hint in (str, bytes, NoneType) or _is_block(hint):
         return True
     origin = get_origin(hint)
     if not (isinstance(origin, type) and issubclass(origin, Iterable)) or issubclass(origin, Mapping):
         return False
     inner = [member for arg in get_args(hint) if arg is not Ellipsis for member in _members(arg)]
-    return any(map(_is_block, inner)) and all(member is str or _is_block(member) for member in inner)
+    blocks = [member is bytes or _is_block(member) for member in inner]
+    return any(blocks) and all(block or member is str for block, member in zip(blocks, inner, strict=True))
 
 
 def _is_block(hint: object) -> bool:
     return isinstance(hint, type) and issubclass(hint, BLOCKS)
 
 
-def _content(value: object) -> list[Any]:
-    """Return the content of a value: blocks as they are, text, or other values as JSON."""
+def _content(value: object, tool: str) -> list[Any]:
+    """Return the content of a value: blocks as they are, text, bytes as a resource, or other values as JSON."""
     if value is None:
         return []
-    items = _several(value)
+    items = [_block(item, tool) for item in _several(value)]
     readable = all(isinstance(item, (str, *BLOCKS)) for item in items)
     # A list of strings alone is data.
-    if readable and (items is not value or not items or any(isinstance(item, BLOCKS) for item in items)):
+    if readable and (
+        not isinstance(value, list | tuple) or not items or any(isinstance(item, BLOCKS) for item in items)
+    ):
         return [models.TextContent(text=item) if isinstance(item, str) else item for item in items]
     return [models.TextContent(text=_json(value))]
+
+
+def _block(item: object, tool: str) -> object:
+    """Return the embedded resource of bytes, and any other item as it is."""
+    if not isinstance(item, bytes):
+        return item
+    return models.EmbeddedResource(resource=_blob(item, f"tool:{tool}", BINARY_TYPE))
 
 
 def _several(value: object) -> Sequence[object]:
@@ -155,11 +166,14 @@ def contents_of(
 
 def _contents(value: object, uri: str, mime_type: str | None) -> Contents:
     if isinstance(value, bytes):
-        blob = base64.b64encode(value).decode()
-        return models.BlobResourceContents(uri=uri, mime_type=mime_type, blob=blob)
+        return _blob(value, uri, mime_type)
     if isinstance(value, str):
         return models.TextResourceContents(uri=uri, mime_type=mime_type, text=value)
     return models.TextResourceContents(uri=uri, mime_type=mime_type or JSON_TYPE, text=_json(value))
+
+
+def _blob(value: bytes, uri: str, mime_type: str | None) -> models.BlobResourceContents:
+    return models.BlobResourceContents(uri=uri, mime_type=mime_type, blob=base64.b64encode(value).decode())
 
 
 def messages_of(

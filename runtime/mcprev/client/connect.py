@@ -32,6 +32,7 @@ from mcprev.errors import (
     Json,
     LocalProtocolError,
     McpError,
+    ProcessExited,
     RemoteProtocolError,
     RequestTimeout,
     RpcError,
@@ -332,6 +333,9 @@ class _Attempt:
             error.add_note(str(step.error))
             return error
         step.error.__cause__ = error
+        if isinstance(error, ProcessExited):
+            # The evidence has its whole text, which a traceback need not show twice.
+            step.error.__cause__, step.error.__context__ = None, error
         return step.error
 
     async def _carry_out(self, step: Discover | Initialize | Respawn) -> Outcome:

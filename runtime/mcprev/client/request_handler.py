@@ -34,6 +34,7 @@ from mcprev.errors import (
 )
 from mcprev.protocol import input_requests as asking
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
+from mcprev.protocol.session_state import SEVERITY
 from mcprev.protocol.subscriptions import SUBSCRIBABLE
 from mcprev.revisions import LATEST
 from mcprev_types.latest import dispatch
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 ClientHandler: TypeAlias = dispatch.ClientHandler[ClientContext]
 """The base class of a client's handler: it answers sampling, elicitation and roots, and takes notifications."""
 logger: Final = logging.getLogger("mcprev.client")
+LOG: Final = "notifications/message"
 
 
 class ClientRequestHandler:
@@ -94,7 +96,7 @@ class ClientRequestHandler:
         if revision.handshake and notified.method in SUBSCRIBABLE:
             for listener in tuple(client.session.listeners):
                 listener.notification_received(notified.method, notified.params or {})
-        if not self._identity.receives(revision, notified.method):
+        if not self._identity.receives(revision, notified.method) or self._is_too_low(client, notified):
             return
         try:
             method_binding = self._handlers[revision, notified.method]
@@ -103,6 +105,11 @@ class ClientRequestHandler:
             )
         except BaseException as error:  # noqa: BLE001 - nothing else ends with it
             log_failure(error, notified.method, logger)
+
+    def _is_too_low(self, client: Client, notified: NotificationReceived) -> bool:
+        """Return whether a log message is below the level that calls ask for and the server cannot be told."""
+        least, level = client.session.least_level, (notified.params or {}).get("level")
+        return least is not None and notified.method == LOG and SEVERITY.get(level, 0) < SEVERITY[least]
 
     async def answer_input(self, request: Mapping[str, Json], /) -> dict[str, Json]:
         """Return the handler's answer to an input request (MRTR-5, MRTR-12). Raises `InputDeclined` (MRTR-10)."""

@@ -86,6 +86,8 @@ class ClientSession:
         self._ping_interval = settings.ping_interval
         self._idle_timeout, self._total_timeout = settings.timeouts
         self._log_level: str | None = None
+        self.least_level: str | None = None
+        """The level below which log messages are dropped here, because the server has no way to be told one."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._use(opened)
         self.reconnector: Reconnector = Reconnector(opened, reopen, settings.reconnect, self._adopt)
@@ -183,8 +185,7 @@ class ClientSession:
 
     async def set_log_level(self, level: str) -> None:
         """Ask for log messages from this level up; see `Client.set_log_level`."""
-        if level not in SEVERITY:
-            raise ValueError(f"no log level '{level}'; there are {', '.join(SEVERITY)}")
+        _known_level(level)
         if not self.revision.log_level_per_request and level != self._log_level:
             self.protocol.check(SET_LEVEL)
             await self.raw(SET_LEVEL, {"level": level})
@@ -203,6 +204,8 @@ class ClientSession:
         level, per_session = options.get("log_level"), not self.revision.log_level_per_request
         if level and per_session and declares(self.protocol.engine.peer_capabilities or {}, "logging"):
             await self.set_log_level(level)
+        elif level and per_session:
+            self.least_level = _known_level(level)
 
     # -- lifetime ------------------------------------------------------------------------------------------
 
@@ -225,3 +228,10 @@ class ClientSession:
             task.cancel()
         if self._tasks:
             await asyncio.wait(set(self._tasks))
+
+
+def _known_level(level: str) -> str:
+    """Return the level. Raises `ValueError` if it is none."""
+    if level not in SEVERITY:
+        raise ValueError(f"no log level '{level}'; there are {', '.join(SEVERITY)}")
+    return level

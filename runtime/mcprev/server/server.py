@@ -171,7 +171,8 @@ class Server:
         """An ASGI app that serves clients of every revision, to be run by an ASGI server or mounted in another app.
 
         The options are those of `mcprev.transports.http.server.options.HttpOptions`; none is needed. Mounted, it answers
-        where it is mounted, and the lifespan of the outer app need not be forwarded to it. Raises `ValueError` for
+        where it is mounted, and the lifespan of the outer app need not be forwarded to it. Frameworks redirect what
+        is sent to a mount without its slash: as `Route("/mcp", app)`, or mounted at the root, it needs no redirect. Raises `ValueError` for
         an option that makes no sense. See the specification's pages on transports.
         """
         from mcprev.transports.http.server.asgi import AsgiApp

@@ -179,5 +179,7 @@ def add_versions(plan: Plan, names: Sequence[str]) -> Plan:
 def fail(plan: Plan, outcome: Outcome, message: str) -> Plan:
     """Return the plan in its failed state."""
     ours = [revision.name for revision in reversed(plan.allowed)]
-    error = NegotiationError(message, ours=ours, theirs=plan.theirs, evidence=plan.evidence)
+    # A process that was started twice ended with the same words; the last ones are kept whole.
+    evidence = (*(line.partition("\n")[0] for line in plan.evidence[:-1]), *plan.evidence[-1:])
+    error = NegotiationError(message, ours=ours, theirs=plan.theirs, evidence=evidence)
     return replace(plan, step=Fail(error, outcome))

@@ -153,8 +153,8 @@ class HttpSession:
                 return response, at
             response.release()
             target = redirected(at, response.status, response.headers.get("Location"), verb=verb, count=count)
-            if response.status == _PERMANENT and at == self.url:
-                self.url = target
+            if at == self.url and (response.status == _PERMANENT or target == f"{at}/"):
+                self.url = target  # web frameworks add the slash of a mounted app to each request
             at = target
         raise AssertionError("unreachable: one redirect too many raises")
 

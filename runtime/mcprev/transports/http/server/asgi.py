@@ -111,7 +111,7 @@ class AsgiApp:
         try:
             reject = self._let_in(http_request)
             if reject is None and self._auth is not None:
-                reject = await self._authorize(self._auth, http_request)
+                reject = await self._authorize(self._auth.at(http_request.root), http_request)
             if reject is None:
                 if http_request.place is None:
                     reject = await self._at_endpoint(http_request)
@@ -190,7 +190,7 @@ class AsgiApp:
             message = parse(body, batch=True)
             del body  # the request may take long
             if self._auth is not None and http_request.access is not None:
-                reject = self._auth.covers(http_request.access, message)
+                reject = self._auth.at(http_request.root).covers(http_request.access, message)
                 if reject is not None:
                     return reject
         session = live = None

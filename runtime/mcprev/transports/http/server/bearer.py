@@ -28,9 +28,10 @@ import re
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from copy import copy
 from inspect import iscoroutinefunction
 from typing import Final, TypeAlias, cast
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl, quote, unquote
 
 from mcprev.core.method_binding import is_cancelled
 from mcprev.errors import InternalError, InvalidRequest, Json
@@ -132,7 +133,7 @@ class Bearer:
         self.metadata_path: str = WELL_KNOWN + unquote(parts.path.removesuffix("/"))
         """The path of `metadata_url`."""
         self.metadata_url: str = in_lower_case(parts._replace(path=WELL_KNOWN + parts.path.removesuffix("/")))
-        """The URL of the metadata, which challenges name."""
+        """The URL of the metadata, which challenges name unless the app is mounted in another."""
         self.paths: frozenset[str] = frozenset({WELL_KNOWN, self.metadata_path})
         """The paths of the metadata in an app that is not mounted in another."""
         self._document = json.dumps(self._describe(authorization_servers, about or {})).encode()
@@ -140,6 +141,14 @@ class Bearer:
         """The metadata as an ASGI app, for a route of an outer app at `metadata_path`."""
 
     # -- metadata ------------------------------------------------------------------------------------------
+
+    def at(self, root: str) -> Bearer:
+        """Return this for an app mounted at a path, which serves the metadata below it: challenges name it there."""
+        if root in {"", "/"}:
+            return self
+        found = copy(self)
+        found.metadata_url = self.metadata_url.replace(WELL_KNOWN, quote(root.rstrip("/")) + WELL_KNOWN, 1)
+        return found
 
     def _describe(self, issuers: Sequence[str], about: Mapping[str, Json]) -> dict[str, Json]:
         if _OWN & about.keys():
@@ -157,7 +166,8 @@ class Bearer:
     def metadata(self) -> dict[str, Json]:
         """Return the metadata of the resource (RFC 9728), for an outer app to serve at `metadata_path`.
 
-        A mounted app receives only the requests below its own path, so it cannot serve the metadata itself.
+        A mounted app serves it below its own path, which its challenges name; for clients that do not read these, the
+        outer app has to serve it too.
         """
         return cast("dict[str, Json]", json.loads(self._document))
 

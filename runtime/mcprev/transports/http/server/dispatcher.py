@@ -290,7 +290,7 @@ class HttpDispatcher:
         access, auth = http_request.access, self._settings.auth
         reject = None
         if access is not None and auth is not None:
-            reject = auth.covers(access, parse(body, batch=True))
+            reject = auth.at(http_request.root).covers(access, parse(body, batch=True))
             if connection.expiry_timer is not None:
                 connection.expiry_timer.renew(access)
         if reject is None:
