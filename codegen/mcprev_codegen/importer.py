@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
-import urllib.error
-import urllib.parse
-import urllib.request
 from datetime import date
 from pathlib import Path
 from typing import Final
 
 from mcprev_codegen import ir, typescript
 from mcprev_codegen.errors import CodegenError, InputError
+from mcprev_codegen.fetch import fetch, is_url
 from mcprev_codegen.printer import print_module
 from mcprev_codegen.revisions import Pin, contract_path, digest, load_pins, save_pin, with_contract
 
@@ -21,7 +19,6 @@ LOCATION: Final = (
     "https://github.com/modelcontextprotocol/modelcontextprotocol/blob/{commit}/schema/{revision}/schema.ts"
 )
 VERSION: Final = "LATEST_PROTOCOL_VERSION"
-_TIMEOUT: Final = 60.0
 _COMMIT: Final = re.compile(r"\b[0-9a-f]{40}\b")
 _REVISION: Final = re.compile(r"\d{4}-\d{2}-\d{2}|[a-z][a-z0-9-]*")
 
@@ -119,24 +116,16 @@ def _pin(
 
 
 def _read(source: str) -> bytes:
-    if urllib.parse.urlsplit(source).scheme not in ("http", "https"):
-        try:
-            return Path(source).read_bytes()
-        except OSError as error:
-            raise InputError(f"{source}: cannot be read: {error.strerror}") from None
+    if is_url(source):
+        return fetch(source)
     try:
-        with urllib.request.urlopen(source, timeout=_TIMEOUT) as response:  # noqa: S310 - http(s) only
-            body: bytes = response.read()
-            return body
-    except urllib.error.HTTPError as error:
-        error.close()  # it is the response, and holds the connection
-        raise InputError(f"{source}: cannot be fetched: {error}") from None
-    except (urllib.error.URLError, TimeoutError) as error:
-        raise InputError(f"{source}: cannot be fetched: {error}") from None
+        return Path(source).read_bytes()
+    except OSError as error:
+        raise InputError(f"{source}: cannot be read: {error.strerror}") from None
 
 
 def _commit_in(source: str) -> str | None:
-    match = _COMMIT.search(source) if "://" in source else None
+    match = _COMMIT.search(source) if is_url(source) else None
     return match[0] if match else None
 
 

@@ -76,15 +76,31 @@ def load_file(folder: Path, path: Path, revision: str | None = None, *, lenient:
     overlay entries that do not match.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        data = path.read_bytes()
+    except OSError as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
-    module = typescript.parse(text, str(path))
+    return load_bytes(folder, data, str(path), path.resolve().parent.name, revision, lenient=lenient)
+
+
+def load_bytes(
+    folder: Path,
+    data: bytes,
+    source: str,
+    folder_name: str,
+    revision: str | None = None,
+    *,
+    lenient: bool = False,
+) -> Revision:
+    """`load_file` for what is read already: `source` is named in errors, `folder_name` is that of its folder."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{source}: not UTF-8: {error}") from None
+    module = typescript.parse(text, source)
     if revision is None:
-        folder_name = path.resolve().parent.name
         version = module.consts.get("LATEST_PROTOCOL_VERSION")
         revision = folder_name if folder_name in load_pins(folder) or not version else str(version.value)
-    return _understand(folder, revision, None, Schema(module, str(path), text.split("\n")), lenient=lenient)
+    return _understand(folder, revision, None, Schema(module, source, text.split("\n")), lenient=lenient)
 
 
 def _understand(

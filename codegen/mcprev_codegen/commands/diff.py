@@ -12,13 +12,16 @@ import click
 from mcprev_codegen.errors import EXIT_CODE, CodegenError
 
 if TYPE_CHECKING:
-    from mcprev_codegen.diff import Report, Selection
+    from mcprev_codegen.diff import Report, Selection, Verdict
     from mcprev_codegen.diff.render_text import TextStyle
 
-_FORMATS: Final = ("table", "markdown", "json", "html")
+_FORMATS: Final = ("table", "markdown", "json", "html", "github", "junit")
+_LISTS: Final = ("table", "markdown", "json")
 _LEVELS: Final = ("wire", "nominal", "source")
 _THRESHOLDS: Final = ("breaking", "dangerous", "any")
 _MET: Final = 1
+_UNWRITTEN: Final = 4
+_LATEST: Final = "latest"
 _PIPED_WIDTH: Final = 100
 
 
@@ -49,7 +52,13 @@ class _UsageError(click.ClickException):
 )
 @click.option("--only", multiple=True, metavar="ID", help="Only this rule or fingerprint. May be repeated.")
 @click.option("--ignore", multiple=True, metavar="ID", help="Not this rule or fingerprint. May be repeated.")
-@click.option("--docs", is_flag=True, help="Show changes of the documentation as well.")
+@click.option(
+    "--ignore-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Not what FILE lists, with a reason for each; see docs/diff.md.",
+)
+@click.option("--docs", is_flag=True, help="Show what upstream describes differently as well.")
 @click.option(
     "--fail-on", type=click.Choice(_THRESHOLDS), help="Exit with 1 when a shown change is that bad."
 )
@@ -70,18 +79,21 @@ def command(
     methods: tuple[str, ...],
     only: tuple[str, ...],
     ignore: tuple[str, ...],
+    ignore_file: Path | None,
     docs: bool,
     fail_on: str | None,
     subject: str | None,
     list_rules: bool,
     output: Path | None,
 ) -> None:
-    """Show what changed from OLD to NEW, each a revision or the path of a schema.ts.
+    """Show what changed from OLD to NEW.
+
+    Each is a pinned revision, `latest`, or a schema.ts: a path, an https URL, or REF:PATH of a git checkout.
 
     Every change has two verdicts, for what an old peer sends to a new one and the other way round: breaking,
     dangerous or ok. They hold for peers that mix the two without negotiating a revision.
 
-    Exit codes: 0 done, 1 --fail-on is met, 2 usage, 3 a schema cannot be loaded.
+    Exit codes: 0 done, 1 --fail-on is met, 2 usage, 3 an input cannot be loaded, 4 the output cannot be written.
     """
     from mcprev_codegen.diff import Level, Selection
 
@@ -93,10 +105,10 @@ def command(
             _deliver(_rules(form, paper) if subject is None else _history(subject, form, paper), output)
             return
         if len(sides) != 2:
-            raise _UsageError("name two sides, OLD and NEW: revisions or paths of schema.ts files")
+            raise _UsageError("name two sides, OLD and NEW: revisions or schema.ts files")
         selection = Selection(Level(level), docs, direction, types, methods, only, ignore)
-        report = _compared(sides[0], sides[1], selection)
-        _deliver(_rendered(report, form, paper), output)
+        report = _compared(sides[0], sides[1], selection, ignore_file)
+        _deliver(_rendered(report, form, paper, fail_on), output)
     except CodegenError as error:
         click.echo(str(error).partition("\n")[0], err=True)
         sys.exit(EXIT_CODE)
@@ -114,25 +126,51 @@ def _paper(output: Path | None) -> TextStyle:
 
 
 def _deliver(text: str, output: Path | None) -> None:
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        output.write_text(text, encoding="utf-8")
+    """Print or write the report; a failure is neither the report's verdict nor a traceback."""
+    try:
+        if output is None:
+            click.echo(text, nl=False)
+        else:
+            _write(output, text)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        click.echo(f"{output or 'standard output'}: cannot be written: {error.strerror}", err=True)
+        sys.exit(_UNWRITTEN)
 
 
-def _compared(old_name: str, new_name: str, selection: Selection) -> Report:
+def _write(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    if path.exists() and not path.is_file():  # a device or a pipe
+        path.write_text(text, encoding="utf-8")
+        return
+    place = path.resolve()
+    fresh = place.with_name(f".{place.name}.new")
+    try:
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(place)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _compared(old_name: str, new_name: str, selection: Selection, ignore_file: Path | None) -> Report:
     from mcprev_codegen.diff import (
         SelectionError,
         UnknownRevisionError,
         compare_sides,
+        ignore,
         load_side,
+        read_ignores,
         select,
     )
     from mcprev_codegen.revisions import schema_folder
 
     folder = schema_folder()
+    entries = read_ignores(ignore_file) if ignore_file else ()
     try:
-        old, new = load_side(folder, old_name), load_side(folder, new_name)
+        old, new = (
+            load_side(folder, _latest(folder) if name == _LATEST else name) for name in (old_name, new_name)
+        )
         known = {*old.declared.types, *new.declared.types}, {*old.methods, *new.methods}
         for named, names, what in (
             (selection.types, known[0], "type"),
@@ -140,12 +178,24 @@ def _compared(old_name: str, new_name: str, selection: Selection) -> Report:
         ):
             if unknown := [name for name in named if name not in names]:
                 raise _UsageError(f"no {what} '{unknown[0]}' on either side")
-        return select(compare_sides(folder, old, new), selection)
+        report = compare_sides(folder, old, new)
+        return select(ignore(report, entries, str(ignore_file)) if entries else report, selection)
     except (UnknownRevisionError, SelectionError) as error:
         raise _UsageError(str(error)) from None
 
 
-def _rendered(report: Report, form: str, paper: TextStyle) -> str:
+def _latest(folder: Path) -> str:
+    """The newest dated revision about which nothing is left to decide."""
+    from mcprev_codegen import decisions, sources
+
+    pending = decisions.status(folder, sources.load_pinned(folder)).pending
+    names = [name for name in sources.dated(folder) if name not in pending]
+    if not names:
+        raise _UsageError("no revision is complete, so none is the latest; name one")
+    return names[-1]
+
+
+def _rendered(report: Report, form: str, paper: TextStyle, fail_on: str | None) -> str:
     if form == "json":
         from mcprev_codegen.diff.render_json import dumped, report_json
 
@@ -158,6 +208,14 @@ def _rendered(report: Report, form: str, paper: TextStyle) -> str:
         from mcprev_codegen.diff.render_markdown import report_markdown
 
         return report_markdown(report)
+    if form == "github":
+        from mcprev_codegen.diff.render_github import report_github
+
+        return report_github(report)
+    if form == "junit":
+        from mcprev_codegen.diff.render_junit import report_junit
+
+        return report_junit(report, _threshold(fail_on or "breaking"))
     from mcprev_codegen.diff.render_text import report_text
 
     return report_text(report, paper)
@@ -170,7 +228,7 @@ def _history(name: str, form: str, paper: TextStyle) -> str:
     from mcprev_codegen.diff.render_text import history_text
     from mcprev_codegen.revisions import schema_folder
 
-    if form == "html":
+    if form not in _LISTS:
         raise _UsageError("--history is told as table, markdown or json")
     try:
         told = history(schema_folder(), name)
@@ -187,14 +245,18 @@ def _rules(form: str, paper: TextStyle) -> str:
     from mcprev_codegen.diff.render_markdown import rules_markdown
     from mcprev_codegen.diff.render_text import rules_text
 
-    if form == "html":
+    if form not in _LISTS:
         raise _UsageError("--rules are listed as table, markdown or json")
     if form == "json":
         return dumped(rules_json(table()))
     return rules_markdown(table()) if form == "markdown" else rules_text(table(), paper)
 
 
-def _reached(report: Report, threshold: str) -> bool:
+def _threshold(named: str) -> Verdict:
     from mcprev_codegen.diff import Verdict
 
-    return bool(report.changes if threshold == "any" else report.at_least(Verdict(threshold)))
+    return Verdict.OK if named == "any" else Verdict(named)
+
+
+def _reached(report: Report, threshold: str) -> bool:
+    return bool(report.at_least(_threshold(threshold)))

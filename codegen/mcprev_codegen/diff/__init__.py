@@ -10,7 +10,8 @@ negotiated a revision; peers that negotiate never meet the difference.
 
 from mcprev_codegen.diff.comparison import compare, compare_sides
 from mcprev_codegen.diff.histories import History, HistoryEntry, history
-from mcprev_codegen.diff.model import Change, Effect, Judgement, Level, Names, Place, Report, Subject, Verdict
+from mcprev_codegen.diff.ignoring import ignore, read_ignores
+from mcprev_codegen.diff.model import Change, Effect, Ignored, Judgement, Level, Names, Place, Report, Subject, Verdict
 from mcprev_codegen.diff.rules import Case, Rule, RuleTable, table
 from mcprev_codegen.diff.selection import Selection, SelectionError, select
 from mcprev_codegen.diff.sides import UnknownRevisionError, load_side
@@ -21,6 +22,7 @@ __all__ = [
     "Effect",
     "History",
     "HistoryEntry",
+    "Ignored",
     "Judgement",
     "Level",
     "Names",
@@ -36,7 +38,9 @@ __all__ = [
     "compare",
     "compare_sides",
     "history",
+    "ignore",
     "load_side",
+    "read_ignores",
     "select",
     "table",
 ]

@@ -11,6 +11,7 @@ from mcprev_codegen.diff.declarations import compare_declarations
 from mcprev_codegen.diff.exchanges import compare_methods
 from mcprev_codegen.diff.model import Change, Names, Report, Subject, ordered
 from mcprev_codegen.diff.renames import known, pair
+from mcprev_codegen.diff.sides import checkout_file
 from mcprev_codegen.diff.view import View, view
 from mcprev_codegen.revisions import load_pins
 from mcprev_codegen.sources import Revision, load
@@ -65,12 +66,26 @@ def _report(context: Context, changes: Iterable[Change]) -> Report:
             and new.declares(after)
             and not (old.declares(after) or new.declares(before))
         ),
+        undescribed=_undescribed(old, new),
     )
 
 
+def _undescribed(old: View, new: View) -> str:
+    """Why descriptions are not compared; empty where they are."""
+    sides = [side.revision for side in (old, new) if not side.has_prose]
+    pins = " and ".join(dict.fromkeys(side.name for side in sides if side.pin))
+    files = " and ".join(dict.fromkeys(side.declared.path for side in sides if not side.pin))
+    why = [f"a pin holds none of upstream's text ({pins})"] if pins else []
+    why += [f"there are no comments in {files}"] if files else []
+    advice = "; name upstream's own files as both sides (a path, a URL or REF:PATH)" if pins else ""
+    return f"Descriptions are not compared: {', '.join(why)}{advice}" if why else ""
+
+
 def _subject(revision: Revision) -> Subject:
-    source = f"{revision.name}/schema.ts" if revision.pin else revision.declared.path
-    return Subject(revision.name if revision.pin else source, source)
+    if revision.pin:
+        return Subject(revision.name, f"{revision.name}/schema.ts")
+    source = revision.declared.path
+    return Subject(source, source, checkout_file(source))
 
 
 def _methods(old: View, new: View, kind: str) -> Names:

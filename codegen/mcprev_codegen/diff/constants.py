@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from mcprev_codegen import ir
 from mcprev_codegen.diff.context import SENDERS, Context, Scope
+from mcprev_codegen.diff.members import described
 from mcprev_codegen.diff.model import Change, Place
 from mcprev_codegen.diff.view import View
 from mcprev_codegen.methods import CLIENT_TO_SERVER
 
+KIND: Final = "constant"
 VERSION_CONSTANT: Final = "LATEST_PROTOCOL_VERSION"
 
 
@@ -19,20 +22,26 @@ def compare_constants(context: Context) -> Iterator[Change]:
     old, new = context.old.schema.consts, context.new.schema.consts
     for name in {**old, **new}:
         before, after = old.get(name), new.get(name)
+        code = all(isinstance(c.value, int) for c in (before, after) if c is not None)
+        senders = _answering(context) if code else SENDERS
+        scope = Scope(None, None, name, name, senders=senders, methods=frozenset())
         if before is None or after is None or before.value != after.value:
-            yield _change(context, name, before, after)
+            yield _change(context, name, before, after, scope, code=code)
+        if before is not None and after is not None:
+            for change in described(context, scope, before.doc, after.doc, _place(before), _place(after)):
+                yield replace(change, kind=KIND)
 
 
-def _change(context: Context, name: str, old: ir.Const | None, new: ir.Const | None) -> Change:
-    code = all(isinstance(c.value, int) for c in (old, new) if c is not None)
+def _change(
+    context: Context, name: str, old: ir.Const | None, new: ir.Const | None, scope: Scope, *, code: bool
+) -> Change:
     action = "removed" if new is None else "added" if old is None else "changed"
-    senders = _answering(context) if code else SENDERS
     return context.change(
         f"{'error-code' if code else 'constant'}-{action}",
         "any" if code or action != "changed" else _case(context, name),
         _place(old) if old else None,
         _place(new) if new else None,
-        Scope(None, None, name, name, senders=senders, methods=frozenset()),
+        scope,
     )
 
 

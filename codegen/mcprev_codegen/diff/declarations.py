@@ -8,7 +8,7 @@ from typing import Final
 
 from mcprev_codegen import ir
 from mcprev_codegen.diff.context import Context, Scope
-from mcprev_codegen.diff.members import compare_index, compare_objects, compare_pair, life, origin
+from mcprev_codegen.diff.members import compare_index, compare_objects, compare_pair, described, life, origin
 from mcprev_codegen.diff.model import Change, Place
 from mcprev_codegen.diff.shapes import relation
 from mcprev_codegen.diff.values import ComparisonSite, compare_values
@@ -60,6 +60,8 @@ def _names(context: Context) -> Iterator[Change]:
         after = pairing.new_of.get(before)
         if new.declares(before) and after != before:
             yield _reused(context, before)
+            docs = old.schema.types[before].doc, new.schema.types[before].doc
+            yield from described(context, context.scope(before, before), *docs, *_kinds(context, before))
         elif after is None or not new.declares(after) or (after != before and old.declares(after)):
             place = old.decl_place(before, kind_text(old, before))
             yield context.change("type-removed", "any", place, None, context.scope(before, None))

@@ -54,6 +54,10 @@ def compare_pair(
         if not is_inherited(context, before, after, name):
             heirs = tuple(context.new.path(heir) for heir in inheritors.get((after, name), ()))
             yield from compare_member(context, old, new, replace(scope, affects=heirs or scope.affects), name)
+        elif old and new and (old.declared_in, new.declared_in) == (before, after):
+            place = scope.at(name)
+            places = context.old.member(old.field, place.old_path), context.new.member(new.field, place.new_path)
+            yield from described(context, place, old.field.doc, new.field.doc, *places)
 
 
 def _openness(before: FlatType, after: FlatType) -> str:
@@ -268,15 +272,23 @@ def life(
     if old.tags.category != new.tags.category:
         sides = _reading(before, old.tags.category), _reading(after, new.tags.category)
         yield context.change("category-changed", "any", *sides, scope)
-    was_told, is_told = (" ".join((side.doc.text or "").split()) for side in (old, new))
-    if was_told != is_told and comparable_texts(context):
-        sides = _reading(before, was_told), _reading(after, is_told)
-        yield context.change("doc-changed", "any", *sides, scope)
+    yield from described(context, scope, old.doc, new.doc, before, after)
 
 
-def comparable_texts(context: Context) -> bool:
-    """Whether both sides are described by the same hand: a pinned contract has our words, a file its own."""
-    return (context.old.revision.pin is None) == (context.new.revision.pin is None)
+def described(
+    context: Context, scope: Scope, old: ir.Doc, new: ir.Doc, before: Place, after: Place
+) -> Iterator[Change]:
+    """What is said of a member or a type in other words, where both sides have upstream's text."""
+    was_told, is_told = _prose(old), _prose(new)
+    if was_told != is_told and context.old.has_prose and context.new.has_prose:
+        yield context.change("doc-changed", "any", _reading(before, was_told), _reading(after, is_told), scope)
+
+
+def _prose(doc: ir.Doc) -> str:
+    """What a comment says, but for its examples, without its line breaks."""
+    tags = (f"@{name} {text}" for name, text in doc.tags if name != "example")
+    members = (f"{index}: {text}" for index, text in doc.members)
+    return " ".join(" ".join(filter(None, (doc.text, doc.notes, *tags, *members))).split())
 
 
 def compare_index(context: Context, scope: Scope, before: FlatType, after: FlatType) -> Iterator[Change]:

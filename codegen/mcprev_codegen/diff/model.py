@@ -142,6 +142,8 @@ class Subject:
     name: str
     source: str
     """The schema.ts it was read from: a pinned one relative to the schema folder, a file as it was given."""
+    file: str | None = None
+    """The same where it is a file of the checkout that tools can point at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,14 @@ class Names:
 
     added: tuple[str, ...]
     removed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A change that is known and accepted."""
+
+    change: Change
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +174,14 @@ class Report:
     types: Names
     renamed: tuple[tuple[str, str], ...]
     """Types with another name, old and new."""
+    undescribed: str = ""
+    """Why descriptions are not compared; empty where they are."""
     hidden: int = 0
     """How many changes a selection left out."""
+    ignored: tuple[Ignored, ...] = ()
+    """The changes that an ignore file left out."""
+    notes: tuple[str, ...] = ()
+    """Sentences about what the selection asked for and cannot be had."""
 
     def counts(self) -> dict[Verdict, int]:
         """How many changes have each verdict as their worst, the worst verdict first."""
@@ -184,6 +200,10 @@ class Report:
     def at_least(self, verdict: Verdict) -> tuple[Change, ...]:
         """The changes whose worst verdict is that bad or worse."""
         return tuple(c for c in self.changes if c.worst.rank >= verdict.rank)
+
+    def with_notes(self, notes: Sequence[str]) -> Report:
+        """The same report with other notes."""
+        return replace(self, notes=tuple(notes))
 
     def with_changes(self, changes: Sequence[Change]) -> Report:
         """The same report about fewer changes."""

@@ -31,8 +31,10 @@ def report_json(report: Report) -> dict[str, Json]:
             "types": _names(report.types),
             "renamed": [{"old": old, "new": new} for old, new in report.renamed],
             "hidden": report.hidden,
+            "notes": list(report.notes),
         },
         "changes": [change_json(change) for change in report.changes],
+        "ignored": [{"reason": i.reason, "change": change_json(i.change)} for i in report.ignored],
     }
 
 

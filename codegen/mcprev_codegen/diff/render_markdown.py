@@ -7,7 +7,8 @@ from typing import Final
 
 from mcprev_codegen.diff import wording
 from mcprev_codegen.diff.histories import History
-from mcprev_codegen.diff.model import Change, Report, Verdict
+from mcprev_codegen.diff.model import Report, Verdict
+from mcprev_codegen.diff.rows import Row
 from mcprev_codegen.diff.rules import RuleTable
 
 _SIGNS: Final = {Verdict.BREAKING: "❌", Verdict.DANGEROUS: "⚠️", Verdict.OK: "✅"}
@@ -29,9 +30,9 @@ def _report(report: Report, heading: str) -> Iterator[str]:
     if report.renamed:
         yield ""
         yield "Renamed: " + ", ".join(f"{code(old)} → {code(new)}" for old, new in report.renamed) + "."
-    for name, changes in wording.sections(report):
-        harmful = [c for c in changes if c.worst is not Verdict.OK]
-        harmless = [c for c in changes if c.worst is Verdict.OK]
+    for name, rows in wording.sections(report):
+        harmful = [row for row in rows if row.first.worst is not Verdict.OK]
+        harmless = [row for row in rows if row.first.worst is Verdict.OK]
         yield ""
         yield f"{heading}# {name}"
         if harmful:
@@ -39,24 +40,36 @@ def _report(report: Report, heading: str) -> Iterator[str]:
             yield from _table(harmful)
         if harmless:
             yield ""
-            yield f"<details><summary>{len(harmless)} without harm</summary>"
+            number = sum(len(row.changes) for row in harmless)
+            yield f"<details><summary>{number} without harm</summary>"
             yield ""
             yield from _table(harmless)
             yield ""
             yield "</details>"
-    if report.hidden:
+    if report.ignored:
         yield ""
-        yield f"_{wording.hidden(report)}._"
+        yield f"<details><summary>{len(report.ignored)} ignored</summary>"
+        yield ""
+        yield from ("| where | change | why it is ignored |", "| --- | --- | --- |")
+        for change, reason in ((entry.change, entry.reason) for entry in report.ignored):
+            yield f"| {code(wording.where(change))} | {text(change.says)} | {text(' '.join(reason.split()))} |"
+        yield ""
+        yield "</details>"
+    for line in (*report.notes, wording.hidden(report)):
+        if line:
+            yield ""
+            yield f"_{text(line)}._"
 
 
-def _table(changes: Iterable[Change]) -> Iterator[str]:
+def _table(rows: Iterable[Row]) -> Iterator[str]:
     yield from _HEADER
-    for change in changes:
+    for row in rows:
+        change = row.first
         cells = [
             _verdict(change.old_to_new.verdict),
             _verdict(change.new_to_old.verdict),
-            code(wording.where(change)),
-            _told(change),
+            ", ".join(map(code, row.places)),
+            _told(row),
             wording.senders(change),
         ]
         yield f"| {' | '.join(cells)} |"
@@ -66,12 +79,10 @@ def _verdict(verdict: Verdict) -> str:
     return f"{_SIGNS[verdict]} {verdict}"
 
 
-def _told(change: Change) -> str:
-    """The headline, then the reasons in small print."""
-    tail = wording.reasons(change)
-    if change.affects:
-        tail.append(f"Inherited by {wording.few(change.affects)}.")
-    return "<br>".join([text(change.says), *(f"<sub>{text(line)}</sub>" for line in tail)])
+def _told(row: Row) -> str:
+    """The headlines, then the reasons in small print."""
+    small = (f"<sub>{text(line)}</sub>" for line in wording.tail(row))
+    return "<br>".join([*map(text, row.says), *small])
 
 
 def code(name: str) -> str:

@@ -11,7 +11,8 @@ import click
 
 from mcprev_codegen.diff import wording
 from mcprev_codegen.diff.histories import History
-from mcprev_codegen.diff.model import Change, Report, Verdict
+from mcprev_codegen.diff.model import Report, Verdict
+from mcprev_codegen.diff.rows import Row, rows
 from mcprev_codegen.diff.rules import RuleTable
 
 _COLOURS: Final = {Verdict.BREAKING: "red", Verdict.DANGEROUS: "yellow", Verdict.OK: "green"}
@@ -56,32 +57,30 @@ def _report(report: Report, paper: TextStyle) -> Iterator[str]:
     yield f"{report.old.name} → {report.new.name}: {summary}; {wording.balance(report)}"
     if report.changes:
         yield from _dim(paper, f"Mixed without negotiation, {wording.pairings(report)}.")
-    if report.hidden:
-        yield from _dim(paper, f"{wording.hidden(report)}.")
-    for name, changes in wording.sections(report):
+    for line in wording.asides(report):
+        yield from _dim(paper, f"{line}.")
+    for name, rows in wording.sections(report):
         yield ""
         yield paper.paint(name, bold=True)
         yield paper.paint(f"{_INDENT}{'old→new':<{_VERDICT}}{'new→old':<{_VERDICT}}", dim=True).rstrip()
-        for change in changes:
-            yield from _change(change, paper)
+        for row in rows:
+            yield from _row(row, paper)
 
 
 def _dim(paper: TextStyle, text: str) -> Iterator[str]:
     yield from (paper.paint(line, dim=True) for line in paper.wrapped(text, ""))
 
 
-def _change(change: Change, paper: TextStyle) -> Iterator[str]:
+def _row(row: Row, paper: TextStyle) -> Iterator[str]:
+    change = row.first
     verdicts = paper.verdict(change.old_to_new.verdict) + paper.verdict(change.new_to_old.verdict)
     hang = " " * (len(_INDENT) + 2 * _VERDICT)
-    origin = "; ".join(filter(None, [f"sent by {wording.senders(change)}", wording.lines(change)]))
-    head = f"{wording.where(change)}: {change.says} [{origin}]"
-    first, *rest = paper.wrapped(head, hang)
+    lines = wording.lines(change) if len(row.changes) == 1 else ""
+    origin = "; ".join(filter(None, [f"sent by {wording.senders(change)}", lines]))
+    first, *rest = paper.wrapped(f"{wording.places(row)}: {wording.says(row)} [{origin}]", hang)
     yield f"{_INDENT}{verdicts}{first[len(hang) :]}"
     yield from rest
-    tail = wording.reasons(change)
-    if change.affects:
-        tail.append(f"Inherited by {wording.few(change.affects)}.")
-    for text in tail:
+    for text in wording.tail(row):
         yield from (paper.paint(line, dim=True) for line in paper.wrapped(text, hang + _INDENT))
 
 
@@ -95,8 +94,8 @@ def _history(history: History, paper: TextStyle) -> Iterator[str]:
     for episode in history.episodes:
         called = f" (as {episode.name})" if episode.name and episode.name != history.name else ""
         yield f"{episode.revision}: {episode.state}{called}"
-        for change in episode.changes:
-            yield from _change(change, paper)
+        for row in rows(episode.changes):
+            yield from _row(row, paper)
 
 
 def rules_text(table: RuleTable, paper: TextStyle) -> str:

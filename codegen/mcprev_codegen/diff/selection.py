@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mcprev_codegen.diff.model import Change, Level, Report
 from mcprev_codegen.diff.rules import table
@@ -37,7 +37,10 @@ def select(report: Report, selection: Selection) -> Report:
     for named in (*selection.only, *selection.ignore):
         if named not in table().rules and named not in fingerprints:
             raise SelectionError(f"'{named}' is neither a rule (see --rules) nor the fingerprint of a change")
-    return report.with_changes([c for c in report.changes if _selected(c, selection)])
+    shown = report.with_changes([c for c in report.changes if _selected(c, selection)])
+    notes = [report.undescribed] if selection.docs and report.undescribed else []
+    ignored = tuple(entry for entry in report.ignored if _selected(entry.change, selection))
+    return replace(shown, ignored=ignored).with_notes([*report.notes, *notes])
 
 
 def _selected(change: Change, selection: Selection) -> bool:

@@ -1,37 +1,84 @@
-"""What the user named as a side of a comparison: a pinned revision, or a schema.ts by its path."""
+"""What the user named as a side of a comparison: a pinned revision, or a schema.ts by path, URL or git object."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
+import re
+import subprocess
+from pathlib import Path, PurePosixPath
 from typing import Final
+from urllib.parse import urlsplit
 
 from mcprev_codegen.errors import InputError
+from mcprev_codegen.fetch import fetch, is_url
 from mcprev_codegen.revisions import load_pins
-from mcprev_codegen.sources import Revision, load, load_file
+from mcprev_codegen.sources import Revision, load, load_bytes, load_file
 
 SUFFIX: Final = ".ts"
 FILE: Final = "schema.ts"
+_GIT: Final = re.compile(r"[^-:\\/][^:\\]+:[^\\].*")
+"""`REF:PATH`, as `git show` takes it; not `C:\\folder`."""
+_GIT_TIMEOUT: Final = 60.0
 
 
 class UnknownRevisionError(ValueError):
-    """A name that is neither a pinned revision nor looks like a path."""
+    """A name that is neither a pinned revision nor looks like a file."""
 
 
 def load_side(folder: Path, named: str) -> Revision:
-    """The revision of that name, the schema.ts at that path, or the one in that folder.
+    """The revision of that name, or the schema.ts at that path, in that folder, at that URL or at that `REF:PATH`.
 
-    Raises `UnknownRevisionError` for a name that is neither, `CodegenError` when a schema cannot be loaded.
+    Raises `UnknownRevisionError` for a name that is none of these, `CodegenError` when a schema cannot be loaded.
     """
     pins = load_pins(folder)
     if named in pins:
         return load(folder, named)
+    if is_url(named):
+        return _loaded(folder, fetch(named), named, urlsplit(named).path)
     path = Path(named)
+    if _is_git(named):
+        if _git("cat-file", "-t", named).strip() == b"tree":
+            named = f"{named.rstrip('/')}/{FILE}"
+        return _loaded(folder, _git("cat-file", "blob", named), named, named.partition(":")[2])
     if path.is_dir():
         path /= FILE
     if not (path.suffix == SUFFIX or os.sep in named or path.exists()):
         known = ", ".join(pins) or "none"
-        raise UnknownRevisionError(f"'{named}' is neither a revision (known: {known}) nor a schema.ts file")
+        raise UnknownRevisionError(
+            f"'{named}' is neither a revision (known: {known}, latest) nor a schema.ts: a path, a URL or REF:PATH"
+        )
     if not path.is_file():
         raise InputError(f"{path}: no such file")
     return load_file(folder, path, lenient=True)
+
+
+def _loaded(folder: Path, data: bytes, source: str, path: str) -> Revision:
+    return load_bytes(folder, data, source, PurePosixPath(path).parent.name, lenient=True)
+
+
+def _is_git(named: str) -> bool:
+    return _GIT.fullmatch(named) is not None and not Path(named).exists()
+
+
+def checkout_file(source: str) -> str | None:
+    """The file of the checkout that a side was read from, for tools that point at it; None for a URL."""
+    if is_url(source):
+        return None
+    if _is_git(source):
+        return source.partition(":")[2]
+    path = Path(source)
+    return os.path.relpath(path) if path.is_absolute() and path.is_relative_to(Path.cwd()) else source
+
+
+def _git(*arguments: str) -> bytes:
+    named = arguments[-1]
+    try:
+        done = subprocess.run(
+            ["git", *arguments], capture_output=True, check=False, timeout=_GIT_TIMEOUT
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InputError(f"{named}: git cannot be asked: {error}") from None
+    if done.returncode != 0:
+        why = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0].removeprefix("fatal: ")
+        raise InputError(f"{named}: git has no such file: {why or 'not found'}")
+    return done.stdout

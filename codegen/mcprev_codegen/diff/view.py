@@ -30,6 +30,19 @@ class View:
     """Hoisted: every object has a name."""
 
     @cached_property
+    def has_prose(self) -> bool:
+        """Whether upstream's text is there: a contract has none, and a pin's descriptions are our own."""
+        docs: list[ir.Doc] = []
+
+        def visit(node: ir.Node) -> ir.Node:
+            if isinstance(node, ir.Interface | ir.Alias | ir.Field):
+                docs.append(node.doc)
+            return node
+
+        ir.map_nodes(self.revision.declared.module, visit)
+        return self.revision.pin is None and any(doc.text or doc.notes or doc.tags for doc in docs)
+
+    @cached_property
     def _owners(self) -> Mapping[str, tuple[str, str]]:
         """Where each inline object stands: its owner's name and the member, `*` for an index signature."""
         found: dict[str, tuple[str, str]] = {}

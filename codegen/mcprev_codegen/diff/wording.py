@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from mcprev_codegen.diff.model import Change, Names, Report, Verdict
+from mcprev_codegen.diff.model import Change, Level, Names, Report, Verdict
+from mcprev_codegen.diff.rows import Row, rows
 
 NO_NEGOTIATION: Final = (
     "Verdicts hold for peers that mix both revisions without negotiating one; peers that negotiate do not meet them."
@@ -58,12 +59,18 @@ def hidden(report: Report) -> str:
     )
 
 
-def sections(report: Report) -> Iterator[tuple[str, list[Change]]]:
-    """The changes by section, in order; sections without changes are left out."""
+def asides(report: Report) -> list[str]:
+    """What is to be said besides the changes: how many are ignored or hidden, and what cannot be shown."""
+    ignored = f"{len(report.ignored)} ignored by the ignore file" if report.ignored else ""
+    return [line for line in (*report.notes, ignored, hidden(report)) if line]
+
+
+def sections(report: Report) -> Iterator[tuple[str, tuple[Row, ...]]]:
+    """The changes by section as rows, in order; sections without changes are left out."""
     groups: dict[str, list[Change]] = {name: [] for name in SECTIONS}
     for change in report.changes:
         groups[section(change)].append(change)
-    yield from ((name, group) for name, group in groups.items() if group)
+    yield from ((name, rows(group)) for name, group in groups.items() if group)
 
 
 def section(change: Change) -> str:
@@ -78,10 +85,24 @@ def where(change: Change) -> str:
     return change.method or change.path
 
 
-def reasons(change: Change) -> list[str]:
-    """Why it is not ok, each reason once; for a harmless change nothing, but for a note."""
+def places(row: Row) -> str:
+    """Every place of a row."""
+    return ", ".join(row.places)
+
+
+def says(row: Row) -> str:
+    """Every headline of a row."""
+    return "; ".join(row.says)
+
+
+def tail(row: Row) -> list[str]:
+    """What stands below a row: why it is not ok, the two descriptions of a changed one, who inherits it."""
+    change = row.first
     told = [j.reason for j in (change.old_to_new, change.new_to_old) if j.verdict is not Verdict.OK]
-    return [*dict.fromkeys(told), *([change.note] if change.note else [])]
+    texts = [f"{sign} {text}" for pair in row.texts for sign, text in zip("−+", pair, strict=True)]
+    heirs = f"Inherited by {few(row.affects)}." if row.affects else ""
+    described = texts if change.level is Level.DOC else []
+    return [line for line in (*dict.fromkeys(told), change.note, *described, heirs) if line]
 
 
 def few(names: tuple[str, ...]) -> str:

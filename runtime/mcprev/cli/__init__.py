@@ -14,10 +14,9 @@ from typing_extensions import override
 
 from mcprev import __version__
 
-_CODEGEN: Final = (
-    "codegen",
-    ("tree_sitter", "tree_sitter_typescript", "jinja2", "datamodel_code_generator", "black"),
-)
+_READING: Final = ("tree_sitter", "tree_sitter_typescript", "jinja2")
+_DIFF: Final = ("diff", _READING)
+_CODEGEN: Final = ("codegen", (*_READING, "datamodel_code_generator", "black"))
 _NOTHING: Final = ("", ())
 _COMMANDS: Final[dict[str, tuple[str, tuple[str, tuple[str, ...]]]]] = {
     "list": ("mcprev.cli.list_", _NOTHING),
@@ -28,7 +27,7 @@ _COMMANDS: Final[dict[str, tuple[str, tuple[str, tuple[str, ...]]]]] = {
     "generate": ("mcprev_codegen.commands.generate", _CODEGEN),
     "import": ("mcprev_codegen.commands.import_", _CODEGEN),
     "unpin": ("mcprev_codegen.commands.unpin", _CODEGEN),
-    "diff": ("mcprev_codegen.commands.diff", _CODEGEN),
+    "diff": ("mcprev_codegen.commands.diff", _DIFF),
 }
 """The module of each subcommand, its extra, and the packages that the extra installs."""
 

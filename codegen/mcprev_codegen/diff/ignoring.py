@@ -1,0 +1,89 @@
+"""The ignore file: changes that somebody has looked at and accepts, each with the reason.
+
+    [[ignore]]
+    rule = "field-added-required"     # at least one of rule, path and fingerprint; all that are given must fit
+    path = "ListToolsResult.*"        # `*` stands for any text
+    reason = "Our servers send it since May."
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final, cast
+
+from mcprev_codegen.diff.model import Change, Ignored, Report
+from mcprev_codegen.diff.rules import table
+from mcprev_codegen.errors import InputError
+
+TABLE: Final = "ignore"
+_WHAT: Final = ("rule", "path", "fingerprint")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One accepted kind of change."""
+
+    reason: str
+    rule: str | None = None
+    path: str | None = None
+    """With `*` for any text; of either side."""
+    fingerprint: str | None = None
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {value}" for name in _WHAT if (value := getattr(self, name)))
+
+    def fits(self, change: Change) -> bool:
+        """Whether it is about a change."""
+        places = [place.path for place in (change.old, change.new) if place]
+        return (
+            self.rule in (None, change.id)
+            and self.fingerprint in (None, change.fingerprint)
+            and (self.path is None or any(fnmatchcase(path, self.path) for path in places))
+        )
+
+
+def read_ignores(path: Path) -> tuple[Entry, ...]:
+    """The entries of an ignore file. Raises `InputError`, which names the entry, when it is not in order."""
+    try:
+        data: dict[str, object] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+    entries = data.pop(TABLE, [])
+    if data or not isinstance(entries, list):
+        raise InputError(f"{path}: an ignore file has [[{TABLE}]] tables and nothing else")
+    return tuple(
+        _entry(f"{path}: [[{TABLE}]] {number}", entry)
+        for number, entry in enumerate(cast("list[object]", entries), 1)
+    )
+
+
+def _entry(where: str, entry: object) -> Entry:
+    values = cast("dict[str, object]", entry) if isinstance(entry, dict) else {}
+    if unknown := [name for name in values if name not in ("reason", *_WHAT)]:
+        raise InputError(f"{where}: '{unknown[0]}' is not known; it has reason, {', '.join(_WHAT)}")
+    if wrong := [name for name, value in values.items() if not isinstance(value, str) or not value.strip()]:
+        raise InputError(f"{where}: '{wrong[0]}' is no text")
+    if "reason" not in values:
+        raise InputError(f"{where}: say why, as 'reason'")
+    if not values.keys() & set(_WHAT):
+        raise InputError(f"{where}: say what, as {', '.join(_WHAT[:-1])} or {_WHAT[-1]}")
+    made = Entry(**cast("dict[str, str]", values))
+    if made.rule is not None and made.rule not in table().rules:
+        raise InputError(f"{where}: '{made.rule}' is no rule; `mcprev diff --rules` lists them")
+    return made
+
+
+def ignore(report: Report, entries: Sequence[Entry], source: str) -> Report:
+    """The report without the changes that are ignored; entries of `source` that fit none are among its notes."""
+    found = [(change, next((e for e in entries if e.fits(change)), None)) for change in report.changes]
+    unused = [entry for entry in entries if not any(map(entry.fits, report.changes))]
+    return replace(
+        report,
+        changes=tuple(change for change, entry in found if entry is None),
+        ignored=tuple(Ignored(change, entry.reason) for change, entry in found if entry is not None),
+        notes=(*report.notes, *(f"{source}: no change fits ({entry}); delete this entry" for entry in unused)),
+    )

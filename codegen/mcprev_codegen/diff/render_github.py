@@ -1,0 +1,60 @@
+"""The report as annotations of a GitHub workflow: an error for what breaks, a warning for what is dangerous.
+
+GitHub shows them at the lines of the file in a pull request. Lines without `::` are the log of the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from mcprev_codegen.diff import wording
+from mcprev_codegen.diff.model import Report, Verdict
+from mcprev_codegen.diff.rows import Row, rows
+
+_COMMANDS: Final = {Verdict.BREAKING: "error", Verdict.DANGEROUS: "warning"}
+
+
+def report_github(report: Report) -> str:
+    """A workflow command for each row that harms, then the summary."""
+    return "\n".join(_report(report)) + "\n"
+
+
+def _report(report: Report) -> Iterator[str]:
+    for row in rows(report.changes):
+        if row.first.worst in _COMMANDS:
+            yield _annotation(report, row)
+    for note in report.notes:
+        yield f"::notice title=mcprev diff::{_data(note)}"
+    yield f"{report.old.name} → {report.new.name}: {wording.counts(report.counts())}; {wording.balance(report)}"
+    yield from wording.asides(report.with_notes(()))
+
+
+def _annotation(report: Report, row: Row) -> str:
+    change = row.first
+    ways = (("old → new", change.old_to_new), ("new → old", change.new_to_old))
+    told = [f"{way}: {j.verdict}. {j.reason}" for way, j in ways if j.verdict is not Verdict.OK]
+    message = "\n".join([f"{wording.places(row)}: {wording.says(row)}", *told])
+    title = f"{change.worst}: {change.id}"
+    values = {**_place(report, row), "title": title}
+    properties = ",".join(f"{name}={_property(value)}" for name, value in values.items())
+    return f"::{_COMMANDS[change.worst]} {properties}::{_data(message)}"
+
+
+def _place(report: Report, row: Row) -> dict[str, str]:
+    """Where to show a row: in the new file or, where that is none of the checkout, in the old one."""
+    change = row.first
+    for subject, place in ((report.new, change.new), (report.old, change.old)):
+        if subject.file is not None:
+            span = place.span if place else None
+            lines = {"line": str(span.line), "endLine": str(span.end_line)} if span and span.line else {}
+            return {"file": subject.file, **lines}
+    return {}
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,97 @@
+"""A schema.ts from a URL: https only, of bounded size, within a bounded time."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from email.message import Message
+from http.client import HTTPException
+from typing import IO, Final
+
+from typing_extensions import override
+
+from mcprev_codegen.errors import InputError
+
+LIMIT: Final = 8_000_000
+"""Bytes; upstream's largest file has a fiftieth of them."""
+TIMEOUT: Final = 60.0
+"""Seconds for the whole answer."""
+_CHUNK: Final = 64 * 1024
+
+
+def is_url(source: str) -> bool:
+    """Whether an input is named by a URL and not by a path."""
+    return "://" in source
+
+
+def fetch(url: str) -> bytes:
+    """The body at a URL.
+
+    Plain http is for this machine alone. A redirect leads neither there nor into a private network, unless the
+    URL itself names the host. Raises `InputError` when there is no answer, or one that is too large or too slow.
+    """
+    _check_scheme(url)
+    opener = urllib.request.build_opener(_Redirects(urllib.parse.urlsplit(url).hostname or ""))
+    until = time.monotonic() + TIMEOUT
+    try:
+        with opener.open(url, timeout=TIMEOUT) as response:
+            if response.headers.get_content_type() == "text/html":
+                raise InputError(f"{url}: this is a web page; give the URL of the raw file")
+            body = bytearray()
+            while piece := response.read1(_CHUNK):
+                body += piece
+                if len(body) > LIMIT:
+                    raise InputError(f"{url}: more than {LIMIT} bytes; this is no schema.ts")
+                if time.monotonic() > until:
+                    raise InputError(f"{url}: not fetched within {TIMEOUT:.0f} seconds")
+            return bytes(body)
+    except urllib.error.HTTPError as error:
+        error.close()  # it is the response, and holds the connection
+        raise InputError(f"{url}: cannot be fetched: {error}") from None
+    except (OSError, HTTPException, ValueError) as error:
+        raise InputError(f"{url}: cannot be fetched: {error}") from None
+
+
+def _check_scheme(url: str) -> None:
+    try:
+        parts = urllib.parse.urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError as error:
+        raise InputError(f"{url}: no URL: {error}") from None
+    if not host or parts.scheme not in ("https", "http"):
+        raise InputError(f"{url}: give an https URL or the path of a file")
+    if parts.scheme == "http" and not all(a.is_loopback for a in _addresses(host)):
+        raise InputError(f"{url}: what http brings may be anybody's; give an https URL")
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects to where a stranger may lead us."""
+
+    def __init__(self, named: str) -> None:
+        self._named = named
+
+    @override
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
+    ) -> urllib.request.Request | None:
+        _check_scheme(newurl)
+        host = urllib.parse.urlsplit(newurl).hostname or ""
+        if host != self._named and not all(a.is_global for a in _addresses(host)):
+            raise InputError(
+                f"{req.full_url}: redirected to {newurl}, which is not on the internet; "
+                "give that URL itself if it is what you mean"
+            )
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _addresses(host: str) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+    """Every address of a host. Raises `InputError` when it has none."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise InputError(f"{host}: no such host: {error}") from None
+    return [ipaddress.ip_address(str(address[4][0]).partition("%")[0]) for address in found]
