@@ -8,8 +8,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from email.message import Message
-from http.client import HTTPException
+from http.client import HTTPException, HTTPMessage
 from typing import IO, Final
 
 from typing_extensions import override
@@ -76,7 +75,13 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
     @override
     def redirect_request(
-        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: HTTPMessage,
+        newurl: str,
     ) -> urllib.request.Request | None:
         _check_scheme(newurl)
         host = urllib.parse.urlsplit(newurl).hostname or ""

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias, cast
 
 from mcprev_codegen import ir
-from mcprev_codegen.diff.view import ENVELOPE, View
+from mcprev_codegen.diff.view import DIRECTION_TABLES, ENVELOPE, View
 from mcprev_codegen.ir import Json
 
 Object: TypeAlias = dict[str, Json]
 Make: TypeAlias = Callable[[Object], Object]
 
 FRESH: Final = "zzFresh"
+UNLIKE: Final = "ZzUnlike"
 
 
 @dataclass(frozen=True)
@@ -104,12 +105,27 @@ def _of_type(side: View, decl: ir.Interface) -> Iterator[Mutation]:
     role = name.endswith(("Request", "Notification", "Result", "Response", "Params", "Capabilities", "Error"))
     if own and not role and name not in side.revision.facts.was:
         other = f"{name}Renamed"
-        yield Mutation("rename", name, _renamed(name, other), (Told("type-renamed", other),))
+        yield Mutation("rename", name, renamed(name, other), (Told("type-renamed", other),))
+    if is_used(side, name):
+        rename = renamed(name, UNLIKE)
+        told = Told("type-renamed", UNLIKE)
+        yield Mutation("rename unlike", name, rename, (told,))
+        grow = _fields(name, lambda fields: (*fields, fresh))
+        yield Mutation("rename and add", name, lambda module: rename(grow(module)),
+                       (told, Told("field-added-optional", f"{UNLIKE}.{FRESH}")))  # fmt: skip
 
 
-def _renamed(name: str, other: str) -> Callable[[ir.Module], ir.Module]:
+def is_used(side: View, name: str) -> bool:
+    """Whether a type stands where it can be recognised by, and neither its name nor the overlay says what it is."""
+    named = name.endswith(("Request", "Result", "ResultResponse")) or name in DIRECTION_TABLES
+    return bool(side.uses[name]) and not named and name not in side.revision.facts.was
+
+
+def renamed(name: str, other: str) -> Callable[[ir.Module], ir.Module]:
+    """Calls a type otherwise, wherever it is named."""
+
     def rename(node: ir.Node) -> ir.Node:
-        if isinstance(node, ir.Ref | ir.Interface) and node.name == name:
+        if isinstance(node, ir.Ref | ir.Interface | ir.Alias) and node.name == name:
             return replace(node, name=other)
         return node
 

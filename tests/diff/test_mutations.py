@@ -79,7 +79,7 @@ def _codes(told: Report) -> set[str]:
 
 def _mutated(name: str, chosen: list[Mutation]) -> tuple[View, View]:
     module: ir.Module = load(name).declared.module
-    for mutation in sorted(chosen, key=lambda m: m.name == "rename"):
+    for mutation in sorted(chosen, key=lambda m: m.name.startswith("rename")):
         module = mutation.apply(module)
     return _base(name), view(revision_from(module, name))
 

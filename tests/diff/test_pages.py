@@ -12,8 +12,9 @@ import pytest
 from typing_extensions import override
 
 from diff.diffing import PAIRS, report
-from mcprev_codegen.diff import Change, Level, Report, Selection, select
+from mcprev_codegen.diff import Level, Report, Selection, Verdict, select, wording
 from mcprev_codegen.diff.render_html import report_html
+from mcprev_codegen.diff.rows import Row, rows
 from mcprev_codegen.docs_revisions import INDEX, MATRIX, render
 from support import DATED, FIFTH, FOURTH, SCHEMA, load
 
@@ -48,18 +49,25 @@ def _browse(page: Path, folder: Path, fragment: str, *flags: str) -> str:
 
 
 class _Items(HTMLParser):
-    """The changes of a page that are not hidden, by fingerprint."""
+    """The changes of a page that are not hidden, by fingerprint; a row may stand for several."""
 
     def __init__(self) -> None:
         super().__init__()
         self.shown: set[str] = set()
         self.hidden: set[str] = set()
+        self.anchors: list[str] = []
+        self.links: set[str] = set()
 
     @override
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = dict(attrs)
-        if tag == "li" and values.get("id"):
-            (self.hidden if "hidden" in values else self.shown).add(str(values["id"]))
+        if "data-changes" in values:
+            changes = str(values["data-changes"]).split()
+            (self.hidden if "hidden" in values else self.shown).update(changes)
+        if values.get("id"):
+            self.anchors.append(str(values["id"]))
+        if tag == "a" and str(values.get("href", "")).startswith("#"):
+            self.links.add(str(values["href"])[1:])
 
 
 def _items(dom: str) -> _Items:
@@ -70,15 +78,21 @@ def _items(dom: str) -> _Items:
 
 def _wanted(fragment: str) -> set[str]:
     chosen = dict(part.split("=") for part in fragment.split("&") if part)
+    words = chosen.pop("q", "").lower().split("+")
 
-    def fits(change: Change) -> bool:
+    def fits(row: Row) -> bool:
+        one = row.first
+        text = " ".join(
+            [*row.places, *row.says, *row.methods, *wording.reasons(one), one.id, one.worst]
+        ).lower()
         return (
-            chosen.get("verdict", change.worst.value) == change.worst.value
-            and ("direction" not in chosen or chosen["direction"] in change.senders)
-            and ("method" not in chosen or chosen["method"] in change.methods)
+            chosen.get("verdict", one.worst.value) == one.worst.value
+            and ("direction" not in chosen or chosen["direction"] in one.senders)
+            and ("method" not in chosen or chosen["method"] in row.methods)
+            and all(word in text for word in words)
         )
 
-    return {c.fingerprint for c in _shown().changes if fits(c)}
+    return {c.fingerprint for row in rows(_shown().changes) if fits(row) for c in row.changes}
 
 
 @needs_browser
@@ -89,16 +103,82 @@ def _wanted(fragment: str) -> set[str]:
         "verdict=breaking",
         "verdict=breaking&direction=client",
         "direction=server&method=tools/call",
+        "q=cachescope",
+        "q=result+added&verdict=dangerous",
         "verdict=nonsense",
     ],
 )
-def test_the_page_filters_by_verdict_direction_and_method(page: Path, tmp_path: Path, fragment: str) -> None:
+def test_the_page_filters_by_words_verdict_direction_and_method(
+    page: Path, tmp_path: Path, fragment: str
+) -> None:
     dom = _browse(page, tmp_path, fragment, "--dump-dom")
     items = _items(dom)
     wanted = _wanted("" if "nonsense" in fragment else fragment)
+    assert wanted
     assert items.shown == wanted
     assert items.shown | items.hidden == {c.fingerprint for c in _shown().changes}
     assert f"{len(wanted)} of {len(_shown().changes)} changes" in dom
+
+
+@needs_browser
+def test_a_permalink_opens_what_is_folded_around_its_change(page: Path, tmp_path: Path) -> None:
+    harmless = next(c for c in _shown().changes if c.worst is Verdict.OK)
+    dom = _browse(page, tmp_path, harmless.fingerprint, "--dump-dom")
+    folds = re.findall(r'<details class="fold"[^>]*>', dom)
+    assert [fold for fold in folds if " open" in fold] != []
+    assert len([fold for fold in folds if " open" in fold]) == 1
+
+
+def test_every_change_has_its_permalink_and_every_link_leads_somewhere(page: Path) -> None:
+    items = _items(page.read_text(encoding="utf-8"))
+    assert len(items.anchors) == len(set(items.anchors))
+    assert {c.fingerprint for c in _shown().changes} <= items.links <= set(items.anchors)
+
+
+def test_the_contents_list_every_method_that_is_concerned(page: Path) -> None:
+    contents = page.read_text(encoding="utf-8").partition("<nav")[2].partition("</nav>")[0]
+    named = re.findall(r'<a href="#in-[^"]+">([^<]+)</a>', contents)
+    harmed = {m for c in _shown().changes if c.worst is not Verdict.OK for m in c.methods}
+    assert harmed <= set(named)
+    assert named[-3:] == ["Several methods", "No method", "Constants"]
+    assert named[:-3] == sorted(named[:-3])
+
+
+def test_what_harms_stands_in_the_open_and_what_does_not_is_folded(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for opened, verdicts in ((True, {"breaking", "dangerous"}), (False, {"ok"})):
+        parts = re.split(r'<details class="fold".*?\n</details>\n</section>', text, flags=re.DOTALL)
+        folds = re.findall(r'<details class="fold".*?\n</details>\n</section>', text, flags=re.DOTALL)
+        shown = "".join(parts if opened else folds)
+        assert set(re.findall(r'data-verdict="(\w+)"', shown)) == verdicts
+
+
+def test_before_and_after_mark_what_differs() -> None:
+    shown = report_html(select(report(FOURTH, FIFTH), Selection(only=("params-required",))))
+    assert "<del>?</del>" in shown
+    assert shown.count("<dt>before</dt>") == shown.count("<dt>after</dt>") > 0
+
+
+def test_ten_changes_of_one_kind_are_one_row() -> None:
+    """Two members came to each of five results: two headlines, five places."""
+    (row,) = [row for row in rows(_shown().changes) if "ListToolsResult" in row.places]
+    assert (len(row.changes), len(row.says), len(row.places)) == (10, 2, 5)
+    assert {place.removesuffix("Result") for place in row.places} == {
+        "ListPrompts", "ListResourceTemplates", "ListResources", "ListTools", "ReadResource",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_rows_hold_every_change_once_and_mix_no_verdicts(pair: tuple[str, str]) -> None:
+    changes = report(*pair).changes
+    made = rows(changes)
+    assert sorted(c.fingerprint for row in made for c in row.changes) == sorted(
+        c.fingerprint for c in changes
+    )
+    for row in made:
+        assert len({(c.id, c.old_to_new, c.new_to_old, c.senders) for c in row.changes}) == 1
+        for change in row.changes:
+            assert any((change.method or change.path).startswith(place) for place in row.places)
 
 
 @needs_browser
@@ -125,6 +205,11 @@ def test_the_page_needs_no_network_and_holds_every_change(page: Path) -> None:
     items = _items(text)
     assert items.shown == {c.fingerprint for c in _shown().changes}
     assert items.hidden == set()
+
+
+def test_the_page_without_javascript_shows_everything_but_the_search(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r"<(\w+)[^>]* hidden", text.partition("<script>")[0]) == ["form"]
 
 
 def test_a_page_about_nothing_says_so() -> None:

@@ -18,8 +18,7 @@ from corpus import Corpus
 from diff.diffing import expanded, report
 from mcprev_codegen import ir
 from mcprev_codegen.diff import Report, Verdict
-from mcprev_codegen.diff.declarations import DIRECTION_TABLES
-from mcprev_codegen.diff.view import View, view
+from mcprev_codegen.diff.view import DIRECTION_TABLES, View, view
 from mcprev_codegen.jsonschema import Renderer
 from mcprev_codegen.naming import class_name
 from mcprev_codegen.sources import Revision

@@ -11,7 +11,18 @@ negotiated a revision; peers that negotiate never meet the difference.
 from mcprev_codegen.diff.comparison import compare, compare_sides
 from mcprev_codegen.diff.histories import History, HistoryEntry, history
 from mcprev_codegen.diff.ignoring import ignore, read_ignores
-from mcprev_codegen.diff.model import Change, Effect, Ignored, Judgement, Level, Names, Place, Report, Subject, Verdict
+from mcprev_codegen.diff.model import (
+    Change,
+    Effect,
+    Ignored,
+    Judgement,
+    Level,
+    Names,
+    Place,
+    Report,
+    Subject,
+    Verdict,
+)
 from mcprev_codegen.diff.rules import Case, Rule, RuleTable, table
 from mcprev_codegen.diff.selection import Selection, SelectionError, select
 from mcprev_codegen.diff.sides import UnknownRevisionError, load_side

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
 
 from mcprev_codegen import ir
 from mcprev_codegen.diff.context import Context, Scope
@@ -12,14 +11,8 @@ from mcprev_codegen.diff.members import compare_index, compare_objects, compare_
 from mcprev_codegen.diff.model import Change, Place
 from mcprev_codegen.diff.shapes import relation
 from mcprev_codegen.diff.values import ComparisonSite, compare_values
-from mcprev_codegen.diff.view import View
+from mcprev_codegen.diff.view import DIRECTION_TABLES, View
 from mcprev_codegen.printer import print_type
-
-DIRECTION_TABLES: Final = frozenset(
-    {f"{side}{kind}" for side in ("Client", "Server") for kind in ("Request", "Notification", "Result")}
-    | {"InputRequest", "InputResponse"}
-)
-"""The unions that list who sends what."""
 
 
 def compare_declarations(context: Context) -> Iterator[Change]:

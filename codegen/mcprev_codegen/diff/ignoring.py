@@ -1,9 +1,9 @@
 """The ignore file: changes that somebody has looked at and accepts, each with the reason.
 
-    [[ignore]]
-    rule = "field-added-required"     # at least one of rule, path and fingerprint; all that are given must fit
-    path = "ListToolsResult.*"        # `*` stands for any text
-    reason = "Our servers send it since May."
+[[ignore]]
+rule = "field-added-required"     # at least one of rule, path and fingerprint; all that are given must fit
+path = "ListToolsResult.*"        # `*` stands for any text
+reason = "Our servers send it since May."
 """
 
 from __future__ import annotations
@@ -85,5 +85,8 @@ def ignore(report: Report, entries: Sequence[Entry], source: str) -> Report:
         report,
         changes=tuple(change for change, entry in found if entry is None),
         ignored=tuple(Ignored(change, entry.reason) for change, entry in found if entry is not None),
-        notes=(*report.notes, *(f"{source}: no change fits ({entry}); delete this entry" for entry in unused)),
+        notes=(
+            *report.notes,
+            *(f"{source}: no change fits ({entry}); delete this entry" for entry in unused),
+        ),
     )

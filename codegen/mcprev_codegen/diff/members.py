@@ -56,7 +56,9 @@ def compare_pair(
             yield from compare_member(context, old, new, replace(scope, affects=heirs or scope.affects), name)
         elif old and new and (old.declared_in, new.declared_in) == (before, after):
             place = scope.at(name)
-            places = context.old.member(old.field, place.old_path), context.new.member(new.field, place.new_path)
+            places = context.old.member(old.field, place.old_path), context.new.member(
+                new.field, place.new_path
+            )
             yield from described(context, place, old.field.doc, new.field.doc, *places)
 
 
@@ -281,7 +283,9 @@ def described(
     """What is said of a member or a type in other words, where both sides have upstream's text."""
     was_told, is_told = _prose(old), _prose(new)
     if was_told != is_told and context.old.has_prose and context.new.has_prose:
-        yield context.change("doc-changed", "any", _reading(before, was_told), _reading(after, is_told), scope)
+        yield context.change(
+            "doc-changed", "any", _reading(before, was_told), _reading(after, is_told), scope
+        )
 
 
 def _prose(doc: ir.Doc) -> str:

@@ -1,20 +1,22 @@
-"""Which types of the two sides are one: by name, by the overlay's `#was`, or by an equal shape and a like name.
+"""Which types of the two sides are one: by name, by the overlay's `#was`, by shape and name, or by use.
 
-A pair that the overlay does not know needs the same kind, the same values on the wire (envelope members
-aside), for messages the same method, and either the same description or a similar name; only pairs that
-are each other's single best match count. Common members alone make no pair: all requests look alike.
+A pair that the overlay does not know is the same kind and, for messages, of the same method. Then either it has
+the same values on the wire (envelope members aside) and the same description or a similar name; or it is used at
+the same members, bases and methods and keeps half of its own members, whatever its name. Only pairs that are each
+other's single best match count. Common members alone make no pair: all requests look alike.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 from mcprev_codegen import ir
-from mcprev_codegen.diff.model import Effect
+from mcprev_codegen.diff.model import METHOD_PREFIX, Effect
 from mcprev_codegen.diff.shapes import relation
 from mcprev_codegen.diff.view import ENVELOPE, View
 from mcprev_codegen.sources import Revision
@@ -23,6 +25,10 @@ LIKENESS: Final = 0.5
 """The least share of words that two names must have in common."""
 REMAINS: Final = 0.75
 """The least share of members that the old shape of a name must keep to be recognised under another."""
+
+
+ALIKE: Final = 0.5
+"""The least share of uses, and of members, that a type must keep to be recognised by its use."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,9 @@ def pair(old: View, new: View, was: Mapping[str, str]) -> Pairing:
             new_of[name] = name
     _detect(old, new, new_of)
     _inline(old, new, new_of)
+    while found := _best(_same_uses(old, new, new_of)):  # each pair may show where others are used
+        new_of.update(found)
+        _inline(old, new, new_of)
     reused = {name for name in old.schema.types if name in new.schema.types and new_of.get(name) != name}
     inverse = {after: before for before, after in new_of.items()}
     moved = {name: new_of.get(name) or inverse.get(name, "") for name in reused}
@@ -121,6 +130,60 @@ def _candidates(
     return scores
 
 
+def _same_uses(old: View, new: View, new_of: Mapping[str, str]) -> Scores:
+    """How much the types that have no pair are alike in their uses and members, where that is enough."""
+    theirs = {n: _comparable(new, n, {v: v for v in new_of.values()}, old) for n in new.schema.types}
+    added = [n for n in theirs if n not in new_of.values() and not new.is_inline(n) and theirs[n]]
+    scores: Scores = {}
+    for before in old.schema.types:
+        mine = _comparable(old, before, new_of, new)
+        if before in new_of or old.is_inline(before) or not mine:
+            continue
+        for after in added:
+            uses = _share(mine, theirs[after])
+            if uses >= ALIKE and (members := _kept(old, new, before, after, new_of)) >= ALIKE:
+                scores[before, after] = uses + members + _likeness(before, after)
+    return scores
+
+
+def _comparable(side: View, name: str, owners: Mapping[str, str], other: View) -> frozenset[tuple[str, str]]:
+    """The uses of a type by what both sides have, by its new name."""
+    methods = {f"{METHOD_PREFIX}{method}" for method in other.revision.methods}
+    names = {**owners, **{method: method for method in methods}}
+    return frozenset((names[owner], what) for owner, what in side.uses[name] if owner in names)
+
+
+def _kept(old: View, new: View, before: str, after: str, new_of: Mapping[str, str]) -> float:
+    """The share of members that two objects, or of alternatives that two unions, have in common; 0 if no pair."""
+    mine, theirs = old.schema.types[before], new.schema.types[after]
+    names = {**new_of, before: after}
+    if isinstance(mine, ir.Alias) and isinstance(theirs, ir.Alias):
+        if _alike(old, new, mine.type, theirs.type, names):
+            return 1.0
+        unions = isinstance(mine.type, ir.Union) and isinstance(theirs.type, ir.Union)
+        left = {_named(old, m, names) for m in old.schema.members(mine.type)}
+        return _share(left, {new.inlined(m) for m in new.schema.members(theirs.type)}) if unions else 0.0
+    if isinstance(mine, ir.Alias) or isinstance(theirs, ir.Alias):
+        return 0.0
+    ours, others = _own_members(old, before), _own_members(new, after)
+    if not ours and not others:
+        return float(relation(old, new, ir.Ref(before), ir.Ref(after)) is Effect.EQUAL)
+    values = [
+        (old.schema.literal(f.type), new.schema.literal(others[n].type))
+        for n, f in ours.items()
+        if n in others
+    ]
+    return _share(ours.keys(), others.keys()) if all(a == b for a, b in values) else 0.0
+
+
+def _own_members(side: View, name: str) -> dict[str, ir.Field]:
+    return {f.name: f.field for f in side.schema.flat(name).fields if f.name not in ENVELOPE}
+
+
+def _share(one: AbstractSet[object], other: AbstractSet[object]) -> float:
+    return len(one & other) / len(one | other) if one | other else 0.0
+
+
 def _remains(side: View, other: View, names: Iterable[str], among: Sequence[str]) -> Scores:
     """How much of an object's members each candidate keeps, where that is enough to recognise it."""
     scores: Scores = {}
@@ -129,7 +192,7 @@ def _remains(side: View, other: View, names: Iterable[str], among: Sequence[str]
         for candidate in among:
             if other.is_object(candidate) and set(_words(name)) & set(_words(candidate)):
                 theirs = _members(other, candidate)
-                share = len(own & theirs) / len(own | theirs) if own | theirs else 0.0
+                share = _share(own, theirs)
                 if share >= REMAINS:
                     scores[name, candidate] = share
     return scores
@@ -158,8 +221,7 @@ def _foreign(side: View, name: str, other: View) -> bool:
 
 
 def _likeness(one: str, other: str) -> float:
-    left, right = set(_words(one)), set(_words(other))
-    return len(left & right) / len(left | right) if left | right else 0.0
+    return _share(set(_words(one)), set(_words(other)))
 
 
 def _same_text(old: View, new: View, before: str, after: str) -> bool:
@@ -193,12 +255,17 @@ def _same_shape(old: View, new: View, before: str, after: str, new_of: Mapping[s
 
 def _alike(old: View, new: View, before: ir.TypeExpr, after: ir.TypeExpr, names: Mapping[str, str]) -> bool:
     """Whether two types are written with the same names, or accept the same values."""
+    same = _named(old, before, names) == new.inlined(after)
+    return same or relation(old, new, before, after) is Effect.EQUAL
+
+
+def _named(old: View, type_: ir.TypeExpr, names: Mapping[str, str]) -> ir.TypeExpr:
+    """An old type with new names."""
 
     def rename(node: ir.Node) -> ir.Node:
         return ir.Ref(names.get(node.name, node.name)) if isinstance(node, ir.Ref) else node
 
-    same = ir.map_nodes(old.inlined(before), rename) == new.inlined(after)
-    return same or relation(old, new, before, after) is Effect.EQUAL
+    return ir.map_nodes(old.inlined(type_), rename)
 
 
 def _method(side: View, name: str) -> ir.Literal | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Final
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 from mcprev_codegen.diff import wording
 from mcprev_codegen.diff.model import Change, Report, Verdict
@@ -15,34 +15,35 @@ _NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ff
 
 def report_junit(report: Report, threshold: Verdict = Verdict.BREAKING) -> str:
     """One suite; changes of the ignore file are skipped tests, and a report without any change is one that passed."""
-    suite = ElementTree.Element("testsuite", name=_clean(f"mcprev diff {report.old.name} {report.new.name}"))
+    suite = ET.Element("testsuite", name=_clean(f"mcprev diff {report.old.name} {report.new.name}"))
     for change in report.changes:
         case = _case(suite, change)
         told = "\n".join(_lines(change))
         if change.worst.rank >= threshold.rank:
             attributes = {"type": change.worst.value, "message": _clean(change.says)}
-            ElementTree.SubElement(case, "failure", attributes).text = _clean(told)
+            ET.SubElement(case, "failure", attributes).text = _clean(told)
         else:
-            ElementTree.SubElement(case, "system-out").text = _clean(told)
+            ET.SubElement(case, "system-out").text = _clean(told)
     for entry in report.ignored:
-        ElementTree.SubElement(_case(suite, entry.change), "skipped", message=_clean(entry.reason))
+        ET.SubElement(_case(suite, entry.change), "skipped", message=_clean(entry.reason))
     if not report.changes and not report.ignored:
-        ElementTree.SubElement(suite, "testcase", classname="mcprev diff", name="nothing changed")
+        ET.SubElement(suite, "testcase", classname="mcprev diff", name="nothing changed")
     if report.notes:
-        ElementTree.SubElement(suite, "system-out").text = _clean("\n".join(report.notes))
+        ET.SubElement(suite, "system-out").text = _clean("\n".join(report.notes))
     failures = sum(change.worst.rank >= threshold.rank for change in report.changes)
     tests = len(suite.findall("testcase"))
     suite.attrib |= {"tests": str(tests), "failures": str(failures), "skipped": str(len(report.ignored))}
-    root = ElementTree.Element("testsuites", suite.attrib)
+    root = ET.Element("testsuites", suite.attrib)
     root.append(suite)
-    ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True).decode("utf-8") + "\n"
+    ET.indent(root)
+    text: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return text.decode("utf-8") + "\n"
 
 
-def _case(suite: ElementTree.Element, change: Change) -> ElementTree.Element:
+def _case(suite: ET.Element, change: Change) -> ET.Element:
     name = _clean(f"{wording.where(change)}: {change.says} [{change.fingerprint}]")
     group = change.method or change.type or change.path
-    return ElementTree.SubElement(suite, "testcase", classname=_clean(group), name=name)
+    return ET.SubElement(suite, "testcase", classname=_clean(group), name=name)
 
 
 def _lines(change: Change) -> list[str]:

@@ -59,11 +59,11 @@ def _report(report: Report, paper: TextStyle) -> Iterator[str]:
         yield from _dim(paper, f"Mixed without negotiation, {wording.pairings(report)}.")
     for line in wording.asides(report):
         yield from _dim(paper, f"{line}.")
-    for name, rows in wording.sections(report):
+    for name, group in wording.sections(report):
         yield ""
         yield paper.paint(name, bold=True)
         yield paper.paint(f"{_INDENT}{'old→new':<{_VERDICT}}{'new→old':<{_VERDICT}}", dim=True).rstrip()
-        for row in rows:
+        for row in group:
             yield from _row(row, paper)
 
 

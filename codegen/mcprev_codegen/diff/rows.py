@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
-from mcprev_codegen.diff.model import Change, Level, Place
+from mcprev_codegen.diff.model import Change, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class Row:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Where the changes are, each place once: methods, paths, or the types that all headlines are about."""
+        """Where the changes are, each place once: methods, paths, or the types whose members the headlines name."""
         several = len(self.says) > 1
-        return tuple(dict.fromkeys(_owner(c) if several else c.method or c.path for c in self.changes))
+        return tuple(dict.fromkeys(_subject(c) if several else c.method or c.path for c in self.changes))
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -50,13 +50,12 @@ def rows(changes: Iterable[Change]) -> tuple[Row, ...]:
     """The changes in their order, those of types that say the same joined with the first of them."""
     alike: dict[Hashable, list[Change]] = {}
     for change in changes:
-        key = (_common(change), change.says, _text(change.old), _text(change.new))
-        alike.setdefault(key if _joinable(change) else change, []).append(change)
+        same: Hashable = (_common(change), change.says, _text(change.old), _text(change.new))
+        alike.setdefault(same if _joinable(change) else change, []).append(change)
     joined: dict[Hashable, list[Change]] = {}
     for group in alike.values():
-        owners = frozenset(map(_owner, group))
-        key = (_common(group[0]), owners) if len(owners) > 1 and _joinable(group[0]) else group[0]
-        joined.setdefault(key, []).extend(group)
+        key: Hashable = (_common(group[0]), frozenset(map(_subject, group)))
+        joined.setdefault(key if _joinable(group[0]) else group[0], []).extend(group)
     return tuple(Row(tuple(group)) for group in joined.values())
 
 
@@ -66,14 +65,13 @@ def _joinable(change: Change) -> bool:
 
 def _common(change: Change) -> Hashable:
     judged = change.old_to_new, change.new_to_old
-    return change.id, change.case, change.level, *judged, change.senders, change.note
+    return change.id, change.case, change.level, *judged, change.senders, change.affects, change.note
 
 
-def _owner(change: Change) -> str:
-    """The type whose member a change is about; the place itself where it is no member."""
-    owner, dot, _ = change.path.rpartition(".")
-    member = dot and change.method is None and change.level is not Level.DOC
-    return owner if member else change.path
+def _subject(change: Change) -> str:
+    """The type of a member that the headline names; the path where it names none."""
+    name = _text(change.new or change.old).partition(":")[0].removesuffix("?")
+    return change.path.removesuffix(f".{name}") if change.kind == "field" else change.path
 
 
 def _text(place: Place | None) -> str:

@@ -73,9 +73,7 @@ def checkout_file(source: str) -> str | None:
 def _git(*arguments: str) -> bytes:
     named = arguments[-1]
     try:
-        done = subprocess.run(
-            ["git", *arguments], capture_output=True, check=False, timeout=_GIT_TIMEOUT
-        )
+        done = subprocess.run(["git", *arguments], capture_output=True, check=False, timeout=_GIT_TIMEOUT)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise InputError(f"{named}: git cannot be asked: {error}") from None
     if done.returncode != 0:

@@ -12,13 +12,18 @@ from functools import cached_property
 from typing import Final
 
 from mcprev_codegen import ir
-from mcprev_codegen.diff.model import Place
+from mcprev_codegen.diff.model import METHOD_PREFIX, Place
 from mcprev_codegen.hoist import hoist
 from mcprev_codegen.printer import print_inline
 from mcprev_codegen.resolve import FlatField, Schema
 from mcprev_codegen.sources import Revision
 
 ENVELOPE: Final = frozenset({"jsonrpc", "id"})
+DIRECTION_TABLES: Final = frozenset(
+    {f"{side}{kind}" for side in ("Client", "Server") for kind in ("Request", "Notification", "Result")}
+    | {"InputRequest", "InputResponse"}
+)
+"""The unions that list who sends what."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +137,36 @@ class View:
         if member.tags.nullable and null not in [self.schema.follow(m) for m in self.schema.members(type_)]:
             return ir.Union((*self.schema.members(type_), null))
         return type_
+
+    @cached_property
+    def uses(self) -> Mapping[str, frozenset[tuple[str, str]]]:
+        """Where each type is used: the type or method that uses it and as what; lists of who sends what aside."""
+        found: dict[str, set[tuple[str, str]]] = {name: set() for name in self.schema.types}
+
+        def use(owner: str, what: str, node: ir.Node) -> None:
+            for name in ir.references(node):
+                found[name].add((owner, what))
+
+        for name, decl in self.schema.types.items():
+            if isinstance(decl, ir.Alias):
+                if name not in DIRECTION_TABLES:
+                    use(name, "*", decl.type)
+                continue
+            for base in decl.bases:
+                use(name, "extends", base)
+            flat = self.schema.flat(name)
+            for member in (f.field for f in flat.fields):
+                use(name, member.name, member.type)
+            if flat.index:
+                use(name, "*", flat.index)
+        for method in self.revision.methods.values():
+            owner = f"{METHOD_PREFIX}{method.method}"
+            use(owner, "message", ir.Ref(method.type))
+            if method.params:
+                use(owner, "params", ir.Ref(method.params))
+            for result in method.results:
+                use(owner, "result", ir.Ref(result))
+        return {name: frozenset(places) for name, places in found.items()}
 
     @cached_property
     def message_types(self) -> Mapping[str, str]:

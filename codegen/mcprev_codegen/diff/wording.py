@@ -95,14 +95,17 @@ def says(row: Row) -> str:
     return "; ".join(row.says)
 
 
+def reasons(change: Change) -> list[str]:
+    """Why it is not ok, each reason once; for a harmless change nothing, but for a note."""
+    told = [j.reason for j in (change.old_to_new, change.new_to_old) if j.verdict is not Verdict.OK]
+    return [line for line in (*dict.fromkeys(told), change.note) if line]
+
+
 def tail(row: Row) -> list[str]:
     """What stands below a row: why it is not ok, the two descriptions of a changed one, who inherits it."""
-    change = row.first
-    told = [j.reason for j in (change.old_to_new, change.new_to_old) if j.verdict is not Verdict.OK]
     texts = [f"{sign} {text}" for pair in row.texts for sign, text in zip("−+", pair, strict=True)]
-    heirs = f"Inherited by {few(row.affects)}." if row.affects else ""
-    described = texts if change.level is Level.DOC else []
-    return [line for line in (*dict.fromkeys(told), change.note, *described, heirs) if line]
+    heirs = [f"Inherited by {few(row.affects)}."] if row.affects else []
+    return [*reasons(row.first), *(texts if row.first.level is Level.DOC else []), *heirs]
 
 
 def few(names: tuple[str, ...]) -> str:
