@@ -63,14 +63,10 @@ class Context:
         """An old type with the names that its parts have on the new side."""
 
         def rename(node: ir.Node) -> ir.Node:
-            new_of = self.pairing.new_of
-            match node:
-                case ir.Ref(name):
-                    return ir.Ref(new_of.get(name, f"{name} of old"))
-                case ir.Omit(base, keys):
-                    return ir.Omit(new_of.get(base, f"{base} of old"), keys)
-                case _:
-                    return node
+            if isinstance(node, ir.Ref):
+                name = self.pairing.new_of.get(node.name)
+                return ir.Ref(name if name is not None else f"{node.name} of old")
+            return node
 
         return _plain(ir.map_nodes(before, rename))
 
