@@ -81,6 +81,8 @@ def test_the_ignore_file_of_the_page_does_what_the_page_shows() -> None:
 def test_the_page_shows_every_format_and_option() -> None:
     shown = run("mcprev diff --help").stdout
     formats = re.findall(r"--format \[([^]]+)\]", shown)[0].split("|")
-    assert {f"--format {form}" for form in formats if form != "table"} <= set(re.findall(r"--format \w+", PAGE))
+    assert {f"--format {form}" for form in formats if form != "table"} <= set(
+        re.findall(r"--format \w+", PAGE)
+    )
     options = set(re.findall(r"--[a-z-]+", shown)) - {"--help", "--output"}
     assert options <= set(re.findall(r"--[a-z-]+", PAGE))
