@@ -18,7 +18,7 @@ from mcprev.errors import LocalProtocolError, RemoteProtocolError
 from mcprev.protocol.engine import Engine
 from mcprev.protocol.handshake import HandshakeClient, HandshakeServer
 from mcprev.protocol.stateless import StatelessClient, StatelessServer
-from mcprev.revisions import ALL, DEFAULT, LATEST, Era, Revision
+from mcprev.revisions import ALL, DEFAULT, LATEST, Era, Revision, load
 from mcprev_types.latest import models as m
 from named import MEANT, ROW_A
 from requirements import D, E, req
@@ -256,3 +256,16 @@ def test_exact_types_are_not_converted(row: Revision) -> None:
                 await client.call_tool("t")
 
     run(main())
+
+
+@req("SEAM-9", "LIFE-11")
+def test_exact_handlers_alone_offer_their_own_revisions(row: Revision) -> None:
+    """There is nothing to serve at the others, unless the author says so."""
+    exact = {row.name: load(row, "dispatch").ServerHandler()}
+    for handler, revisions, offered in (
+        (None, None, [row]),
+        (None, [r.name for r in DEFAULT], DEFAULT),
+        (mcprev.ServerHandler(), None, DEFAULT),
+    ):
+        made = mcprev.Server(handler, "s", "1", exact=exact, revisions=revisions)
+        assert list(made.identity.revisions) == list(offered)

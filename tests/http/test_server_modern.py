@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -20,11 +21,12 @@ from mcprev.errors import (
     PARSE_ERROR,
     UNSUPPORTED_PROTOCOL_VERSION,
 )
+from mcprev.protocol.tasks import EXTENSION
 from mcprev.revisions import revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev_types.latest import models as m
 from requirements import D, E, req
-from running import until
+from running import Records, until
 from served import QUICK, REGION, Served, server_of, who, work
 
 Make = Callable[..., AsgiApp]
@@ -534,6 +536,38 @@ def test_a_list_that_fails_or_differs_by_principal_harms_nobody() -> None:
         assert statuses == {"a": 400, "b": 200, "": 200}
 
     work(test, validate=False)
+
+
+@req("HDR-2", "HDR-1", "TASKX-5", at=E)
+def test_a_client_may_leave_the_name_of_a_task_to_the_body() -> None:
+    """A widespread one does: that is counted and warned of once; a name that differs is refused."""
+    able = {"extensions": {EXTENSION: {}}}
+
+    async def test(handler: Served, make: Make) -> None:
+        client = await Client(make()).open(ROW)
+        log, records = logging.getLogger("mcprev.transport.http"), Records()
+        log.addHandler(records)
+        try:
+            for method in ("tasks/get", "tasks/cancel", "tasks/update"):
+                for name, status in ((None, 200), ("t1", 200), ("other", 400), ("", 400)):
+                    answer = await modern(
+                        client,
+                        ROW,
+                        method,
+                        {"taskId": "t1"},
+                        headers={"mcp-name": name},
+                        clientCapabilities=able,
+                    ).done()
+                    wanted = INVALID_PARAMS if status == 200 else HEADER_MISMATCH
+                    assert (answer.status, answer.error["code"]) == (status, wanted), (method, name)
+        finally:
+            log.removeHandler(records)
+        warned = [record.getMessage() for record in records.records if record.levelname == "WARNING"]
+        assert warned == ["the peer sends requests about tasks without Mcp-Name: tasks/get"]
+        (shared,) = server_of(client.app)._connections
+        assert shared.tolerated_violations == {"requests about tasks without Mcp-Name": 3}
+
+    work(test, tasks=mcprev.Tasks({}))
 
 
 # -- listening -------------------------------------------------------------------------------------------

@@ -70,6 +70,7 @@ class ToleratedViolation(StrEnum):
 
     NOISE = "lines that are no messages"
     IDS = "ids of another type than they were sent with"
+    UNNAMED_TASKS = "requests about tasks without Mcp-Name"
 
 
 class Responder(Protocol):

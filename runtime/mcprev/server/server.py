@@ -73,8 +73,9 @@ class Server:
     ) -> None:
         """Say who this is and what it speaks.
 
-        `title`, `description`, `website_url` and `icons` are told where the revision knows them. `revisions` narrows what is offered (the draft only when named); `exact` maps a revision's name to a
-        handler of that revision's own `ServerHandler`, which is then served without conversion; `capabilities`
+        `title`, `description`, `website_url` and `icons` are told where the revision knows them. `revisions` narrows
+        what is offered (the draft only when named); `exact` maps a revision's name to a handler of that revision's own
+        `ServerHandler`, which is then served without conversion, and alone if there is no `handler`; `capabilities`
         are added to those that follow from the overridden stubs; `requires` names client capabilities without
         which a method is refused; `tasks` names the tools that can run as tasks; `states` seals request state with
         keys that other processes share; `on_downgrade` may say what takes the place of what an older peer cannot be told. Arguments and structured
@@ -86,8 +87,10 @@ class Server:
         `max_handlers` bound one connection. Raises `ValueError` for an unknown revision and for a handler that
         overrides what the runtime serves itself.
         """
-        allowed = select(None if revisions is None else tuple(revisions))
         own = {revision_named(key).name: value for key, value in (exact or {}).items()}
+        if revisions is None and handler is None and own:
+            revisions = tuple(own)  # there is nothing to offer at any other
+        allowed = select(None if revisions is None else tuple(revisions))
         mine = _RUNTIME & set(overridden(handler, LATEST, "ServerHandler")) if handler is not None else ()
         if mine:
             raise ValueError(f"the runtime serves {', '.join(sorted(mine))} itself")

@@ -14,6 +14,7 @@ from typing import Final
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import ServerApp
 from mcprev.errors import InternalError, InvalidRequest
+from mcprev.protocol.connection_state import ToleratedViolation
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.http_request_class import (
     DeleteSession,
@@ -35,6 +36,7 @@ from mcprev.transports.http.server.request import HttpRequest
 from mcprev.transports.http.server.response_stream import ResponseStream, StreamOwner, Timers
 from mcprev.transports.http.server.sessions import Session, Sessions
 from mcprev.transports.http.server.token_expiry import TokenExpiryTimer
+from mcprev.wire.headers import NAME_KEY, TASK_NAMES
 from mcprev.wire.jsonrpc import Batch, Message, Request, RequestId, parse
 from mcprev.wire.media import STREAM, Accept, accepted
 
@@ -139,6 +141,8 @@ class HttpDispatcher:
             self.shared.receive(message)
             await http_request.accept()
             return
+        if message.method in TASK_NAMES and NAME_KEY not in http_request.headers.values:
+            self.shared.protocol.connection.tolerate(ToleratedViolation.UNNAMED_TASKS, message.method)
         response_stream = self._exchange(
             self.shared, http_request, STREAM if message.method == LISTEN else verdict.accept
         )
