@@ -20,7 +20,7 @@ from losses import LISTED, computed
 from mcprev_codegen import ir
 from mcprev_codegen.resolve import Schema
 from mcprev_types import index
-from support import DATED, ROOT, load
+from pinned import DATED, ROOT, load
 
 COUNTS: Final = ROOT / "tests" / "counts.toml"
 SETTLED: Final = tuple(name for name in DATED if index.REVISIONS[name].status == "final")

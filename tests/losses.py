@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 import normal_form
 from mcprev_codegen import ir, jsonschema
 from mcprev_codegen.resolve import Schema
-from support import ROOT, faithful_definitions, load
+from pinned import ROOT, faithful_definitions, load
 
 LISTED: Final = ROOT / "tests" / "codegen" / "faithful_differences.toml"
 Definitions = Mapping[str, Any]

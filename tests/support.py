@@ -19,20 +19,21 @@ from typing import Any, Final, cast
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from mcprev_codegen import ir, jsonschema, sources, typescript
+import pinned
+from mcprev_codegen import ir, jsonschema, typescript
 from mcprev_codegen.naming import module_name
 from mcprev_codegen.resolve import Schema
-from mcprev_codegen.revisions import load_pins
-from mcprev_codegen.sources import Revision
 from named import NAMED
 
-ROOT: Final = Path(__file__).resolve().parents[1]
-SCHEMA: Final = ROOT / "schema"
+DATED: Final = pinned.DATED
+REVISIONS: Final = pinned.REVISIONS
+ROOT: Final = pinned.ROOT
+SCHEMA: Final = pinned.SCHEMA
+load: Final = pinned.load
+faithful_definitions: Final = pinned.faithful_definitions
 GENERATED: Final = ROOT / "generated" / "mcprev_types"
 UPSTREAM: Final = Path(os.environ.get("MCPREV_UPSTREAM_SCHEMA") or ROOT.parent / "shared" / "schema")
 
-REVISIONS: Final = tuple(load_pins(SCHEMA))
-DATED: Final = tuple(name for name in REVISIONS if name[0].isdigit())
 FIRST, SECOND, THIRD, FOURTH, FIFTH = NAMED
 DRAFT: Final = "draft"
 
@@ -47,12 +48,6 @@ each_dated: Final = pytest.mark.parametrize("revision", DATED)
 
 
 # -- inputs ----------------------------------------------------------------------------------------------
-
-
-@cache
-def load(revision: str) -> Revision:
-    """A pinned revision of the repo, understood; shared, so it must not be changed."""
-    return sources.load(SCHEMA, revision)
 
 
 def upstream_path(revision: str) -> Path:
@@ -78,12 +73,6 @@ def upstream_definitions(revision: str) -> dict[str, Any]:
     text = (UPSTREAM / revision / "schema.json").read_text(encoding="utf-8")
     document: dict[str, Any] = json.loads(text.replace("#/definitions/", "#/$defs/"))
     return cast("dict[str, Any]", document.get("$defs") or document["definitions"])
-
-
-@cache
-def faithful_definitions(revision: str) -> dict[str, Any]:
-    """The faithful rendering of what a revision declares, before hoisting and without the overlay."""
-    return cast("dict[str, Any]", jsonschema.Renderer(load(revision).declared).definitions())
 
 
 @cache

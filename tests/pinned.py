@@ -1,0 +1,28 @@
+"""The repo's pinned revisions, for what has to work while the runtime's table does not fit them."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, cast
+
+from mcprev_codegen import jsonschema, sources
+from mcprev_codegen.revisions import load_pins
+from mcprev_codegen.sources import Revision
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+SCHEMA: Final = ROOT / "schema"
+REVISIONS: Final = tuple(load_pins(SCHEMA))
+DATED: Final = tuple(name for name in REVISIONS if name[0].isdigit())
+
+
+@cache
+def load(revision: str) -> Revision:
+    """A pinned revision of the repo, understood; shared, so it must not be changed."""
+    return sources.load(SCHEMA, revision)
+
+
+@cache
+def faithful_definitions(revision: str) -> dict[str, Any]:
+    """The faithful rendering of what a revision declares, before hoisting and without the overlay."""
+    return cast("dict[str, Any]", jsonschema.Renderer(load(revision).declared).definitions())
