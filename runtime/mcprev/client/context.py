@@ -18,8 +18,7 @@ class ClientContext(BaseContext):
     """What a client's handler knows of what the server sent."""
 
     def __init__(self, client: Client, connection: Connection, incoming: IncomingRequest | None) -> None:
-        super().__init__(connection, incoming)
-        self._client = client
+        self._client, self._connection, self._incoming = client, connection, incoming
 
     @property
     def client(self) -> Client:

@@ -93,11 +93,8 @@ class Connection:
             if self._loop.get_task_factory() is None
             else self._loop.create_task
         )
-        self._future: Callable[[], asyncio.Future[dict[str, Json]]] = (
-            partial(asyncio.Future, loop=self._loop)
-            if getattr(type(self._loop), "create_future", None) is asyncio.BaseEventLoop.create_future
-            else self._loop.create_future
-        )
+        self._serving: dict[IncomingRequest, asyncio.Task[Any]] = {}
+        """The tasks of the handlers that serve requests; those of notifications are in `_tasks` only."""
         self.now: Callable[[], float] = (
             time.monotonic if type(self._loop).time is asyncio.BaseEventLoop.time else self._loop.time
         )
@@ -199,10 +196,10 @@ class Connection:
 
     def _start(self, event: IncomingRequest | NotificationReceived) -> None:
         task = self._spawn(self._serve(event))
-        if isinstance(event, IncomingRequest):
-            event.handle = task
         if not task.done():  # some loops begin a task at once
             self._tasks.add(task)
+            if isinstance(event, IncomingRequest):
+                self._serving[event] = task
         if event.origin is not None and (share := share_of(event)):
             task.add_done_callback(lambda _: share.release())
 
@@ -213,8 +210,10 @@ class Connection:
             else:
                 await self._request_handler.handle_notification(event, self)
         finally:
-            task: Any = event.handle if isinstance(event, IncomingRequest) else asyncio.current_task()
+            task: Any = asyncio.current_task()
             self._tasks.discard(task)
+            if isinstance(event, IncomingRequest):
+                self._serving.pop(event, None)
             if self._connection_state.events or not self._flush_due:
                 self.process_events()
             while self._queue and len(self._tasks) < self._max_handlers:
@@ -226,8 +225,8 @@ class Connection:
 
     def _cancel_handler(self, incoming: IncomingRequest) -> None:
         """Stop the handler of a request that is closed, or take the request out of the queue."""
-        if isinstance(task := incoming.handle, asyncio.Task):
-            self._stop(cast("asyncio.Task[None]", task))
+        if (task := self._serving.pop(incoming, None)) is not None:
+            self._stop(task)
         elif incoming in self._queue:
             self._queue.remove(incoming)
             self._drop(incoming)
@@ -241,11 +240,8 @@ class Connection:
         """Wait up to `linger` seconds for the requests in progress, then fail those that remain."""
         deadline = self._loop.time() + linger
         while (remaining := deadline - self._loop.time()) > 0:
-            tasks = [
-                cast("asyncio.Task[None]", i.handle)
-                for i in self._connection_state.incoming.values()
-                if i.handle
-            ]
+            incoming = self._connection_state.incoming.values()
+            tasks = [self._serving[request] for request in incoming if request in self._serving]
             if not tasks:
                 break
             await asyncio.wait(tasks, timeout=remaining)
@@ -270,7 +266,8 @@ class Connection:
 
         Raises what the call failed with. When the waiting task is cancelled, so is the call (CANC-7).
         """
-        future = call.handle = self._future()
+        future: asyncio.Future[dict[str, Json]] = self._loop.create_future()
+        call.handle = future
         if progress is not None or stream is not None:
             call.listener = Listener(progress, stream)
         link, calls = self._connection_state, self._connection_state.calls

@@ -17,11 +17,10 @@ if TYPE_CHECKING:
 
 
 class BaseContext:
-    """The request at hand, for a handler of either role."""
+    """The request at hand, for a handler of either role, which sets both attributes."""
 
-    def __init__(self, connection: Connection, incoming: IncomingRequest | None) -> None:
-        self._connection = connection
-        self._incoming = incoming
+    _connection: Connection
+    _incoming: IncomingRequest | None
 
     @property
     def request_id(self) -> RequestId | None:

@@ -108,7 +108,11 @@ class MethodBinding:
         if self.plain is not None and only_text(wire):
             # Conversion keeps the same members of every text-only result.
             kept = self.plain
-            return wire if kept.issuperset(wire) else {name: wire[name] for name in wire if name in kept}
+            if not kept.issuperset(wire):
+                wire = wire.copy()
+                for name in wire.keys() - kept:
+                    del wire[name]
+            return wire
         if self.rule is not None:
             wire = self.rule(wire)
         if "_meta" in wire:

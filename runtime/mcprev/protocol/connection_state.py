@@ -114,7 +114,6 @@ class IncomingRequest:
         "client_info",
         "code",
         "engine",
-        "handle",
         "id",
         "key",
         "level",
@@ -163,8 +162,6 @@ class IncomingRequest:
         meta: Json = None if self.params is None else self.params.get("_meta")
         if meta.__class__ is dict and "progressToken" in meta:
             self.token = _token(meta.get("progressToken"))
-        self.handle: object = None
-        """The driver's handle on the handler that is running for the request."""
         self.response: bytes | None = None
         """The encoded response; the transport recognises it among the messages that are sent for the request."""
         self.code: int | None = None

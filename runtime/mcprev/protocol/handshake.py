@@ -9,7 +9,7 @@ itself answers `initialize`, `ping`, `logging/setLevel` and the two subscription
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias, cast
+from typing import ClassVar, Final, TypeAlias, cast
 
 from typing_extensions import override
 
@@ -33,8 +33,7 @@ from mcprev.wire import jsonrpc
 from mcprev.wire.jsonrpc import Notification, Request
 
 INITIALIZED: Final = "notifications/initialized"
-
-
+_OPENERS: Final = {"initialize": RequestKind.INITIALIZE, "ping": RequestKind.PING}
 _NOTIFICATION_KINDS: Final = {
     INITIALIZED: NotificationKind.INITIALIZED,
     CANCELLED: NotificationKind.CANCELLED,
@@ -45,11 +44,18 @@ _NOTIFICATION_KINDS: Final = {
 class Handshake(Engine):
     """The part shared by both roles: the state, the negotiated revision and `ping`."""
 
+    request_actions: ClassVar[Mapping[State, Mapping[RequestKind, Callable[..., None]]]]
+    """The action for each state and kind of request."""
+    notification_actions: ClassVar[Mapping[State, Mapping[NotificationKind, Callable[..., None]]]]
+    """The action for each state and kind of notification."""
+    answers_malformed: ClassVar[bool]
+    """Whether malformed members of a batch get error responses."""
+
     def __init__(self, connection: ConnectionState, local: LocalInfo) -> None:
         super().__init__(connection, local)
         self.state: State = State.NEW
         self._revision: Revision | None = None
-        self._kinds: Mapping[str, RequestKind] | None = None
+        self._kinds: Mapping[str, RequestKind] = _OPENERS
         self._delayed: dict[int, tuple[Channel, bytes]] = {}
 
     @property
@@ -64,17 +70,6 @@ class Handshake(Engine):
             raise LocalProtocolError("the session is not open: no revision has been negotiated")
         return self._revision
 
-    def kind(self, method: str) -> RequestKind:
-        """Return the kind of a request at the session's revision, or before that at any configured one (LIFE-8)."""
-        kinds = self._kinds
-        if kinds is None:
-            if method in _OPENERS:
-                return _OPENERS[method]
-            kinds = self._kinds = {
-                m: k for revision in self.revisions for m, k in self.local.kinds(revision).items()
-            }
-        return kinds.get(method) or _OPENERS.get(method, RequestKind.UNKNOWN)
-
     @property
     def agreed(self) -> bool:
         """Whether a revision has been negotiated."""
@@ -83,7 +78,7 @@ class Handshake(Engine):
     def _agree(self, revision: Revision, capabilities: object, state: State) -> None:
         self._revision = revision
         self.connection.accepts_batch = revision.accepts_batch
-        self._kinds = self.local.kinds(revision)
+        self._kinds = {**_OPENERS, **self.local.kinds(revision)}
         self.peer_capabilities: dict[str, Json] | None = (
             cast("dict[str, Json]", capabilities) if isinstance(capabilities, dict) else {}
         )
@@ -97,8 +92,39 @@ class Handshake(Engine):
     # -- in ------------------------------------------------------------------------------------------------
 
     def request(self, message: Request, batch: BatchResponse | None = None) -> None:
-        """Process a request."""
-        raise NotImplementedError
+        """Process a request: look up the action for its kind in this state.
+
+        Before a revision is negotiated, a method of any configured one counts as served (LIFE-8).
+        """
+        if self._kinds is _OPENERS and message.method not in _OPENERS:
+            kinds = {
+                method: kind for each in self.revisions for method, kind in self.local.kinds(each).items()
+            }
+            self._kinds = {**_OPENERS, **kinds}
+        kind = self._kinds.get(message.method, RequestKind.UNKNOWN)
+        self.request_actions[self.state][kind](self, message, batch)
+
+    def notification(self, message: Notification, now: float) -> None:
+        """Process a notification: look up the action for its kind in this state."""
+        kind = _NOTIFICATION_KINDS.get(message.method, NotificationKind.OTHER)
+        self.notification_actions[self.state][kind](self, message, now)
+
+    def batch(self, messages: tuple[jsonrpc.Message, ...], now: float) -> None:
+        """Process the members of a batch one by one; the responses are sent together (BATCH-1, BATCH-7)."""
+        responses = BatchResponse()
+        for message in messages:
+            if isinstance(message, Request):
+                self.request(message, responses)
+            elif isinstance(message, Notification):
+                self.notification(message, now)
+            elif isinstance(message, jsonrpc.Malformed):
+                answer = message.answer if self.answers_malformed else None
+                if not self.connection.fail_malformed(message) and answer is not None:
+                    # JSON-RPC requires the null id here, and so does every revision with batches (BATCH-5).
+                    responses.answers.append(jsonrpc.encode_error(answer.id, answer.error, null_id=True))
+            else:
+                self.answered(message)
+        self.connection.settle(responses)
 
     def pong(self, message: Request, batch: BatchResponse | None) -> None:
         """Answer `ping` immediately (PING-1)."""
@@ -182,40 +208,14 @@ _MAY_CALL: Final = frozenset({State.OPENING, State.READY})
 class HandshakeServer(Handshake):
     """The server side of a session."""
 
+    answers_malformed = True
+
     def __init__(self, connection: ConnectionState, local: LocalInfo) -> None:
         super().__init__(connection, local)
         self.level: str = DEFAULT_LEVEL
         self.subscribed: set[str] = set()
         """The URIs of the subscribed resources."""
         self.client_info: dict[str, Json] = {}
-
-    @override
-    def request(self, message: Request, batch: BatchResponse | None = None) -> None:
-        """Process a request: look up the action for its kind in this state."""
-        _SERVER_REQUESTS[self.state][self.kind(message.method)](self, message, batch)
-
-    def notification(self, message: Notification, now: float) -> None:
-        """Process a notification: look up the action for its kind in this state."""
-        _SERVER_NOTIFICATIONS[self.state][_NOTIFICATION_KINDS.get(message.method, NotificationKind.OTHER)](
-            self, message, now
-        )
-
-    def batch(self, messages: tuple[jsonrpc.Message, ...], now: float) -> None:
-        """Process the members of a batch one by one; the responses are sent together (BATCH-1, BATCH-7)."""
-        responses = BatchResponse()
-        for message in messages:
-            if isinstance(message, Request):
-                self.request(message, responses)
-            elif isinstance(message, Notification):
-                self.notification(message, now)
-            elif isinstance(message, jsonrpc.Malformed):
-                answer = message.answer
-                if not self.connection.fail_malformed(message) and answer is not None:
-                    # JSON-RPC requires the null id here, and so does every revision with batches (BATCH-5).
-                    responses.answers.append(jsonrpc.encode_error(answer.id, answer.error, null_id=True))
-            else:
-                self.answered(message)
-        self.connection.settle(responses)
 
     def on_initialize(self, message: Request, batch: BatchResponse | None) -> None:
         """Negotiate: accept the requested revision, or offer the latest configured one (LIFE-3, AMB-2)."""
@@ -309,30 +309,7 @@ class HandshakeServer(Handshake):
 class HandshakeClient(Handshake):
     """The client side of a session. The negotiation evaluates the response to `initialize`."""
 
-    @override
-    def request(self, message: Request, batch: BatchResponse | None = None) -> None:
-        """Process a request: look up the action for its kind in this state."""
-        _CLIENT_REQUESTS[self.state][self.kind(message.method)](self, message, batch)
-
-    def notification(self, message: Notification, now: float) -> None:
-        """Process a notification: look up the action for its kind in this state."""
-        _CLIENT_NOTIFICATIONS[self.state][_NOTIFICATION_KINDS.get(message.method, NotificationKind.OTHER)](
-            self, message, now
-        )
-
-    def batch(self, messages: tuple[jsonrpc.Message, ...], now: float) -> None:
-        """Process the members of a batch one by one (BATCH-1)."""
-        responses = BatchResponse()
-        for message in messages:
-            if isinstance(message, Request):
-                self.request(message, responses)
-            elif isinstance(message, Notification):
-                self.notification(message, now)
-            elif isinstance(message, jsonrpc.Malformed):
-                self.connection.fail_malformed(message)
-            else:
-                self.answered(message)
-        self.connection.settle(responses)
+    answers_malformed = False
 
     def initialize(self, revision: Revision, now: float, *, timeout: float | None) -> Call:
         """Request a session at a revision; a second time if the response asks for another one (AMB-2)."""
@@ -364,7 +341,6 @@ class HandshakeClient(Handshake):
 
 
 _MAY_INITIALIZE: Final = frozenset({State.NEW, State.OPENING})
-_OPENERS: Final = {"initialize": RequestKind.INITIALIZE, "ping": RequestKind.PING}
 
 
 _RequestAction: TypeAlias = Callable[[HandshakeServer, Request, BatchResponse | None], None]
@@ -443,3 +419,11 @@ _CLIENT_NOTIFICATIONS: Final[Mapping[State, Mapping[NotificationKind, _ClientNot
     },
     State.CLOSED: dict.fromkeys(NotificationKind, _C.ignore),
 }
+HandshakeServer.request_actions, HandshakeServer.notification_actions = (
+    _SERVER_REQUESTS,
+    _SERVER_NOTIFICATIONS,
+)
+HandshakeClient.request_actions, HandshakeClient.notification_actions = (
+    _CLIENT_REQUESTS,
+    _CLIENT_NOTIFICATIONS,
+)

@@ -60,10 +60,7 @@ class Context(BaseContext):
         stamp: Mapping[str, Json],
         answers: mrtr.InputResponses | None = None,
     ) -> None:
-        self._connection = (
-            connection  # as `BaseContext` has it, without the call: one is made for each request
-        )
-        self._incoming = incoming
+        self._connection, self._incoming = connection, incoming
         self._server = server
         self.request = incoming
         """The request as the engine has it, or what is in its place where a notification came."""

@@ -374,14 +374,10 @@ def encode_request(request_id: RequestId, method: str, params: dict[str, Json] |
         return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % (
             _scalar(request_id), _dump(method), _one_line(params),
         )  # fmt: skip
-    message: Json = {"jsonrpc": "2.0", "id": request_id, "method": method}
+    message: dict[str, Json] = {"jsonrpc": "2.0", "id": request_id, "method": method}
     if params is not None:
         message["params"] = params
-    try:
-        text = to_json(message, inf_nan_mode="null")
-    except ValueError:
-        return _dump(message)
-    return _one_line(text) if b"\xe2" in text else text
+    return _dump(message)
 
 
 def encode_notification(method: str, params: dict[str, Json] | bytes | None) -> bytes:
@@ -398,12 +394,7 @@ def encode_result(request_id: RequestId, result: Json) -> bytes:
     """Encode a response. A result given as bytes (`model.to_json()`) is inserted without encoding it again."""
     if type(result) is bytes:
         return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_scalar(request_id), _one_line(result))
-    message: Json = {"jsonrpc": "2.0", "id": request_id, "result": result}
-    try:
-        text = to_json(message, inf_nan_mode="null")
-    except ValueError:
-        return _dump(message)
-    return _one_line(text) if b"\xe2" in text else text
+    return _dump({"jsonrpc": "2.0", "id": request_id, "result": result})
 
 
 def encode_error(request_id: RequestId | None, error: dict[str, Json], *, null_id: bool = False) -> bytes:

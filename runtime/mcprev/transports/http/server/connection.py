@@ -69,20 +69,23 @@ class AsgiConnection(Connection):
         if incoming is None:
             await response_stream.finish()
             return
-        task = incoming.handle = response_stream.task or asyncio.current_task()
+        task = response_stream.task or asyncio.current_task()
+        assert task is not None
+        self._serving[incoming] = task
         self._running += 1
         try:
             await self._request_handler.handle_request(incoming, self)
         except asyncio.CancelledError:
             if not response_stream.cancelled:
-                incoming.handle = None
+                del self._serving[incoming]
                 incoming.cancel("the HTTP server gave the request up")
                 raise
         finally:
             self._running -= 1
+            self._serving.pop(incoming, None)
             self.process_events()
             response_stream.request = None  # the two would keep each other
-        if response_stream.cancelled and task is not None:
+        if response_stream.cancelled:
             await _calm(task)
         await response_stream.finish()
 
@@ -204,9 +207,7 @@ class AsgiConnection(Connection):
         response_stream = cast("ResponseStream", incoming.origin)
         if response_stream.request is not incoming:
             super()._cancel_handler(incoming)
-            return
-        task: object = incoming.handle
-        if isinstance(task, asyncio.Task):
+        elif (task := self._serving.get(incoming)) is not None:
             response_stream.cancelled = True
             task.cancel()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from mcprev.core.connection import Connection
@@ -33,7 +34,7 @@ from mcprev.transports.http.server.connection import StatelessConnection, from_h
 from mcprev.transports.http.server.legacy_sse import LegacySseServerConnection, SseEndpoints
 from mcprev.transports.http.server.options import HttpSettings
 from mcprev.transports.http.server.request import HttpRequest
-from mcprev.transports.http.server.response_stream import ResponseStream, StreamOwner, Timers
+from mcprev.transports.http.server.response_stream import ResponseStream, Timers
 from mcprev.transports.http.server.sessions import Session, Sessions
 from mcprev.transports.http.server.token_expiry import TokenExpiryTimer
 from mcprev.wire.headers import NAME_KEY, TASK_NAMES
@@ -52,6 +53,7 @@ class HttpDispatcher:
         self._settings = settings
         self._silent = server.identity.silent()
         self._clock = settings.clock or self.loop.time
+        self._respond = partial(ResponseStream, json_response=settings.json_response)
         self.stopping: bool = False
         """Whether no new calls are taken, while those in progress may finish."""
         self.sessions: Sessions = Sessions(
@@ -143,9 +145,8 @@ class HttpDispatcher:
             return
         if message.method in TASK_NAMES and NAME_KEY not in http_request.headers.values:
             self.shared.protocol.connection.tolerate(ToleratedViolation.UNNAMED_TASKS, message.method)
-        response_stream = self._exchange(
-            self.shared, http_request, STREAM if message.method == LISTEN else verdict.accept
-        )
+        accept = STREAM if message.method == LISTEN else verdict.accept
+        response_stream = self._respond(http_request, self.shared, accept=accept)
         expiry_timer = None
         if http_request.access is not None and message.method == LISTEN:
             expiry_timer = self._lease(http_request, lambda: self.shared.end_listening(response_stream))
@@ -156,15 +157,6 @@ class HttpDispatcher:
             self.timers.end(response_stream)
             if expiry_timer is not None:
                 expiry_timer.cancel()
-
-    def _exchange(self, owner: StreamOwner, http_request: HttpRequest, accept: Accept) -> ResponseStream:
-        return ResponseStream(
-            http_request,
-            owner,
-            self.loop.time(),
-            accept=accept,
-            json_response=self._settings.json_response,
-        )
 
     async def _stay(self, response_stream: ResponseStream, expiry_timer: TokenExpiryTimer | None) -> None:
         """Keep a stream open until its end."""
@@ -206,7 +198,9 @@ class HttpDispatcher:
         if refused is not None:
             return refused
         session = self._session(http_request.principal, lasting=True)
-        response_stream = self._exchange(session, http_request, accepted(http_request.headers.get(b"accept")))
+        response_stream = self._respond(
+            http_request, session, accept=accepted(http_request.headers.get(b"accept"))
+        )
         from_here(message, response_stream)
         session.receive(message)
         if session.protocol.session.agreed:
@@ -226,7 +220,7 @@ class HttpDispatcher:
             session.hear(message, http_request)
             await http_request.accept()
             return
-        response_stream = self._exchange(session, http_request, accept)
+        response_stream = self._respond(http_request, session, accept=accept)
         session.response_streams.add(response_stream)
         self.timers.begin(response_stream)
         try:
@@ -254,7 +248,7 @@ class HttpDispatcher:
         self, session: Session, last_event_id: str | None, http_request: HttpRequest
     ) -> HttpError | None:
         """A session's client listens, or takes up what it listened to before."""
-        response_stream = self._exchange(session, http_request, STREAM)
+        response_stream = self._respond(http_request, session, accept=STREAM)
         if last_event_id is None:
             if not session.listen(response_stream):
                 return HttpError(
@@ -281,7 +275,7 @@ class HttpDispatcher:
         reject = self.sse.refuses_stream(http_request.verb, http_request.headers, client)
         if reject is None:
             connection = self.sse.connect(http_request.principal, client)
-            response_stream = self._exchange(connection, http_request, STREAM)
+            response_stream = self._respond(http_request, connection, accept=STREAM)
             connection.begin(response_stream, self.sse.endpoint(connection, http_request.root))
             expiry_timer = connection.expiry_timer = self._lease(http_request, response_stream.hand_over)
             await self._stay(response_stream, expiry_timer)

@@ -111,7 +111,6 @@ class ResponseStream:
         self,
         http_request: HttpRequest,
         owner: StreamOwner,
-        began: float,
         *,
         accept: Accept,
         json_response: bool | None = None,
@@ -119,7 +118,7 @@ class ResponseStream:
         """`json_response` decides the format if the client accepts both; None decides at run time."""
         self._http_request = http_request
         self.owner: StreamOwner = owner
-        self.began: float = began
+        self.began: float = asyncio.get_running_loop().time()
         self.principal: str | None = http_request.principal
         """The principal, set by the server's authentication."""
         self.access: Access | None = http_request.access
@@ -152,7 +151,7 @@ class ResponseStream:
         """Whether nothing can be sent any more."""
         self._out: list[bytes] = []
         self._size = 0
-        self._busy = self._last = began
+        self._busy = self._last = self.began
         self._head_sent = self._close = self._stalled = self._watched = False
         self._writer: asyncio.Task[None] | None = None
         self._wake: asyncio.Future[None] | None = None
