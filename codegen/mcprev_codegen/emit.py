@@ -276,6 +276,15 @@ def shared_files(revisions: Sequence[Revision], pending: Collection[str], latest
     return {name: format_python(text) for name, text in texts.items()} | {"py.typed": ""}
 
 
+def project_file(distribution: str, package: str, revision: Revision) -> str:
+    """The pyproject.toml of a package that stands alone."""
+    return (
+        _environment()
+        .get_template("pyproject.toml.jinja2")
+        .render(distribution=distribution, package=package, revision=revision)
+    )
+
+
 def _exports(revision: Revision) -> dict[str, list[str]]:
     """The public names of a package by the module that has them."""
     types = models.ModelPlanner(revision).schema.types

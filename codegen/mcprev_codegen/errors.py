@@ -46,10 +46,15 @@ class SchemaError(CodegenError):
         """Errors come back from the processes that generate side by side."""
         return _restored, (self.message, self.path, self.line, self.column, self.source_line)
 
+    @property
+    def headline(self) -> str:
+        """The place and the message, on one line."""
+        return f"{self.path}:{self.line}:{self.column}: {self.message}"
+
     def _render(self) -> str:
         shown = self.source_line.expandtabs(1)
         caret = " " * (self.column - 1) + "^"
-        return f"{self.path}:{self.line}:{self.column}: {self.message}\n    {shown}\n    {caret}"
+        return f"{self.headline}\n    {shown}\n    {caret}"
 
 
 class SeveralErrors(CodegenError):

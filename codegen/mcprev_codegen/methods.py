@@ -9,7 +9,7 @@ that no union names and the header parameter come from the overlay alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +21,8 @@ from mcprev_codegen.resolve import Schema
 CLIENT_TO_SERVER: Final = "client_to_server"
 SERVER_TO_CLIENT: Final = "server_to_client"
 DIRECTIONS: Final = (CLIENT_TO_SERVER, SERVER_TO_CLIENT)
+MESSAGE_UNIONS: Final = ("ClientRequest", "ClientNotification", "ServerRequest", "ServerNotification")
+"""The unions of the messages that each side sends."""
 _SENDERS: Final = {"Client": CLIENT_TO_SERVER, "Server": SERVER_TO_CLIENT}
 
 
@@ -68,6 +70,31 @@ def method_table(schema: Schema, facts: OverlayFacts, *, lenient: bool = False) 
     passes over them, for files that are not pinned.
     """
     return _Table(schema, facts, lenient).build()
+
+
+def unlisted(
+    schema: Schema, methods: Mapping[str, Method], inherited: Collection[str] | None
+) -> Iterator[str]:
+    """A warning for each message that no union names a sender of, and for each new request without a result of its own.
+
+    `inherited` are the methods of the revision that the schema extends; None when it extends none.
+    """
+    known = {method.type for method in methods.values()}
+    for name, decl in schema.types.items():
+        member = schema.flat(name).get("method") if isinstance(decl, ir.Interface) else None
+        if member is not None and isinstance(schema.literal(member.type), str) and name not in known:
+            kind = "Notification" if name.endswith("Notification") else "Request"
+            yield schema.fail(
+                decl,
+                f"'{name}' gets no method, since nobody sends it: add it to Client{kind} or Server{kind}",
+            ).headline
+    for method in methods.values():
+        if inherited is not None and method.result_source == "empty" and method.method not in inherited:
+            expected = f"{method.type.removesuffix('Request')}Result"
+            yield schema.fail(
+                schema.types[method.type],
+                f"'{method.method}' is answered by EmptyResult, since no {expected} is declared",
+            ).headline
 
 
 @dataclass(frozen=True)
@@ -169,6 +196,10 @@ class _Table:
                 return "response", [m.name for m in members if isinstance(m, ir.Ref)]
         if f"{stem}Result" in types:
             return "naming", [f"{stem}Result"]
+        if "EmptyResult" not in types:
+            raise self.schema.fail(
+                types[name], f"nothing answers '{name}': declare {stem}Result, or EmptyResult"
+            )
         return "empty", ["EmptyResult"]
 
     def _check_results(

@@ -155,6 +155,13 @@ def apply(
     return schema, facts
 
 
+def unfit(facts: OverlayFacts) -> Iterator[str]:
+    """What does not hold for a file that extends a revision, as warnings."""
+    for error in facts.errors:
+        what = error.message.partition(";")[0]
+        yield f"a fact that the prose of {facts.revision} states is left out, since the file says otherwise: {what}"
+
+
 def _open_unions(schema: Schema) -> Iterator[str]:
     """The unions of objects that their `type` tells apart, by their own name or as `Type.member`."""
     for name, decl in schema.types.items():

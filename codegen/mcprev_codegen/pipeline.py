@@ -5,10 +5,12 @@ Nothing is written until everything is generated, so that an error leaves the pa
 
 from __future__ import annotations
 
+import keyword
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
@@ -41,6 +43,8 @@ class Result:
     """Paths that somebody else has put into a folder of ours; they are left alone."""
     decisions: tuple[Decision, ...]
     """What a person has to decide."""
+    warnings: tuple[str, ...] = ()
+    """What of a file was passed over, each with its place."""
 
     @property
     def changed(self) -> tuple[Path, ...]:
@@ -53,38 +57,35 @@ def generate(
     target: Path,
     only: Sequence[str] = (),
     *,
-    schema_file: Path | None = None,
+    extension: Revision | None = None,
     docs: Path | None = None,
     write: bool = True,
     report: Report = lambda _name, _done, _all: None,
 ) -> Result:
-    """Generate the pinned revisions (or `only` some of them) into the folder `target`.
+    """Generate the pinned revisions (or `only` some of them) into the folder `target`, the package.
 
-    The files beside the packages are written with all of them, or when the target has none yet.
-    `schema_file` takes the one revision in `only` from a file that is not pinned. `docs` is a folder for the
+    The files beside the revisions are written with all of them, or when the target has none yet.
+    `extension` is a file that is not pinned, to generate instead. `docs` is a folder for the
     pages that compare the revisions; with it goes the skeleton of a step module that a new revision needs.
     With `write=False` nothing is written and the result says what would change. Raises `CodegenError`, with
     nothing written.
     """
     names = list(load_pins(folder))
-    if schema_file is not None:
-        if len(only) != 1:
-            raise InputError("--schema needs exactly one revision: the name to generate the file under")
-        names = [*names, *(n for n in only if n not in names)]
     if unknown := [name for name in only if name not in names]:
         raise InputError(f"no pinned revision '{unknown[0]}'; known: {', '.join(names) or 'none'}")
-    wanted = [name for name in names if not only or name in only]
+    wanted = [extension.name] if extension else [name for name in names if not only or name in only]
     if not wanted:
         raise InputError("nothing is pinned yet; run `mcprev import PATH_OR_URL --revision REV` first")
     pinned = sources.load_pinned(folder)
     status = decisions.status(folder, pinned)
-    made = dict(_packages(_Job(folder, schema_file, status.pending), wanted, report))
+    job = _Job(folder, extension, status.pending)
+    made = dict(_packages(job, wanted, report))
     packages = {name: made[name] for name in wanted}
     files = {
         f"{module_name(n)}/{name}": text for n, package in packages.items() for name, text in package.items()
     }
     if not only or not (target / "index.py").is_file():
-        files |= _shared(_Job(folder, schema_file, status.pending), packages)
+        files |= _shared(job, packages)
     plans = [trees.plan(Tree(target, files, whole=not only, owns=emit.owns, known_by=emit.SHARED))]
     skeletons: dict[Path, str] = {}
     if docs is not None:
@@ -104,8 +105,43 @@ def generate(
         (*(p.tree.target / name for p in plans for name in p.written), *skeletons),
         tuple(p.tree.target / name for p in plans for name in p.deleted),
         tuple(p.tree.target / name for p in plans for name in p.foreign),
-        decisions.status(folder, pinned).decisions if skeletons and write else status.decisions,
+        (
+            ()
+            if extension
+            else decisions.status(folder, pinned).decisions if skeletons and write else status.decisions
+        ),
+        extension.warnings if extension else (),
     )
+
+
+def generate_project(
+    folder: Path,
+    schema_file: Path,
+    out: Path,
+    name: str | None = None,
+    *,
+    like: str | None = None,
+    overlay: bool = True,
+    write: bool = True,
+) -> Result:
+    """Generate an installable package from a schema.ts of one's own into the folder `out`.
+
+    The package has the name of the folder; `pyproject.toml` is written once, and is the user's from then on.
+    `name`, `like` and `overlay` are those of `sources.load_extension`. Raises as `generate` does.
+    """
+    distribution = out.resolve().name
+    package = re.sub(r"[-.]+", "_", distribution)
+    if not package.isidentifier() or keyword.iskeyword(package):
+        raise InputError(f"{out}: the package is named after this folder, and '{package}' is no name for one")
+    extension = sources.load_extension(folder, schema_file, name, like, overlay=overlay)
+    result = generate(folder, out / package, extension=extension, write=write)
+    project = out / "pyproject.toml"
+    if project.exists():
+        return result
+    text = emit.project_file(distribution, package, extension)
+    if write:
+        trees.write_new(project, text)
+    return replace(result, files={**result.files, project: text}, written=(*result.written, project))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +149,12 @@ class _Job:
     """What every package of a run is made from; goes to the processes that make them."""
 
     folder: Path
-    schema_file: Path | None
+    extension: Revision | None
     pending: frozenset[str]
 
     def load(self, name: str) -> Revision:
-        """A revision, from the file that is given for it or from its pin."""
-        if self.schema_file is not None:
-            return sources.load_file(self.folder, self.schema_file, name)
-        return sources.load(self.folder, name)
+        """A revision: the one that is not pinned, or a pinned one."""
+        return self.extension or sources.load(self.folder, name)
 
     def complete(self) -> list[str]:
         """The dated revisions that are neighbours of each other, oldest first."""
@@ -154,10 +188,12 @@ def _packages(job: _Job, names: Sequence[str], report: Report) -> Iterator[tuple
 def _package(job: _Job, name: str) -> dict[str, str]:
     """One revision's files; runs in a process of its own."""
     order = list(load_pins(job.folder))
-    place = order.index(name) if name in order else len(order)
+    revision = job.load(name)
+    if revision.pin is None and revision.like is None:
+        return emit.package_files(revision, RevisionChain([revision], None, ()))
+    place = order.index(revision.spoken_as)
     complete = job.complete()
     chain = [sources.load(job.folder, n) for n in order[:place] if n in complete]
     later = [sources.load(job.folder, n) for n in order[place + 1 :] if n in complete]
-    revision = job.load(name)
     neighbours = RevisionChain([*chain, revision], chain[-1] if chain else None, later)
     return emit.package_files(revision, neighbours)

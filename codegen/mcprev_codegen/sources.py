@@ -9,7 +9,7 @@ from pathlib import Path
 from mcprev_codegen import descriptions, overlay, typescript
 from mcprev_codegen.errors import CodegenError, InputError, SchemaError, together
 from mcprev_codegen.hoist import hoist
-from mcprev_codegen.methods import Method, method_table
+from mcprev_codegen.methods import MESSAGE_UNIONS, Method, method_table, unlisted
 from mcprev_codegen.overlay import OverlayFacts
 from mcprev_codegen.resolve import Schema
 from mcprev_codegen.revisions import Pin, load_pins, read_contract, require_pin
@@ -31,6 +31,15 @@ class Revision:
     methods: Mapping[str, Method]
     senders: Mapping[str, frozenset[str]]
     """Who sends each type of `schema`: `client`, `server`, both or neither."""
+    like: str | None = None
+    """The pinned revision that a file extends; None for a pinned revision, and for a file that extends none."""
+    warnings: tuple[str, ...] = ()
+    """What was passed over, each with its place."""
+
+    @property
+    def spoken_as(self) -> str:
+        """The revision that peers negotiate to speak this one."""
+        return self.like or self.name
 
     @property
     def protocol_version(self) -> str:
@@ -103,22 +112,76 @@ def load_bytes(
     return _understand(folder, revision, None, Schema(module, source, text.split("\n")), lenient=lenient)
 
 
+def load_extension(
+    folder: Path, path: Path, name: str | None, like: str | None, *, overlay: bool
+) -> Revision:
+    """A schema.ts of one's own, to generate packages from.
+
+    `like` is the pinned revision that it extends, whose facts in the overlay hold for it where they fit; left out,
+    it is the version that the file names. Without `overlay` it extends none. `name` is what the package is called
+    by; left out, `like` or the version is. Raises `CodegenError`; what does not stop generation is a warning.
+    """
+    declared = _read(path)
+    if not any(union in declared.types for union in MESSAGE_UNIONS):
+        raise InputError(f"{path}: this is no schema of MCP: it declares none of {', '.join(MESSAGE_UNIONS)}")
+    pins = load_pins(folder)
+    version = declared.consts.get("LATEST_PROTOCOL_VERSION")
+    if overlay and like is None:
+        named = (name, str(version.value) if version else None)
+        like = next((n for n in named if n in pins), None)
+        if like is None:
+            raise InputError(
+                f"{path}: its LATEST_PROTOCOL_VERSION is {repr(version.value) if version else 'missing'}, which is no "
+                f"known revision: say with --like which one it extends ({', '.join(pins)}), or --no-overlay for none"
+            )
+    if like is not None and like not in pins:
+        raise InputError(f"no revision '{like}' is known to be like; known are {', '.join(pins)}")
+    name = name or like or (str(version.value) if version else None)
+    if name is None:
+        raise InputError(
+            f"{path}: it names no version; say what the package is called: mcprev generate NAME ..."
+        )
+    return _understand(folder, name, None, declared, like=like, extension=True)
+
+
+def _read(path: Path) -> Schema:
+    """A file as it is declared. Raises `CodegenError`."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+    return Schema(typescript.parse(text, str(path)), str(path), text.split("\n"))
+
+
 def _understand(
-    folder: Path, name: str, pin: Pin | None, declared: Schema, *, lenient: bool = False
+    folder: Path,
+    name: str,
+    pin: Pin | None,
+    declared: Schema,
+    *,
+    lenient: bool = False,
+    like: str | None = None,
+    extension: bool = False,
 ) -> Revision:
     declared.check_aliases()
     hoisted = hoist(declared)
-    schema, facts = overlay.apply(hoisted, overlay.load(folder), name, lenient=lenient)
-    schema = overlay.documented(facts, descriptions.load(folder, name).fields, schema)
+    entries = overlay.load(folder) if like or not extension else ()
+    schema, facts = overlay.apply(hoisted, entries, like or name, lenient=lenient)
+    schema = overlay.documented(facts, descriptions.load(folder, like or name).fields, schema)
     try:
-        methods = method_table(schema, facts, lenient=lenient)
+        methods = method_table(schema, facts, lenient=lenient or extension)
     except SchemaError:
-        if facts.errors:  # which may be why
+        if facts.errors and not extension:  # which may be why
             raise together(facts.errors) from None
         raise
-    if facts.errors:
+    warnings = list(declared.module.warnings)
+    if extension:
+        inherited = load(folder, like).methods if like else None
+        warnings += [*overlay.unfit(facts), *unlisted(schema, methods, inherited)]
+    elif facts.errors:
         raise together(facts.errors)
-    return Revision(name, pin, declared, schema, facts, methods, senders(schema, methods))
+    who = senders(schema, methods)
+    return Revision(name, pin, declared, schema, facts, methods, who, like, tuple(warnings))
 
 
 def dated(folder: Path) -> list[str]:

@@ -71,6 +71,12 @@ def test_without_out_the_packages_go_beside_the_schema_folder(tmp_path: Path) ->
     ("arguments", "words"),
     [
         (["generate", "--schema", "x.ts", REVISION], "--schema needs --out"),
+        (["generate", "--schema", "x.ts", "--out", "out", "a", "b"], "at most one REV"),
+        (
+            ["generate", "--schema", "x.ts", "--out", "out", "--like", REVISION, "--no-overlay"],
+            "exclude each other",
+        ),
+        (["generate", "--like", REVISION], "about the FILE of --schema"),
         (["generate", "--colour"], "No such option"),
         (["import"], "Missing argument"),
         (["import", "x.ts"], "--revision"),
@@ -89,7 +95,7 @@ def test_wrong_usage_exits_with_2(tmp_path: Path, arguments: list[str], words: s
     [
         (["generate", "2000-01-01"], "no pinned revision '2000-01-01'"),
         (["generate", "--schema", "gone.ts", "--out", "out", REVISION], "gone.ts: cannot be read"),
-        (["generate", "--schema", "gone.ts", "--out", "out"], "exactly one revision"),
+        (["generate", "--schema", "gone.ts", "--out", "in"], "'in' is no name for one"),
         (["import", "gone.ts", "--revision", REVISION], "gone.ts: cannot be read"),
         (["import", "gone.ts", "--revision", "Not A Name"], "is no name for a revision"),
     ],
@@ -302,7 +308,7 @@ GARBAGE: dict[str, bytes] = {
     "not UTF-8": b"\xff\xfe\x00e\x00x",
     "an unsupported construct": b"export namespace E { }",
     "a dangling name": b"export type A = Missing;",
-    "an unknown tag": b"/** @since 1 */\nexport type A = string;",
+    "a bad tag": b"/** @minimum low */\nexport type A = string;",
     "a missing brace": b"export interface A { a: string;",
     "nothing": b"",
     "only comments": b"// nothing here\n",

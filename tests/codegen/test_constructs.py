@@ -331,6 +331,7 @@ def test_an_edit_of_it_is_told_and_told_back(construct: Construct, tmp_path: Pat
         ("export const C = 0.5;\nexport interface A { c: typeof C }", 2, "the literal type 0.5"),
         ("export interface A { /** @pattern (?=a) */ a: string }", 1, "the @pattern of member 'a' of 'A'"),
         ("export interface B { a: string }\nexport interface A { p: Pick<B, 'c'> }", 2, "no member 'c' to pick"),
+        ('export interface DoRequest { method: "do" }\nexport type ServerRequest = DoRequest;', 1, "declare DoResult"),
         ("export interface A { a: { b: string } }\nexport type AA = 1;", 1, "would be called 'AA', and another type is"),
     ],
 )  # fmt: skip
@@ -338,8 +339,9 @@ def test_what_python_or_the_schema_cannot_mean_is_refused_with_its_line(
     source: str, line: int, words: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "schema.ts"
-    path.write_text(source, encoding="utf-8")
+    request = '\nexport type ClientRequest = RunRequest;\nexport interface RunRequest { method: "run" }\nexport interface RunResult {}'
+    path.write_text(source + request, encoding="utf-8")
     with pytest.raises(SchemaError) as caught:
-        pipeline.generate(mini.write_folder(tmp_path), tmp_path / "out", ["acme"], schema_file=path)
+        pipeline.generate_project(mini.write_folder(tmp_path), path, tmp_path / "out", "acme", overlay=False)
     assert (caught.value.line, words in caught.value.message) == (line, True), str(caught.value)
     assert not (tmp_path / "out").exists()

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
@@ -14,10 +15,11 @@ from typing import Any, Final
 import pytest
 from typing_extensions import override
 
-from mcprev_codegen import pipeline
+from mcprev_codegen import pipeline, sources
 from mcprev_codegen.errors import CodegenError, InputError, SchemaError
 from mcprev_codegen.importer import import_schema
 from mcprev_codegen.revisions import contract_path, load_pins, save_pin, with_contract
+from mcprev_codegen.sources import Revision
 from mini import REVISION, SOURCE, snapshot, write_folder, write_source
 from support import FIRST, FOURTH, GENERATED, REVISIONS, SCHEMA, each_revision, needs_upstream, upstream_path
 
@@ -193,7 +195,7 @@ def edit(path: Path, old: str, new: str) -> None:
 def unsupported(schema: Path) -> None:
     """A construct nobody knows, in a contract whose pin says it is right."""
     path = contract_path(schema, REVISION)
-    text = path.read_text(encoding="utf-8") + "\nexport enum E { A }\n"
+    text = path.read_text(encoding="utf-8") + "\nexport namespace E { }\n"
     path.write_text(text, encoding="utf-8")
     save_pin(schema, with_contract(load_pins(schema)[REVISION], text))
 
@@ -215,7 +217,7 @@ def gone(name: str) -> Callable[[Path], None]:
 
 CONTRACT: Final = f"{REVISION}/schema.ts"
 BREAKAGES: Final[dict[str, tuple[Callable[[Path], None], type[CodegenError], str]]] = {
-    "an unsupported construct": (unsupported, SchemaError, "an enum is not supported"),
+    "an unsupported construct": (unsupported, SchemaError, "a namespace is not supported"),
     "a contract edited by hand": (edited(CONTRACT, "size?:", "size:"), InputError, "not edited by hand"),
     "a contract that is gone": (gone(CONTRACT), InputError, "missing"),
     "an outdated overlay entry": (bad_overlay, SchemaError, "no longer matches"),
@@ -275,7 +277,7 @@ def test_one_broken_revision_stops_all(tmp_path: Path) -> None:
     newer = write_source(tmp_path, SOURCE.replace("2099-01-01", "2099-02-02"))
     import_schema(schema, str(newer), "2099-02-02", commit="f" * 40)
     unsupported(schema)
-    with pytest.raises(SchemaError, match="an enum"):
+    with pytest.raises(SchemaError, match="a namespace"):
         pipeline.generate(schema, target)
     assert not target.exists()
 
@@ -292,6 +294,10 @@ def test_a_revision_that_is_not_pinned_is_an_error(tmp_path: Path, only: list[st
 # -- from a file that is not pinned ----------------------------------------------------------------------
 
 
+def extension(schema: Path, path: Path, like: str) -> Revision:
+    return sources.load_extension(schema, path, None, like, overlay=True)
+
+
 def run(code: str, folder: Path) -> str:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], cwd=folder, capture_output=True, text=True, check=False
@@ -302,7 +308,7 @@ def run(code: str, folder: Path) -> str:
 
 def test_a_file_brings_its_own_words(tmp_path: Path) -> None:
     schema, path = write_folder(tmp_path), write_source(tmp_path)
-    pipeline.generate(schema, tmp_path / "types", [REVISION], schema_file=path)
+    pipeline.generate(schema, tmp_path / "types", extension=extension(schema, path, REVISION))
     code = (
         "from types_.v2099_01_01 import models, constants, dispatch, METHODS, deltas, Thing\n"
         "thing = Thing(name='a')\n"
@@ -324,7 +330,10 @@ def test_a_file_brings_its_own_words(tmp_path: Path) -> None:
 @needs_upstream
 @each_revision
 def test_upstreams_own_file_is_generated_and_imports(tmp_path: Path, revision: str) -> None:
-    result = pipeline.generate(SCHEMA, tmp_path / "types_", [revision], schema_file=upstream_path(revision))
+    result = pipeline.generate(
+        SCHEMA, tmp_path / "types_", extension=extension(SCHEMA, upstream_path(revision), revision)
+    )
+    assert not result.warnings
     (package,) = {path.parent.name for path in result.files if path.name == "methods.py"}
     code = (
         f"from types_.{package} import models, methods, dispatch, constants, deltas, CallToolResult, TextContent\n"
@@ -350,7 +359,10 @@ def bare(text: str) -> str:
 @needs_upstream
 def test_upstreams_own_file_makes_the_same_models_but_for_the_words(tmp_path: Path) -> None:
     result = pipeline.generate(
-        SCHEMA, tmp_path / "types_", [FOURTH], schema_file=upstream_path(FOURTH), write=False
+        SCHEMA,
+        tmp_path / "types_",
+        extension=extension(SCHEMA, upstream_path(FOURTH), FOURTH),
+        write=False,
     )
 
     package = "v" + FOURTH.replace("-", "_")
@@ -360,20 +372,103 @@ def test_upstreams_own_file_makes_the_same_models_but_for_the_words(tmp_path: Pa
         assert bare(result.files[tmp_path / "types_" / package / name]) == bare(mine), name
 
 
-def test_a_file_needs_exactly_one_name(tmp_path: Path) -> None:
-    path = write_source(tmp_path)
-    for only in ([], [REVISION, "2099-02-02"]):
-        with pytest.raises(InputError, match="exactly one"):
-            pipeline.generate(
-                write_folder(tmp_path / str(len(only))), tmp_path / "out", only, schema_file=path
-            )
-
-
-@pytest.mark.parametrize("data", [None, b"\xff\xfe", b"export enum E { A }"])
+@pytest.mark.parametrize("data", [None, b"\xff\xfe", b"export namespace E { }"])
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path, data: bytes | None) -> None:
     path = tmp_path / "schema.ts"
     if data is not None:
         path.write_bytes(data)
     with pytest.raises(CodegenError, match=r"schema\.ts"):
-        pipeline.generate(write_folder(tmp_path), tmp_path / "out", ["2099-05-05"], schema_file=path)
+        pipeline.generate_project(write_folder(tmp_path), path, tmp_path / "out", like=REVISION)
     assert not (tmp_path / "out").exists()
+
+
+ACME: Final = """
+export interface AcmeForecastRequest { method: "acme/forecast"; params: { city: string } }
+export interface AcmeForecastResult { days: AcmeDay[] }
+export interface AcmeDay { readonly low: number; readonly high: number }
+"""
+
+
+def acme(tmp_path: Path, source: str = SOURCE) -> Path:
+    """A vendor's file: the source with a request of its own."""
+    return write_source(
+        tmp_path / "acme",
+        source.replace("ClientRequest = ", "ClientRequest = AcmeForecastRequest | ") + ACME,
+    )
+
+
+def test_a_package_of_ones_own_stands_alone(tmp_path: Path) -> None:
+    schema = write_folder(tmp_path)
+    result = pipeline.generate_project(schema, acme(tmp_path), tmp_path / "acme-types", "acme")
+    assert {path.relative_to(tmp_path / "acme-types").parts[0] for path in result.files} == {
+        "acme_types",
+        "pyproject.toml",
+    }
+    assert not result.warnings
+    code = (
+        "import sys, acme_types.latest as latest, acme_types.acme as acme\n"
+        "print(latest.AcmeDay.__module__, latest.REVISION, acme.METHODS['acme/forecast'].result)\n"
+        "print(acme.models.AcmeForecastResult.from_wire({'days': [{'low': 1, 'high': 2}]}).days[0].high)\n"
+        "print([name for name in sys.modules if name.startswith('mcprev')])\n"
+    )
+    out = run(code, tmp_path / "acme-types").split("\n")
+    assert out[:3] == [f"acme_types.acme.models {REVISION} AcmeForecastResult", "2", "[]"]
+
+
+def test_the_project_file_is_written_once_and_installs_with_what_we_install(tmp_path: Path) -> None:
+    schema, path = write_folder(tmp_path), acme(tmp_path)
+    pipeline.generate_project(schema, path, tmp_path / "acme-types")
+    project = tmp_path / "acme-types" / "pyproject.toml"
+    found = tomllib.loads(project.read_text(encoding="utf-8"))
+    ours = tomllib.loads((SCHEMA.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert found["project"]["name"] == "acme-types"
+    assert set(found["project"]["dependencies"]) < set(ours["dependencies"])
+    assert found["project"]["requires-python"] == ours["requires-python"]
+    assert found["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == ["acme_types"]
+    project.write_text("mine", encoding="utf-8")
+    assert not pipeline.generate_project(schema, path, tmp_path / "acme-types").changed
+    assert project.read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize(
+    ("source", "like", "overlay", "words"),
+    [
+        ("export interface A { a: string }", REVISION, True, "this is no schema of MCP: it declares none of"),
+        (SOURCE.replace(REVISION, "acme-7"), None, True, "say with --like which one it extends"),
+        (SOURCE, "2000-01-01", True, "no revision '2000-01-01' is known to be like"),
+        (SOURCE.replace("LATEST_PROTOCOL_VERSION", "X"), None, False, "it names no version"),
+    ],
+)
+def test_a_file_that_cannot_be_placed_says_what_is_missing(
+    source: str, like: str | None, overlay: bool, words: str, tmp_path: Path
+) -> None:
+    path = write_source(tmp_path / "acme", source)
+    with pytest.raises(InputError, match=re.escape(words)):
+        pipeline.generate_project(
+            write_folder(tmp_path), path, tmp_path / "acme-types", like=like, overlay=overlay
+        )
+    assert not (tmp_path / "acme-types").exists()
+
+
+def test_what_a_file_says_otherwise_or_leaves_open_is_a_warning(tmp_path: Path) -> None:
+    schema = write_folder(tmp_path)
+    overlaid = (
+        "[[entry]]\npointer = 'Thing.size'\nexpected = 'size?: number;'\nnew = 'size?: integer;'\nwhy = 'x'\n"
+    )
+    (schema / "overlay.toml").write_text(overlaid, encoding="utf-8")
+    source = SOURCE.replace("size?: number;", "size?: string;") + (
+        'export interface AcmeStrayRequest { method: "acme/stray" }\n'
+        'export interface AcmeBareRequest { method: "acme/bare" }\n'
+        "/** @acme 7 */\nexport type Word = string;\n"
+    )
+    path = write_source(tmp_path / "acme", source.replace("Request = ", "Request = AcmeBareRequest | "))
+    warnings = pipeline.generate_project(schema, path, tmp_path / "acme-types").warnings
+    words = (
+        "JSDoc tag '@acme'",
+        "'Thing.size' no longer matches",
+        "'AcmeStrayRequest' gets no method",
+        "no AcmeBareResult is",
+    )
+    assert len(warnings) == len(words)
+    assert all(word in warning for word, warning in zip(words, warnings, strict=True)), warnings
+    assert not pipeline.generate_project(schema, path, tmp_path / "other", overlay=False).warnings[2:]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -21,44 +22,63 @@ _SHOWN: Final = 10
     "--schema",
     "schema_file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Take the one REV from this schema.ts instead of the pinned contract; its own comments become docs.",
+    metavar="FILE",
+    help="Generate an installable package from this schema.ts into --out; REV is what it is called by.",
 )
+@click.option(
+    "--like", metavar="REV", help="The revision that FILE extends (default: the one that it names)."
+)
+@click.option("--no-overlay", is_flag=True, help="FILE extends no known revision: take it as it is.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Write the packages here (default: the checkout's).",
+    metavar="DIR",
+    help="Write here. With --schema, the package is named after this folder.",
 )
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 when something is not up to date.")
-def command(*, revisions: tuple[str, ...], schema_file: Path | None, out: Path | None, check: bool) -> None:
+def command(
+    *,
+    revisions: tuple[str, ...],
+    schema_file: Path | None,
+    like: str | None,
+    no_overlay: bool,
+    out: Path | None,
+    check: bool,
+) -> None:
     """Generate the packages of REV... (default: every pinned revision, and docs/revisions as well).
 
+    With --schema, generate one from a file of your own, such as an extension of a revision.
     Nothing is written unless everything could be generated. Exit codes: 0 done, 1 out of date (--check),
     2 usage, 3 a schema, pin or overlay entry is not in order.
     """
     from mcprev_codegen import pipeline
     from mcprev_codegen.revisions import schema_folder
 
-    if schema_file is not None and out is None:
-        raise click.UsageError(
-            "--schema needs --out: a file that is not pinned does not go among the pinned packages"
-        )
+    _check_usage(revisions, schema_file, like, out, no_overlay=no_overlay)
     started = time.perf_counter()
     try:
         folder = schema_folder()
-        root = schema_folder(to_write=out is None).parent
-        result = pipeline.generate(
-            folder,
-            out or root / "generated" / pipeline.PACKAGE,
-            revisions,
-            schema_file=schema_file,
-            docs=None if out or revisions else root / "docs" / "revisions",
-            write=not check,
-            report=_progress,
-        )
+        if schema_file is not None and out is not None:
+            name = revisions[0] if revisions else None
+            result = pipeline.generate_project(
+                folder, schema_file, out, name, like=like, overlay=not no_overlay, write=not check
+            )
+        else:
+            root = schema_folder(to_write=out is None).parent
+            result = pipeline.generate(
+                folder,
+                out or root / "generated" / pipeline.PACKAGE,
+                revisions,
+                docs=None if out or revisions else root / "docs" / "revisions",
+                write=not check,
+                report=_progress,
+            )
     except CodegenError as error:
         _clear()
         click.echo(str(error), err=True)
         sys.exit(EXIT_CODE)
+    for warning in result.warnings:
+        click.echo(f"warning: {warning}", err=True)
     _clear()
     seconds = time.perf_counter() - started
     for path in result.foreign:
@@ -79,6 +99,23 @@ def command(*, revisions: tuple[str, ...], schema_file: Path | None, out: Path |
     if check:
         click.echo("run `mcprev generate` and commit what it writes", err=True)
         sys.exit(1)
+    if schema_file is not None and out is not None:
+        click.echo(f"install it with: pip install {os.path.relpath(out)}")
+
+
+def _check_usage(
+    names: Sequence[str], schema_file: Path | None, like: str | None, out: Path | None, *, no_overlay: bool
+) -> None:
+    """Raise `click.UsageError` for options that do not go together."""
+    if schema_file is None:
+        if like is not None or no_overlay:
+            raise click.UsageError("--like and --no-overlay are about the FILE of --schema")
+    elif out is None:
+        raise click.UsageError("--schema needs --out: the folder of the package that is made from FILE")
+    elif len(names) > 1:
+        raise click.UsageError("--schema takes at most one REV: what the one FILE is called by")
+    elif like is not None and no_overlay:
+        raise click.UsageError("--like and --no-overlay exclude each other")
 
 
 def _progress(name: str, done: int, total: int) -> None:

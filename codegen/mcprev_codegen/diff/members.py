@@ -234,7 +234,7 @@ def _reading(place: Place, text: str | None) -> Place:
     return replace(place, text=text or "none", stable=text or "none")
 
 
-def _tag(place: Place, name: str, value: float | str | None) -> Place:
+def _tag(place: Place, name: str, value: object) -> Place:
     keyword = ir.CONSTRAINTS[name]
     if is_unset(value):
         return _reading(place, f"no {keyword}")

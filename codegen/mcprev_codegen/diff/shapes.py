@@ -144,7 +144,7 @@ def tightened(name: str, old: float | str | None, new: float | str | None) -> bo
     return new > old if name in ir.FLOORS else new < old
 
 
-def is_unset(limit: float | str | None) -> bool:
+def is_unset(limit: object) -> bool:
     """Whether nothing is limited."""
     return limit is None or limit is False
 
