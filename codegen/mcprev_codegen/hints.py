@@ -7,8 +7,10 @@ pydantic looks it up when the model is first used, and only then its module is l
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final
 
 from mcprev_codegen import ir
@@ -55,6 +57,17 @@ _PRIMITIVES: Final[Mapping[str, tuple[Hint, ...]]] = {
 """The alternatives of each primitive; a number keeps whether it was written with a fraction part."""
 
 
+_INT: Final = _PRIMITIVES["number"][0]
+_WHOLE: Final[Mapping[str, Callable[[Fraction], int]]] = {
+    "ge": math.ceil,
+    "gt": math.floor,
+    "le": math.floor,
+    "lt": math.ceil,
+    "multiple_of": lambda step: step.numerator,
+}
+"""What each limit of a number is for whole numbers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hints:
     """Prints types of one hoisted schema as they stand in one module."""
@@ -71,9 +84,16 @@ class Hints:
         """The hint of a type, named types by their class names; null comes last."""
         return _union(self._alternatives(type_))
 
-    def limited(self, type_: ir.TypeExpr, limits: str) -> Hint:
+    def limited(self, type_: ir.TypeExpr, limits: Mapping[str, float | str]) -> Hint:
         """The hint of a type whose values, null aside, are checked by a `Field` with these arguments."""
-        return _union([h if h == _NONE else h.annotated("Field", limits) for h in self._alternatives(type_)])
+        found = self._alternatives(type_)
+        given = [_whole(limits) if h == _INT else limits for h in found]
+        return _union(
+            [
+                h if h == _NONE else h.annotated("Field", _arguments(g))
+                for h, g in zip(found, given, strict=True)
+            ]
+        )
 
     def builtins(self, type_: ir.TypeExpr) -> set[str]:
         """The names of Python's own types that the hint of a type needs."""
@@ -147,6 +167,19 @@ class Hints:
 
     def _map(self, index: ir.IndexSig | None) -> Hint:
         return _filled("dict[str, {}]", self.hint(index.value) if index else _ANY)
+
+
+def _arguments(values: Mapping[str, float | str]) -> str:
+    texts = {n: json.dumps(value) if isinstance(value, str) else str(value) for n, value in values.items()}
+    return ", ".join(f"{name}={text}" for name, text in texts.items())
+
+
+def _whole(limits: Mapping[str, float | str]) -> dict[str, float | str]:
+    """Limits that take the same whole numbers, and are whole numbers themselves."""
+    return {
+        name: value if isinstance(value, str) else _WHOLE[name](Fraction(str(value)))
+        for name, value in limits.items()
+    }
 
 
 def _filled(pattern: str, inner: Hint) -> Hint:

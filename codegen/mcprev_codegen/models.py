@@ -257,7 +257,7 @@ class ModelPlanner:
             hint = hint.annotated("wire", json.dumps(alias))
         return Attribute(name, hint, default, doc=docs.member(f))
 
-    def _bounds(self, member: ir.Field) -> str:
+    def _bounds(self, member: ir.Field) -> dict[str, float | str]:
         """The arguments of a `Field` that checks a member's limits; a limit of other values than it has says nothing."""
         members = [self.schema.follow(m) for m in self.schema.members(member.type)]
         kinds = {_kind(m) for m in members if m != ir.Prim("null")}
@@ -267,7 +267,7 @@ class ModelPlanner:
             if kinds == {kind}
             for name, argument in names.items()
         }
-        return ", ".join(f"{name}={_literal(value)}" for name, value in bounds.items() if value is not None)
+        return {name: value for name, value in bounds.items() if value is not None}
 
     def _fallback(self, owner: str, member: str) -> Json:
         """The overlay's default for a required member, wherever in the ancestry it is said."""
@@ -328,10 +328,6 @@ def _kind(type_: ir.TypeExpr) -> str:
             return "array"
         case _:
             return "other"
-
-
-def _literal(value: float | str) -> str:
-    return json.dumps(value) if isinstance(value, str) else str(value)
 
 
 def _same(wanted: FlatField | None, given: FlatField) -> bool:

@@ -412,7 +412,7 @@ def test_a_package_of_ones_own_stands_alone(tmp_path: Path) -> None:
         "print([name for name in sys.modules if name.startswith('mcprev')])\n"
     )
     out = run(code, tmp_path / "acme-types").split("\n")
-    assert out[:3] == [f"acme_types.acme.models {REVISION} AcmeForecastResult", "2", "[]"]
+    assert out[:3] == [f"acme_types.acme.models.common_types {REVISION} AcmeForecastResult", "2", "[]"]
 
 
 def test_the_project_file_is_written_once_and_installs_with_what_we_install(tmp_path: Path) -> None:
