@@ -464,7 +464,8 @@ def test_a_tool_that_requires_a_task_is_called_like_any_other(row: Revision) -> 
 def test_what_a_server_refuses_otherwise_is_not_called_again() -> None:
     async def main() -> None:
         refusing: dict[str, Any] = {"tools/call": Error(-32601, "no such tool")}
-        for tasks, calls in (({}, 1), ({"requests": {"tools": {"call": {}}}}, 2)):
+        several: list[tuple[Message, int]] = [({}, 1), ({"requests": {"tools": {"call": {}}}}, 2)]
+        for tasks, calls in several:
             async with serving(CORE, refusing, capabilities={"tools": {}, "tasks": tasks}) as (client, hand):
                 hand.capabilities["tasks"] = tasks
                 with pytest.raises(mcprev.MethodNotFound, match="no such tool"):

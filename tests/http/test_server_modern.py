@@ -541,7 +541,7 @@ def test_a_list_that_fails_or_differs_by_principal_harms_nobody() -> None:
 @req("HDR-2", "HDR-1", "TASKX-5", at=E)
 def test_a_client_may_leave_the_name_of_a_task_to_the_body() -> None:
     """A widespread one does: that is counted and warned of once; a name that differs is refused."""
-    able = {"extensions": {EXTENSION: {}}}
+    able: dict[str, Any] = {"extensions": {EXTENSION: {}}}
 
     async def test(handler: Served, make: Make) -> None:
         client = await Client(make()).open(ROW)

@@ -103,12 +103,23 @@ class App:
         self._name, self._version, self._options = name, version, options
         self._registered = Registry()
 
-    @cached_property
+    @property
     def server(self) -> Server:
         """The server. The first access creates it with the kinds of functions registered so far."""
+        return self._server
+
+    @cached_property
+    def _server(self) -> Server:
         kinds = self._registered.kinds()
         # A server declares what its handler class overrides, so create a class with the registered kinds.
         made = cast("type[Handler]", type("AppHandler", kinds or (Handler,), {}))
+        tasks = self._options.get("tasks")
+        for name in () if tasks is None else tasks.tools.keys() - self._registered.tools.keys():
+            from difflib import get_close_matches
+
+            meant = get_close_matches(name, self._registered.tools, 1)
+            hint = f"; did you mean '{meant[0]}'?" if meant else ": register it before `app.server` is used"
+            raise ValueError(f"`tasks` names '{name}', which is no tool of this app{hint}")
         # Pydantic validates arguments with the same annotations, so the server need not validate them again.
         return Server(made(self._registered), self._name, self._version, validate=False, **self._options)
 
@@ -248,7 +259,7 @@ class App:
             raise ValueError(f"{key!r} is registered already")
         before = self._registered.kinds()
         entries[key] = entry
-        made = "server" in self.__dict__
+        made = "_server" in self.__dict__
         if made and self._registered.kinds() != before:
             del entries[key]
             raise LocalProtocolError(

@@ -7,8 +7,9 @@ conversion steps itself, and only those that change something, because each Pyth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic_core import ValidationError
 
@@ -26,6 +27,9 @@ from mcprev.revisions import LATEST
 
 if TYPE_CHECKING:
     from mcprev.core.connection import Connection
+
+
+_logger: Final = logging.getLogger("mcprev.client")
 
 
 class MethodPlan:
@@ -129,14 +133,30 @@ class RequestSender:
             raise ConnectionLost(str(error), in_flight=False, retry_safe=True) from error
 
 
-def listener(options: Options) -> Callable[[Mapping[str, Json]], None] | None:
-    """Return a callback for the progress notifications of a call; None without the option `progress`."""
+def listener(
+    options: Options, start: Callable[[Coroutine[Any, Any, None]], object]
+) -> Callable[[Mapping[str, Json]], None] | None:
+    """Return a callback for the progress notifications of a call; None without the option `progress`.
+
+    `start` runs what the user's callback leaves to be awaited.
+    """
     report_progress = options.get("progress")
     if report_progress is None:
         return None
-    return lambda report: report_progress(
-        report.get("progress", 0.0), report.get("total"), report.get("message")
-    )
+
+    def report(params: Mapping[str, Json]) -> None:
+        found = report_progress(params.get("progress", 0.0), params.get("total"), params.get("message"))
+        if found is not None:
+            start(_finish(found))
+
+    return report
+
+
+async def _finish(reporting: Awaitable[None]) -> None:
+    try:
+        await reporting
+    except Exception:
+        _logger.exception("a progress callback raised")
 
 
 def result_reader(method: str) -> Callable[[Any], Any]:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from typing_extensions import Unpack, override
 
 from mcprev.client.calls import result_reader
-from mcprev.client.methods import Methods
+from mcprev.client.methods import Methods, by_name
 from mcprev.client.options import Options, Package
 from mcprev.client.session import ClientSession
 from mcprev.client.subscriptions import Subscription
@@ -124,8 +124,8 @@ class Client(Methods):
         tools: bool = False,
         prompts: bool = False,
         resources: bool = False,
-        uris: Sequence[str] = (),
-        tasks: Sequence[str] = (),
+        uris: Sequence[str] | str = (),
+        tasks: Sequence[str] | str = (),
     ) -> Subscription:
         """Listen to changes: `async with client.listen(tools=True) as changes: async for change in changes`.
 
@@ -139,9 +139,9 @@ class Client(Methods):
             if flag:
                 wanted[member] = True
         if uris:
-            wanted["resourceSubscriptions"] = list(uris)
+            wanted["resourceSubscriptions"] = [uris] if isinstance(uris, str) else list(uris)
         if tasks:
-            wanted[TASK_IDS] = list(tasks)
+            wanted[TASK_IDS] = [tasks] if isinstance(tasks, str) else list(tasks)
         return Subscription(self.session, wanted)
 
     # -- calls ---------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ class Client(Methods):
         `ttl` is how many milliseconds the server should keep the task, where a client can ask for that. If the
         server answers with a result, the task is completed. Raises what `call_tool` raises.
         """
-        params: dict[str, Json] = {"name": name, "arguments": dict(arguments or {})}
+        params: dict[str, Json] = {"name": name, "arguments": by_name(arguments or {})}
         if self.spoken.tasks is TaskSupport.CORE:
             params["task"] = {} if ttl is None else {"ttl": ttl}
         end = self.session.deadline(options)

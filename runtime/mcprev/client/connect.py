@@ -20,7 +20,7 @@ from mcprev.client.request_handler import ClientHandler, ClientRequestHandler
 from mcprev.client.server_cache import ServerCache
 from mcprev.client.session import CallSettings, ClientSession
 from mcprev.convert import PayloadKind, convert, initialize_to_discover
-from mcprev.core.capabilities import ClientCapabilities, introduction
+from mcprev.core.capabilities import ClientCapabilities, checked_handler, introduction
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import RequestHandler
 from mcprev.core.keepalive import check_interval
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from mcprev.client.tools import Policy
+    from mcprev.transports.memory import PipeServer
     from mcprev_types.latest import models
 
 PROBE: Final = 10.0
@@ -113,12 +114,43 @@ class HttpTarget(Target, Protocol):
         ...
 
 
+def _target(given: object) -> Target:
+    """Return the target that is meant. Raises `TypeError`."""
+    if isinstance(given, str):
+        if not given.lower().startswith(("http://", "https://")):
+            raise TypeError(
+                f"{given!r:.100} is no URL; to start a command, pass mcprev.stdio('python', 'server.py')"
+            )
+        from mcprev.transports.http.client.target import http
+
+        return http(given)
+    if callable(getattr(given, "open", None)):
+        return cast("Target", given)
+    server = getattr(given, "server", given)  # an app has one
+    if callable(getattr(server, "connection", None)):
+        from mcprev.transports.memory import memory
+
+        return memory(cast("PipeServer", server))
+    raise TypeError(
+        f"a {type(given).__name__} is nothing to connect to; pass a URL, mcprev.stdio(...), mcprev.http(...) or a server"
+    )
+
+
+class App(Protocol):
+    """A server made of functions, such as `mcprev.App`."""
+
+    @property
+    def server(self) -> PipeServer:
+        """Its server."""
+        ...
+
+
 class connect:  # noqa: N801 - called like a function
     """A connection to a server: `async with connect(stdio("command")) as client`, or `await connect(...)`."""
 
     def __init__(
         self,
-        target: Target,
+        target: Target | PipeServer | App | str,
         *,
         handler: ClientHandler | None = None,
         name: str = "mcprev",
@@ -145,6 +177,8 @@ class connect:  # noqa: N801 - called like a function
     ) -> None:
         """Prepare a connection to `target`; `async with` or `await` opens it. Timeouts are in seconds.
 
+        `target` may also be a URL, for `mcprev.http(url)`, or a server of this process, for `mcprev.memory(server)`.
+
         - `handler` serves the requests of the server. The methods that it overrides are declared as capabilities.
         - `name`, `version`, `title`, `description`, `website_url`, `icons` describe this client to the server.
         - `revisions` limits the revisions to negotiate. `mode` is `auto`, `legacy` (sessions only) or the name of
@@ -166,8 +200,9 @@ class connect:  # noqa: N801 - called like a function
           within 10 s is lost.
         - `tasks` declares that the server may respond with a task; the client follows it to its result.
 
-        Raises `ValueError` for unknown names.
+        Raises `ValueError` for unknown names, and `TypeError` for a target or a handler that cannot be one.
         """
+        target = _target(target)
         if isinstance(restart, bool):
             policy: ReconnectPolicy = getattr(target, "restarts", NEVER) if restart else NEVER
         else:
@@ -190,7 +225,7 @@ class connect:  # noqa: N801 - called like a function
             icons=icons,
         )
         self._identity = ClientCapabilities(
-            handler if handler is not None else object(),
+            object() if handler is None else checked_handler(handler, "ClientHandler"),
             info,
             self._revisions,
             {revision_named(key).name: value for key, value in (exact or {}).items()},

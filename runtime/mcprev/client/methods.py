@@ -41,7 +41,7 @@ class Methods:
         """
         params: dict[str, Json] = {"name": name}
         if arguments is not None:
-            params["arguments"] = dict(arguments)
+            params["arguments"] = by_name(arguments)
         found: Any = await self.call("tools/call", params, **options)
         result: models.CallToolResult = found
         self._server_cache.check(name, result)
@@ -98,19 +98,22 @@ class Methods:
         """Return the messages of a prompt, with its arguments filled in."""
         params: dict[str, Json] = {"name": name}
         if arguments is not None:
-            params["arguments"] = dict(arguments)
+            params["arguments"] = by_name(arguments)
         return cast("models.GetPromptResult", await self.call("prompts/get", params, **options))
 
     async def complete(
         self,
-        ref: models.PromptReference | models.ResourceTemplateReference,
+        ref: models.PromptReference | models.ResourceTemplateReference | str,
         name: str,
         value: str,
         context: Mapping[str, str] | None = None,
         **options: Unpack[Options],
     ) -> models.CompleteResult:
-        """Return suggestions for the value of an argument; `context` holds the other arguments so far."""
-        params: dict[str, Json] = {"ref": ref.to_wire(), "argument": {"name": name, "value": value}}
+        """Return suggestions for the value of an argument; `context` holds the other arguments so far.
+
+        `ref` may be the name of a prompt or the URI template of resources.
+        """
+        params: dict[str, Json] = {"ref": _reference(ref), "argument": {"name": name, "value": value}}
         if context is not None:
             params["context"] = {"arguments": dict(context)}
         return cast("models.CompleteResult", await self.call("completion/complete", params, **options))
@@ -129,6 +132,25 @@ class Methods:
                 break
             seen.add(cursor)
         raise RemoteProtocolError(f"the pages of '{method}' do not end")
+
+
+def by_name(arguments: object) -> dict[str, Json]:
+    """Return the arguments of a tool or prompt. Raises `TypeError` if they are no mapping."""
+    if not isinstance(arguments, Mapping):
+        raise TypeError(
+            f"arguments are passed by name, as in {{'text': 'hi'}}, and not as a {type(arguments).__name__}"
+        )
+    return dict(cast("Mapping[str, Json]", arguments))
+
+
+def _reference(ref: models.PromptReference | models.ResourceTemplateReference | str) -> dict[str, Json]:
+    if not isinstance(ref, str):
+        return ref.to_wire()
+    return (
+        {"type": "ref/resource", "uri": ref}
+        if "{" in ref or "://" in ref
+        else {"type": "ref/prompt", "name": ref}
+    )
 
 
 def _page(cursor: str | None) -> dict[str, Json]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypedDict, TypeVar
 
 from mcprev.core.capabilities import Capabilities
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from mcprev_types.latest import models
 
 T_co = TypeVar("T_co", covariant=True)
-Progress: TypeAlias = Callable[[float, float | None, str | None], None]
-"""A callback for progress notifications: progress, total, message."""
+Progress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None] | None]
+"""A callback for progress notifications: progress, total, message. A coroutine function is run in a task."""
 TIMEOUT: Final = 60.0
 """Default of `Options.timeout`, in seconds."""
 TOTAL: Final = 600.0
@@ -44,6 +44,27 @@ class Options(TypedDict, total=False):
     Without a session, requests that only read are always sent once more, and so are tools whose annotations say
     that they only read or are idempotent.
     """
+
+
+KNOWN: Final = frozenset(Options.__annotations__)
+"""The names of the options."""
+
+
+def unknown_option(options: Options) -> TypeError:
+    """Return the error for a call with an option that there is not."""
+    from difflib import get_close_matches  # imported late: only mistakes need it
+
+    name = min(options.keys() - KNOWN)
+    meant = get_close_matches(name, KNOWN, 1)
+    hint = (
+        f"did you mean '{meant[0]}'?"
+        if meant
+        else (
+            f"there are {', '.join(sorted(KNOWN))}; the arguments of a tool or prompt are passed as one mapping, as in "
+            f"call_tool('name', {{'{name}': ...}})"
+        )
+    )
+    return TypeError(f"a call has no option '{name}': {hint}")
 
 
 class Package(Protocol[T_co]):

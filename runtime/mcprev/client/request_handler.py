@@ -108,7 +108,7 @@ class ClientRequestHandler:
 
     def _is_too_low(self, client: Client, notified: NotificationReceived) -> bool:
         """Return whether a log message is below the level that calls ask for and the server cannot be told."""
-        least, level = client.session.least_level, (notified.params or {}).get("level")
+        least, level = client.session.least_level, str((notified.params or {}).get("level"))
         return least is not None and notified.method == LOG and SEVERITY.get(level, 0) < SEVERITY[least]
 
     async def answer_input(self, request: Mapping[str, Json], /) -> dict[str, Json]:

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, cast
 from typing_extensions import Unpack
 
 from mcprev.client.calls import RequestSender, listener
-from mcprev.client.options import Options, caller_meta
+from mcprev.client.options import KNOWN, Options, caller_meta, unknown_option
 from mcprev.client.reconnecting import OpenedConnection, Reconnector
 from mcprev.client.server_cache import ServerCache
 from mcprev.core.capabilities import ClientCapabilities
@@ -141,7 +141,7 @@ class ClientSession:
         A lost connection is replaced first. The request is sent once more if the session expired (HTTP-23), or if
         the stream of its answer broke and the method or the caller allows a repetition (HTTPM-7).
         """
-        progress = listener(options) if options else None
+        progress = listener(options, self.start) if options else None
         repeated = False
         while True:
             # The replacement may be lost too, so loop.
@@ -177,7 +177,12 @@ class ClientSession:
         self.connection.process_events()
 
     def deadline(self, options: Options) -> float | None:
-        """Return the time at which a call with these options ends; None for a call without a total timeout."""
+        """Return the time at which a call with these options ends; None for a call without a total timeout.
+
+        Raises `TypeError` for an option that there is not.
+        """
+        if options and not options.keys() <= KNOWN:
+            raise unknown_option(options)
         total = options.get("total_timeout", self._total_timeout)
         return None if total is None else self.connection.now() + total
 

@@ -335,6 +335,25 @@ def introduction(*, icons: Sequence[Model] = (), **texts: str | None) -> dict[st
     return info
 
 
+def checked_handler(handler: object, base: str) -> object:
+    """Return the handler. Raises `TypeError` for a class, and for a method whose name is almost one that it lacks."""
+    if isinstance(handler, type):
+        raise TypeError(f"{handler.__name__} is a class; pass a handler made of it: {handler.__name__}()")
+    served = {binding.stub: method for method, binding in bindings(LATEST, base).items()}
+    lacks = served.keys() - vars(type(handler)).keys()
+    for name, member in vars(type(handler)).items():
+        if name[:1] != "_" and name not in served and callable(member):
+            from difflib import get_close_matches  # imported late: most handlers have stubs only
+
+            meant = get_close_matches(name, lacks, 1, cutoff=0.85)
+            if meant:
+                raise TypeError(
+                    f"{type(handler).__name__}.{name} serves nothing; did you mean '{meant[0]}', which serves "
+                    f"'{served[meant[0]]}'? (a helper needs a name that is less alike, or begins with _)"
+                )
+    return handler
+
+
 def overridden(handler: object, revision: Revision, base: str) -> list[str]:
     """Return the methods whose stubs in the revision's base class a handler overrides."""
     stubs = getattr(load(revision, "dispatch"), base)

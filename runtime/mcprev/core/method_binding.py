@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from inspect import isawaitable, iscoroutinefunction
 from typing import Any, cast
 
 from pydantic_core import ValidationError
@@ -65,7 +66,7 @@ class MethodBinding:
         spec = written.methods[method]
         self.method: str = method
         self.revision: Revision = revision
-        self.stub: Stub = stub
+        self.stub: Stub = stub if iscoroutinefunction(stub) else _awaited(stub)
         self.may_ask: bool = spec.input_responses
         """Whether the handler may return `InputRequiredResult` (MRTR-1)."""
         self.rule: Callable[[dict[str, Json]], dict[str, Json]] | None = RULES.get(method)
@@ -132,6 +133,16 @@ class MethodBinding:
         given: dict[str, Json] = {"resultType": COMPLETE, "content": [{"type": "text", "text": ""}]}
         found = self.result(dict(given))
         return frozenset(found) if all(given.get(name) == value for name, value in found.items()) else None
+
+
+def _awaited(stub: Callable[[Any, Any], object]) -> Stub:
+    """Return a stub that a handler defines without `async` as one that can be awaited."""
+
+    async def awaited(context: object, params: object) -> object:
+        found = stub(context, params)
+        return await found if isawaitable(found) else found
+
+    return awaited
 
 
 def to_wire(value: object) -> dict[str, Json]:

@@ -147,7 +147,10 @@ class Engine:
         if message.id.__class__ is not int:
             self.connection.tolerate(ToleratedViolation.IDS, f"{message.id!r} for {call.id}")
         if isinstance(message, ErrorResponse):
-            self.connection.events.append(CallFailed(call, RpcError.from_wire(message.error)))
+            failure = RpcError.from_wire(message.error)
+            if isinstance(failure, MethodNotFound) and call.method not in failure.message:
+                failure.args = (f"{failure.message} (answer to '{call.method}')",)
+            self.connection.events.append(CallFailed(call, failure))
         elif message.result.__class__ is dict:
             self.accept(call, message.result)
         else:

@@ -6,7 +6,7 @@ its info and capabilities with each request. Only a listen stream lasts longer: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, cast
 
 from typing_extensions import override
@@ -304,9 +304,18 @@ def uncovered(capabilities: Mapping[str, Json], needed: Mapping[str, Json]) -> d
     return {name: value for name, value in needed.items() if not _covers(capabilities.get(name), value)}
 
 
+def _paths(capabilities: Mapping[str, Json]) -> Iterator[str]:
+    """Yield the dotted paths of capabilities."""
+    for name, inner in capabilities.items():
+        if inner:
+            yield from (f"{name}.{path}" for path in _paths(inner))
+        else:
+            yield name
+
+
 def missing_capability(needed: Mapping[str, Json]) -> MissingClientCapability:
     """Return the error for capabilities that a request needs and the client has not declared (MOD-6)."""
-    names = ", ".join(sorted(needed))
+    names = ", ".join(sorted(_paths(needed)))
     return MissingClientCapability(
         f"this needs the client capability {names}", data={"requiredCapabilities": dict(needed)}
     )

@@ -222,6 +222,10 @@ class Context(BaseContext):
         answered, `RequestTimeout`, `ConnectionLost`. See the specification's page on multi round-trip requests.
         """
         incoming = self.request
+        if not hasattr(request, "to_wire"):
+            raise TypeError(
+                f"`ask` takes a request such as mcprev_types.latest.models.ElicitRequest(...), not a {type(request).__name__}"
+            )
         wire = mrtr.checked_request(request.to_wire(), incoming.revision, self.capabilities)
         known = self.answers.given.get(key)
         if known is None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from mcprev.convert import OnDowngrade
-from mcprev.core.capabilities import ServerCapabilities, introduction, overridden
+from mcprev.core.capabilities import ServerCapabilities, checked_handler, introduction, overridden
 from mcprev.core.connection import Connection
 from mcprev.core.keepalive import check_interval, keep_pinging
 from mcprev.core.limits import MAX_HANDLERS
@@ -87,6 +87,8 @@ class Server:
         `max_handlers` bound one connection. Raises `ValueError` for an unknown revision and for a handler that
         overrides what the runtime serves itself.
         """
+        if handler is not None:
+            checked_handler(handler, "ServerHandler")
         own = {revision_named(key).name: value for key, value in (exact or {}).items()}
         if revisions is None and handler is None and own:
             revisions = tuple(own)  # there is nothing to offer at any other

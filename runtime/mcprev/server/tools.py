@@ -100,8 +100,8 @@ class ToolTable:
         if len(known) > len(listed) + MAX_TOOLS:
             known = {}
         tools: dict[str, ToolSchemas] = {name: tool for name, tool in known.items() if name not in listed}
-        for tool in tools.values():
-            tool.listed = False
+        for vanished in tools.values():
+            vanished.listed = False
         for name, tool in listed.items():
             tools[name] = ToolSchemas(name, tool.get("inputSchema"), tool.get("outputSchema"))
         if before == self._generation:

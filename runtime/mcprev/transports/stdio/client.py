@@ -98,6 +98,8 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
             )
         except (OSError, ValueError) as error:
             text = f"cannot start '{self._command[0]}': {error}"
+            if len(self._command) == 1 and len(words := self._command[0].split()) > 1:
+                text += f"; pass each word by itself: mcprev.stdio({', '.join(map(repr, words))})"
             raise ProcessExited(text, returncode=None, stderr="") from error
         self._process = run.process = process
         return connection
