@@ -25,6 +25,8 @@ from pinned import DATED, ROOT, load
 COUNTS: Final = ROOT / "tests" / "counts.toml"
 SETTLED: Final = tuple(name for name in DATED if index.REVISIONS[name].status == "final")
 """The dated revisions about which everything is decided."""
+FLAGS: Final = ("paginated", "task_augmented", "cacheable", "input_responses", "name_param", "deprecated")
+"""What else is known of a method."""
 
 
 def interfaces(schema: Schema) -> list[ir.Interface]:
@@ -80,6 +82,10 @@ def counted(name: str) -> dict[str, int]:
         "results_by_response": sources["response"],
         "results_by_name": sources["naming"],
         "empty_results": sources["empty"],
+        **{
+            f"{flag}_methods": sum(bool(getattr(m, flag)) for m in revision.methods.values())
+            for flag in FLAGS
+        },
         "losses": len(computed(name)),
     }
 

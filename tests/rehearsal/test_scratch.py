@@ -31,6 +31,21 @@ def test_what_is_written_by_hand_is_counted(scratch: Scratch) -> None:
     assert scratch.effort == Effort({"a.txt", "b.txt", "c.txt"}, lines=3)
 
 
+def test_what_was_done_to_a_copy_is_put_back(scratch: Scratch) -> None:
+    commit = ("git", "-c", "user.name=x", "-c", "user.email=x", "commit", "--quiet", "--all", "--message=x")
+    scratch.must(scratch.run("git", "add", "--all"), "git add")
+    scratch.must(scratch.run(*commit), "git commit")
+    scratch.append("a.txt", "more\n")
+    scratch.path("b.txt").unlink()
+    scratch.path("new").mkdir()
+    scratch.path("new/c.txt").write_text("new\n", encoding="utf-8")
+    with scratch.by_hand():
+        pass
+    scratch.put_back()
+    assert sorted(path.name for path in scratch.root.iterdir()) == [".git", "a.txt", "b.txt"]
+    assert scratch.path("a.txt").read_text(encoding="utf-8") == "one\ntwo\n"
+
+
 def test_an_edit_says_what_it_does_not_find(scratch: Scratch) -> None:
     with pytest.raises(Failed, match=r"a\.txt: 'three' stands there 0 times"):
         scratch.edit("a.txt", "three", "")
