@@ -38,7 +38,10 @@ SUITES: Final = tuple(
 )
 SAME: Final = (
     *("tests/rehearsal/test_scratch.py", "tests/rehearsal/test_selection.py"),
-    *(f"tests/codegen/test_{name}.py" for name in ("errors", "naming", "pipeline", "trees", "typescript")),
+    *(
+        f"tests/codegen/test_{name}.py"
+        for name in ("constructs", "errors", "naming", "pipeline", "trees", "typescript")
+    ),
     "tests/codegen/test_commands.py",
     *(f"tests/codegen/test_decisions.py::test_{begin}" for begin in ("a_", "of_", "w")),
     "tests/codegen/test_contract.py::test_any_module_survives_printing_and_json",
