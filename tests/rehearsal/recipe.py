@@ -33,7 +33,8 @@ import mcprev
 from mcprev.revisions import DEFAULT
 
 async def spoken(mode):
-    async with mcprev.connect(mcprev.stdio(sys.executable, "examples/server.py"), mode=mode) as client:
+    server, bounds = mcprev.stdio(sys.executable, "examples/server.py"), {"probe_timeout": 60, "open_timeout": 60}
+    async with mcprev.connect(server, mode=mode, **bounds) as client:
         result = await client.call_tool("add", {"a": 1, "b": 2}, timeout=60)
         assert result.content[0].text == "3", result
         return client.revision
