@@ -4,8 +4,8 @@
 other schema this module uses the library jsonschema, which the extra `mcprev[schema]` installs; the first such schema
 imports it.
 
-- Dialects: 2020-12, which is the default, and draft-07. Any other is an error (JSCH-1). - References resolve within
-the schema or to a metaschema of a dialect. Nothing is fetched: any other reference is an
+- Dialects: 2020-12, which is the default, and draft-07. Any other is an error (JSCH-1).
+- References resolve within the schema or to a metaschema of a dialect. Nothing is fetched: any other reference is an
   error when the schema is compiled (JSCH-2).
 - The depth and size of a schema and the time to compile it and to validate a value are bounded (JSCH-3). Regular
   expressions run in linear time; others are refused in a schema of the peer.

@@ -10,10 +10,10 @@ Decisions where the requirements are silent or disagree:
 - A request with a version in `_meta`, or with a version of the stateless era in its header, is stateless, whether or
   not the endpoint serves that era: the engine refuses it with the served versions (MOD-4). Only `initialize` is
   classified by its body alone (NEG-11).
-- `initialize` with the id of an expired session opens a new session: after a 404 the client would do the same. - A
-stateless request may accept either format. One whose `Accept` header accepts neither gets 406. - In a session of a
-revision without the version header, the header is checked if it is present (AMB-5). - An unsupported version header of
-the handshake era is -32600 with the supported versions; -32022 belongs to the
+- `initialize` with the id of an expired session opens a new session: after a 404 the client would do the same.
+- A stateless request may accept either format. One whose `Accept` header accepts neither gets 406.
+- In a session of a revision without the version header, the header is checked if it is present (AMB-5).
+- An unsupported version header of the handshake era is -32600 with the supported versions; -32022 belongs to the
   stateless era.
 """
 

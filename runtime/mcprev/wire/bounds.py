@@ -5,9 +5,9 @@
 - `max_values`, 500,000 by default: how many values one message holds; the keys of objects count as values. Parsing
   that many takes some tenths of a second and blocks the event loop meanwhile. `mcprev.json_bounds.max_values = n`
   sets another bound for the whole process.
-- `MAX_NAMES`, 128 MiB: the length of the longest member name in bytes, times the number of values. - `MAX_DEPTH`, 200:
-how deep arrays and objects nest. The parser sets it; it cannot be raised. - An integer has at most 4,300 digits. A
-number with a fraction or an exponent stays within the range of a double.
+- `MAX_NAMES`, 128 MiB: the length of the longest member name in bytes, times the number of values.
+- `MAX_DEPTH`, 200: how deep arrays and objects nest. The parser sets it; it cannot be raised.
+- An integer has at most 4,300 digits. A number with a fraction or an exponent stays within the range of a double.
 
 The transport bounds the number of bytes of a message (`max_line`, `max_body`, `max_message`).
 

@@ -7,9 +7,10 @@ them, with names in lower case; a client gets pairs of strings to send. The tool
 
 Decisions where the requirements are silent or disagree:
 
-- A value with a tab is encoded, because some readers refuse a plain tab. Reading accepts both forms. - A value that
-begins like an encoded one is encoded, whatever its end and its case. - White space around a value belongs to HTTP, not
-to the value. - `Mcp-Name` on a method without a name parameter is ignored.
+- A value with a tab is encoded, because some readers refuse a plain tab. Reading accepts both forms.
+- A value that begins like an encoded one is encoded, whatever its end and its case.
+- White space around a value belongs to HTTP, not to the value.
+- `Mcp-Name` on a method without a name parameter is ignored.
 """
 
 from __future__ import annotations

@@ -5,11 +5,11 @@ Parsing tolerates unknown envelope members, `"params": null`, a null `error` bes
 order mark, and `1.0` as an id. It keeps `1`, `1.0` and `"1"` distinct, integers of any size and lone surrogates.
 Decisions where the requirements are silent:
 
-- Scalar params make an invalid request (-32600); array params are valid JSON-RPC but fit no MCP method (-32602). - A
-malformed response or notification gets no reply: the sender could match the reply to one of its own requests. - A line
-over the limit is -32600, not -32700: the line is not parsed, so it may be valid JSON. - A message with a `method` is a
-request or notification, whatever other members it has. - A number beyond the range of a double is refused as invalid
-JSON. A number that JSON cannot represent is written as
+- Scalar params make an invalid request (-32600); array params are valid JSON-RPC but fit no MCP method (-32602).
+- A malformed response or notification gets no reply: the sender could match the reply to one of its own requests.
+- A line over the limit is -32600, not -32700: the line is not parsed, so it may be valid JSON.
+- A message with a `method` is a request or notification, whatever other members it has.
+- A number beyond the range of a double is refused as invalid JSON. A number that JSON cannot represent is written as
   null, as the generated models and JavaScript peers write it.
 - An error for a message that is refused unparsed carries the id its text shows (see `unread`), so the call ends.
 """

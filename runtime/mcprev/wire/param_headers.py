@@ -6,9 +6,10 @@ the client logs the reason.
 
 Decisions where the requirements are silent:
 
-- A type that is a list of one primitive type and `null` is valid: a null argument is omitted anyway. - An integer is
-invalid if its schema allows none of the safe values, or if `const`, `enum` or `default` names an unsafe
-  one. A bound beyond the safe range, such as that of 64 bits, is valid; a value beyond it is refused when it is sent.
+- A type that is a list of one primitive type and `null` is valid: a null argument is omitted anyway.
+- An integer is invalid if its schema allows none of the safe values, or if `const`, `enum` or `default` names an
+  unsafe one. A bound beyond the safe range, such as that of 64 bits, is valid; a value beyond it is refused when it
+  is sent.
 - Only schemas are searched: a property may be named `x-mcp-header`, and an example may have a member of that name.
 """
 

@@ -6,8 +6,8 @@ the end of the stream is dropped with its id. Differences that MCP requires:
 
 - An event without data is reported if it has an id or a `retry`: a server sends such an event to make a stream
   resumable before the first message (HTTP-17). It is not a message (HTTP-18).
-- Data stays bytes for `jsonrpc.parse`, which checks that they are UTF-8. - The size of an event is limited, so that a
-stream without an empty line cannot exhaust memory (SEC-6).
+- Data stays bytes for `jsonrpc.parse`, which checks that they are UTF-8.
+- The size of an event is limited, so that a stream without an empty line cannot exhaust memory (SEC-6).
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ Statuses that do not depend on the era end the negotiation: authentication, over
 
 Decisions where the requirements are silent or disagree:
 
-- Any 4xx leads to the HTTP+SSE transport, as the second revision specifies; later revisions name three statuses. - A
-JSON-RPC error takes precedence over the status, unless it leads nowhere. - If a cached HTTP+SSE transport is refused,
-the cache entry is removed and the negotiation starts again. - A cache entry belongs to an endpoint, an origin with a
-path: one origin can host several servers.
+- Any 4xx leads to the HTTP+SSE transport, as the second revision specifies; later revisions name three statuses.
+- A JSON-RPC error takes precedence over the status, unless it leads nowhere.
+- If a cached HTTP+SSE transport is refused, the cache entry is removed and the negotiation starts again.
+- A cache entry belongs to an endpoint, an origin with a path: one origin can host several servers.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ a pair without a rule is a late response and does not change the step. Each step
 
 Decisions where the requirements are silent or disagree:
 
-- The newest version that both sides name wins, of either era, also if it comes with an error (AMB-2, NEG-3). - A
-server that answers `initialize` with a version that is not allowed may support an older one that is. The client
+- The newest version that both sides name wins, of either era, also if it comes with an error (AMB-2, NEG-3).
+- A server that answers `initialize` with a version that is not allowed may support an older one that is. The client
   closes the connection (LIFE-4) and requests that version on a new one, each version once. This happens only if the
   allowed revisions have gaps.
 - A late result of `server/discover` does not stop the fallback (NEG-5), but if `initialize` then fails, the client
