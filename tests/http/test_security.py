@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, MutableMapping
@@ -18,7 +19,6 @@ from mcprev.transports.http.security import (
     MAX_HOST,
     OriginPolicy,
     is_loopback,
-    is_session_id,
     new_session_id,
     origin_of,
     split_host,
@@ -304,7 +304,7 @@ def test_headers_have_a_limit() -> None:
 def test_session_ids_are_visible_long_and_never_the_same() -> None:
     ids = {new_session_id() for _ in range(1000)}
     assert len(ids) == 1000
-    assert all(is_session_id(id_) and len(id_) >= 32 for id_ in ids)
+    assert all(re.fullmatch(r"[\x21-\x7e]{32,1024}", id_) for id_ in ids)
 
 
 @req("SEC-4", everywhere=True)
@@ -314,13 +314,3 @@ def test_session_ids_do_not_come_from_a_seeded_source() -> None:
         subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout for _ in range(2)
     ]
     assert told[0] != told[1]
-
-
-@req("HTTP-19", everywhere=True)
-@pytest.mark.parametrize(
-    ("text", "good"),
-    [("a", True), ("!~", True), ("x" * 1024, True), ("", False), (" ", False), ("a b", False), ("a\n", False), ("\x7f", False),
-     ("é", False), ("x" * 1025, False)],
-)  # fmt: skip
-def test_what_may_be_a_session_id(text: str, good: bool) -> None:
-    assert is_session_id(text) is good

@@ -72,7 +72,6 @@ CHECKS: Final[dict[str, tuple[Callable[[str], object], tuple[ModuleType, ...]]]]
     "lines": (read_lines, (lines, unread)),
     "headers and the body": (compare, (headers,)),
     "Host and Origin": (let_in, (security,)),
-    "a session id": (security.is_session_id, (security,)),
     "the URL of a server": (urls.check_server_url, (urls, security)),
     "where to post": (lambda text: urls.endpoint_url(URL, octets(text)), (urls, security)),
     "a redirect": (lambda text: urls.redirected(URL, 307, text, verb="POST", count=0), (urls, security)),

@@ -1,9 +1,9 @@
 """Drives an engine: one connection, one task for each request, one timer.
 
-PING-1, CANC-2, CANC-7, LIFE-18, STDIO-6. A transport hands messages to the engine as they come, so that `ping` and
-`cancelled` are never behind a handler; what is to be sent is written once for each turn of the loop. How it is
-written is the transport's: `transports.lines` has one stream for everything, HTTP one for each request. Beyond a
-bound requests are refused instead of not being read, for then a cancellation could not be read either.
+PING-1, CANC-2, CANC-7, LIFE-18, STDIO-6. A transport passes each message to the engine when it arrives, so that `ping`
+and `cancelled` never wait for a handler. Messages are sent once per turn of the event loop. How they are
+sent depends on the transport: `transports.lines` has one stream for all messages, HTTP one for each request. Above a
+limit requests are refused; reading goes on, because a cancellation could not be read otherwise.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ _NEVER: Final = float("inf")
 
 @record
 class Listener:
-    """Who wants to know of what comes before the answer to a call."""
+    """The callbacks for messages that precede the response to a call."""
 
     progress: Callable[[dict[str, Json]], None] | None
     stream: Callable[[StreamNotification], None] | None
 
 
 class Connection:
-    """One connection of either role; a subclass for each way to move messages says how they are sent."""
+    """One connection of either role; each transport has a subclass that sends messages."""
 
     at_once = False
-    """Whether calls are written when they are made, one alone or a burst of them, and not later in the turn."""
+    """Whether a single call, or a burst of calls, is sent when it is made and not later in the turn of the loop."""
     immediate = False
     """Whether messages are sent at once and not once per turn of the loop, because the transport collects them itself."""
 
@@ -70,24 +70,24 @@ class Connection:
         self.protocol = protocol
         self.logger = logger
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when the connection is gone and nothing of it runs any more."""
+        """Done when the connection has ended and none of its tasks runs."""
         self._loop = asyncio.get_running_loop()
         self._request_handler = handler
         self._connection_state = protocol.connection
         self._linger = linger
         self.error: ConnectionLost | None = None
-        """Why the connection ended; None while it has not."""
+        """Why the connection ended; None while it is open."""
         self.peer_context: object = None
         """What the request handler keeps of the peer for as long as the connection lasts."""
         self._flush_due = False
         self._sendable = False
-        """Whether there is a transport that takes what is to be sent."""
+        """Whether the transport accepts messages."""
         self._paused = False
-        """Whether nothing is read for now."""
+        """Whether reading is paused."""
         self._max_handlers = max_handlers
         self._queue: deque[IncomingRequest | NotificationReceived] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
-        # What `create_task` does without a factory, less a few calls for each request.
+        # Without a task factory, the constructor does what `create_task` does, with fewer calls.
         self._spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]] = (
             partial(asyncio.Task, loop=self._loop)
             if self._loop.get_task_factory() is None
@@ -98,10 +98,10 @@ class Connection:
         self.now: Callable[[], float] = (
             time.monotonic if type(self._loop).time is asyncio.BaseEventLoop.time else self._loop.time
         )
-        """The time that engines are told."""
+        """Returns the time that engines use."""
         self._timer: asyncio.TimerHandle | None = None
         self._due = _NEVER
-        """The time that the timer is set to."""
+        """The time at which the timer fires."""
         self._ending: asyncio.Task[None] | None = None
         self._lost: asyncio.Future[None] = self._loop.create_future()
         self._on: dict[type, Callable[[Any], None]] = {
@@ -121,34 +121,34 @@ class Connection:
     # -- for transports ------------------------------------------------------------------------------------
 
     def _send(self, sends: list[tuple[Channel, bytes]]) -> None:
-        """Send messages, each on the channel it belongs to."""
+        """Send messages, each on its channel."""
         raise NotImplementedError
 
     async def drain(self, channel: Channel = None) -> None:
-        """Wait while the peer does not read what it is sent on a channel."""
+        """Wait while the peer reads a channel too slowly."""
 
     def refuses(self, incoming: IncomingRequest) -> McpError | None:
-        """Why the peer cannot be asked on behalf of a request of its own, if it cannot (HTTP-32)."""
+        """Return why no request can be sent to the peer on behalf of `incoming`, or None (HTTP-32)."""
         del incoming
         return None
 
     async def hang_up(self, incoming: IncomingRequest, retry: float | None) -> bool:
-        """Close the connection that a request came on and not its stream, where there is such a thing (HTTP-17)."""
+        """Close the HTTP connection of a request but not its stream; return whether that was possible (HTTP-17)."""
         del incoming, retry
         return False
 
     def can_reach(self) -> bool:
-        """Whether the peer hears now what belongs to no request of its own."""
+        """Return whether the peer can receive messages that belong to none of its requests."""
         return self._sendable
 
     def _on_wait(self) -> None:
-        """A call of this side begins to wait while nothing is read."""
+        """Called when a call of this side begins to wait while reading is paused."""
 
     async def _shut(self) -> None:
-        """Write what is held and let the transport go, within bounded time."""
+        """Write the remaining messages and close the transport, within bounded time."""
 
     def process_events(self) -> None:
-        """Act on what has happened, and see to it that what is to be sent is written in this turn of the loop."""
+        """Handle the events, and schedule the outgoing messages for this turn of the loop."""
         link = self._connection_state
         while link.events:
             events: list[Event] = link.events
@@ -173,7 +173,7 @@ class Connection:
                 payloads.debug("%s sent %s", self.logger.name, redacted(message))
         self._send(sends)
 
-    # -- requests of the peer's ----------------------------------------------------------------------------
+    # -- requests of the peer -----------------------------------------------------------------------------
 
     def _admit(self, event: IncomingRequest | NotificationReceived) -> None:
         if event.origin is not None and (share := share_of(event)):
@@ -186,17 +186,17 @@ class Connection:
             event.fail(InternalError("too many requests in progress"))
             self._drop(event)
         else:
-            self.logger.warning("too much waits to be served: %s is dropped", event.method)
+            self.logger.warning("too many messages wait to be served: %s is dropped", event.method)
             self._drop(event)
 
     def _drop(self, event: IncomingRequest | NotificationReceived) -> None:
-        """What will not be served takes nothing any more."""
+        """Release the memory of a message that will not be served."""
         if share := share_of(event):
             share.release()
 
     def _start(self, event: IncomingRequest | NotificationReceived) -> None:
         task = self._spawn(self._serve(event))
-        if not task.done():  # some loops begin a task at once
+        if not task.done():  # some task factories start a task at once
             self._tasks.add(task)
             if isinstance(event, IncomingRequest):
                 self._serving[event] = task
@@ -224,7 +224,7 @@ class Connection:
         self._cancel_handler(event.request)
 
     def _cancel_handler(self, incoming: IncomingRequest) -> None:
-        """Stop the handler of a request that is closed, or take the request out of the queue."""
+        """Cancel the handler of a closed request, or remove the request from the queue."""
         if (task := self._serving.pop(incoming, None)) is not None:
             self._stop(task)
         elif incoming in self._queue:
@@ -232,7 +232,7 @@ class Connection:
             self._drop(incoming)
 
     def _stop(self, task: asyncio.Task[None]) -> None:
-        # One that is cancelled before its first step never gets to the end of `_run`.
+        # A task that is cancelled before its first step does not reach the end of `_serve`.
         task.add_done_callback(self._tasks.discard)
         task.cancel()
 
@@ -248,7 +248,7 @@ class Connection:
         self.fail_requests()
 
     def fail_requests(self) -> None:
-        """Answer the requests in progress with an error, and stop their handlers: the server stops."""
+        """Answer the requests in progress with an error, and cancel their handlers, because the server stops."""
         for incoming in tuple(self._connection_state.incoming.values()):
             incoming.fail(InternalError("the server stops"))
             self._cancel_handler(incoming)
@@ -262,9 +262,9 @@ class Connection:
         progress: Callable[[dict[str, Json]], None] | None = None,
         stream: Callable[[StreamNotification], None] | None = None,
     ) -> dict[str, Json]:
-        """Wait for the answer to a call that was just handed to the engine.
+        """Wait for the response to a call that was just passed to the engine.
 
-        Raises what the call failed with. When the waiting task is cancelled, so is the call (CANC-7).
+        Raises the error that the call failed with. If the waiting task is cancelled, so is the call (CANC-7).
         """
         future: asyncio.Future[dict[str, Json]] = self._loop.create_future()
         call.handle = future
@@ -282,7 +282,7 @@ class Connection:
         try:
             return await future
         except asyncio.CancelledError:
-            self.cancel_call(call, "the caller gave up")
+            self.cancel_call(call, "the caller was cancelled")
             raise
 
     def cancel_call(self, call: Call, reason: str) -> None:
@@ -303,7 +303,7 @@ class Connection:
         self._reject(event.call, RequestTimeout(message, elapsed=event.elapsed, kind=event.kind))
 
     def _on_call_cancelled(self, event: CallCancelled) -> None:
-        """The stream of a call that was given up can be closed."""
+        """Close the stream of a cancelled call."""
 
     def _reject(self, call: Call, error: McpError) -> None:
         future: Any = call.handle
@@ -332,7 +332,7 @@ class Connection:
 
     @property
     def tolerated_violations(self) -> dict[str, int]:
-        """What the peer got wrong and was understood all the same, and how often; each is warned of once."""
+        """The violations of the protocol that were tolerated, with their numbers; the first of each is logged."""
         return {str(what): times for what, times in self._connection_state.violations.items()}
 
     # -- time ----------------------------------------------------------------------------------------------
@@ -354,7 +354,7 @@ class Connection:
     # -- the end -------------------------------------------------------------------------------------------
 
     def ended(self, error: ConnectionLost | None) -> None:
-        """The transport is gone: whoever waits learns of it before anything else is torn down."""
+        """Handle the loss of the transport: fail the calls first, then stop the handlers."""
         if not self._lost.done():
             self._lost.set_result(None)
         if self.error is None:
@@ -381,7 +381,7 @@ class Connection:
         )
 
     async def _end(self, linger: float) -> None:
-        """Let handlers finish, then stop them; write what is left, then close. Every wait has a bound."""
+        """Let handlers finish, then cancel them; write the remaining messages, then close. Every wait is bounded."""
         if self._tasks and linger:
             await asyncio.wait(set(self._tasks), timeout=linger)
         for task in self._tasks:
@@ -394,7 +394,7 @@ class Connection:
             self.closed.set_result(None)
 
     async def aclose(self, error: ConnectionLost | None = None) -> None:
-        """End the connection; may be called from any task, and again."""
+        """End the connection; may be called from any task, and more than once."""
         if self.error is None:
             self._fail_calls(
                 error or ConnectionLost("the connection was closed", in_flight=True, retry_safe=False)
@@ -406,7 +406,7 @@ class Connection:
         self.ended(None)
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run something for as long as the connection lasts."""
+        """Run a coroutine as a task that is cancelled at the end of the connection."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

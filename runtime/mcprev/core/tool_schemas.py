@@ -1,4 +1,4 @@
-"""The schemas of tools, and what happens to arguments and results that do not fit (TOOL-2, 3, 4, CONV-35, JSCH-1..3, HDR-8)."""
+"""The schemas of tools, and the checks of arguments, results and headers against them (TOOL-2, 3, 4, CONV-35, JSCH-1..3, HDR-8)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 CALL: Final = "tools/call"
 LIST: Final = "tools/list"
 MAX_TOOLS: Final = 5_000
-"""How many names are kept of one list beyond those that are on it."""
+"""The maximum number of names that are kept besides those of the current list."""
 MAX_NAME: Final = 256
-"""A longer name that is not listed is not kept."""
+"""The maximum length of an unlisted name that is kept."""
 
 
 class ToolSchemas:
-    """One tool as its schemas have it; they are compiled when they are first needed."""
+    """The schemas of one tool, compiled on first use."""
 
     __slots__ = ("_arguments", "_compiled", "_result", "input", "listed", "name", "output", "param_headers")
 
@@ -50,9 +50,9 @@ class ToolSchemas:
         return param_mismatch(headers, arguments, self.param_headers)
 
     def check(self, params: Mapping[str, Json], revision: Revision) -> dict[str, Json] | None:
-        """The result of a call whose arguments do not fit; None when they do (TOOL-2, TOOL-3, CONV-35).
+        """Return the result for a call with invalid arguments, or None (TOOL-2, TOOL-3, CONV-35).
 
-        Raises `InvalidParams` where the revision has an error for that.
+        Raises `InvalidParams` if the revision reports them as an error.
         """
         arguments = params.get("arguments")
         check = self._arguments
@@ -66,7 +66,7 @@ class ToolSchemas:
         return refusal(self.name, found, revision)
 
     def conform(self, result: dict[str, Json]) -> None:
-        """Raise `LocalProtocolError` for a result whose structure does not fit (TOOL-4); failed tools have none."""
+        """Raise `LocalProtocolError` for a structured result that does not match its schema (TOOL-4)."""
         structured = result.get("structuredContent", MISSING)
         if (
             result.get("isError") is True
@@ -104,7 +104,7 @@ class ToolSchemas:
 
 
 def refusal(name: str, found: list[ValidationIssue], revision: Revision) -> dict[str, Json]:
-    """The result of a call whose arguments are wrong; raises `InvalidParams` where there is an error for that (CONV-35)."""
+    """Return the result for invalid arguments. Raises `InvalidParams` if the revision reports them as an error (CONV-35)."""
     from mcprev.json_schema.validation import describe
 
     text = f"Invalid arguments for tool '{name}': {describe(found, 'arguments')}"

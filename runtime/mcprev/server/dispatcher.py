@@ -44,8 +44,7 @@ if TYPE_CHECKING:
 
 _logger: Final = logging.getLogger("mcprev.server")
 PeerContext: TypeAlias = tuple[Mapping[str, Json], Conversion | None, Conversion]
-"""What is known of a client when it is served, in the words of the latest revision: what its requests would carry if
-they described themselves, and the contexts of the conversions up and down."""
+"""The `_meta` of a client at the latest revision, and the contexts of the conversions up and down."""
 RELIST: Final = 5.0
 """Seconds within which a header that does not match has the tools listed again only once."""
 _RESULT_TYPES: Final = (COMPLETE, INPUT_REQUIRED)
@@ -70,15 +69,15 @@ class RequestDispatcher:
         self._tasks = tasks
         self._handlers = HandlerTable(identity, "ServerHandler")
         self.tools: ToolTable = ToolTable(self._handlers, identity.kinds)
-        """What is known of the handler's tools."""
+        """The schemas of the handler's tools."""
         self._checked_tools = self.tools if validate else None
-        """The tools whose calls are checked against their schemas."""
+        """The schemas that calls are checked against; None if they are not checked."""
         self._show_errors = show_errors
         self._contexts: dict[str, Conversion] = {}
         self._relisted = float("-inf")
 
     async def handle_request(self, incoming: IncomingRequest, connection: Connection, /) -> None:
-        """Answer a request: what a connection calls for each."""
+        """Serve a request and send its response; a connection calls this for each request."""
         revision = incoming.revision
         try:
             if self._tasks is not None and self._tasks.serves(revision, incoming.method):
@@ -173,7 +172,7 @@ class RequestDispatcher:
         params: dict[str, Json] | None,
         peer_context: PeerContext,
     ) -> None:
-        """Answer a call that may become a task: with its result, what it asks, or the task."""
+        """Respond to a call that may become a task: with its result, its input requests, or the task."""
         assert self._tasks is not None
         _, up, down = peer_context
 
@@ -214,7 +213,7 @@ class RequestDispatcher:
         params: dict[str, Json] | None,
         wire: dict[str, Json],
     ) -> None:
-        """Get the input that a result asks for: by sending the result, or request by request and then again."""
+        """Get the input that a result asks for: send the result, or in a session the requests, then run the handler again."""
         incoming = context.request
         _, _, down = self._peer_context(incoming, context.connection)
         if not method_binding.may_ask or not (mrtr.requests_of(wire) or wire.get(mrtr.STATE)):
@@ -243,7 +242,7 @@ class RequestDispatcher:
     async def _ask_in_session(
         self, method_binding: MethodBinding, context: Context, params: dict[str, Json], wire: dict[str, Json]
     ) -> None:
-        """Ask with requests of this server's, then run the handler again, until it has what it needs (MRTR-11)."""
+        """Send the input requests one by one and run the handler again, until it asks for nothing more (MRTR-11)."""
         incoming, answers = context.request, context.answers
         _, up, down = self._peer_context(incoming, context.connection)
         for _ in range(mrtr.MAX_ROUNDS):
@@ -265,7 +264,7 @@ class RequestDispatcher:
         raise TypeError(f"'{incoming.method}' asked for input more than {mrtr.MAX_ROUNDS} times")
 
     async def handle_notification(self, notified: NotificationReceived, connection: Connection, /) -> None:
-        """Pass on a notification: what a connection calls for each."""
+        """Pass a notification to the handler; a connection calls this for each notification."""
         try:
             method_binding = self._handlers[notified.revision, notified.method]
             # Only sessions have notifications for a handler.
@@ -283,7 +282,7 @@ class RequestDispatcher:
         params: dict[str, Json] | None,
         up: Conversion | None,
     ) -> dict[str, Json]:
-        """Run the handler; one that cannot go on without input gives a result that asks for it."""
+        """Run the handler; if it needs input, return a result that asks for it."""
         given = method_binding.params(params, up)
         tool = None
         if method_binding.method == CALL:
@@ -316,7 +315,7 @@ class RequestDispatcher:
         return wire
 
     def _peer_context(self, incoming: IncomingRequest, connection: Connection) -> PeerContext:
-        """What is known of the client: cached for a session; a stateless request carries it."""
+        """Return the context of the client: cached per session; a stateless request carries it."""
         peer, revision = incoming.engine, incoming.revision
         if not isinstance(peer, HandshakeServer):
             meta = (incoming.params or {})["_meta"]
@@ -338,18 +337,18 @@ class RequestDispatcher:
 
 
 def _session_stamp(peer: HandshakeServer, revision: Revision) -> Mapping[str, Json]:
-    """What a session's requests would carry if they described themselves."""
+    """Return the `_meta` that a stateless client like that of the session would send."""
     said = {"clientInfo": peer.client_info, "capabilities": peer.peer_capabilities or {}}
     try:
         return request_meta(said, from_=revision.name)
     except ConversionError as error:
-        # The client's own words are not valid; it is served all the same, as one that can do nothing.
+        # The client's info is invalid; the client is served as one without capabilities.
         _logger.debug("the client introduced itself badly: %s", error)
         return {VERSION: LATEST.version, CLIENT_CAPABILITIES: {}}
 
 
 def _read_stamp(stamp: Mapping[str, Json]) -> Mapping[str, Json]:
-    """The same with its objects read already: what a session's client said of itself is shared by its requests."""
+    """Return the same with info and capabilities validated once for all requests of a session."""
     models = LATEST.models
     read = {CLIENT_INFO: models.Implementation, CLIENT_CAPABILITIES: models.ClientCapabilities}
     return {key: read[key].from_wire(value) if key in read else value for key, value in stamp.items()}

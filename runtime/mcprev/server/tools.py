@@ -1,4 +1,4 @@
-"""What a server knows of its handler's tools (TOOL-2, 3, 4, CONV-35).
+"""The schemas of a handler's tools (TOOL-2, 3, 4, CONV-35).
 
 A server learns its tools by asking its own handler for them, as a client would, when the first of them is called;
 it asks again after `changed("tools")`, and for a name that it has not seen. What a handler calls a tool without
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from mcprev.server.context import Context
 
 MAX_PAGES: Final = 1_000
-"""More pages of tools than this are not a list but a loop."""
+"""The maximum number of pages of a list."""
 MAX_LISTS: Final = 64
-"""How many lists are kept: one for each revision and principal that calls."""
+"""The maximum number of lists that are kept, one for each revision and principal."""
 UNKNOWN: Final = ToolSchemas("", None, None)
-"""Stands for a tool that has to be asked for."""
+"""Stands for a tool whose list has not been read."""
 
 
 class ToolTable:
-    """What a server knows of the tools of its handler."""
+    """The schemas of the tools that a handler lists."""
 
     def __init__(
         self, handler_table: HandlerTable, kinds: Callable[[Revision], Mapping[str, RequestKind]]
@@ -43,16 +43,16 @@ class ToolTable:
         self._lists: OrderedDict[tuple[str, str | None], dict[str, ToolSchemas]] = OrderedDict()
         self._locks: dict[tuple[str, str | None], asyncio.Lock] = {}
         self._unknown: dict[Revision, tuple[ToolSchemas | None]] = {}
-        """What is said at a revision of tools that nobody has asked for."""
+        """What `known` returns at a revision before the tools are listed."""
         self._generation = 0
 
     def forget(self) -> None:
-        """The tools have changed."""
+        """Forget the lists, because the tools have changed."""
         self._generation += 1
         self._lists.clear()
 
     def known(self, incoming: IncomingRequest) -> ToolSchemas | None:
-        """What `find` would say, as far as nobody has to be asked for it; `UNKNOWN` otherwise."""
+        """Return what `find` would return without a call of the handler; `UNKNOWN` if it needs one."""
         revision = incoming.revision
         if self._lists:
             tools = self._lists.get((revision.name, principal_of(incoming)))
@@ -71,7 +71,7 @@ class ToolTable:
         name = (params or {}).get("name")
         incoming = context.request
         if not isinstance(name, str):
-            return None  # whoever reads the params will say so
+            return None  # the validation of the params reports this
         key = (incoming.revision.name, context.principal)
         tools = self._lists.get(key)
         if tools is not None and name in tools:
@@ -112,7 +112,7 @@ class ToolTable:
         return tools
 
     async def _list(self, context: Context, up: ConversionContext | None) -> list[dict[str, Json]]:
-        """Every tool that the handler lists for this client."""
+        """Return every tool that the handler lists for this client."""
         method_binding = self._handlers[context.request.revision, LIST]
         meta = (context.request.params or {}).get("_meta")
         asked: dict[str, Json] = {} if meta is None else {"_meta": meta}

@@ -228,15 +228,7 @@ def too_long_a_head(limit: int) -> HttpError:
 
 # -- session ids -----------------------------------------------------------------------------------------
 
-_SESSION_ID: Final = re.compile(r"[\x21-\x7e]{1,1024}")
-
 
 def new_session_id() -> str:
     """Return a session id that cannot be guessed: 192 random bits in visible ASCII (HTTP-19, SEC-4)."""
     return secrets.token_urlsafe(24)
-
-
-@lru_cache(maxsize=256)
-def is_session_id(text: str) -> bool:
-    """Return whether a text is a possible session id (HTTP-19)."""
-    return _SESSION_ID.fullmatch(text) is not None

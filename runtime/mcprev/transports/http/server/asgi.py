@@ -1,8 +1,8 @@
 """A server as an ASGI app: one path for every revision (HTTP-1, HTTP-2, HTTP-31, SEC-3, AUTH-1, AMB-14).
 
-Paths, origins, tokens, sizes and the body are seen to here, in this order; what a request is, `http_classify` says;
-`hosting` carries it out. Nothing has to be started: whoever mounts the app need not forward its lifespan, and
-everything belongs to the event loop that runs the first request.
+This module checks path, origin, token and size of a request and reads its body, in this order. `http_classify` then
+classifies the request, and `dispatcher` serves it. The app works without its lifespan, so an app that mounts it need not
+forward that. All its state belongs to the event loop that runs the first request.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ logger: Final = logging.getLogger("mcprev.transport.http")
 
 
 class AsgiApp:
-    """A server over HTTP, to be run by any ASGI server or mounted in another app; see `Server.asgi`."""
+    """A server as an ASGI app, for any ASGI server or to be mounted in another app; see `Server.asgi`."""
 
     def __init__(self, server: ServerApp[Connection], settings: HttpSettings) -> None:
         self.server = server
         self.settings = settings
         self._access = OriginPolicy(settings.origins, settings.hosts)
         self.budget: BodyBudget = BodyBudget(settings.max_bodies)
-        """The memory that the bodies of requests take."""
+        """The memory of all request bodies."""
         self._auth = settings.auth
         self._documents = frozenset[str]() if settings.auth is None else settings.auth.paths
         self._endpoint = Endpoint(
@@ -82,9 +82,9 @@ class AsgiApp:
                 return
 
     async def aclose(self, *, linger: float = LINGER) -> None:
-        """End all sessions and streams; what comes from now on is refused with 503.
+        """End all sessions and streams, and answer further requests with 503.
 
-        Calls in progress get `linger` seconds to finish, in which their clients may answer what they are asked.
+        Calls in progress have `linger` seconds to finish; meanwhile clients can still answer the server's requests.
         """
         dispatcher = self._hosting
         if dispatcher is not None and dispatcher.loop is asyncio.get_running_loop():
@@ -92,13 +92,13 @@ class AsgiApp:
         self._closed, self._hosting = True, None
 
     def fail_requests(self) -> None:
-        """Answer all calls in progress with an error: the server stops at once."""
+        """Answer all calls in progress with an error, because the server stops at once."""
         if self._hosting is not None:
             self._hosting.fail_requests()
 
     @property
     def dispatcher(self) -> HttpDispatcher:
-        """What is held in the running event loop; what another one held, or what the server has ended, is gone."""
+        """The sessions and streams of the running event loop; new ones if the loop changed or the server ended them."""
         found = self._hosting
         if found is None or found.loop is not asyncio.get_running_loop() or found.shared.error is not None:
             found = self._hosting = HttpDispatcher(self.server, self.settings)
@@ -107,7 +107,7 @@ class AsgiApp:
     # -- a request -----------------------------------------------------------------------------------------
 
     async def serve(self, http_request: HttpRequest) -> None:
-        """Serve one request, of whichever HTTP server, whose headers are within bounds."""
+        """Serve one request of any HTTP server; its headers are within their limit."""
         try:
             reject = self._let_in(http_request)
             if reject is None and self._auth is not None:
@@ -126,7 +126,7 @@ class AsgiApp:
                 http_request.share.release()
 
     def _let_in(self, http_request: HttpRequest) -> HttpError | None:
-        """See where a request is to go and whether it may; or give its refusal."""
+        """Find the endpoint of a request and check its origin and principal; return the error response if it is refused."""
         here, headers = self.settings.path, http_request.headers
         place = here if http_request.path == here else self._place(http_request)
         if place is None:
@@ -146,7 +146,7 @@ class AsgiApp:
         return None
 
     def _who(self, find: Principal, scope: Mapping[str, Any]) -> str | HttpError | None:
-        """Who sends a request. Where that cannot be told nobody is let in, for None would be anybody (HTTP-28)."""
+        """Return the principal of a request, or 403 if `find` raises: None would mean an anonymous client (HTTP-28)."""
         try:
             return checked_principal(find(scope))
         except Exception:
@@ -154,7 +154,7 @@ class AsgiApp:
             return HttpError(403, InvalidRequest("Forbidden: it cannot be told who sends the request"))
 
     async def _authorize(self, auth: Bearer, http_request: HttpRequest) -> HttpError | None:
-        """See what the token of a request says, or give its refusal; what tells of tokens needs none (AUTH-1)."""
+        """Verify the token of a request; return the error response if it is refused. The metadata needs none (AUTH-1)."""
         if http_request.place in self._documents:
             return None
         found = await auth.admit(http_request.headers, http_request.scope.get("query_string", b""))
@@ -164,7 +164,7 @@ class AsgiApp:
         return stopped() if self._closed else None
 
     def _place(self, http_request: HttpRequest) -> str | None:
-        """Which of the app's paths a request is for. At its root, a mounted app has its endpoint."""
+        """Return the app's path that a request is for, or None. A mounted app serves its endpoint at its root too."""
         path, root, here = http_request.path, http_request.root, self.settings.path
         if root and path.startswith(root):
             path = path[len(root) :]
@@ -176,7 +176,7 @@ class AsgiApp:
         return path if path in self.settings.sse_paths or path in self._documents else None
 
     async def _at_endpoint(self, http_request: HttpRequest) -> HttpError | None:
-        """Serve a request to the one endpoint of the newer transports."""
+        """Serve a request to the endpoint of Streamable HTTP."""
         verb, headers, principal = http_request.verb, http_request.headers, http_request.principal
         dispatcher = self.dispatcher
         message = None
@@ -188,7 +188,7 @@ class AsgiApp:
             if self.budget.held > self.budget.limit:
                 return self.budget.refusal(http_request.share)
             message = parse(body, batch=True)
-            del body  # the request may take long
+            del body  # free the memory: the request may take long
             if self._auth is not None and http_request.access is not None:
                 reject = self._auth.at(http_request.root).covers(http_request.access, message)
                 if reject is not None:
@@ -199,15 +199,15 @@ class AsgiApp:
             live = None if session is None else session.revision
         verdict = classify(self._endpoint, verb, headers, message, live)
         if dispatcher is not self._hosting or dispatcher.shared.error is not None:
-            return stopped()  # while the body was read
+            return stopped()  # the server stopped while the body was read
         if isinstance(verdict, HttpError):
             if session is not None and isinstance(message, Malformed):
-                session.hear(message)  # a broken answer ends the waiting for a good one
+                session.hear(message)  # fails the call that a malformed response belongs to
             return verdict
         return await dispatcher.carry_out(verdict, session, http_request)
 
     async def _elsewhere(self, http_request: HttpRequest) -> HttpError | None:
-        """Serve a request to one of the two endpoints of the oldest transport, or for the metadata."""
+        """Serve a request to one of the endpoints of HTTP+SSE, or for the metadata."""
         if self._auth is not None and http_request.place in self._documents:
             await http_request.answer(*self._auth.document(http_request.verb))
             return None

@@ -34,12 +34,12 @@ from mcprev.wire.jsonrpc import Batch, Malformed, Message, Notification, Request
 
 
 def from_here(message: Request | Notification, origin: object) -> None:
-    """Say which way a message came in, which is also the way out of a request's answer."""
-    object.__setattr__(message, "origin", origin)  # a message is frozen for everyone but who made it
+    """Set the HTTP request that a message came with; the response to the message is sent there."""
+    object.__setattr__(message, "origin", origin)  # messages are frozen for type checkers only
 
 
 class AsgiConnection(Connection):
-    """What one session and all requests without one have in common."""
+    """The part shared by sessions and the stateless connection."""
 
     protocol: ServerProtocol
     immediate = True
@@ -54,14 +54,14 @@ class AsgiConnection(Connection):
     ) -> None:
         super().__init__(protocol, handler, logger, max_handlers=max_handlers)
         self.engine: HandshakeServer | StatelessServer = protocol.session
-        """Takes the requests that are served."""
+        """The engine that processes requests which are not in a batch."""
         self._sendable = True
         self._running = 0
 
     # -- in ------------------------------------------------------------------------------------------------
 
     async def serve(self, request: Request, response_stream: ResponseStream) -> None:
-        """Take a request, serve it in this very task, and answer it."""
+        """Process a request, run its handler in the current task, and send the response."""
         from_here(request, response_stream)
         self.engine.request(request)
         self.process_events()
@@ -78,19 +78,19 @@ class AsgiConnection(Connection):
         except asyncio.CancelledError:
             if not response_stream.cancelled:
                 del self._serving[incoming]
-                incoming.cancel("the HTTP server gave the request up")
+                incoming.cancel("the HTTP server cancelled the request")
                 raise
         finally:
             self._running -= 1
             self._serving.pop(incoming, None)
             self.process_events()
-            response_stream.request = None  # the two would keep each other
+            response_stream.request = None  # breaks the reference cycle
         if response_stream.cancelled:
             await _calm(task)
         await response_stream.finish()
 
     async def serve_batch(self, batch: Batch, response_stream: ResponseStream) -> None:
-        """Take the members of an array, each by itself: one that is slow delays no other (BATCH-4, BATCH-7)."""
+        """Process the members of a batch separately, so that a slow one delays no other (BATCH-4, BATCH-7)."""
         response_stream.batch, response_stream.inline = True, False
         broken = [member for member in batch.messages if isinstance(member, Malformed) and member.answer]
         response_stream.waiting = len(broken) + sum(isinstance(member, Request) for member in batch.messages)
@@ -106,12 +106,12 @@ class AsgiConnection(Connection):
         await response_stream.finish()
 
     def receive(self, message: Message) -> None:
-        """Take a message in."""
+        """Process a message."""
         self.protocol.receive(message, self._loop.time())
         self.process_events()
 
     def hear(self, message: Message | Batch, origin: object = None) -> None:
-        """Take in what wants no answer, and nothing else. `origin` is where it came in."""
+        """Process a message or batch that gets no response; `origin` is the HTTP request."""
         for member in message.messages if isinstance(message, Batch) else (message,):
             if isinstance(member, Notification):
                 from_here(member, origin)
@@ -156,19 +156,19 @@ class AsgiConnection(Connection):
                 self._stray(message)
 
     def _status(self, code: int) -> int:
-        """The HTTP status of an error that a handler answered."""
+        """Return the HTTP status of an error response of a handler."""
         del code
         return 200
 
     def _status_unserved(self, message: bytes) -> int:
-        """The HTTP status of an answer that no handler was asked for."""
+        """Return the HTTP status of a response that was sent without calling a handler."""
         del message
         return 200
 
     def _stray(self, message: bytes, *, related: bool = False) -> None:
-        """A message that has no stream of a request to go to, although it may be related to one."""
+        """Send or drop a message that no stream of a request can carry; `related` messages belong to a request."""
         del related
-        self.logger.debug("there is no stream for a message of %d bytes", len(message))
+        self.logger.debug("no stream carries a message of %d bytes; it is dropped", len(message))
 
     @override
     async def drain(self, channel: Channel = None) -> None:
@@ -184,18 +184,18 @@ class AsgiConnection(Connection):
         return await response_stream.hang_up(None if retry is None else round(retry * 1000))
 
     def _can_return(self) -> bool:
-        """Whether clients know how to come back to a stream whose connection was closed."""
+        """Return whether the client can resume a stream after its connection was closed."""
         return False
 
-    # -- requests that end otherwise -----------------------------------------------------------------------
+    # -- the end of requests -------------------------------------------------------------------------------
 
     def opened(self, response_stream: ResponseStream) -> bytes:
-        """An answer becomes a stream; what is to come first on it."""
+        """Return the first bytes of a response that becomes a stream."""
         del response_stream
         return b""
 
     def left(self, response_stream: ResponseStream) -> None:
-        """The client of an exchange is gone."""
+        """Handle the disconnection of the client of a response."""
 
     @override
     def _on_cancelled(self, event: RequestCancelled) -> None:
@@ -222,14 +222,14 @@ class AsgiConnection(Connection):
 
 
 async def _calm(task: asyncio.Task[object]) -> None:
-    """Take back a cancellation of ours, also where the handler ended without noticing it."""
+    """Undo the cancellation of a task, whether or not its handler noticed it."""
     with contextlib.suppress(asyncio.CancelledError):
         await asyncio.sleep(0)
     task.uncancel()
 
 
 class StatelessConnection(AsgiConnection):
-    """The one connection of all requests that describe themselves: each client's answer is on its own exchange."""
+    """The connection of all stateless requests; each response is sent on the stream of its own request."""
 
     def __init__(
         self,
@@ -244,7 +244,7 @@ class StatelessConnection(AsgiConnection):
         self.engine = protocol.stateless
 
     def end_listening(self, response_stream: ResponseStream) -> None:
-        """End the listen stream of an exchange in good order, if it has one (SUB-4)."""
+        """End the listen stream that a response carries, if any, with its result (SUB-4)."""
         incoming = self._connection_state.incoming.get(response_stream)
         if incoming is not None:
             self.protocol.stateless.end_stream(incoming)
@@ -261,7 +261,7 @@ class StatelessConnection(AsgiConnection):
 
     @override
     def left(self, response_stream: ResponseStream) -> None:
-        # The end of the stream is how its request is cancelled (HTTPM-6).
+        # A disconnection cancels the request (HTTPM-6).
         incoming = self._connection_state.incoming.get(response_stream)
         if incoming is not None:
             incoming.cancel("the client closed the connection")

@@ -45,7 +45,7 @@ _logger: Final = logging.getLogger("mcprev.transport.http")
 
 
 class HttpDispatcher:
-    """Everything of one app that lives in one event loop."""
+    """The sessions, streams and timers of one app in one event loop."""
 
     def __init__(self, server: ServerApp[Connection], settings: HttpSettings) -> None:
         self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
@@ -55,7 +55,7 @@ class HttpDispatcher:
         self._clock = settings.clock or self.loop.time
         self._respond = partial(ResponseStream, json_response=settings.json_response)
         self.stopping: bool = False
-        """Whether no new calls are taken, while those in progress may finish."""
+        """Whether new calls are refused, while those in progress may finish."""
         self.sessions: Sessions = Sessions(
             idle=settings.idle,
             limit=settings.max_sessions,
@@ -90,7 +90,7 @@ class HttpDispatcher:
         return None if wait is None else now + wait
 
     async def aclose(self, linger: float) -> None:
-        """End everything. Calls in progress get `linger` seconds, listen streams and idle sessions none (SUB-4)."""
+        """End all sessions and streams. Only calls in progress have `linger` seconds to finish (SUB-4)."""
         self.stopping = True
         self.shared.protocol.end()
         self.shared.process_events()
@@ -112,7 +112,7 @@ class HttpDispatcher:
     async def carry_out(
         self, verdict: RequestClass, session: Session | None, http_request: HttpRequest
     ) -> HttpError | None:
-        """Do what a request turned out to be, and answer it; or give its refusal."""
+        """Serve a classified request; return the error response if it is refused."""
         if self.stopping and _begins(verdict):
             message = getattr(verdict, "message", None)
             return stopped(message.id if isinstance(message, Request) else None)
@@ -137,7 +137,7 @@ class HttpDispatcher:
         return None
 
     async def _by_itself(self, verdict: StatelessRequest, http_request: HttpRequest) -> None:
-        """Serve a message that describes itself."""
+        """Serve a stateless request or notification."""
         message = verdict.message
         if not isinstance(message, Request):
             self.shared.receive(message)
@@ -159,7 +159,7 @@ class HttpDispatcher:
                 expiry_timer.cancel()
 
     async def _stay(self, response_stream: ResponseStream, expiry_timer: TokenExpiryTimer | None) -> None:
-        """Keep a stream open until its end."""
+        """Keep a stream open until it ends."""
         self.timers.begin(response_stream)
         try:
             await response_stream.finish()
@@ -169,7 +169,7 @@ class HttpDispatcher:
                 expiry_timer.cancel()
 
     def _lease(self, http_request: HttpRequest, end: Callable[[], object]) -> TokenExpiryTimer | None:
-        """See to it that a stream ends when the token expires that it was opened with."""
+        """Return the timer that ends a stream when the token that opened it expires, if tokens are required."""
         access, auth = http_request.access, self._settings.auth
         return None if access is None or auth is None else TokenExpiryTimer(access, auth.clock, end)
 
@@ -190,7 +190,7 @@ class HttpDispatcher:
         )
 
     async def _open(self, message: Request, http_request: HttpRequest) -> HttpError | None:
-        """Open a session; one that comes to nothing leaves nothing behind (HTTP-19, HTTP-27)."""
+        """Open a session; a failed `initialize` leaves none behind (HTTP-19, HTTP-27)."""
         client = http_request.client
         refused = opening_refusal(http_request.share, message.id) or self.sessions.make_room(
             client, message.id
@@ -214,7 +214,7 @@ class HttpDispatcher:
     async def _in_session(
         self, session: Session, message: Message | Batch, accept: Accept, http_request: HttpRequest
     ) -> None:
-        """Hand a session what its client sends."""
+        """Serve a message in its session."""
         if not isinstance(message, Request) and not (isinstance(message, Batch) and wants_answer(message)):
             session.touch()
             session.hear(message, http_request)
@@ -233,7 +233,7 @@ class HttpDispatcher:
             session.left(response_stream)
 
     async def _without_session(self, verdict: SessionlessRequest, http_request: HttpRequest) -> None:
-        """Serve a request as the only one of a session that nobody opened (AMB-15)."""
+        """Serve a request in a session of its own, without `initialize` (AMB-15)."""
         session = self._session(http_request.principal, lasting=False)
         if verdict.revision is not None:
             session.protocol.session.assume(verdict.revision)
@@ -247,7 +247,7 @@ class HttpDispatcher:
     async def _stream(
         self, session: Session, last_event_id: str | None, http_request: HttpRequest
     ) -> HttpError | None:
-        """A session's client listens, or takes up what it listened to before."""
+        """Open a GET stream of a session, or resume a stream."""
         response_stream = self._respond(http_request, session, accept=STREAM)
         if last_event_id is None:
             if not session.listen(response_stream):
@@ -265,10 +265,10 @@ class HttpDispatcher:
             session.left(response_stream)
         return None
 
-    # -- the oldest transport ------------------------------------------------------------------------------
+    # -- HTTP+SSE ------------------------------------------------------------------------------------------
 
     async def open_sse(self, http_request: HttpRequest) -> HttpError | None:
-        """A client opens its stream, and a session with it."""
+        """Open the stream of an HTTP+SSE session, and the session with it."""
         client = http_request.client
         if self.stopping:
             return stopped()
@@ -284,7 +284,7 @@ class HttpDispatcher:
     async def take_sse(
         self, connection: LegacySseServerConnection, body: bytes, http_request: HttpRequest
     ) -> HttpError | None:
-        """A client posts a message."""
+        """Process a message that is posted to an HTTP+SSE session."""
         access, auth = http_request.access, self._settings.auth
         reject = None
         if access is not None and auth is not None:
@@ -299,12 +299,12 @@ class HttpDispatcher:
 
 
 def stopped(request_id: RequestId | None = None) -> HttpError:
-    """The refusal of what begins once the server stops."""
+    """Return the error response to a request that begins after the server has stopped."""
     return HttpError(503, InternalError("the server stops"), request_id)
 
 
 def _begins(verdict: RequestClass) -> bool:
-    """Whether a request begins something; answers, notifications and DELETE belong to what is there already."""
+    """Return whether a request starts new work; responses, notifications and DELETE do not."""
     if isinstance(verdict, (SessionRequest, StatelessRequest)):
         return wants_answer(verdict.message)
     return not isinstance(verdict, DeleteSession)

@@ -1,16 +1,17 @@
-"""Connections of HTTP/1.1 without ASGI between them and the app (HTTP-3, HTTP-31, HTTPM-6, SEC-6).
+"""HTTP/1.1 connections that call the app without ASGI, and their requests (HTTP-3, HTTP-31, HTTPM-5, HTTPM-6, SEC-6).
 
-httptools reads the bytes; uvicorn listens, and stops. What is here is the order of the requests on a connection. ASGI
-costs each request a dictionary, two queues and two calls to send, more than everything that the app does; the app is
-the same, and `AsgiApp` serves it on any other server.
+uvicorn accepts and stops connections, httptools parses the bytes, and this module keeps the order of the requests on a
+connection. ASGI would cost each request a dictionary, two queues and two calls of `send`, more than the app itself
+costs. The app is the same: `AsgiApp` serves it on any other server too. A response of known length is one write; any
+other is sent in chunks, or to a client of HTTP/1.0 until the connection is closed.
 
-Decided here because HTTP leaves it open:
+HTTP leaves these points open; they are decided here:
 
-- A connection that has been quiet between one answer and the next whole head for `KEEP_ALIVE` seconds is closed.
-- An offer to upgrade is declined by serving the request as if it had not been made (RFC 9110, section 7.8).
-- Behind an answer to a request that was not read to its end, the connection is closed once the client had the time
-  to read that answer.
-- A client that reads nothing for as long as that is let go, whatever is being served.
+- A connection is closed if no complete head of a request arrives within `KEEP_ALIVE` seconds after a response.
+- `Upgrade` is declined: the request is served without it (RFC 9110, section 7.8).
+- After a response to a request that was not read completely, the connection is closed `LINGER` seconds later, so that
+  the client can read the response.
+- A client that reads nothing for `KEEP_ALIVE` seconds is disconnected, even if a request is being served.
 """
 
 from __future__ import annotations
@@ -50,15 +51,15 @@ if TYPE_CHECKING:
     from mcprev.transports.http.server.asgi import AsgiApp
 
 KEEP_ALIVE: Final = 60
-"""Seconds from one answer to the next whole head."""
+"""Seconds from a response to the next complete head."""
 GRACE: Final = 0.5
-"""Seconds that a new connection gets to send its first request before it may be closed to make room for another."""
+"""Seconds that a new connection has for its first request before it may be closed to make room for another."""
 LINGER: Final = 2
-"""Seconds that a client gets to read the answer to what it has not finished sending."""
+"""Seconds that a client has to read the response to a request that it has not sent completely."""
 WAITING: Final = 64
-"""Requests that wait on a connection for the one before them: what they take is many times what it costs to send."""
+"""The maximum number of requests that wait on a connection, because they take more memory than bytes on the wire."""
 JOIN: Final = 64 * 1024
-"""Bytes of a body that are copied behind its head, to be sent in one packet."""
+"""The maximum length of a body that is copied behind its head, so that one write sends both."""
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _CLOSE: Final = b"connection: close\r\n"
 _CHUNKED: Final = b"transfer-encoding: chunked\r\n"
@@ -76,7 +77,7 @@ _logger: Final = logging.getLogger("mcprev.transport.http")
 
 
 class Http11Server:
-    """What all connections to one app share."""
+    """The state that all connections to one app share."""
 
     def __init__(self, app: AsgiApp) -> None:
         self.app = app
@@ -86,18 +87,18 @@ class Http11Server:
         """The connections, oldest first."""
         self.default_pairs: object = None
         self.default_headers: bytes = b""
-        """The headers of every answer, made of `default_pairs`."""
+        """The headers of every response, encoded from `default_pairs`."""
         self._sweeping = False
 
     def opened(self, connection: Http11Connection, loop: asyncio.AbstractEventLoop) -> None:
-        """There is one more connection."""
+        """Add a connection."""
         self._open[connection] = None
         if not self._sweeping:
             self._sweeping = True
             loop.call_later(1.0, self._sweep, loop)
 
     def closed(self, connection: Http11Connection) -> None:
-        """A connection is gone."""
+        """Remove a connection."""
         self._open.pop(connection, None)
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -108,25 +109,25 @@ class Http11Server:
             loop.call_later(1.0, self._sweep, loop)
 
     def make_room(self) -> bool:
-        """Close some of the connections that have no request in progress, the idlest first; False if there are none."""
+        """Close the longest idle connections; return False if every connection has a request in progress."""
         idle = [connection for connection in self._open if connection.is_idle]
         for connection in nlargest(1 + len(self._open) // 64, idle, key=Http11Connection.silence):
             connection.shutdown()
         return bool(idle)
 
     def abort(self) -> None:
-        """Close what is still open, whatever it waits for."""
+        """Abort all connections."""
         for connection in tuple(self._open):
             connection.abort()
 
     def encode_defaults(self, pairs: list[tuple[bytes, bytes]]) -> None:
-        """Encode the headers of every answer, which uvicorn makes anew each second."""
+        """Encode the headers of every response, which uvicorn replaces every second."""
         self.default_pairs = pairs
         self.default_headers = b"".join([b"%b: %b\r\n" % pair for pair in pairs])
 
 
 class Http11Connection(asyncio.Protocol):
-    """One connection of a client's, as uvicorn wants them made."""
+    """One connection of a client; uvicorn calls the constructor."""
 
     def __init__(
         self,
@@ -139,22 +140,22 @@ class Http11Connection(asyncio.Protocol):
         del config, app_state
         self.http_server = http_server
         self.state = server_state
-        """What uvicorn knows of all connections."""
+        """The state that uvicorn keeps of all connections."""
         self._loop = _loop or asyncio.get_running_loop()
         self._max_body = http_server.app.settings.max_body
         self.budget: BodyBudget = http_server.app.budget
         self._max_headers = http_server.app.settings.max_headers
         self.address: str | None = None
-        """At which address of this machine its requests are received."""
+        """The local address at which its requests arrive."""
         self.server: tuple[str, int] | None = None
         self.client: tuple[str, int] | None = None
         self.paused: bool = False
-        """Whether its client reads too slowly to be sent more."""
+        """Whether the client reads too slowly to be sent more."""
         self.closed: bool = False
         self.stopping: bool = False
-        """Whether no more requests are taken."""
+        """Whether further requests are refused."""
         self.write: Callable[[bytes], None] = _drop
-        """Send bytes, or lose them once the connection is gone."""
+        """Sends bytes; discards them once the connection is closed."""
         self._writable: asyncio.Future[None] | None = None
         self._queue: deque[Http11Request] = deque()
         self._serving: Http11Request | None = None
@@ -193,7 +194,7 @@ class Http11Connection(asyncio.Protocol):
             self._queue.pop().take()
         if self._serving is not None:
             self._serving.lost()
-        # The parser and what it read last would otherwise wait for the garbage collector.
+        # Break the reference cycle with the parser.
         self._receiving = None
         del self._parser
 
@@ -208,14 +209,14 @@ class Http11Connection(asyncio.Protocol):
         self._rouse()
 
     def default_headers(self) -> bytes:
-        """The headers of every answer."""
+        """Return the headers of every response."""
         http_server = self.http_server
         if http_server.default_pairs is not self.state.default_headers:
             http_server.encode_defaults(self.state.default_headers)
         return http_server.default_headers
 
     async def writable(self) -> None:
-        """Wait until the client has read enough, or is gone."""
+        """Wait until the client has read enough, or has disconnected."""
         self._writable = self._loop.create_future()
         await self._writable
 
@@ -239,20 +240,20 @@ class Http11Connection(asyncio.Protocol):
                 self._broken(_NO_HTTP)
                 return
         if self._in_head or not (self._fed or self._receiving is None or self._receiving.complete):
-            # Neither a head nor what surrounds the chunks of a body may be without end.
+            # The size of a head, and of the framing of chunks, is limited.
             self._overhead += self._chunk
             if self._overhead - self._slack > self._max_headers:
                 self._broken(too_long_a_head(self._max_headers))
 
     def shutdown(self) -> None:
-        """The server stops: what is being served may finish."""
+        """Stop: close the connection after the request in progress."""
         self.stopping = True
         if self._serving is None:
             self._transport.close()
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request of it is in progress, and nothing of an answer is still to be read."""
+        """Whether no request is in progress and no part of a response is unsent."""
         return (
             self._serving is None
             and not self._transport.is_closing()
@@ -261,17 +262,17 @@ class Http11Connection(asyncio.Protocol):
         )
 
     def silence(self) -> int:
-        """For how many seconds nothing was answered."""
+        """Return the seconds since the last response."""
         return self._ticks
 
     def abort(self) -> None:
-        """It has taken too long to finish."""
+        """Cancel the request in progress and abort the connection."""
         if self._serving is not None and self._serving.task is not None:
             self._serving.task.cancel()
         self._transport.abort()
 
     def tick(self) -> None:
-        """Another second is gone."""
+        """Count a second; abort the connection after too many without progress."""
         if self._serving is None or self.paused:
             waiting = self._transport.get_write_buffer_size()
             self._ticks = 0 if waiting < self._unread else self._ticks + 1
@@ -279,25 +280,25 @@ class Http11Connection(asyncio.Protocol):
             if self._ticks > KEEP_ALIVE:
                 self._transport.abort()
 
-    # -- what the parser finds -----------------------------------------------------------------------------
+    # -- callbacks of the parser -----------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Begin a request."""
         self._target, self._pairs = b"", []
-        # What came before it in the same piece is not its own.
+        # Earlier bytes of the same piece belong to the previous request.
         self._in_head, self._overhead, self._slack = True, 0, self._chunk
 
     def on_url(self, url: bytes) -> None:
-        """A part of what it asks for."""
+        """Add a part of the target."""
         self._target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header, or one behind the body, of which none is of use here."""
+        """Add a header; trailers are ignored."""
         if self._in_head:
             self._pairs.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        """Its head is there: serve it, as soon as those before it are answered."""
+        """Make a request of the complete head, and serve it after the earlier ones."""
         parser, target = self._parser, self._target
         self._in_head = False
         if self._reading_paused or parser.should_upgrade():
@@ -323,13 +324,13 @@ class Http11Connection(asyncio.Protocol):
         self._take(request)
 
     def on_body(self, data: bytes) -> None:
-        """A part of its body."""
+        """Add a part of the body."""
         self._fed, self._overhead = True, 0
         if self._receiving is not None:
             self._receiving.feed(data, self._max_body)
 
     def on_message_complete(self) -> None:
-        """All of it is there."""
+        """Complete the request."""
         request = self._receiving
         if request is not None:
             request.complete = True
@@ -338,7 +339,7 @@ class Http11Connection(asyncio.Protocol):
                 request.wake()
 
     def _decline(self, rest: memoryview) -> tuple[memoryview, bytes] | tuple[()]:
-        """What to read behind the head of a request that offers an upgrade, last first: it again, without the offer."""
+        """Return the pieces to parse instead, in reverse order: the head without `Upgrade`, then the rest."""
         parser, verb = self._parser, self._parser.get_method()
         if verb == b"CONNECT":
             self._broken(_NO_HTTP)
@@ -351,7 +352,7 @@ class Http11Connection(asyncio.Protocol):
         return rest, b"\r\n".join([*lines, b"", b""])
 
     def _broken(self, refusal: HttpError) -> None:
-        """Nothing of what comes now can be read; what came before is still served."""
+        """Refuse the invalid input and stop reading; earlier requests are still served."""
         self._reading_paused = True
         request = self._receiving
         if request is None or request.complete or self._in_head:
@@ -396,7 +397,7 @@ class Http11Connection(asyncio.Protocol):
             if self.closed:
                 pass
             elif not request.answered:
-                # Its client learns from the missing end that the answer is not whole.
+                # The missing end tells the client that the response is incomplete.
                 self._transport.abort()
             elif request.keep_alive and not self.stopping:
                 if self._queue:
@@ -409,7 +410,7 @@ class Http11Connection(asyncio.Protocol):
                 self._linger()
 
     def _linger(self) -> None:
-        """Close, but not before the client had the time to read: unread bytes would take its answer away."""
+        """Close later, when the client has read the response: closing with unread input would reset the connection."""
         self._reading_paused = True
         self._ticks, self._unread = KEEP_ALIVE - LINGER, 0
         if self._full:
@@ -424,7 +425,7 @@ class Http11Connection(asyncio.Protocol):
 
 
 class Http11Request(HttpRequest):
-    """A request on a connection of our own."""
+    """A request on an `Http11Connection`."""
 
     __slots__ = (
         "_begun", "_body", "_budget", "_chunked", "_gone", "_http", "_parts", "_size", "_target", "answered", "complete",
@@ -445,26 +446,26 @@ class Http11Request(HttpRequest):
         self._budget = http.budget
         self._target = target
         self.pairs: list[tuple[bytes, bytes]] = pairs
-        """Its headers as they came, names in lower case."""
+        """The headers in their order, with names in lower case."""
         self.version: str = "1.1"
         self.keep_alive: bool = True
-        """Whether another request may follow on its connection."""
+        """Whether another request may follow on the connection."""
         self.complete: bool = False
-        """Whether all of it was received."""
+        """Whether it was received completely."""
         self.answered: bool = False
-        """Whether its answer is complete."""
+        """Whether the response is complete."""
         self._begun = self._chunked = False
         self._body = b""
         self._parts: list[bytes] | None = None
         self._size = 0
         self.taken: int = 0
-        """What it takes of the budget for all bodies until it is read, in bytes."""
+        """The bytes of the body that count towards the budget until the body is read."""
         self.refusal: HttpError | None = None
-        """Why it cannot be served, where its head is at fault."""
+        """The error response, if the head is invalid."""
         self.failed: HttpError | None = None
-        """Why its body cannot be read."""
+        """The error response, if the body cannot be read."""
         self.waiting: asyncio.Future[None] | None = None
-        """What the task that reads the body waits for."""
+        """Done when the body, or an error, has arrived; None unless a task waits for that."""
         self._gone: Callable[[], None] | None = None
 
     @property
@@ -489,7 +490,7 @@ class Http11Request(HttpRequest):
     # -- the body ------------------------------------------------------------------------------------------
 
     def feed(self, data: bytes, limit: int) -> None:
-        """More of the body came; what nobody will read is thrown away."""
+        """Add a part of the body; it is discarded if nothing will read it."""
         if self.answered or self.failed is not None:
             return
         self._size += len(data)
@@ -509,7 +510,7 @@ class Http11Request(HttpRequest):
 
     @override
     def take(self) -> bytes:
-        """Return what was received of the body, and forget it."""
+        """Return the received body and release its memory from the budget."""
         body = self._body if self._parts is None else b"".join(self._parts)
         self._body, self._parts = b"", None
         self._budget.held -= self.taken
@@ -540,7 +541,7 @@ class Http11Request(HttpRequest):
 
     @override
     async def read(self, limit: int, budget: BodyBudget) -> bytes | HttpError:
-        del budget  # it is the one of the connection
+        del budget  # the same as that of the connection
         if self.failed is None and declares_too_much(self.headers, limit):
             return too_large(limit)
         if not self.complete and self.failed is None and not self._http.closed:
@@ -555,10 +556,10 @@ class Http11Request(HttpRequest):
         return self.take()
 
     def _expects(self) -> bool:
-        """Whether its client waits for leave to send the body."""
+        """Return whether the client waits for `100 Continue`."""
         return (self.headers.get(b"expect") or b"").lower() == b"100-continue"
 
-    # -- the answer ----------------------------------------------------------------------------------------
+    # -- the response ----------------------------------------------------------------------------------------
 
     @override
     async def answer(self, status: int, fields: Fields, body: bytes) -> None:
@@ -579,7 +580,7 @@ class Http11Request(HttpRequest):
             http.write(head + body)
 
     def _closing(self) -> bytes:
-        """Nothing follows what is answered before it was read: its client may send the rest or not."""
+        """Return the header that closes the connection, if needed: always after an incomplete request."""
         if self._http.stopping or not self.complete:
             self.keep_alive = False
         return b"" if self.keep_alive else _CLOSE
@@ -611,12 +612,12 @@ class Http11Request(HttpRequest):
         while self._http.paused:
             await self._http.writable()
         if self._http.closed:
-            raise ConnectionResetError("the client is gone")
+            raise ConnectionResetError("the client has disconnected")
         self._http.write(data)
 
     @property
     def begun(self) -> bool:
-        """Whether something of its answer was sent."""
+        """Whether a part of the response was sent."""
         return self._begun or self.answered
 
     @override
@@ -632,7 +633,7 @@ class Http11Request(HttpRequest):
 
 @lru_cache(maxsize=256)
 def _head(status: int, fields: Fields) -> bytes:
-    """The first line and the headers of an answer. `fields` is a tuple, so that those that come again are kept."""
+    """Return the status line and headers of a response, cached. `fields` is a tuple."""
     lines = [b"HTTP/1.1 %d %b\r\n" % (status, HTTPStatus(status).phrase.encode())]
     lines += [b"%b: %b\r\n" % field for field in fields]
     return b"".join(lines)
@@ -651,7 +652,7 @@ def _address(transport: asyncio.BaseTransport, end: str) -> tuple[str, int] | No
 
 
 def _path_of(target: bytes) -> str | None:
-    """The decoded path of what a request asks for; None for what is no target."""
+    """Return the decoded path of a request target; None if the target is invalid."""
     try:
         return unquote((httptools.parse_url(target).path or b"/").decode("latin-1"))
     except httptools.HttpParserInvalidURLError:
