@@ -52,7 +52,7 @@ PAGE: Final = 100
 
 
 class Support(StrEnum):
-    """Whether a tool can run as a task: the values of `execution.taskSupport` (TASK-3)."""
+    """Whether a tool can run as a task: the values of `execution.taskSupport`."""
 
     FORBIDDEN = "forbidden"
     OPTIONAL = "optional"
@@ -275,7 +275,7 @@ def wanted_ttl(params: Mapping[str, Json], most: int | None) -> int | None:
 
 
 class TaskStore(Protocol):
-    """Stores tasks. A saved task must be visible to the next request, in any process (TASKX-2)."""
+    """Stores tasks. A saved task must be visible to the next request, in any process."""
 
     async def save(self, task: Task, /) -> None:
         """Store a task, replacing the one with the same id."""
