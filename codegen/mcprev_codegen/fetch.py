@@ -83,14 +83,20 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         headers: HTTPMessage,
         newurl: str,
     ) -> urllib.request.Request | None:
-        _check_scheme(newurl)
-        host = urllib.parse.urlsplit(newurl).hostname or ""
+        try:
+            self._check(req.full_url, newurl)
+        except InputError:
+            fp.close()  # it is the response, and holds the connection
+            raise
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+    def _check(self, url: str, target: str) -> None:
+        _check_scheme(target)
+        host = urllib.parse.urlsplit(target).hostname or ""
         if host != self._named and not all(a.is_global for a in _addresses(host)):
             raise InputError(
-                f"{req.full_url}: redirected to {newurl}, which is not on the internet; "
-                "give that URL itself if it is what you mean"
+                f"{url}: redirected to {target}, which is not on the internet; give that URL itself if it is meant"
             )
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def _addresses(host: str) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:

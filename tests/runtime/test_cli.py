@@ -259,6 +259,8 @@ def test_a_command_whose_extra_is_missing_says_which() -> None:
         )
         assert done.returncode == 1
         assert "needs tree_sitter, jinja2; install mcprev[codegen]" in done.stderr
+    done = subprocess.run([sys.executable, "-c", code, "diff"], capture_output=True, text=True, check=False)
+    assert "needs tree_sitter, jinja2; install mcprev[diff]" in done.stderr
     listed = subprocess.run(
         [sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=True
     )

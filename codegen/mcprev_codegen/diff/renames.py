@@ -9,7 +9,7 @@ other's single best match count. Common members alone make no pair: all requests
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
@@ -132,25 +132,27 @@ def _candidates(
 
 def _same_uses(old: View, new: View, new_of: Mapping[str, str]) -> Scores:
     """How much the types that have no pair are alike in their uses and members, where that is enough."""
-    theirs = {n: _comparable(new, n, {v: v for v in new_of.values()}, old) for n in new.schema.types}
-    added = [n for n in theirs if n not in new_of.values() and not new.is_inline(n) and theirs[n]]
+    methods = old.revision.methods.keys() & new.revision.methods.keys()
+    same = {f"{METHOD_PREFIX}{method}": f"{METHOD_PREFIX}{method}" for method in methods}
+    paired = set(new_of.values())
+    left = _unpaired(old, new_of.keys(), {**same, **new_of})
+    right = _unpaired(new, paired, {**same, **{name: name for name in paired}})
     scores: Scores = {}
-    for before in old.schema.types:
-        mine = _comparable(old, before, new_of, new)
-        if before in new_of or old.is_inline(before) or not mine:
-            continue
-        for after in added:
-            uses = _share(mine, theirs[after])
+    for before, mine in left.items():
+        for after, theirs in right.items():
+            uses = _share(mine, theirs)
             if uses >= ALIKE and (members := _kept(old, new, before, after, new_of)) >= ALIKE:
                 scores[before, after] = uses + members + _likeness(before, after)
     return scores
 
 
-def _comparable(side: View, name: str, owners: Mapping[str, str], other: View) -> frozenset[tuple[str, str]]:
-    """The uses of a type by what both sides have, by its new name."""
-    methods = {f"{METHOD_PREFIX}{method}" for method in other.revision.methods}
-    names = {**owners, **{method: method for method in methods}}
-    return frozenset((names[owner], what) for owner, what in side.uses[name] if owner in names)
+def _unpaired(
+    side: View, paired: Container[str], owners: Mapping[str, str]
+) -> dict[str, frozenset[tuple[str, str]]]:
+    """The uses of each declared type without a pair by what both sides have, by its new name."""
+    names = [name for name in side.schema.types if name not in paired and not side.is_inline(name)]
+    uses = {n: frozenset((owners[o], what) for o, what in side.uses[n] if o in owners) for n in names}
+    return {name: found for name, found in uses.items() if found}
 
 
 def _kept(old: View, new: View, before: str, after: str, new_of: Mapping[str, str]) -> float:
