@@ -11,16 +11,16 @@ PYTHON_CODE := runtime codegen tests benchmarks examples
 
 setup: $(READY)
 
-$(READY): pyproject.toml
+$(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "mcprev needs Python 3.11 or newer: make PYTHON=/path/to/python3.11"; exit 1; }
 	@if command -v uv >/dev/null 2>&1; then \
 	  uv venv --quiet --allow-existing --python $(PYTHON) $(VENV) \
-	  && uv pip install --quiet --python $(BIN)/python -e '.[codegen,http]' --group dev; \
+	  && uv pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[codegen,http]' --group dev; \
 	else \
 	  $(PYTHON) -m venv $(VENV) \
 	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1' \
-	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[codegen,http]' --group dev; \
+	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[codegen,http]' --group dev; \
 	fi
 	@touch $@
 
@@ -101,5 +101,5 @@ bench: setup
 	$(BIN)/python benchmarks/over_http.py $(PEER)
 
 clean:
-	rm -rf $(VENV) .interop tests/conformance/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .mcprev-generate .interop tests/conformance/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -51,13 +51,20 @@ def command(
     Nothing is written unless everything could be generated. Exit codes: 0 done, 1 out of date (--check),
     2 usage, 3 a schema, pin or overlay entry is not in order.
     """
-    from mcprev_codegen import pipeline
+    from mcprev_codegen import stamp
     from mcprev_codegen.revisions import schema_folder
 
     _check_usage(revisions, schema_file, like, out, no_overlay=no_overlay)
     started = time.perf_counter()
+    everything = not (revisions or schema_file or out)
     try:
         folder = schema_folder()
+        if everything and stamp.up_to_date(folder):
+            click.echo(f"nothing has changed: up to date ({time.perf_counter() - started:.1f} s)")
+            return
+        read = stamp.inputs(folder) if everything else ""
+        from mcprev_codegen import pipeline  # imported late: it loads what writes the models
+
         if schema_file is not None and out is not None:
             name = revisions[0] if revisions else None
             result = pipeline.generate_project(
@@ -77,6 +84,8 @@ def command(
         _clear()
         click.echo(str(error), err=True)
         sys.exit(EXIT_CODE)
+    if everything and not (result.decisions or result.foreign or (check and result.changed)):
+        stamp.write(folder, read)
     for warning in result.warnings:
         click.echo(f"warning: {warning}", err=True)
     _clear()
@@ -97,7 +106,9 @@ def command(
     if len(result.changed) > _SHOWN:
         click.echo(f"  and {len(result.changed) - _SHOWN} more")
     if check:
-        click.echo("run `mcprev generate` and commit what it writes", err=True)
+        others = stamp.other_versions(folder) if everything else []
+        for line in others or ["run `mcprev generate` and commit what it writes"]:
+            click.echo(line, err=True)
         sys.exit(1)
     if schema_file is not None and out is not None:
         click.echo(f"install it with: pip install {os.path.relpath(out)}")

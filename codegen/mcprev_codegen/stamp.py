@@ -1,0 +1,83 @@
+"""Whether a checkout's packages are known to be up to date: a digest of all that they are made from and of themselves.
+
+The digest covers the schema folder, the generator's own files, what it reads of the runtime, the versions of the
+libraries that decide the output, and every file that a run writes. A run that finds the digest of the last one has
+nothing to do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from mcprev_codegen.steps import runtime_of
+
+FILE: Final = ".mcprev-generate"
+"""The file in a checkout that keeps the digest; it may be deleted at any time."""
+_LIBRARIES: Final = (
+    "black", "datamodel-code-generator", "jinja2", "pydantic", "pydantic-core", "tree-sitter", "tree-sitter-typescript",
+)  # fmt: skip
+PINS: Final = "constraints.txt"
+"""The file in a checkout with the versions of the libraries that its packages are generated with."""
+_CACHE: Final = "__pycache__"
+
+
+def inputs(folder: Path) -> str:
+    """The digest of all that a run reads: the schema folder, the generator, the runtime's part, the libraries."""
+    runtime = runtime_of(folder)
+    roots = [folder, Path(__file__).parent]
+    roots += [runtime.table, runtime.step("*").parent] if runtime else []
+    libraries = [f"{name} {version(name)}" for name in _LIBRARIES]
+    return _digest(roots, [platform.python_version(), *libraries])
+
+
+def outputs(checkout: Path) -> str:
+    """The digest of all that a run writes."""
+    return _digest([checkout / "generated", checkout / "docs" / "revisions"], [])
+
+
+def _digest(roots: Sequence[Path], texts: Sequence[str]) -> str:
+    found = hashlib.sha256("\n".join(texts).encode())
+    for root in roots:
+        for path in [root] if root.is_file() else sorted(root.rglob("*")):
+            if path.is_file() and _CACHE not in path.parts:
+                data = path.read_bytes()
+                found.update(f"\n{path.relative_to(root.parent)} {len(data)}\n".encode())
+                found.update(data)
+    return found.hexdigest()
+
+
+def up_to_date(folder: Path) -> bool:
+    """Whether the last run left nothing to do, and nothing is different since. Never for a folder without a checkout."""
+    path = folder.resolve().parent / FILE
+    if runtime_of(folder) is None or not path.is_file():
+        return False
+    try:
+        return path.read_text(encoding="utf-8") == f"{inputs(folder)} {outputs(path.parent)}\n"
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def write(folder: Path, read: str) -> None:
+    """Note that everything is up to date, as made from inputs with the digest `read`."""
+    if runtime_of(folder) is not None:
+        checkout = folder.resolve().parent
+        (checkout / FILE).write_text(f"{read} {outputs(checkout)}\n", encoding="utf-8")
+
+
+def other_versions(folder: Path) -> list[str]:
+    """A sentence for each installed library that is not of the version that the checkout pins."""
+    try:
+        lines = (folder.resolve().parent / PINS).read_text(encoding="utf-8").split("\n")
+    except OSError:
+        return []
+    pins = [line.partition("==") for line in lines if "==" in line and not line.startswith("#")]
+    return [
+        f"generated with {name} {wanted}, and {version(name)} is installed: run `pip install -c {PINS} {name}`"
+        for name, _, wanted in pins
+        if version(name) != wanted
+    ]

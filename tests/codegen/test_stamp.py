@@ -1,0 +1,82 @@
+"""A run that would do what the last one did is skipped, and anything that could make a difference is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from mcprev.cli import main
+from mcprev_codegen import stamp
+from mcprev_codegen.revisions import schema_folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The schema folder of a checkout for which the last run left nothing to do."""
+    for name in (
+        "schema/overlay.toml",
+        "runtime/mcprev/revisions.py",
+        "runtime/mcprev/convert/step_x.py",
+        "generated/mcprev_types/index.py",
+        "docs/revisions/README.md",
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name, encoding="utf-8")
+    folder = tmp_path / "schema"
+    stamp.write(folder, stamp.inputs(folder))
+    assert stamp.up_to_date(folder)
+    return folder
+
+
+def edit(name: str) -> Callable[[Path, pytest.MonkeyPatch], Any]:
+    return lambda root, _: (root / name).write_text("other", encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        edit("schema/overlay.toml"),
+        edit("schema/new.toml"),
+        edit("runtime/mcprev/revisions.py"),
+        edit("runtime/mcprev/convert/step_x.py"),
+        edit("generated/mcprev_types/index.py"),
+        edit("docs/revisions/README.md"),
+        lambda root, _: (root / "generated/mcprev_types/index.py").unlink(),
+        lambda root, _: (root / "schema/overlay.toml").rename(root / "schema/other.toml"),
+        lambda root, _: (root / stamp.FILE).unlink(),
+        lambda _, patch: patch.setattr(stamp, "version", "{}.0".format),
+    ],
+)
+def test_every_difference_is_noticed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path, pytest.MonkeyPatch], Any]
+) -> None:
+    change(folder.parent, monkeypatch)
+    assert not stamp.up_to_date(folder)
+
+
+def test_what_changes_during_a_run_is_noticed_by_the_next(folder: Path) -> None:
+    read = stamp.inputs(folder)
+    (folder / "overlay.toml").write_text("other", encoding="utf-8")
+    stamp.write(folder, read)
+    assert not stamp.up_to_date(folder)
+
+
+def test_the_command_says_that_nothing_has_changed(folder: Path) -> None:
+    result = CliRunner().invoke(main, ["generate"], env={"MCPREV_SCHEMA": str(folder)})
+    assert (result.exit_code, result.output.startswith("nothing has changed")) == (0, True)
+
+
+def test_a_library_of_another_version_than_the_pinned_one_is_named(tmp_path: Path) -> None:
+    (tmp_path / stamp.PINS).write_text("# pins\nblack==1.2\n", encoding="utf-8")
+    (line,) = stamp.other_versions(tmp_path / "schema")
+    assert line.startswith("generated with black 1.2, and ")
+    assert stamp.other_versions(tmp_path / "elsewhere" / "schema") == []
+
+
+def test_the_checkout_has_what_it_pins() -> None:
+    assert stamp.other_versions(schema_folder()) == []
