@@ -438,6 +438,38 @@ def test_a_client_starts_and_follows_a_task(row: Revision) -> None:
     run(main())
 
 
+@req("TASK-4", "TASKX-4", "TASK-8")
+@each_kind
+def test_a_client_takes_up_the_task_of_another(row: Revision) -> None:
+    async def main() -> None:
+        app, gate = (
+            mcprev.App("s", "1", tasks=mcprev.Tasks({"slow": "optional"}, poll=60_000)),
+            asyncio.Event(),
+        )
+
+        @app.tool
+        async def slow(ctx: mcprev.Context) -> str:
+            await ctx.detach()
+            await gate.wait()
+            return "done"
+
+        async with connect(app.server, row) as client:
+            task_id = (await client.start_tool("slow")).id
+            assert task_id is not None
+        async with connect(app.server, row) as client:
+            task = await client.task(task_id)
+            assert (task.id, task.status) == (task_id, "working")
+            waiting = asyncio.ensure_future(task.result(5))
+            gate.set()
+            # However long the server wants to be left alone, the first look comes soon.
+            assert (await waiting).content[0].to_wire()["text"] == "done"
+            with pytest.raises(mcprev.InvalidParams, match="Unknown task"):
+                await client.task("nothing")
+        await app.server.aclose()
+
+    run(main())
+
+
 @req("TASK-3", "TASK-4", "TASKX-4")
 @each_kind
 def test_a_tool_that_requires_a_task_is_called_like_any_other(row: Revision) -> None:

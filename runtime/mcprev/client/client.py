@@ -193,6 +193,15 @@ class Client(Methods):
         result = await self._provide_input("tools/call", params, result, options, end)
         return task_in(result, self.session)
 
+    async def task(self, task_id: str) -> ClientTask:
+        """Return a task that was started before, perhaps by another client or process, by its id.
+
+        Raises what a call raises, such as `InvalidParams` for a task that the server does not know.
+        """
+        task = ClientTask(self.session, {"taskId": task_id, "status": "working"})
+        await task.refresh()
+        return task
+
     async def _cached(
         self, method: str, params: dict[str, Json], options: Options, end: float | None
     ) -> dict[str, Json]:

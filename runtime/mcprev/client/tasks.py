@@ -33,6 +33,8 @@ CALL: Final = "tools/call"
 LEAST: Final = 0.02
 MOST: Final = 60.0
 """The least and the most seconds between two polls, whatever a server asks for."""
+FIRST: Final = 0.05
+"""Seconds before the first poll; each further wait is twice as long, up to what the server asks for."""
 CANCEL_TIMEOUT: Final = 2.0
 """Seconds that a server gets to answer the cancellation of its task."""
 
@@ -49,9 +51,9 @@ class ClientTask:
         self._answered: set[str] = set()
 
     @property
-    def id(self) -> str:
-        """The id that the server gave it."""
-        return str(self._state.get("taskId"))
+    def id(self) -> str | None:
+        """The id that the server gave it; `Client.task` takes it up again. None if the server answered at once."""
+        return self._state.get("taskId")
 
     @property
     def status(self) -> Status:
@@ -104,9 +106,11 @@ class ClientTask:
     async def _follow(self) -> dict[str, Json]:
         if self._session.revision.tasks is TaskSupport.CORE:
             return await self._await_result()
+        wait = FIRST
         while self.status not in tasks.FINAL:
-            await asyncio.sleep(self._poll_interval())
+            await asyncio.sleep(min(wait, self._poll_interval()))
             await self.refresh()
+            wait *= 2
         if self.status is Status.CANCELLED:
             raise TaskCancelled(f"the task '{self.id}' was cancelled")
         error, result = self._state.get("error"), self._state.get("result")
@@ -177,7 +181,7 @@ async def follow_task(session: ClientSession, result: dict[str, Json], end: floa
         raise
 
 
-async def _cancel(session: ClientSession, task_id: str) -> None:
+async def _cancel(session: ClientSession, task_id: str | None) -> None:
     with suppress(McpError):
         await session.raw(tasks.CANCEL, {"taskId": task_id}, timeout=CANCEL_TIMEOUT)
 
