@@ -455,7 +455,6 @@ def test_a_client_takes_up_the_task_of_another(row: Revision) -> None:
 
         async with connect(app.server, row) as client:
             task_id = (await client.start_tool("slow")).id
-            assert task_id is not None
         async with connect(app.server, row) as client:
             task = await client.task(task_id)
             assert (task.id, task.status) == (task_id, "working")
@@ -466,6 +465,16 @@ def test_a_client_takes_up_the_task_of_another(row: Revision) -> None:
             with pytest.raises(mcprev.InvalidParams, match="Unknown task"):
                 await client.task("nothing")
         await app.server.aclose()
+
+    run(main())
+
+
+@req("TASKX-4", "TASK-4")
+def test_a_call_that_was_answered_at_once_is_a_task_without_id() -> None:
+    async def main() -> None:
+        async with connect(make(Author()), MODERN) as client:
+            task = await client.start_tool("plain")
+            assert (task.id, task.status) == ("", "completed")
 
     run(main())
 

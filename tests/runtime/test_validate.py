@@ -437,8 +437,8 @@ def written(folder: Path, *lines: Any) -> str:
 @each_session
 def test_command(row: Revision, tmp_path: Path) -> None:
     clean = written(tmp_path, *opening(row.version, row.version), message(id=2, method="tools/list"))
-    for name in (row.name, "auto"):
-        done = invoke(clean, "--revision", name)
+    for options in (("--revision", row.name), ("--revision", "auto"), ()):
+        done = invoke(clean, *options)
         assert (done.exit_code, done.stderr) == (0, "")
         assert done.stdout == f"0 violations in 4 messages against {row.name}; 1 unanswered\n"
     dirty = written(tmp_path, *opening(row.version, row.version), message(id=2, method="tools/\x1b[2J\n"))
@@ -460,8 +460,12 @@ def test_command(row: Revision, tmp_path: Path) -> None:
 
 def test_command_that_cannot_do_it(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
-    assert invoke(str(tmp_path / "empty"), "--revision", "latest").exit_code == 0
-    assert invoke(str(tmp_path / "empty")).exit_code == 2
+    (tmp_path / "blank").write_bytes(b"\n \n")
+    for nothing in ("empty", "blank"):
+        for options in ((), ("--json",), ("--revision", "latest")):
+            done = invoke(str(tmp_path / nothing), *options)
+            assert (done.exit_code, done.stdout) == (3, "")
+            assert done.stderr.startswith("Error: there is no message in")
     assert invoke("--revision", "auto").exit_code == 2
     unknown = invoke(str(tmp_path / "empty"), "--revision", "\x1b1999")
     assert unknown.exit_code == 2

@@ -1,7 +1,7 @@
 """`mcprev validate FILE`: validate a captured transcript against a revision (BASE-10).
 
 `mcprev.cli.transcript` validates; this module reads the file and prints. Exit codes: 0 no violations, 1 violations,
-2 usage error, 3 unreadable file.
+2 usage error, 3 a file that is unreadable or has no message.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ UNREADABLE: Final = 3
     "--revision",
     "name",
     metavar="REV|auto",
-    required=True,
+    default="auto",
+    show_default=True,
     help="The revision to validate against; auto determines it from the transcript.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (versioned by its 'format').")
@@ -39,7 +40,7 @@ def command(*, file: str, name: str, as_json: bool) -> None:
     """Validate a transcript with one JSON-RPC message on each line; `-` reads standard input.
 
     A line may also be {"direction": "client_to_server" or "server_to_client", "message": {...}}. Exits with 0 if all
-    messages are valid, with 1 if there are violations, and with 3 if the file cannot be read.
+    messages are valid, with 1 if there are violations, and with 3 if the file cannot be read or has no message.
     """
     from mcprev.cli.transcript import TranscriptValidator
 
@@ -49,6 +50,9 @@ def command(*, file: str, name: str, as_json: bool) -> None:
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         click.echo(f"Error: cannot read '{clean(file)}': {why}", err=True)
+        sys.exit(UNREADABLE)
+    if not checker.messages:
+        click.echo(f"Error: there is no message in '{clean(file)}'", err=True)
         sys.exit(UNREADABLE)
     if as_json:
         _print_json(checker, found)

@@ -51,9 +51,11 @@ class ClientTask:
         self._answered: set[str] = set()
 
     @property
-    def id(self) -> str | None:
-        """The id that the server gave it; `Client.task` takes it up again. None if the server answered at once."""
-        return self._state.get("taskId")
+    def id(self) -> str:
+        """The id that the server gave it, for `Client.task`; empty if there is no task, because the server answered
+        at once.
+        """
+        return str(self._state.get("taskId", ""))
 
     @property
     def status(self) -> Status:
@@ -181,7 +183,7 @@ async def follow_task(session: ClientSession, result: dict[str, Json], end: floa
         raise
 
 
-async def _cancel(session: ClientSession, task_id: str | None) -> None:
+async def _cancel(session: ClientSession, task_id: str) -> None:
     with suppress(McpError):
         await session.raw(tasks.CANCEL, {"taskId": task_id}, timeout=CANCEL_TIMEOUT)
 
