@@ -111,6 +111,8 @@ def member(field: ir.Field) -> str:
     """The docstring of a member: its comment, its default and since when the schema says it is there."""
     facts = [f"Default: `{field.tags.default}`."] if field.tags.default is not None else []
     facts += _since(field.doc)
+    if field.tags.deprecated:
+        facts.append("Deprecated.")
     return docstring(*comments.plain(field.doc.text or field.doc.notes or "").split("\n\n"), " ".join(facts))
 
 

@@ -42,12 +42,16 @@ class Hint:
         return Hint(text, self.names | {"Annotated", function})
 
 
+COUNT: Final = ir.Prim("count")
+"""A number that upstream's schema.json takes for an integer."""
+_COUNT: Final = Hint("Integer", frozenset({"Integer"}))
 _NONE: Final = Hint("None")
 _ANY: Final = Hint("Any", frozenset({"Any"}))
 _PRIMITIVES: Final[Mapping[str, tuple[Hint, ...]]] = {
     "string": (Hint("str"),),
     "number": (Hint("int"), Hint("float")),
-    "integer": (Hint("int"), Hint("IntegralFloat", frozenset({"IntegralFloat"}))),
+    "integer": (Hint("Whole", frozenset({"Whole"})),),
+    COUNT.name: (_COUNT,),
     "boolean": (Hint("bool"),),
     "null": (_NONE,),
     "object": (Hint("dict[str, Any]", frozenset({"Any"})),),
@@ -86,14 +90,15 @@ class Hints:
 
     def limited(self, type_: ir.TypeExpr, limits: Mapping[str, float | str]) -> Hint:
         """The hint of a type whose values, null aside, are checked by a `Field` with these arguments."""
-        found = self._alternatives(type_)
-        given = [_whole(limits) if h == _INT else limits for h in found]
-        return _union(
-            [
-                h if h == _NONE else h.annotated("Field", _arguments(g))
-                for h, g in zip(found, given, strict=True)
-            ]
-        )
+        return _union([self._limited(hint, limits) for hint in self._alternatives(type_)])
+
+    def _limited(self, hint: Hint, limits: Mapping[str, float | str]) -> Hint:
+        if hint == _NONE:
+            return hint
+        if hint == _COUNT:
+            exact = Hint("int").annotated("Field", _arguments(_whole(limits)))
+            return Hint(f"{exact.text[:-1]}, EXACT]", exact.names | {"EXACT"})
+        return hint.annotated("Field", _arguments(_whole(limits) if hint == _INT else limits))
 
     def builtins(self, type_: ir.TypeExpr) -> set[str]:
         """The names of Python's own types that the hint of a type needs."""

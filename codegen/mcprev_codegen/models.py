@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mcprev_codegen import docs, ir, jsonschema
-from mcprev_codegen.hints import Hint, Hints
+from mcprev_codegen.hints import COUNT, Hint, Hints
 from mcprev_codegen.ir import Json
 from mcprev_codegen.naming import ATTRIBUTE_NAMES, attribute, camel_case, class_name, module_name, pascal_case
 from mcprev_codegen.resolve import FlatField, Schema
@@ -208,7 +208,12 @@ class ModelPlanner:
         for name in section.types:
             hints = Hints(self.schema, module_name(self.revision.name), here)
             plan = self._class_data(name, hints) if name in self.classes else self._alias_data(name, hints)
-            data[class_name(name)] = {"docstring": self.docs.get(name, ""), **plan}
+            deprecated = (
+                f"Deprecated in MCP {self.revision.name}."
+                if self.schema.types[name].tags.deprecated
+                else None
+            )
+            data[class_name(name)] = {"docstring": self.docs.get(name, ""), "deprecated": deprecated, **plan}
             here.add(name)
         return data
 
@@ -241,8 +246,8 @@ class ModelPlanner:
             name += "_"  # else it would hide a type that the hints below it name
         literals = self.schema.literals(f.type)
         fallback = self._fallback(owner, f.name)
-        limits = self._bounds(f)
-        hint = hints.limited(f.type, limits) if limits else hints.hint(f.type)
+        limits, type_ = self._bounds(f), self._counted(f)
+        hint = hints.limited(type_, limits) if limits else hints.hint(type_)
         default = None
         if fallback is not None:
             default = f"fallback({json.dumps(fallback)})"
@@ -255,7 +260,16 @@ class ModelPlanner:
         alias = None if _derived(name) == f.name else f.name
         if alias:
             hint = hint.annotated("wire", json.dumps(alias))
+        if f.tags.deprecated:
+            hint = Hint(f"Annotated[{hint.source}, DEPRECATED]", hint.names | {"Annotated", "DEPRECATED"})
         return Attribute(name, hint, default, doc=docs.member(f))
+
+    def _counted(self, member: ir.Field) -> ir.TypeExpr:
+        """The type of a member, where upstream's schema.json takes a number for an integer as such."""
+        kinds = {self.schema.follow(m) for m in self.schema.members(member.type)} - {ir.Prim("null")}
+        if member.tags.tjs_type is not None or kinds != {ir.Prim("number")}:
+            return member.type
+        return ir.map_nodes(member.type, lambda node: COUNT if node == ir.Prim("number") else node)
 
     def _bounds(self, member: ir.Field) -> dict[str, float | str]:
         """The arguments of a `Field` that checks a member's limits; a limit of other values than it has says nothing."""
@@ -380,6 +394,8 @@ def _names(data: Mapping[str, Any]) -> Iterator[str]:
     """What the templates name when they print a class or alias."""
     if "hint" not in data:
         yield from data["bases"]
+        if data["deprecated"]:
+            yield "deprecated"
         for a in data["attributes"].values():
             yield from a.hint.names
             yield (a.default or "").partition("(")[0]

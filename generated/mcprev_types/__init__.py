@@ -16,6 +16,10 @@ if TYPE_CHECKING:
         Absent as Absent,
         Model as Model,
     )
+    from ._errors import (
+        locate as locate,
+        with_json_paths as with_json_paths,
+    )
     from ._open import (
         UnknownContent as UnknownContent,
     )
@@ -41,6 +45,7 @@ else:
         globals(),
         {
             "._base": ("ABSENT", "Absent", "Model"),
+            "._errors": ("locate", "with_json_paths"),
             "._open": ("UnknownContent",),
             "._spec": (
                 "Binding",

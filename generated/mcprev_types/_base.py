@@ -16,10 +16,12 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticOmit, core_schema
 from typing_extensions import override
+
+from ._errors import with_json_paths
 
 T = TypeVar("T")
 
@@ -49,14 +51,48 @@ class Absent(Enum):
         raise PydanticOmit  # no JSON value stands for it
 
 
+def _without_default(schema: dict[str, Any]) -> None:
+    schema.pop("default", None)
+
+
 ABSENT: Final = Absent.ABSENT
 """The value of a member that is not there, where null says something else; false, and never written."""
 
-Nullable: TypeAlias = Annotated[T | Absent, Field(exclude_if=functools.partial(operator.is_, ABSENT))]
+Nullable: TypeAlias = Annotated[
+    T | Absent,
+    Field(exclude_if=functools.partial(operator.is_, ABSENT), json_schema_extra=_without_default),
+]
 """An optional member that may be null: `ABSENT` when it is not there. `if value is not ABSENT` tells them apart."""
 
-IntegralFloat: TypeAlias = Annotated[float, Field(multiple_of=1)]
-"""A whole number that was written with a fraction part, such as 1.0, and stays so."""
+
+class _Exact:
+    """Makes an integer also take a number that was written with a fraction part, which stays so."""
+
+    __slots__ = ("limits",)
+
+    def __init__(self, **limits: int) -> None:
+        self.limits = limits
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        whole: Any = handler(source)
+        return core_schema.union_schema([whole, {**whole, "type": "float", **self.limits}])
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        choices: Any = schema
+        return handler(choices["choices"][0])
+
+
+EXACT: Final = _Exact()
+"""What `Integer` adds to `int`."""
+Integer: TypeAlias = Annotated[int, EXACT]
+"""A number that upstream's schema.json takes for an integer; 1.0, or a fraction, is read and kept as it came."""
+Whole: TypeAlias = Annotated[int, _Exact(multiple_of=1)]
+"""A whole number; 1.0 is one and stays 1.0."""
+
+DEPRECATED: Any = Field(json_schema_extra={"deprecated": True})
+"""Marks a member that its revision deprecates. Nothing warns: whoever speaks to older peers has to read it."""
 
 _NAMES: Final[Mapping[str, str]] = {"meta": "_meta", "schema_uri": "$schema"}
 
@@ -146,8 +182,11 @@ class Model(BaseModel):
 
     @classmethod
     def from_wire(cls, message: object) -> Self:
-        """Read a decoded JSON value. Raises `pydantic.ValidationError`, which names the JSON path."""
-        return cls.model_validate(message)
+        """Read a decoded JSON value. Raises `pydantic.ValidationError`, whose locations are JSON paths."""
+        try:
+            return cls.model_validate(message)
+        except ValidationError as error:
+            raise with_json_paths(error, message) from None
 
     def to_wire(self) -> dict[str, Any]:
         """The JSON value to write: what was read or set, under wire names, unknown members included."""

@@ -26,7 +26,17 @@ from support import FIRST, FOURTH, GENERATED, REVISIONS, SCHEMA, each_revision, 
 FILES = {
     "__init__.py", "constants.py", "deltas.py", "dispatch.py", "meta.json", "methods.py", "schema.json",
 }  # fmt: skip
-SHARED = {"__init__.py", "_base.py", "_lazy.py", "_open.py", "_spec.py", "index.py", "latest.py", "py.typed"}
+SHARED = {
+    "__init__.py",
+    "_base.py",
+    "_errors.py",
+    "_lazy.py",
+    "_open.py",
+    "_spec.py",
+    "index.py",
+    "latest.py",
+    "py.typed",
+}
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,19 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
 from typing import Any, Literal
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from mcprev_codegen import ir
-from mcprev_codegen.naming import attribute, class_name
+from mcprev_codegen.models import ModelPlanner
+from mcprev_codegen.naming import attribute, class_name, module_name
+from mcprev_codegen.sections import categories
 from mcprev_types import ABSENT, Model, UnknownContent
 from mcprev_types.latest import models as latest
 from support import DATED, FIFTH, FOURTH, REVISIONS, THIRD, each_revision, load, models_of, package, same
@@ -456,8 +462,28 @@ def test_an_error_names_the_json_path() -> None:
     with pytest.raises(ValidationError) as caught:
         fourth.CallToolResult.from_wire(message)
     (error,) = caught.value.errors()
-    assert error["loc"][:2] == ("content", 1)
-    assert error["loc"][-1] == "data"
+    assert error["loc"] == ("content", 1, "data")
+
+
+@pytest.mark.parametrize(
+    ("block", "paths"),
+    [
+        ({"type": "text"}, ["text"]),
+        ({"type": "text", "text": 1}, ["text"]),
+        ({"type": "text", "text": "", "annotations": {"priority": 7}}, ["annotations.priority"]),
+        ({"type": "resource", "resource": {"uri": 1, "text": ""}}, ["resource.uri", "resource.blob"]),
+        ({"type": "resource"}, ["resource"]),
+    ],
+)
+def test_a_path_has_no_tags_and_types_of_unions(block: dict[str, Any], paths: list[str]) -> None:
+    """The tags of content have the names of members, too: `text`, `resource`."""
+    for revision in REVISIONS:
+        with pytest.raises(ValidationError) as caught:
+            package(revision, "models").CallToolResult.from_wire({"content": [block]})
+        errors = caught.value.errors()
+        assert [".".join(map(str, error["loc"])) for error in errors] == [
+            f"content.0.{path}" for path in paths
+        ]
 
 
 def test_an_error_about_a_missing_tag_names_the_tag() -> None:
@@ -486,3 +512,113 @@ def test_every_model_says_what_it_is_and_links_its_page(revision: str) -> None:
 def test_a_deprecated_model_says_so() -> None:
     assert "Deprecated" in (fifth.CreateMessageRequest.__doc__ or "")
     assert "Deprecated" not in (fifth.CallToolRequest.__doc__ or "")
+
+
+@each_revision
+def test_what_the_schema_deprecates_is_marked_for_checkers_and_in_json_schema(revision: str) -> None:
+    """Classes as `typing_extensions.deprecated` marks them, members in their JSON Schema. Nothing warns: see below."""
+    current, models = load(revision).schema, package(revision, "models")
+    for name, decl in current.types.items():
+        model: Any = getattr(models, class_name(name))
+        if not (isinstance(model, type) and issubclass(model, Model)):
+            continue
+        assert ("__deprecated__" in vars(model)) == decl.tags.deprecated, name
+        schema = model.model_json_schema()
+        schema = schema["$defs"][model.__name__] if "$ref" in schema else schema
+        assert schema.get("deprecated", False) == decl.tags.deprecated, name
+        marked = {member for member, found in schema["properties"].items() if found.get("deprecated")}
+        assert marked == {f.name for f in current.flat(name).fields if f.field.tags.deprecated}, name
+
+
+def test_what_is_deprecated_is_read_written_and_looked_at_without_a_warning() -> None:
+    message = {"role": "user", "content": {"type": "text", "text": "a"}}
+    assert fifth.SamplingMessage.from_wire(message).to_wire() == message
+    assert fifth.ClientCapabilities.from_wire({"roots": {}}).roots == {}
+
+
+@each_revision
+def test_the_json_schema_of_a_model_is_json_schema(revision: str) -> None:
+    """Limits have JSON Schema's names, a default is a value of the member, and a count is an integer."""
+    from jsonschema.validators import Draft202012Validator
+
+    current, models = load(revision).schema, package(revision, "models")
+    limits = {"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "pattern", "multipleOf"}
+    seen: set[str] = set()
+    for name in current.types:
+        model: Any = getattr(models, class_name(name))
+        if not (isinstance(model, type) and issubclass(model, Model)):
+            continue
+        schema = model.model_json_schema()
+        Draft202012Validator.check_schema(schema)
+        for node in nodes(schema):
+            seen |= limits & node.keys()
+            assert not {"ge", "le", "gt", "lt", "min_length", "max_length"} & node.keys()
+            assert node.get("default") != "absent"
+    assert {"minimum", "maximum"} <= seen
+
+
+def nodes(schema: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(schema, list):
+        for item in schema:
+            yield from nodes(item)
+    elif isinstance(schema, dict):
+        yield schema
+        for item in schema.values():
+            yield from nodes(item)
+
+
+def test_an_integer_is_an_integer_and_keeps_how_it_was_written() -> None:
+    ttl = fifth.ListToolsResult.model_json_schema()["properties"]["ttlMs"]
+    assert (ttl["type"], ttl["minimum"]) == ("integer", 0)
+    for value in (0, 1, 1.0, 1.5):
+        assert same(fifth.ListToolsResult.from_wire({"tools": [], "ttlMs": value}).to_wire()["ttlMs"], value)
+    for wrong in (-1, -1.0, "1", True):
+        with pytest.raises(ValidationError):
+            fifth.ListToolsResult.from_wire({"tools": [], "ttlMs": wrong})
+
+
+# -- modules ---------------------------------------------------------------------------------------------
+
+
+@each_revision
+def test_modules_follow_the_schemas_sections_in_source_order(revision: str) -> None:
+    """A type stands below one that the file has after it only while something that it is made of is not there."""
+    current = load(revision)
+    named = categories(current, [load(later) for later in DATED if later > revision])
+    planner = ModelPlanner(current, {}, named)
+    order = list(planner.schema.types)
+    assert sorted(name for section in planner.sections for name in section.types) == sorted(order)
+    models = package(revision, "models")
+    for section in planner.sections:
+        module = import_module(f"{models.__name__}.{section.module}")
+        written = [name for name in vars(module) if name in {class_name(n) for n in section.types}]
+        assert written == [class_name(name) for name in section.types]
+        for n, name in enumerate(section.types):
+            for m, above in enumerate(section.types[:n]):
+                if order.index(above) > order.index(name):
+                    assert made_of(planner, name) & set(section.types[m:n]), (above, name)
+    for name, title in named.items():
+        assert name in next(s.types for s in planner.sections if s.title == title)
+
+
+def made_of(planner: ModelPlanner, name: str) -> set[str]:
+    needed = set(planner.needs(name))
+    return needed.union(*(made_of(planner, other) for other in needed))
+
+
+def test_a_class_of_ones_own_may_extend_a_model_that_nobody_has_used_yet() -> None:
+    """Its hints name types of the model's revision, which its module does not know, or knows others by the name."""
+    code = (
+        f"from mcprev_types.{module_name(FOURTH)} import ListToolsResult\n"
+        "def build():\n"
+        "    class Tool: pass\n"
+        "    class Mine(ListToolsResult):\n"
+        "        note: str\n"
+        "    return Mine.from_wire({'note': 'n', 'tools': [{'name': 'a', 'inputSchema': {'type': 'object'}}]})\n"
+        "mine = build()\n"
+        "print(type(mine.tools[0]).__module__, mine.to_wire()['note'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == [f"{fourth.__name__}.tools_list", "n"]

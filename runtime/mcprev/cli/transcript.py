@@ -19,10 +19,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 from pydantic import ValidationError
 
@@ -43,7 +43,7 @@ from mcprev.wire.jsonrpc import (
     Shape,
     parse,
 )
-from mcprev_types import Direction, Kind, MethodSpec, Transport
+from mcprev_types import Direction, Kind, MethodSpec, Transport, locate
 
 EXCERPT: Final = 100
 """The number of characters of the transcript that an error quotes."""
@@ -357,7 +357,7 @@ def _places(error: ValidationError, value: Json, root: str, revision: Revision) 
     """Return the errors of a validator by JSON path; errors at the same path are merged."""
     found: dict[str, list[str]] = {}
     for one in error.errors(include_url=False, include_input=False, include_context=False):
-        steps, skipped = _locate(value, one["loc"], missing=one["type"] == "missing")
+        steps, skipped = locate(value, one["loc"], missing=one["type"] == "missing")
         types = [part for part in skipped if hasattr(revision.models, part)]
         said = f"{one['msg']} (as {types[-1]})" if types else one["msg"]
         texts = found.setdefault(root + "".join(map(_step, steps)), [])
@@ -370,45 +370,3 @@ def _step(part: int | str) -> str:
     if isinstance(part, int):
         return f"[{part}]"
     return f".{part}" if _WORD.fullmatch(part) else f"[{json.dumps(part)}]"
-
-
-Located: TypeAlias = tuple[tuple[int | str, ...], tuple[str, ...]]
-
-
-def _locate(value: Json, loc: Sequence[int | str], *, missing: bool) -> Located:
-    """Return the members that a validator's location leads through, and the rest of the location.
-
-    Locations also contain the tags and types of unions, which may have the names of members (`text`): the reading that
-    leads through the most members is correct.
-    """
-    known: dict[tuple[int, int], Located] = {}
-
-    def best(at: Json, n: int) -> Located:
-        if n == len(loc):
-            return (), ()
-        key = (id(at), n)
-        if key in known:
-            return known[key]
-        part, last = loc[n], n == len(loc) - 1
-        steps, skipped = best(at, n + 1)
-        found: Located = (steps, (str(part), *skipped))
-        for inner in _inside(at, part):
-            steps, skipped = best(inner, n + 1)
-            if 1 + len(steps) >= len(found[0]):
-                found = ((part, *steps), skipped)
-        if missing and last and isinstance(at, dict):
-            found = ((part,), ())
-        known[key] = found
-        return found
-
-    return best(value, 0)
-
-
-def _inside(value: Json, part: int | str) -> list[Any]:
-    """Return the value at a member or index in a list; an empty list if there is none."""
-    if isinstance(value, dict):
-        members = cast("Mapping[int | str, Json]", value)
-        return [members[part]] if part in members else []
-    if isinstance(value, list) and isinstance(part, int):
-        return cast("list[Any]", value)[part : part + 1]  # type: ignore[redundant-cast]
-    return []

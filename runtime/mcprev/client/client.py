@@ -28,6 +28,7 @@ from mcprev.protocol.stateless import COMPLETE, SERVER_INFO
 from mcprev.protocol.subscriptions import TASK_IDS
 from mcprev.protocol.tasks import TASK, TASKS_OF_TOOLS, is_task
 from mcprev.revisions import LATEST, Revision, TaskSupport
+from mcprev_types import with_json_paths
 from mcprev_types.latest import dispatch
 
 if TYPE_CHECKING:
@@ -263,7 +264,8 @@ class Client(Methods):
         try:
             return self._readers[method](result)
         except ValidationError as error:
-            raise RemoteProtocolError(f"the result is not valid: {error}", raw=result) from None
+            found = with_json_paths(error, result)
+            raise RemoteProtocolError(f"the result is not valid: {found}", raw=result) from None
 
     async def raw(
         self, method: str, params: Mapping[str, Json] | None = None, **options: Unpack[Options]

@@ -37,6 +37,7 @@ from mcprev.protocol.connection_state import IncomingRequest, NotificationReceiv
 from mcprev.protocol.session_state import SEVERITY
 from mcprev.protocol.subscriptions import SUBSCRIBABLE
 from mcprev.revisions import LATEST
+from mcprev_types import with_json_paths
 from mcprev_types.latest import dispatch
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class ClientRequestHandler:
             try:
                 reader(revision, revision.methods[method].params)(params)
             except ValidationError as error:
-                raise InvalidParams(f"Invalid params: {first(error)}") from None
+                raise InvalidParams(f"Invalid params: {first(error, params)}") from None
         if revision.sampling_tools:
             check_input_request(method, params, self._identity.capabilities(revision))
 
@@ -127,7 +128,8 @@ class ClientRequestHandler:
             return _checked_answer(method, params, answer)
         except ValidationError as error:
             raise RemoteProtocolError(
-                f"the server's '{method}' is not valid: {error}", raw=dict(request)
+                f"the server's '{method}' is not valid: {with_json_paths(error, request.get('params'))}",
+                raw=dict(request),
             ) from None
         except RpcError as error:
             raise InputDeclined(f"'{method}' was declined: {error.message}") from error

@@ -11,6 +11,7 @@ from mcprev.convert import PayloadKind, convert
 from mcprev.core.method_binding import reader, to_wire
 from mcprev.errors import Json, LocalProtocolError, RemoteProtocolError
 from mcprev.revisions import LATEST
+from mcprev_types import with_json_paths
 
 if TYPE_CHECKING:
     from mcprev.client.session import ClientSession
@@ -39,7 +40,8 @@ class ExactSender:
         try:
             return reader(session.revision, method.result)(result)
         except ValidationError as error:
-            raise RemoteProtocolError(f"the result is not valid: {error}", raw=result) from None
+            found = with_json_paths(error, result)
+            raise RemoteProtocolError(f"the result is not valid: {found}", raw=result) from None
 
 
 class LatestSender:

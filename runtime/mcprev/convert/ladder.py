@@ -28,13 +28,13 @@ from mcprev.convert.rules import (
     Json,
     NotRepresentable,
     OnDowngrade,
-    as_list,
     as_object,
 )
 from mcprev.convert.steps import decided_rules
 from mcprev.convert.walk import Compiled, Convert, Step
 from mcprev.errors import ConversionError, RevisionError
 from mcprev.revisions import ALL, Revision, load, revision_named
+from mcprev_types import locate
 
 if TYPE_CHECKING:
     from mcprev_types import MethodSpec, Model, TypeDelta
@@ -113,7 +113,7 @@ class Converter:
             self.check(value)
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False)[0]
-            place = _within(value, first["loc"])
+            place, _ = locate(value, first["loc"], missing=first["type"] == "missing")
             raise NotRepresentable(f"the payload is not valid: {first['msg']}", *place) from None
 
 
@@ -335,21 +335,6 @@ def _validator(revision: Revision, names: tuple[str | None, ...]) -> Callable[[J
     found: Any = next(getattr(models, name) for name in names if name and hasattr(models, name))
     model = cast("type[Model] | None", found if isinstance(found, type) else None)
     return model.from_wire if model else TypeAdapter[Any](found).validate_python
-
-
-def _within(value: Json, location: tuple[str | int, ...]) -> tuple[str | int, ...]:
-    """Return the JSON path of a pydantic location, without the names of the union members that pydantic tried."""
-    path: list[str | int] = []
-    for part in location:
-        items = as_list(value)
-        if part in as_object(value):
-            value = as_object(value)[part]
-        elif items is not None and isinstance(part, int) and part < len(items):
-            value = items[part]
-        elif part is not location[-1] or not isinstance(value, dict):
-            continue
-        path.append(part)
-    return tuple(path)
 
 
 def failure(error: NotRepresentable, target: str) -> ConversionError:

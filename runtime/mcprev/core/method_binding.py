@@ -98,7 +98,7 @@ class MethodBinding:
                     given = step(given, context)
             return self._read(given)
         except ValidationError as error:
-            raise InvalidParams(f"Invalid params: {first(error)}") from None
+            raise InvalidParams(f"Invalid params: {first(error, given)}") from None
         except (ConversionError, NotRepresentable) as error:
             raise InvalidParams(f"Invalid params: {error}") from None
 
@@ -189,10 +189,11 @@ def _as_is(value: Json) -> Json:
     return value
 
 
-def first(error: ValidationError) -> str:
-    """Return the first validation error as path and message, without the value."""
+def first(error: ValidationError, value: object) -> str:
+    """Return the first error of a JSON value that was refused as JSON path and message, without the value."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    place = ".".join(str(part) for part in first["loc"])
+    steps, _ = mcprev_types.locate(value, first["loc"], missing=first["type"] == "missing")
+    place = ".".join(str(part) for part in steps)
     return f"{place}: {first['msg']}" if place else first["msg"]
 
 

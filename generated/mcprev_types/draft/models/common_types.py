@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 from typing_extensions import TypeAliasType
 
-from ..._base import IntegralFloat, Model, Opt, fallback, wire
+from ..._base import DEPRECATED, EXACT, Model, Opt, Whole, fallback, wire
 
 if TYPE_CHECKING:
     JSONValue: TypeAlias = "str | int | float | bool | dict[str, JSONValue] | list[JSONValue] | None"
@@ -70,8 +70,13 @@ class RequestMetaObject(Model):
         "draft.ClientCapabilities", wire("io.modelcontextprotocol/clientCapabilities")
     ]
     """What the client can do during this request; nothing carries over to the next."""
-    log_level: Annotated[Opt["draft.LoggingLevel"], wire("io.modelcontextprotocol/logLevel")] = None
-    """Lowest severity of log messages wanted during this request; none are sent when absent."""
+    log_level: Annotated[
+        Annotated[Opt["draft.LoggingLevel"], wire("io.modelcontextprotocol/logLevel")], DEPRECATED
+    ] = None
+    """Lowest severity of log messages wanted during this request; none are sent when absent.
+
+    Deprecated.
+"""
 
 
 class NotificationMetaObject(Model):
@@ -98,7 +103,7 @@ class ResultMetaObject(Model):
     """Name and version of the server program; unverified, so good for logs and display only."""
 
 
-ProgressToken: TypeAlias = str | int | IntegralFloat
+ProgressToken: TypeAlias = str | Whole
 """Value chosen by the requester that ties progress reports to one request.
 
 Sent by either side. Since at least 2024-11-05.
@@ -166,7 +171,7 @@ class Result(Model):
 """
 
 
-RequestId: TypeAlias = str | int | IntegralFloat
+RequestId: TypeAlias = str | Whole
 """Identifier of a request, a string or a number, repeated in its response.
 
 Sent by either side. Since at least 2024-11-05.
@@ -260,7 +265,7 @@ class CacheableResult(Result):
     See https://modelcontextprotocol.io/specification/draft/schema
     """
 
-    ttl_ms: Annotated[int, Field(ge=0)] | Annotated[float, Field(ge=0)] = fallback(0)
+    ttl_ms: Annotated[int, Field(ge=0), EXACT] = fallback(0)
     """How long the result stays fresh after its arrival, in milliseconds; 0 if not at all."""
     cache_scope: Literal["public", "private"] = fallback("private")
     """`public` if a cached copy may serve anybody, `private` if only the same authorization context."""

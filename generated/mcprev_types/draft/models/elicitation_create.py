@@ -5,7 +5,7 @@
 
 from typing import Literal, TypeAlias
 
-from ..._base import Model, Opt, constant
+from ..._base import Integer, Model, Opt, constant
 
 
 class ElicitRequestFormParamsRequestedSchema(Model):
@@ -96,9 +96,9 @@ class StringSchema(Model):
     """Label of the form field."""
     description: Opt[str] = None
     """Help text for the form field."""
-    min_length: Opt[int | float] = None
+    min_length: Opt[Integer] = None
     """Fewest characters accepted."""
-    max_length: Opt[int | float] = None
+    max_length: Opt[Integer] = None
     """Most characters accepted."""
     format: Opt[Literal["email", "uri", "date", "date-time"]] = None
     """Syntax the text has to follow."""
@@ -237,9 +237,9 @@ class UntitledMultiSelectEnumSchema(Model):
     """Label of the form field."""
     description: Opt[str] = None
     """Help text for the form field."""
-    min_items: Opt[int | float] = None
+    min_items: Opt[Integer] = None
     """Fewest values the user may pick."""
-    max_items: Opt[int | float] = None
+    max_items: Opt[Integer] = None
     """Most values the user may pick."""
     items: UntitledMultiSelectEnumSchemaItems
     """Schema of each value picked."""
@@ -287,9 +287,9 @@ class TitledMultiSelectEnumSchema(Model):
     """Label of the form field."""
     description: Opt[str] = None
     """Help text for the form field."""
-    min_items: Opt[int | float] = None
+    min_items: Opt[Integer] = None
     """Fewest values the user may pick."""
-    max_items: Opt[int | float] = None
+    max_items: Opt[Integer] = None
     """Most values the user may pick."""
     items: TitledMultiSelectEnumSchemaItems
     """Schema of each value picked."""

@@ -5,10 +5,13 @@
 
 from typing import Any, Literal
 
+from typing_extensions import deprecated
+
 from ..._base import Model, Opt, constant
 from .common_types import LoggingLevel, NotificationParams
 
 
+@deprecated("Deprecated in MCP draft.", category=None)
 class LoggingMessageNotificationParams(NotificationParams):
     """Payload of `notifications/message`: one log message with its severity.
 
@@ -25,6 +28,7 @@ class LoggingMessageNotificationParams(NotificationParams):
     """The message: text or any other JSON value."""
 
 
+@deprecated("Deprecated in MCP draft.", category=None)
 class LoggingMessageNotification(Model):
     """The server passes a log message to a client whose request asked for logs in `_meta`
     (`notifications/message`).

@@ -3,9 +3,9 @@
 # Its sha256 is b2d3a00d4094e413a48628560fec60652169a3d2b427e8c629238e13f987723f.
 """What MCP draft has under "server/discover", as pydantic models."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from ..._base import Model, Opt, constant
+from ..._base import DEPRECATED, Model, Opt, constant
 from .common_types import BaseMetadata, CacheableResult, Icons, JSONObject, RequestId, RequestParams
 
 
@@ -97,10 +97,16 @@ class ClientCapabilities(Model):
 
     experimental: Opt[dict[str, JSONObject]] = None
     """Features outside the standard, by name, each with its settings."""
-    roots: Opt[dict[str, Any]] = None
-    """The client can answer `roots/list`."""
-    sampling: Opt[ClientCapabilitiesSampling] = None
-    """The client can answer `sampling/createMessage` with the help of a model."""
+    roots: Annotated[Opt[dict[str, Any]], DEPRECATED] = None
+    """The client can answer `roots/list`.
+
+    Deprecated.
+"""
+    sampling: Annotated[Opt[ClientCapabilitiesSampling], DEPRECATED] = None
+    """The client can answer `sampling/createMessage` with the help of a model.
+
+    Deprecated.
+"""
     elicitation: Opt[ClientCapabilitiesElicitation] = None
     """The client can put questions to its user (`elicitation/create`); an empty object means forms only."""
     extensions: Opt[dict[str, JSONObject]] = None
@@ -156,8 +162,11 @@ class ServerCapabilities(Model):
 
     experimental: Opt[dict[str, JSONObject]] = None
     """Features outside the standard, by name, each with its settings."""
-    logging: Opt[JSONObject] = None
-    """The server can pass on what it logs (`notifications/message`)."""
+    logging: Annotated[Opt[JSONObject], DEPRECATED] = None
+    """The server can pass on what it logs (`notifications/message`).
+
+    Deprecated.
+"""
     completions: Opt[JSONObject] = None
     """The server answers `completion/complete`."""
     prompts: Opt[ServerCapabilitiesPrompts] = None

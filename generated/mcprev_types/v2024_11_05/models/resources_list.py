@@ -5,7 +5,7 @@
 
 from typing import Literal
 
-from ..._base import Model, Opt, constant
+from ..._base import Integer, Model, Opt, constant
 from .common_types import AnnotatedModel, PaginatedRequestParams, PaginatedResult
 
 
@@ -51,7 +51,7 @@ class Resource(AnnotatedModel):
     """What the resource contains, as background for the model."""
     mime_type: Opt[str] = None
     """Media type, when the server knows it."""
-    size: Opt[int | float] = None
+    size: Opt[Integer] = None
     """Length in bytes of the data itself, not of its base64 form, when the server knows it."""
 
 

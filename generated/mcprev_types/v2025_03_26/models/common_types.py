@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from ..._base import IntegralFloat, Model, Opt
+from ..._base import Model, Opt, Whole
 
-ProgressToken: TypeAlias = str | int | IntegralFloat
+ProgressToken: TypeAlias = str | Whole
 """Value chosen by the requester that ties progress reports to one request.
 
 Sent by either side. Since at least 2024-11-05.
@@ -105,7 +105,7 @@ class Result(Model):
     """Metadata about the result."""
 
 
-RequestId: TypeAlias = str | int | IntegralFloat
+RequestId: TypeAlias = str | Whole
 """Identifier of a request, a string or a number, repeated in its response.
 
 Sent by either side. Since at least 2024-11-05.

@@ -5,7 +5,7 @@
 
 from typing import Literal
 
-from ..._base import Model, Opt, constant
+from ..._base import Integer, Model, Opt, constant
 from .common_types import RequestParamsMeta, Result
 
 
@@ -64,7 +64,7 @@ class CompleteResultCompletion(Model):
 
     values: list[str]
     """Suggested values, 100 at most."""
-    total: Opt[int | float] = None
+    total: Opt[Integer] = None
     """How many suggestions exist, whether returned or not."""
     has_more: Opt[bool] = None
     """True if some suggestions were left out."""

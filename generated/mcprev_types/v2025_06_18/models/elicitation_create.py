@@ -5,7 +5,7 @@
 
 from typing import Literal, TypeAlias
 
-from ..._base import Model, Opt, constant
+from ..._base import Integer, Model, Opt, constant
 from .common_types import RequestParamsMeta, Result
 
 
@@ -69,9 +69,9 @@ class StringSchema(Model):
     """Label of the form field."""
     description: Opt[str] = None
     """Help text for the form field."""
-    min_length: Opt[int | float] = None
+    min_length: Opt[Integer] = None
     """Fewest characters accepted."""
-    max_length: Opt[int | float] = None
+    max_length: Opt[Integer] = None
     """Most characters accepted."""
     format: Opt[Literal["email", "uri", "date", "date-time"]] = None
     """Syntax the text has to follow."""

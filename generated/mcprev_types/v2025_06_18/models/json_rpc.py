@@ -5,7 +5,7 @@
 
 from typing import Any, Literal, TypeAlias
 
-from ..._base import ABSENT, Model, Nullable, constant
+from ..._base import ABSENT, Integer, Model, Nullable, constant
 from .common_types import Notification, Request, RequestId, Result
 
 
@@ -59,7 +59,7 @@ class JSONRPCErrorError(Model):
     See https://modelcontextprotocol.io/specification/2025-06-18/schema
     """
 
-    code: int | float
+    code: Integer
     """Number that classifies the failure, such as `METHOD_NOT_FOUND` (-32601)."""
     message: str
     """Summary of the failure, ideally one brief sentence."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, Tag
 
-from ..._base import Model, Opt, constant
+from ..._base import Integer, Model, Opt, constant
 from ..._open import UNKNOWN, UnknownContent, open_union
 from .common_types import RequestParamsMeta, Result, Role
 from .content import AudioContent, ImageContent, TextContent
@@ -33,7 +33,7 @@ class CreateMessageRequestParams(Model):
     """Whose MCP context the client may add: none, this server's or that of all servers."""
     temperature: Opt[int | float] = None
     """Randomness of the output; higher means more varied."""
-    max_tokens: int | float
+    max_tokens: Integer
     """Upper limit on the tokens generated."""
     stop_sequences: Opt[list[str]] = None
     """Strings at which generation ends."""

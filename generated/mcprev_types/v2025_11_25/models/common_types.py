@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from ..._base import ABSENT, IntegralFloat, Model, Nullable, Opt
+from ..._base import ABSENT, Integer, Model, Nullable, Opt, Whole
 
-ProgressToken: TypeAlias = str | int | IntegralFloat
+ProgressToken: TypeAlias = str | Whole
 """Value chosen by the requester that ties progress reports to one request.
 
 Sent by either side. Since at least 2024-11-05.
@@ -83,7 +83,7 @@ class Error(Model):
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#error
     """
 
-    code: int | float
+    code: Integer
     """Number that classifies the failure, such as `METHOD_NOT_FOUND` (-32601)."""
     message: str
     """Summary of the failure, ideally one brief sentence."""
@@ -91,7 +91,7 @@ class Error(Model):
     """Further details in any form the sender likes."""
 
 
-RequestId: TypeAlias = str | int | IntegralFloat
+RequestId: TypeAlias = str | Whole
 """Identifier of a request, a string or a number, repeated in its response.
 
 Sent by either side. Since at least 2024-11-05.

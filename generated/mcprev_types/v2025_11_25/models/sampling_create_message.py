@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, Tag
 
-from ..._base import Model, Opt, constant
+from ..._base import Integer, Model, Opt, constant
 from ..._open import UNKNOWN, UnknownContent, open_union
 from .common_types import RequestId, Result, Role
 from .content import AudioContent, ContentBlock, ImageContent, TextContent
@@ -34,7 +34,7 @@ class CreateMessageRequestParams(TaskAugmentedRequestParams):
 """
     temperature: Opt[int | float] = None
     """Randomness of the output; higher means more varied."""
-    max_tokens: int | float
+    max_tokens: Integer
     """Upper limit on the tokens generated."""
     stop_sequences: Opt[list[str]] = None
     """Strings at which generation ends."""

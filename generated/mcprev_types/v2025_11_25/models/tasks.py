@@ -5,7 +5,7 @@
 
 from typing import Literal, TypeAlias
 
-from ..._base import Model, Opt
+from ..._base import Integer, Model, Opt
 from .common_types import RequestParams, Result
 
 
@@ -38,7 +38,7 @@ class TaskMetadata(Model):
     See https://modelcontextprotocol.io/specification/2025-11-25/schema#taskmetadata
     """
 
-    ttl: Opt[int | float] = None
+    ttl: Opt[Integer] = None
     """How long to keep the task, in milliseconds counted from when it was created."""
 
 
@@ -72,9 +72,9 @@ class Task(Model):
     """Time of creation, in ISO 8601 format."""
     last_updated_at: str
     """Time of the latest change, in ISO 8601 format."""
-    ttl: int | float | None
+    ttl: Integer | None
     """How long the task is kept, in milliseconds counted from `createdAt`; null for ever."""
-    poll_interval: Opt[int | float] = None
+    poll_interval: Opt[Integer] = None
     """Recommended pause between two status requests, in milliseconds."""
 
 

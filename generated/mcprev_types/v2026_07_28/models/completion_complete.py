@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ..._base import Model, Opt, constant
+from ..._base import Integer, Model, Opt, constant
 from .common_types import BaseMetadata, RequestId, RequestParams, Result
 
 
@@ -82,7 +82,7 @@ class CompleteResultCompletion(Model):
 
     values: Annotated[list[str], Field(max_length=100)]
     """Suggested values, 100 at most."""
-    total: Opt[int | float] = None
+    total: Opt[Integer] = None
     """How many suggestions exist, whether returned or not."""
     has_more: Opt[bool] = None
     """True if some suggestions were left out."""

@@ -5,7 +5,7 @@
 
 from typing import Any, Literal
 
-from ..._base import ABSENT, Model, Nullable, Opt, constant
+from ..._base import ABSENT, Integer, Model, Nullable, Opt, constant
 
 
 class Error(Model):
@@ -16,7 +16,7 @@ class Error(Model):
     See https://modelcontextprotocol.io/specification/2026-07-28/schema#error
     """
 
-    code: int | float
+    code: Integer
     """Number that classifies the failure, such as `METHOD_NOT_FOUND` (-32601)."""
     message: str
     """Summary of the failure, ideally one brief sentence."""

@@ -5,7 +5,7 @@
 
 from typing import Literal
 
-from ..._base import Model, Opt, constant
+from ..._base import Integer, Model, Opt, constant
 from .common_types import (
     Annotations,
     BaseMetadata,
@@ -80,7 +80,7 @@ class Resource(BaseMetadata, Icons):
     """Media type, when the server knows it."""
     annotations: Opt[Annotations] = None
     """Hints on the audience and importance of the object."""
-    size: Opt[int | float] = None
+    size: Opt[Integer] = None
     """Length in bytes of the data itself, not of its base64 form, when the server knows it."""
     meta: Opt[MetaObject] = None
     """Extra metadata by key, for the protocol itself and for extensions."""

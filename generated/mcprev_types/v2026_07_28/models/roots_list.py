@@ -5,6 +5,8 @@
 
 from typing import Literal
 
+from typing_extensions import deprecated
+
 from ..._base import Model, Opt, constant
 
 
@@ -20,6 +22,7 @@ class ListRootsRequestParams(Model):
     """Metadata about the request."""
 
 
+@deprecated("Deprecated in MCP 2026-07-28.", category=None)
 class ListRootsRequest(Model):
     """The server asks where in the client's file system it may work (`roots/list`), inside an
     `InputRequiredResult`.
@@ -35,6 +38,7 @@ class ListRootsRequest(Model):
     """Arguments of the request or notification, by name."""
 
 
+@deprecated("Deprecated in MCP 2026-07-28.", category=None)
 class ListRootsResult(Model):
     """Places that the client opens to the server, in answer to `roots/list`.
 
@@ -47,6 +51,7 @@ class ListRootsResult(Model):
     """All roots; there is no paging."""
 
 
+@deprecated("Deprecated in MCP 2026-07-28.", category=None)
 class Root(Model):
     """Place in the client's file system, file or directory, that a server may work in.
 

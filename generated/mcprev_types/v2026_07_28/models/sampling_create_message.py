@@ -6,12 +6,14 @@
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, Tag
+from typing_extensions import deprecated
 
-from ..._base import ABSENT, Model, Nullable, Opt, constant
+from ..._base import ABSENT, DEPRECATED, Integer, Model, Nullable, Opt, constant
 from ..._open import UNKNOWN, UnknownContent, open_union
 from .content import AudioContent, ContentBlock, ImageContent, TextContent
 
 
+@deprecated("Deprecated in MCP 2026-07-28.", category=None)
 class CreateMessageRequestParams(Model):
     """Payload of `sampling/createMessage`: the conversation to continue and settings for the model.
 
@@ -26,13 +28,15 @@ class CreateMessageRequestParams(Model):
     """Advice on choosing a model; the client decides."""
     system_prompt: Opt[str] = None
     """System prompt the server proposes; the client is free to change or drop it."""
-    include_context: Opt[Literal["none", "thisServer", "allServers"]] = None
+    include_context: Annotated[Opt[Literal["none", "thisServer", "allServers"]], DEPRECATED] = None
     """Whose MCP context the client may add; all but `none`, the default, need the capability
     `sampling.context`.
+
+    Deprecated.
 """
     temperature: Opt[int | float] = None
     """Randomness of the output; higher means more varied."""
-    max_tokens: int | float
+    max_tokens: Integer
     """Upper limit on the tokens generated."""
     stop_sequences: Opt[list[str]] = None
     """Strings at which generation ends."""
@@ -44,6 +48,7 @@ class CreateMessageRequestParams(Model):
     """Whether tools may or have to be called, `auto` when absent; needs the capability `sampling.tools`."""
 
 
+@deprecated("Deprecated in MCP 2026-07-28.", category=None)
 class ToolChoice(Model):
     """The server's say in whether a sampled model calls tools.
 
@@ -56,6 +61,7 @@ class ToolChoice(Model):
     """`auto` lets the model choose (the default), `required` forces a call, `none` rules calls out."""
 
 
+@deprecated("Deprecated in MCP 2026-07-28.", category=None)
 class CreateMessageRequest(Model):
     """The server asks for a message from the client's model (`sampling/createMessage`), inside an
     `InputRequiredResult`.
@@ -71,6 +77,7 @@ class CreateMessageRequest(Model):
     """Arguments of the request or notification, by name."""
 
 
+@deprecated("Deprecated in MCP 2026-07-28.", category=None)
 class SamplingMessage(Model):
     """One message of a conversation with a model, going in or coming out.
 
@@ -87,6 +94,7 @@ class SamplingMessage(Model):
     """Extra metadata by key, for the protocol itself and for extensions."""
 
 
+@deprecated("Deprecated in MCP 2026-07-28.", category=None)
 class CreateMessageResult(SamplingMessage):
     """Message from the client's model, ideally approved by the user, in answer to
     `sampling/createMessage`.
@@ -102,6 +110,7 @@ class CreateMessageResult(SamplingMessage):
     """Why generation ended: one of the well-known values or the provider's own."""
 
 
+@deprecated("Deprecated in MCP 2026-07-28.", category=None)
 class ToolUseContent(Model):
     """Content block in which the model calls a tool during sampling.
 
@@ -122,6 +131,7 @@ class ToolUseContent(Model):
     """Metadata to keep when this block is repeated in later requests, which helps caches."""
 
 
+@deprecated("Deprecated in MCP 2026-07-28.", category=None)
 class ToolResultContent(Model):
     """Content block telling the model the outcome of a tool call it made during sampling.
 
@@ -161,6 +171,7 @@ See https://modelcontextprotocol.io/specification/2026-07-28/schema#samplingmess
 """
 
 
+@deprecated("Deprecated in MCP 2026-07-28.", category=None)
 class ModelPreferences(Model):
     """The server's advice to the client on choosing a model for sampling; it binds nobody.
 
@@ -179,6 +190,7 @@ class ModelPreferences(Model):
     """Weight of the model's ability, from 0 (irrelevant) to 1 (decisive)."""
 
 
+@deprecated("Deprecated in MCP 2026-07-28.", category=None)
 class ModelHint(Model):
     """One suggestion for a model; only `name` has a defined meaning.
 

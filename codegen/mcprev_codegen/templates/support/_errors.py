@@ -1,0 +1,62 @@
+"""Where in a JSON value a validation error is: pydantic's location without the members of unions that it tried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+Located: TypeAlias = tuple[tuple[int | str, ...], tuple[str, ...]]
+
+
+def locate(value: object, loc: Sequence[int | str], *, missing: bool) -> Located:
+    """Return the members and indexes that a validator's location leads through, and the rest of the location.
+
+    The rest are the tags and types of unions. They may have the names of members (`text`): the reading that leads
+    through the most members is correct. `missing` says that the last part is a member that is not there.
+    """
+    known: dict[tuple[int, int], Located] = {}
+
+    def best(at: object, n: int) -> Located:
+        if n == len(loc):
+            return (), ()
+        key = (id(at), n)
+        if key in known:
+            return known[key]
+        part, last = loc[n], n == len(loc) - 1
+        steps, skipped = best(at, n + 1)
+        found: Located = (steps, (str(part), *skipped))
+        for inner in _inside(at, part):
+            steps, skipped = best(inner, n + 1)
+            if 1 + len(steps) >= len(found[0]):
+                found = ((part, *steps), skipped)
+        if missing and last and isinstance(at, dict):
+            found = ((part,), ())
+        known[key] = found
+        return found
+
+    return best(value, 0)
+
+
+def _inside(value: object, part: int | str) -> list[Any]:
+    """Return the value at a member or index in a list; an empty list if there is none."""
+    if isinstance(value, dict):
+        members = cast("Mapping[int | str, object]", value)
+        return [members[part]] if part in members else []
+    if isinstance(value, list) and isinstance(part, int):
+        return cast("list[Any]", value)[part : part + 1]  # type: ignore[redundant-cast]
+    return []
+
+
+def with_json_paths(error: ValidationError, value: object) -> ValidationError:
+    """Return the error of a validator that refused a JSON value, with JSON paths as locations and nothing said twice."""
+    from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
+
+    found: dict[object, InitErrorDetails] = {}
+    for one in error.errors(include_url=False, include_context=False):
+        path, _ = locate(value, one["loc"], missing=one["type"] == "missing")
+        kind = PydanticCustomError(one["type"], cast("Any", one["msg"]))
+        found.setdefault((path, one["msg"]), InitErrorDetails(type=kind, loc=path, input=one["input"]))
+    return ValidationError.from_exception_data(error.title, [*found.values()])
