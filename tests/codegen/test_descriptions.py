@@ -16,9 +16,18 @@ import pytest
 
 from mcprev_codegen import descriptions, ir
 from mcprev_codegen.errors import InputError
+from mcprev_codegen.naming import snake_case
 from support import REVISIONS, SCHEMA, each_revision, load
 
 LONGEST: Final = 160
+EMPTY: Final = frozenset(
+    re.findall(
+        r"\w+",
+        "a an the of is are to for in on by or and it its this that with a at from be if when which who what how one each "
+        "all any not no can there ha value object field member",
+    )
+)
+"""Words that say nothing of a member; plural endings are off."""
 
 
 @cache
@@ -180,3 +189,35 @@ doc = "Newer."
     assert read("1") == ("Type.", ["Shared a.", "Own b.", "Shared c."], ["Shared a.", "Inner b."])
     assert read("2") == ("Type.", ["Shared a.", "Own b.", "Newer c."], ["Shared a.", "Inner b."])
     assert read("3") == ("Newer.", ["Shared a.", "Own b.", "Shared c."], ["Shared a.", "Inner b."])
+
+
+@each_revision
+def test_a_member_that_can_only_be_one_text_has_no_text_that_repeats_it(revision: str) -> None:
+    """Its hint says the value: `type: Literal["text"]`. What else there is to know may be said."""
+    schema = load(revision).schema
+    for name in schema.types:
+        for f in schema.flat(name).fields if schema.is_object(ir.Ref(name)) else ():
+            values = schema.literals(f.field.type)
+            if len(values) == 1 and isinstance(values[0], str) and not f.field.optional:
+                said = f.field.doc.text or ""
+                assert not re.fullmatch(rf"(Always|.*, always) `{re.escape(values[0])}`\.|Fixed .*", said), (
+                    name,
+                    f.name,
+                )
+
+
+@each_revision
+def test_a_text_says_more_than_the_names_of_its_member_and_type(revision: str) -> None:
+    """Words that carry no meaning aside, a text has at least one that neither name has."""
+    schema = load(revision).schema
+    for name in schema.types:
+        for f in schema.flat(name).fields if schema.is_object(ir.Ref(name)) else ():
+            named = words(snake_case(name)) | words(snake_case(f.name))
+            for type_name in ir.references(f.field.type):
+                named |= words(snake_case(type_name))
+            said = words(f.field.doc.text or "")
+            assert not said or said - named - EMPTY, (name, f.name, f.field.doc.text)
+
+
+def words(text: str) -> set[str]:
+    return {word.removesuffix("s") for word in re.findall(r"[a-z]+", text.lower())}

@@ -19,7 +19,6 @@ class ElicitRequestFormParamsRequestedSchema(Model):
     schema_uri: Opt[str] = None
     """URI of the schema dialect."""
     type: Literal["object"] = constant("object")
-    """Always `object`."""
     properties: "dict[str, draft.PrimitiveSchemaDefinition]"
     """Schema of each form field, by field name."""
     required: Opt[list[str]] = None
@@ -51,7 +50,6 @@ class ElicitRequestURLParams(Model):
     """
 
     mode: Literal["url"] = constant("url")
-    """Always `url`."""
     message: str
     """What to tell the user about the purpose of the visit."""
     url: str
@@ -77,9 +75,7 @@ class ElicitRequest(Model):
     """
 
     method: Literal["elicitation/create"] = constant("elicitation/create")
-    """Wire name of the request or notification."""
     params: ElicitRequestParams
-    """Arguments of the request or notification, by name."""
 
 
 class StringSchema(Model):
@@ -91,7 +87,6 @@ class StringSchema(Model):
     """
 
     type: Literal["string"] = constant("string")
-    """JSON Schema type of the value, always `string`."""
     title: Opt[str] = None
     """Label of the form field."""
     description: Opt[str] = None
@@ -137,7 +132,6 @@ class BooleanSchema(Model):
     """
 
     type: Literal["boolean"] = constant("boolean")
-    """JSON Schema type of the value, always `boolean`."""
     title: Opt[str] = None
     """Label of the form field."""
     description: Opt[str] = None
@@ -155,7 +149,6 @@ class UntitledSingleSelectEnumSchema(Model):
     """
 
     type: Literal["string"] = constant("string")
-    """JSON Schema type of the value, always `string`."""
     title: Opt[str] = None
     """Label of the form field."""
     description: Opt[str] = None
@@ -189,7 +182,6 @@ class TitledSingleSelectEnumSchema(Model):
     """
 
     type: Literal["string"] = constant("string")
-    """JSON Schema type of the value, always `string`."""
     title: Opt[str] = None
     """Label of the form field."""
     description: Opt[str] = None
@@ -218,7 +210,6 @@ class UntitledMultiSelectEnumSchemaItems(Model):
     """
 
     type: Literal["string"] = constant("string")
-    """Always `string`."""
     enum: list[str]
     """Values on offer, shown as they are."""
 
@@ -232,7 +223,6 @@ class UntitledMultiSelectEnumSchema(Model):
     """
 
     type: Literal["array"] = constant("array")
-    """JSON Schema type of the value, always `array`."""
     title: Opt[str] = None
     """Label of the form field."""
     description: Opt[str] = None
@@ -282,7 +272,6 @@ class TitledMultiSelectEnumSchema(Model):
     """
 
     type: Literal["array"] = constant("array")
-    """JSON Schema type of the value, always `array`."""
     title: Opt[str] = None
     """Label of the form field."""
     description: Opt[str] = None
@@ -316,7 +305,6 @@ class LegacyTitledEnumSchema(Model):
     """
 
     type: Literal["string"] = constant("string")
-    """JSON Schema type of the value, always `string`."""
     title: Opt[str] = None
     """Label of the form field."""
     description: Opt[str] = None

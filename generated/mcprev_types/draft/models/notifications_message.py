@@ -39,11 +39,8 @@ class LoggingMessageNotification(Model):
     """
 
     method: Literal["notifications/message"] = constant("notifications/message")
-    """Wire name of the request or notification."""
     params: LoggingMessageNotificationParams
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
 
 
 # Imported last: a hint in quotes is looked up there when its model is first used, and its module loaded then.

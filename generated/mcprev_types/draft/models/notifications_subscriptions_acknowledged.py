@@ -34,11 +34,8 @@ class SubscriptionsAcknowledgedNotification(Model):
     method: Literal["notifications/subscriptions/acknowledged"] = constant(
         "notifications/subscriptions/acknowledged"
     )
-    """Wire name of the request or notification."""
     params: SubscriptionsAcknowledgedNotificationParams
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
 
 
 # Imported last: a hint in quotes is looked up there when its model is first used, and its module loaded then.

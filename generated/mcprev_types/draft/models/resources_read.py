@@ -40,11 +40,8 @@ class ReadResourceRequest(Model):
     """
 
     method: Literal["resources/read"] = constant("resources/read")
-    """Wire name of the request or notification."""
     params: ReadResourceRequestParams
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
 
@@ -70,7 +67,6 @@ class ReadResourceResultResponse(Model):
     """
 
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier of the request answered."""
     result: ReadResourceResult | InputRequiredResult

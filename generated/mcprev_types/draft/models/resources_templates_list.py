@@ -27,11 +27,8 @@ class ListResourceTemplatesRequest(Model):
     """
 
     method: Literal["resources/templates/list"] = constant("resources/templates/list")
-    """Wire name of the request or notification."""
     params: PaginatedRequestParams
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
 
@@ -57,7 +54,6 @@ class ListResourceTemplatesResultResponse(Model):
     """
 
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier of the request answered."""
     result: ListResourceTemplatesResult

@@ -72,9 +72,7 @@ class CreateMessageRequest(Model):
     """
 
     method: Literal["sampling/createMessage"] = constant("sampling/createMessage")
-    """Wire name of the request or notification."""
     params: CreateMessageRequestParams
-    """Arguments of the request or notification, by name."""
 
 
 @deprecated("Deprecated in MCP draft.", category=None)
@@ -87,7 +85,6 @@ class SamplingMessage(Model):
     """
 
     role: "draft.Role"
-    """Who speaks."""
     content: "draft.SamplingMessageContentBlock | list[draft.SamplingMessageContentBlock]"
     """What is said or shown."""
     meta: Opt["draft.MetaObject"] = None
@@ -105,7 +102,6 @@ class CreateMessageResult(SamplingMessage):
     """
 
     model: str
-    """Which model wrote the message."""
     stop_reason: Opt[Literal["endTurn", "stopSequence", "maxTokens", "toolUse"] | str] = None
     """Why generation ended: one of the well-known values or the provider's own."""
 
@@ -120,7 +116,6 @@ class ToolUseContent(Model):
     """
 
     type: Literal["tool_use"] = constant("tool_use")
-    """Fixed tag naming this kind of object."""
     id: str
     """Identifier of the call, for the outcome to refer to."""
     name: str
@@ -141,7 +136,6 @@ class ToolResultContent(Model):
     """
 
     type: Literal["tool_result"] = constant("tool_result")
-    """Fixed tag naming this kind of object."""
     tool_use_id: str
     """The `id` of the `ToolUseContent` that made the call."""
     content: list[ContentBlock]

@@ -18,11 +18,8 @@ class DiscoverRequest(Model):
     """
 
     method: Literal["server/discover"] = constant("server/discover")
-    """Wire name of the request or notification."""
     params: RequestParams
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
 
@@ -38,7 +35,6 @@ class DiscoverResult(CacheableResult):
     supported_versions: list[str]
     """Protocol revisions the server speaks, for the client to pick from."""
     capabilities: "draft.ServerCapabilities"
-    """What the server can do."""
     instructions: Opt[str] = None
     """Advice on using the server well, suited to the model's system prompt."""
 
@@ -52,7 +48,6 @@ class DiscoverResultResponse(Model):
     """
 
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier of the request answered."""
     result: DiscoverResult
@@ -114,7 +109,7 @@ class ClientCapabilities(Model):
 
 
 class ServerCapabilitiesPrompts(Model):
-    """The server has prompts.
+    """The server answers `prompts/list` and `prompts/get`.
 
     Sent by the server. Since at least 2024-11-05.
 
@@ -126,7 +121,7 @@ class ServerCapabilitiesPrompts(Model):
 
 
 class ServerCapabilitiesResources(Model):
-    """The server has resources.
+    """The server answers `resources/list` and `resources/read`.
 
     Sent by the server. Since at least 2024-11-05.
 
@@ -140,7 +135,7 @@ class ServerCapabilitiesResources(Model):
 
 
 class ServerCapabilitiesTools(Model):
-    """The server has tools.
+    """The server answers `tools/list` and `tools/call`.
 
     Sent by the server. Since at least 2024-11-05.
 
@@ -170,11 +165,11 @@ class ServerCapabilities(Model):
     completions: Opt[JSONObject] = None
     """The server answers `completion/complete`."""
     prompts: Opt[ServerCapabilitiesPrompts] = None
-    """The server has prompts."""
+    """The server answers `prompts/list` and `prompts/get`."""
     resources: Opt[ServerCapabilitiesResources] = None
-    """The server has resources."""
+    """The server answers `resources/list` and `resources/read`."""
     tools: Opt[ServerCapabilitiesTools] = None
-    """The server has tools."""
+    """The server answers `tools/list` and `tools/call`."""
     extensions: Opt[dict[str, JSONObject]] = None
     """Extensions the server understands: prefixed identifier to settings, which may be empty."""
 
@@ -188,7 +183,6 @@ class Implementation(BaseMetadata, Icons):
     """
 
     version: str
-    """Version of the program."""
     description: Opt[str] = None
     """What the program is good for."""
     website_url: Opt[str] = None

@@ -48,11 +48,8 @@ class SubscriptionsListenRequest(Model):
     """
 
     method: Literal["subscriptions/listen"] = constant("subscriptions/listen")
-    """Wire name of the request or notification."""
     params: SubscriptionsListenRequestParams
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
 
@@ -94,7 +91,6 @@ class SubscriptionsListenResultResponse(Model):
     """
 
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier of the request answered."""
     result: SubscriptionsListenResult

@@ -35,7 +35,6 @@ class CallToolResultResponse(Model):
     """
 
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier of the request answered."""
     result: CallToolResult | InputRequiredResult
@@ -65,11 +64,8 @@ class CallToolRequest(Model):
     """
 
     method: Literal["tools/call"] = constant("tools/call")
-    """Wire name of the request or notification."""
     params: CallToolRequestParams
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
 

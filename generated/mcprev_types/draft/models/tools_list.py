@@ -26,11 +26,8 @@ class ListToolsRequest(Model):
     """
 
     method: Literal["tools/list"] = constant("tools/list")
-    """Wire name of the request or notification."""
     params: PaginatedRequestParams
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
 
@@ -56,7 +53,6 @@ class ListToolsResultResponse(Model):
     """
 
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier of the request answered."""
     result: ListToolsResult
@@ -96,7 +92,6 @@ class ToolInputSchema(Model):
     schema_uri: Opt[str] = None
     """URI of the schema dialect; JSON Schema 2020-12 when absent."""
     type: Literal["object"] = constant("object")
-    """Always `object`, since arguments are passed by name."""
 
 
 class ToolOutputSchema(Model):

@@ -56,7 +56,6 @@ class EmbeddedResource(AnnotatedModel):
     """
 
     type: Literal["resource"] = constant("resource")
-    """Fixed tag naming this kind of object."""
     resource: TextResourceContents | BlobResourceContents
     """Contents of the resource, as text or as base64 data."""
 
@@ -70,9 +69,7 @@ class TextContent(AnnotatedModel):
     """
 
     type: Literal["text"] = constant("text")
-    """Fixed tag naming this kind of object."""
     text: str
-    """The text itself."""
 
 
 class ImageContent(AnnotatedModel):
@@ -84,7 +81,6 @@ class ImageContent(AnnotatedModel):
     """
 
     type: Literal["image"] = constant("image")
-    """Fixed tag naming this kind of object."""
     data: str
     """Bytes of the image, encoded in base64."""
     mime_type: str

@@ -31,9 +31,7 @@ class SetLevelRequest(Model):
     """
 
     method: Literal["logging/setLevel"] = constant("logging/setLevel")
-    """Wire name of the request or notification."""
     params: SetLevelRequestParams
-    """Arguments of the request or notification, by name."""
 
 
 # Imported last: a hint in quotes is looked up there when its model is first used, and its module loaded then.

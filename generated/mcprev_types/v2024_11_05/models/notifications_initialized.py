@@ -18,9 +18,7 @@ class InitializedNotification(Model):
     """
 
     method: Literal["notifications/initialized"] = constant("notifications/initialized")
-    """Wire name of the request or notification."""
     params: Opt["v2024_11_05.NotificationParams"] = None
-    """Arguments of the request or notification, by name."""
 
 
 # Imported last: a hint in quotes is looked up there when its model is first used, and its module loaded then.

@@ -38,9 +38,7 @@ class GetPromptRequest(Model):
     """
 
     method: Literal["prompts/get"] = constant("prompts/get")
-    """Wire name of the request or notification."""
     params: GetPromptRequestParams
-    """Arguments of the request or notification, by name."""
 
 
 class GetPromptResult(Result):
@@ -54,7 +52,6 @@ class GetPromptResult(Result):
     description: Opt[str] = None
     """What the prompt is meant to achieve."""
     messages: "list[v2024_11_05.PromptMessage]"
-    """The messages in order."""
 
 
 PromptMessageContent: TypeAlias = Annotated[
@@ -76,7 +73,6 @@ class PromptMessage(Model):
     """
 
     role: Role
-    """Who speaks."""
     content: PromptMessageContent
     """What is said, as one content block."""
 

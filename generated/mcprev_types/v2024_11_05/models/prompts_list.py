@@ -18,9 +18,7 @@ class ListPromptsRequest(Model):
     """
 
     method: Literal["prompts/list"] = constant("prompts/list")
-    """Wire name of the request or notification."""
     params: Opt[PaginatedRequestParams] = None
-    """Arguments of the request or notification, by name."""
 
 
 class ListPromptsResult(PaginatedResult):
@@ -48,7 +46,6 @@ class Prompt(Model):
     description: Opt[str] = None
     """What the prompt is meant to achieve."""
     arguments: Opt["list[v2024_11_05.PromptArgument]"] = None
-    """Arguments that can be filled in."""
 
 
 class PromptArgument(Model):

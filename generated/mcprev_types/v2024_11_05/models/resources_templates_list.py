@@ -18,9 +18,7 @@ class ListResourceTemplatesRequest(Model):
     """
 
     method: Literal["resources/templates/list"] = constant("resources/templates/list")
-    """Wire name of the request or notification."""
     params: Opt[PaginatedRequestParams] = None
-    """Arguments of the request or notification, by name."""
 
 
 class ListResourceTemplatesResult(PaginatedResult):

@@ -18,9 +18,7 @@ class ListRootsRequest(Model):
     """
 
     method: Literal["roots/list"] = constant("roots/list")
-    """Wire name of the request or notification."""
     params: Opt[RequestParams] = None
-    """Arguments of the request or notification, by name."""
 
 
 class ListRootsResult(Result):

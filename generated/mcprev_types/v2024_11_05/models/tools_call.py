@@ -61,9 +61,7 @@ class CallToolRequest(Model):
     """
 
     method: Literal["tools/call"] = constant("tools/call")
-    """Wire name of the request or notification."""
     params: CallToolRequestParams
-    """Arguments of the request or notification, by name."""
 
 
 # Imported last: a hint in quotes is looked up there when its model is first used, and its module loaded then.

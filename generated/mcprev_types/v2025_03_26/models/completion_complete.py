@@ -49,9 +49,7 @@ class CompleteRequest(Model):
     """
 
     method: Literal["completion/complete"] = constant("completion/complete")
-    """Wire name of the request or notification."""
     params: CompleteRequestParams
-    """Arguments of the request or notification, by name."""
 
 
 class CompleteResultCompletion(Model):
@@ -91,7 +89,6 @@ class ResourceReference(Model):
     """
 
     type: Literal["ref/resource"] = constant("ref/resource")
-    """Fixed tag naming this kind of object."""
     uri: str
     """URI, or RFC 6570 template for URIs."""
 
@@ -105,7 +102,6 @@ class PromptReference(Model):
     """
 
     type: Literal["ref/prompt"] = constant("ref/prompt")
-    """Fixed tag naming this kind of object."""
     name: str
     """Prompt meant, named as in `prompts/list`."""
 

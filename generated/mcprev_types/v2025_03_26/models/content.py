@@ -55,7 +55,6 @@ class EmbeddedResource(Model):
     """
 
     type: Literal["resource"] = constant("resource")
-    """Fixed tag naming this kind of object."""
     resource: TextResourceContents | BlobResourceContents
     """Contents of the resource, as text or as base64 data."""
     annotations: Opt["v2025_03_26.Annotations"] = None
@@ -71,9 +70,7 @@ class TextContent(Model):
     """
 
     type: Literal["text"] = constant("text")
-    """Fixed tag naming this kind of object."""
     text: str
-    """The text itself."""
     annotations: Opt["v2025_03_26.Annotations"] = None
     """Hints on the audience and importance of the object."""
 
@@ -87,7 +84,6 @@ class ImageContent(Model):
     """
 
     type: Literal["image"] = constant("image")
-    """Fixed tag naming this kind of object."""
     data: str
     """Bytes of the image, encoded in base64."""
     mime_type: str
@@ -105,7 +101,6 @@ class AudioContent(Model):
     """
 
     type: Literal["audio"] = constant("audio")
-    """Fixed tag naming this kind of object."""
     data: str
     """Bytes of the audio, encoded in base64."""
     mime_type: str

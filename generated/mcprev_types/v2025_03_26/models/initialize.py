@@ -22,7 +22,6 @@ class InitializeRequestParams(Model):
     protocol_version: str
     """Protocol revision the client would like to use, normally its newest."""
     capabilities: "v2025_03_26.ClientCapabilities"
-    """What the client can do."""
     client_info: "v2025_03_26.Implementation"
     """Name and version of the client program."""
 
@@ -36,9 +35,7 @@ class InitializeRequest(Model):
     """
 
     method: Literal["initialize"] = constant("initialize")
-    """Wire name of the request or notification."""
     params: InitializeRequestParams
-    """Arguments of the request or notification, by name."""
 
 
 class InitializeResult(Result):
@@ -52,7 +49,6 @@ class InitializeResult(Result):
     protocol_version: str
     """Revision picked for the session; a client that does not speak it has to disconnect."""
     capabilities: "v2025_03_26.ServerCapabilities"
-    """What the server can do."""
     server_info: "v2025_03_26.Implementation"
     """Name and version of the server program."""
     instructions: Opt[str] = None
@@ -88,7 +84,7 @@ class ClientCapabilities(Model):
 
 
 class ServerCapabilitiesPrompts(Model):
-    """The server has prompts.
+    """The server answers `prompts/list` and `prompts/get`.
 
     Sent by the server. Since at least 2024-11-05.
 
@@ -100,7 +96,7 @@ class ServerCapabilitiesPrompts(Model):
 
 
 class ServerCapabilitiesResources(Model):
-    """The server has resources.
+    """The server answers `resources/list` and `resources/read`.
 
     Sent by the server. Since at least 2024-11-05.
 
@@ -114,7 +110,7 @@ class ServerCapabilitiesResources(Model):
 
 
 class ServerCapabilitiesTools(Model):
-    """The server has tools.
+    """The server answers `tools/list` and `tools/call`.
 
     Sent by the server. Since at least 2024-11-05.
 
@@ -141,11 +137,11 @@ class ServerCapabilities(Model):
     completions: Opt[dict[str, Any]] = None
     """The server answers `completion/complete`."""
     prompts: Opt[ServerCapabilitiesPrompts] = None
-    """The server has prompts."""
+    """The server answers `prompts/list` and `prompts/get`."""
     resources: Opt[ServerCapabilitiesResources] = None
-    """The server has resources."""
+    """The server answers `resources/list` and `resources/read`."""
     tools: Opt[ServerCapabilitiesTools] = None
-    """The server has tools."""
+    """The server answers `tools/list` and `tools/call`."""
 
 
 class Implementation(Model):
@@ -159,7 +155,6 @@ class Implementation(Model):
     name: str
     """Programmatic identifier, also the label when there is no better one."""
     version: str
-    """Version of the program."""
 
 
 # Imported last: a hint in quotes is looked up there when its model is first used, and its module loaded then.

@@ -33,9 +33,7 @@ class CancelledNotification(Model):
     """
 
     method: Literal["notifications/cancelled"] = constant("notifications/cancelled")
-    """Wire name of the request or notification."""
     params: CancelledNotificationParams
-    """Arguments of the request or notification, by name."""
 
 
 # Imported last: a hint in quotes is looked up there when its model is first used, and its module loaded then.

@@ -32,6 +32,4 @@ class ResourceUpdatedNotification(Model):
     """
 
     method: Literal["notifications/resources/updated"] = constant("notifications/resources/updated")
-    """Wire name of the request or notification."""
     params: ResourceUpdatedNotificationParams
-    """Arguments of the request or notification, by name."""

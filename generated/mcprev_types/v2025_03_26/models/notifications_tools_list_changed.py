@@ -18,9 +18,7 @@ class ToolListChangedNotification(Model):
     """
 
     method: Literal["notifications/tools/list_changed"] = constant("notifications/tools/list_changed")
-    """Wire name of the request or notification."""
     params: Opt["v2025_03_26.NotificationParams"] = None
-    """Arguments of the request or notification, by name."""
 
 
 # Imported last: a hint in quotes is looked up there when its model is first used, and its module loaded then.

@@ -18,9 +18,7 @@ class PingRequest(Model):
     """
 
     method: Literal["ping"] = constant("ping")
-    """Wire name of the request or notification."""
     params: Opt["v2025_03_26.RequestParams"] = None
-    """Arguments of the request or notification, by name."""
 
 
 # Imported last: a hint in quotes is looked up there when its model is first used, and its module loaded then.

@@ -31,9 +31,7 @@ class SubscribeRequest(Model):
     """
 
     method: Literal["resources/subscribe"] = constant("resources/subscribe")
-    """Wire name of the request or notification."""
     params: SubscribeRequestParams
-    """Arguments of the request or notification, by name."""
 
 
 # Imported last: a hint in quotes is looked up there when its model is first used, and its module loaded then.

@@ -31,9 +31,7 @@ class UnsubscribeRequest(Model):
     """
 
     method: Literal["resources/unsubscribe"] = constant("resources/unsubscribe")
-    """Wire name of the request or notification."""
     params: UnsubscribeRequestParams
-    """Arguments of the request or notification, by name."""
 
 
 # Imported last: a hint in quotes is looked up there when its model is first used, and its module loaded then.

@@ -50,9 +50,7 @@ class CreateMessageRequest(Model):
     """
 
     method: Literal["sampling/createMessage"] = constant("sampling/createMessage")
-    """Wire name of the request or notification."""
     params: CreateMessageRequestParams
-    """Arguments of the request or notification, by name."""
 
 
 SamplingMessageContent: TypeAlias = Annotated[
@@ -74,7 +72,6 @@ class SamplingMessage(Model):
     """
 
     role: Role
-    """Who speaks."""
     content: SamplingMessageContent
     """What is said or shown."""
 
@@ -89,7 +86,6 @@ class CreateMessageResult(Result, SamplingMessage):
     """
 
     model: str
-    """Which model wrote the message."""
     stop_reason: Opt[Literal["endTurn", "stopSequence", "maxTokens"] | str] = None
     """Why generation ended: one of the well-known values or the provider's own."""
 

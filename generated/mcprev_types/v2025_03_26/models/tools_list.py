@@ -18,9 +18,7 @@ class ListToolsRequest(Model):
     """
 
     method: Literal["tools/list"] = constant("tools/list")
-    """Wire name of the request or notification."""
     params: Opt[PaginatedRequestParams] = None
-    """Arguments of the request or notification, by name."""
 
 
 class ListToolsResult(PaginatedResult):
@@ -66,7 +64,6 @@ class ToolInputSchema(Model):
     """
 
     type: Literal["object"] = constant("object")
-    """Always `object`, since arguments are passed by name."""
     properties: Opt[dict[str, dict[str, Any]]] = None
     """Schema of each argument, by name."""
     required: Opt[list[str]] = None

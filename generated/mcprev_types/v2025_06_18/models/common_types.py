@@ -60,9 +60,7 @@ class Request(Model):
     """
 
     method: str
-    """Wire name of the request or notification."""
     params: Opt[RequestParams] = None
-    """Arguments of the request or notification, by name."""
 
 
 class NotificationParams(Model):
@@ -88,9 +86,7 @@ class Notification(Model):
     """
 
     method: str
-    """Wire name of the request or notification."""
     params: Opt[NotificationParams] = None
-    """Arguments of the request or notification, by name."""
 
 
 class Result(Model):
@@ -160,9 +156,7 @@ class PaginatedRequest(Model):
     """
 
     method: str
-    """Wire name of the request or notification."""
     params: Opt[PaginatedRequestParams] = None
-    """Arguments of the request or notification, by name."""
 
 
 class PaginatedResult(Result):

@@ -63,9 +63,7 @@ class CompleteRequest(Model):
     """
 
     method: Literal["completion/complete"] = constant("completion/complete")
-    """Wire name of the request or notification."""
     params: CompleteRequestParams
-    """Arguments of the request or notification, by name."""
 
 
 class CompleteResultCompletion(Model):
@@ -105,7 +103,6 @@ class ResourceTemplateReference(Model):
     """
 
     type: Literal["ref/resource"] = constant("ref/resource")
-    """Fixed tag naming this kind of object."""
     uri: str
     """URI, or RFC 6570 template for URIs."""
 
@@ -119,7 +116,6 @@ class PromptReference(BaseMetadata):
     """
 
     type: Literal["ref/prompt"] = constant("ref/prompt")
-    """Fixed tag naming this kind of object."""
 
 
 # Imported last: a hint in quotes is looked up there when its model is first used, and its module loaded then.

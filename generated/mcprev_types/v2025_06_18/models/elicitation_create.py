@@ -34,7 +34,6 @@ class ElicitRequestParamsRequestedSchema(Model):
     """
 
     type: Literal["object"] = constant("object")
-    """Always `object`."""
     properties: "dict[str, v2025_06_18.PrimitiveSchemaDefinition]"
     """Schema of each form field, by field name."""
     required: Opt[list[str]] = None
@@ -50,9 +49,7 @@ class ElicitRequest(Model):
     """
 
     method: Literal["elicitation/create"] = constant("elicitation/create")
-    """Wire name of the request or notification."""
     params: ElicitRequestParams
-    """Arguments of the request or notification, by name."""
 
 
 class StringSchema(Model):
@@ -64,7 +61,6 @@ class StringSchema(Model):
     """
 
     type: Literal["string"] = constant("string")
-    """JSON Schema type of the value, always `string`."""
     title: Opt[str] = None
     """Label of the form field."""
     description: Opt[str] = None
@@ -106,7 +102,6 @@ class BooleanSchema(Model):
     """
 
     type: Literal["boolean"] = constant("boolean")
-    """JSON Schema type of the value, always `boolean`."""
     title: Opt[str] = None
     """Label of the form field."""
     description: Opt[str] = None
@@ -124,7 +119,6 @@ class EnumSchema(Model):
     """
 
     type: Literal["string"] = constant("string")
-    """JSON Schema type of the value, always `string`."""
     title: Opt[str] = None
     """Label of the form field."""
     description: Opt[str] = None

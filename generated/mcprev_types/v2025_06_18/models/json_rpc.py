@@ -18,7 +18,6 @@ class JSONRPCRequest(Request):
     """
 
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
 
@@ -32,7 +31,6 @@ class JSONRPCNotification(Notification):
     """
 
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
 
 
 class JSONRPCResponse(Model):
@@ -44,7 +42,6 @@ class JSONRPCResponse(Model):
     """
 
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier of the request answered."""
     result: Result
@@ -76,7 +73,6 @@ class JSONRPCError(Model):
     """
 
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier of the failed request."""
     error: JSONRPCErrorError

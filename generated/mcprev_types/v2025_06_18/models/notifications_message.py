@@ -36,9 +36,7 @@ class LoggingMessageNotification(Model):
     """
 
     method: Literal["notifications/message"] = constant("notifications/message")
-    """Wire name of the request or notification."""
     params: LoggingMessageNotificationParams
-    """Arguments of the request or notification, by name."""
 
 
 # Imported last: a hint in quotes is looked up there when its model is first used, and its module loaded then.

@@ -37,9 +37,7 @@ class ProgressNotification(Model):
     """
 
     method: Literal["notifications/progress"] = constant("notifications/progress")
-    """Wire name of the request or notification."""
     params: ProgressNotificationParams
-    """Arguments of the request or notification, by name."""
 
 
 # Imported last: a hint in quotes is looked up there when its model is first used, and its module loaded then.

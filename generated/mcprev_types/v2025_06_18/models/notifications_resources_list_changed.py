@@ -18,9 +18,7 @@ class ResourceListChangedNotification(Model):
     """
 
     method: Literal["notifications/resources/list_changed"] = constant("notifications/resources/list_changed")
-    """Wire name of the request or notification."""
     params: Opt["v2025_06_18.NotificationParams"] = None
-    """Arguments of the request or notification, by name."""
 
 
 # Imported last: a hint in quotes is looked up there when its model is first used, and its module loaded then.

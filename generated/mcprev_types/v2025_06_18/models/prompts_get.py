@@ -34,9 +34,7 @@ class GetPromptRequest(Model):
     """
 
     method: Literal["prompts/get"] = constant("prompts/get")
-    """Wire name of the request or notification."""
     params: GetPromptRequestParams
-    """Arguments of the request or notification, by name."""
 
 
 class GetPromptResult(Result):
@@ -50,7 +48,6 @@ class GetPromptResult(Result):
     description: Opt[str] = None
     """What the prompt is meant to achieve."""
     messages: "list[v2025_06_18.PromptMessage]"
-    """The messages in order."""
 
 
 class PromptMessage(Model):
@@ -62,7 +59,6 @@ class PromptMessage(Model):
     """
 
     role: Role
-    """Who speaks."""
     content: "v2025_06_18.ContentBlock"
     """What is said, as one content block."""
 

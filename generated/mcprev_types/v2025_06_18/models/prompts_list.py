@@ -18,9 +18,7 @@ class ListPromptsRequest(Model):
     """
 
     method: Literal["prompts/list"] = constant("prompts/list")
-    """Wire name of the request or notification."""
     params: Opt[PaginatedRequestParams] = None
-    """Arguments of the request or notification, by name."""
 
 
 class ListPromptsResult(PaginatedResult):
@@ -46,7 +44,6 @@ class Prompt(BaseMetadata):
     description: Opt[str] = None
     """What the prompt is meant to achieve."""
     arguments: Opt["list[v2025_06_18.PromptArgument]"] = None
-    """Arguments that can be filled in."""
     meta: Opt[dict[str, Any]] = None
     """Extra metadata by key, for the protocol itself and for extensions."""
 

@@ -18,9 +18,7 @@ class ListResourcesRequest(Model):
     """
 
     method: Literal["resources/list"] = constant("resources/list")
-    """Wire name of the request or notification."""
     params: Opt[PaginatedRequestParams] = None
-    """Arguments of the request or notification, by name."""
 
 
 class ListResourcesResult(PaginatedResult):

@@ -32,9 +32,7 @@ class ReadResourceRequest(Model):
     """
 
     method: Literal["resources/read"] = constant("resources/read")
-    """Wire name of the request or notification."""
     params: ReadResourceRequestParams
-    """Arguments of the request or notification, by name."""
 
 
 class ReadResourceResult(Result):

@@ -47,7 +47,6 @@ class URLElicitationRequiredError(Model):
     """
 
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: Opt[RequestId] = None
     """Identifier of the failed request; absent if it could not be determined."""
     error: URLElicitationRequiredErrorError
@@ -65,7 +64,6 @@ class ElicitRequestFormParamsRequestedSchema(Model):
     schema_uri: Opt[str] = None
     """URI of the schema dialect."""
     type: Literal["object"] = constant("object")
-    """Always `object`."""
     properties: "dict[str, v2025_11_25.PrimitiveSchemaDefinition]"
     """Schema of each form field, by field name."""
     required: Opt[list[str]] = None
@@ -97,7 +95,6 @@ class ElicitRequestURLParams(TaskAugmentedRequestParams):
     """
 
     mode: Literal["url"] = constant("url")
-    """Always `url`."""
     message: str
     """What to tell the user about the purpose of the visit."""
     elicitation_id: str
@@ -124,11 +121,8 @@ class ElicitRequest(Model):
     """
 
     method: Literal["elicitation/create"] = constant("elicitation/create")
-    """Wire name of the request or notification."""
     params: ElicitRequestParams
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
 
@@ -142,7 +136,6 @@ class StringSchema(Model):
     """
 
     type: Literal["string"] = constant("string")
-    """JSON Schema type of the value, always `string`."""
     title: Opt[str] = None
     """Label of the form field."""
     description: Opt[str] = None
@@ -188,7 +181,6 @@ class BooleanSchema(Model):
     """
 
     type: Literal["boolean"] = constant("boolean")
-    """JSON Schema type of the value, always `boolean`."""
     title: Opt[str] = None
     """Label of the form field."""
     description: Opt[str] = None
@@ -206,7 +198,6 @@ class UntitledSingleSelectEnumSchema(Model):
     """
 
     type: Literal["string"] = constant("string")
-    """JSON Schema type of the value, always `string`."""
     title: Opt[str] = None
     """Label of the form field."""
     description: Opt[str] = None
@@ -240,7 +231,6 @@ class TitledSingleSelectEnumSchema(Model):
     """
 
     type: Literal["string"] = constant("string")
-    """JSON Schema type of the value, always `string`."""
     title: Opt[str] = None
     """Label of the form field."""
     description: Opt[str] = None
@@ -269,7 +259,6 @@ class UntitledMultiSelectEnumSchemaItems(Model):
     """
 
     type: Literal["string"] = constant("string")
-    """Always `string`."""
     enum: list[str]
     """Values on offer, shown as they are."""
 
@@ -283,7 +272,6 @@ class UntitledMultiSelectEnumSchema(Model):
     """
 
     type: Literal["array"] = constant("array")
-    """JSON Schema type of the value, always `array`."""
     title: Opt[str] = None
     """Label of the form field."""
     description: Opt[str] = None
@@ -333,7 +321,6 @@ class TitledMultiSelectEnumSchema(Model):
     """
 
     type: Literal["array"] = constant("array")
-    """JSON Schema type of the value, always `array`."""
     title: Opt[str] = None
     """Label of the form field."""
     description: Opt[str] = None
@@ -367,7 +354,6 @@ class LegacyTitledEnumSchema(Model):
     """
 
     type: Literal["string"] = constant("string")
-    """JSON Schema type of the value, always `string`."""
     title: Opt[str] = None
     """Label of the form field."""
     description: Opt[str] = None

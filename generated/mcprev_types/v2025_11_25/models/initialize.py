@@ -20,7 +20,6 @@ class InitializeRequestParams(RequestParams):
     protocol_version: str
     """Protocol revision the client would like to use, normally its newest."""
     capabilities: "v2025_11_25.ClientCapabilities"
-    """What the client can do."""
     client_info: "v2025_11_25.Implementation"
     """Name and version of the client program."""
 
@@ -34,11 +33,8 @@ class InitializeRequest(Model):
     """
 
     method: Literal["initialize"] = constant("initialize")
-    """Wire name of the request or notification."""
     params: InitializeRequestParams
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
 
@@ -54,7 +50,6 @@ class InitializeResult(Result):
     protocol_version: str
     """Revision picked for the session; a client that does not speak it has to disconnect."""
     capabilities: "v2025_11_25.ServerCapabilities"
-    """What the server can do."""
     server_info: "v2025_11_25.Implementation"
     """Name and version of the server program."""
     instructions: Opt[str] = None
@@ -176,7 +171,7 @@ class ClientCapabilities(Model):
 
 
 class ServerCapabilitiesPrompts(Model):
-    """The server has prompts.
+    """The server answers `prompts/list` and `prompts/get`.
 
     Sent by the server. Since at least 2024-11-05.
 
@@ -188,7 +183,7 @@ class ServerCapabilitiesPrompts(Model):
 
 
 class ServerCapabilitiesResources(Model):
-    """The server has resources.
+    """The server answers `resources/list` and `resources/read`.
 
     Sent by the server. Since at least 2024-11-05.
 
@@ -202,7 +197,7 @@ class ServerCapabilitiesResources(Model):
 
 
 class ServerCapabilitiesTools(Model):
-    """The server has tools.
+    """The server answers `tools/list` and `tools/call`.
 
     Sent by the server. Since at least 2024-11-05.
 
@@ -269,11 +264,11 @@ class ServerCapabilities(Model):
     completions: Opt[dict[str, Any]] = None
     """The server answers `completion/complete`."""
     prompts: Opt[ServerCapabilitiesPrompts] = None
-    """The server has prompts."""
+    """The server answers `prompts/list` and `prompts/get`."""
     resources: Opt[ServerCapabilitiesResources] = None
-    """The server has resources."""
+    """The server answers `resources/list` and `resources/read`."""
     tools: Opt[ServerCapabilitiesTools] = None
-    """The server has tools."""
+    """The server answers `tools/list` and `tools/call`."""
     tasks: Opt[ServerCapabilitiesTasks] = None
     """The server can run requests as tasks."""
 
@@ -287,7 +282,6 @@ class Implementation(BaseMetadata, Icons):
     """
 
     version: str
-    """Version of the program."""
     description: Opt[str] = None
     """What the program is good for."""
     website_url: Opt[str] = None

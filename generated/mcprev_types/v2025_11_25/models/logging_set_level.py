@@ -30,11 +30,8 @@ class SetLevelRequest(Model):
     """
 
     method: Literal["logging/setLevel"] = constant("logging/setLevel")
-    """Wire name of the request or notification."""
     params: SetLevelRequestParams
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
 

@@ -32,8 +32,5 @@ class ElicitationCompleteNotification(Model):
     """
 
     method: Literal["notifications/elicitation/complete"] = constant("notifications/elicitation/complete")
-    """Wire name of the request or notification."""
     params: ElicitationCompleteNotificationParams
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""

@@ -36,11 +36,8 @@ class ProgressNotification(Model):
     """
 
     method: Literal["notifications/progress"] = constant("notifications/progress")
-    """Wire name of the request or notification."""
     params: ProgressNotificationParams
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
 
 
 # Imported last: a hint in quotes is looked up there when its model is first used, and its module loaded then.

@@ -32,11 +32,8 @@ class ResourceUpdatedNotification(Model):
     """
 
     method: Literal["notifications/resources/updated"] = constant("notifications/resources/updated")
-    """Wire name of the request or notification."""
     params: ResourceUpdatedNotificationParams
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
 
 
 # Imported last: a hint in quotes is looked up there when its model is first used, and its module loaded then.

@@ -29,11 +29,8 @@ class TaskStatusNotification(Model):
     """
 
     method: Literal["notifications/tasks/status"] = constant("notifications/tasks/status")
-    """Wire name of the request or notification."""
     params: TaskStatusNotificationParams
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
 
 
 # Imported last: a hint in quotes is looked up there when its model is first used, and its module loaded then.

@@ -18,11 +18,8 @@ class PingRequest(Model):
     """
 
     method: Literal["ping"] = constant("ping")
-    """Wire name of the request or notification."""
     params: Opt["v2025_11_25.RequestParams"] = None
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: "v2025_11_25.RequestId"
     """Identifier chosen by the requester and repeated in the response."""
 

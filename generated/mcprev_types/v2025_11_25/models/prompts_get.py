@@ -32,11 +32,8 @@ class GetPromptRequest(Model):
     """
 
     method: Literal["prompts/get"] = constant("prompts/get")
-    """Wire name of the request or notification."""
     params: GetPromptRequestParams
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
 
@@ -52,7 +49,6 @@ class GetPromptResult(Result):
     description: Opt[str] = None
     """What the prompt is meant to achieve."""
     messages: "list[v2025_11_25.PromptMessage]"
-    """The messages in order."""
 
 
 class PromptMessage(Model):
@@ -64,7 +60,6 @@ class PromptMessage(Model):
     """
 
     role: Role
-    """Who speaks."""
     content: "v2025_11_25.ContentBlock"
     """What is said, as one content block."""
 

@@ -18,11 +18,8 @@ class ListPromptsRequest(Model):
     """
 
     method: Literal["prompts/list"] = constant("prompts/list")
-    """Wire name of the request or notification."""
     params: Opt[PaginatedRequestParams] = None
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
 
@@ -50,7 +47,6 @@ class Prompt(BaseMetadata, Icons):
     description: Opt[str] = None
     """What the prompt is meant to achieve."""
     arguments: Opt["list[v2025_11_25.PromptArgument]"] = None
-    """Arguments that can be filled in."""
     meta: Opt[dict[str, Any]] = None
     """Extra metadata by key, for the protocol itself and for extensions."""
 

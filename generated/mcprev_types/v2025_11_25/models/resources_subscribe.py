@@ -27,11 +27,8 @@ class SubscribeRequest(Model):
     """
 
     method: Literal["resources/subscribe"] = constant("resources/subscribe")
-    """Wire name of the request or notification."""
     params: SubscribeRequestParams
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
 

@@ -18,11 +18,8 @@ class ListRootsRequest(Model):
     """
 
     method: Literal["roots/list"] = constant("roots/list")
-    """Wire name of the request or notification."""
     params: Opt[RequestParams] = None
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
 

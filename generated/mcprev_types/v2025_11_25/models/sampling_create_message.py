@@ -67,11 +67,8 @@ class CreateMessageRequest(Model):
     """
 
     method: Literal["sampling/createMessage"] = constant("sampling/createMessage")
-    """Wire name of the request or notification."""
     params: CreateMessageRequestParams
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
 
@@ -85,7 +82,6 @@ class SamplingMessage(Model):
     """
 
     role: Role
-    """Who speaks."""
     content: "v2025_11_25.SamplingMessageContentBlock | list[v2025_11_25.SamplingMessageContentBlock]"
     """What is said or shown."""
     meta: Opt[dict[str, Any]] = None
@@ -102,7 +98,6 @@ class CreateMessageResult(Result, SamplingMessage):
     """
 
     model: str
-    """Which model wrote the message."""
     stop_reason: Opt[Literal["endTurn", "stopSequence", "maxTokens", "toolUse"] | str] = None
     """Why generation ended: one of the well-known values or the provider's own."""
 
@@ -116,7 +111,6 @@ class ToolUseContent(Model):
     """
 
     type: Literal["tool_use"] = constant("tool_use")
-    """Fixed tag naming this kind of object."""
     id: str
     """Identifier of the call, for the outcome to refer to."""
     name: str
@@ -136,7 +130,6 @@ class ToolResultContent(Model):
     """
 
     type: Literal["tool_result"] = constant("tool_result")
-    """Fixed tag naming this kind of object."""
     tool_use_id: str
     """The `id` of the `ToolUseContent` that made the call."""
     content: list[ContentBlock]

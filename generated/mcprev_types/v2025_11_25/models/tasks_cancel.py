@@ -21,7 +21,6 @@ class CancelTaskRequestParams(Model):
     meta: Opt[RequestParamsMeta] = None
     """Extra metadata by key, for the protocol itself and for extensions."""
     task_id: str
-    """Task to stop."""
 
 
 class CancelTaskRequest(Model):
@@ -33,11 +32,8 @@ class CancelTaskRequest(Model):
     """
 
     method: Literal["tasks/cancel"] = constant("tasks/cancel")
-    """Wire name of the request or notification."""
     params: CancelTaskRequestParams
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
 

@@ -33,11 +33,8 @@ class GetTaskRequest(Model):
     """
 
     method: Literal["tasks/get"] = constant("tasks/get")
-    """Wire name of the request or notification."""
     params: GetTaskRequestParams
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
 

@@ -32,11 +32,8 @@ class GetTaskPayloadRequest(Model):
     """
 
     method: Literal["tasks/result"] = constant("tasks/result")
-    """Wire name of the request or notification."""
     params: GetTaskPayloadRequestParams
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
 

@@ -49,11 +49,8 @@ class CallToolRequest(Model):
     """
 
     method: Literal["tools/call"] = constant("tools/call")
-    """Wire name of the request or notification."""
     params: CallToolRequestParams
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
 

@@ -18,11 +18,8 @@ class ListToolsRequest(Model):
     """
 
     method: Literal["tools/list"] = constant("tools/list")
-    """Wire name of the request or notification."""
     params: Opt[PaginatedRequestParams] = None
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
 
@@ -86,7 +83,6 @@ class ToolInputSchema(Model):
     schema_uri: Opt[str] = None
     """URI of the schema dialect; JSON Schema 2020-12 when absent."""
     type: Literal["object"] = constant("object")
-    """Always `object`, since arguments are passed by name."""
     properties: Opt[dict[str, dict[str, Any]]] = None
     """Schema of each argument, by name."""
     required: Opt[list[str]] = None
@@ -104,7 +100,6 @@ class ToolOutputSchema(Model):
     schema_uri: Opt[str] = None
     """URI of the schema dialect; JSON Schema 2020-12 when absent."""
     type: Literal["object"] = constant("object")
-    """Always `object`."""
     properties: Opt[dict[str, dict[str, Any]]] = None
     """Schema of each member of the output, by name."""
     required: Opt[list[str]] = None

@@ -63,11 +63,8 @@ class CompleteRequest(Model):
     """
 
     method: Literal["completion/complete"] = constant("completion/complete")
-    """Wire name of the request or notification."""
     params: CompleteRequestParams
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
 
@@ -109,7 +106,6 @@ class CompleteResultResponse(Model):
     """
 
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier of the request answered."""
     result: CompleteResult
@@ -125,7 +121,6 @@ class ResourceTemplateReference(Model):
     """
 
     type: Literal["ref/resource"] = constant("ref/resource")
-    """Fixed tag naming this kind of object."""
     uri: str
     """URI, or RFC 6570 template for URIs."""
 
@@ -139,7 +134,6 @@ class PromptReference(BaseMetadata):
     """
 
     type: Literal["ref/prompt"] = constant("ref/prompt")
-    """Fixed tag naming this kind of object."""
 
 
 # Imported last: a hint in quotes is looked up there when its model is first used, and its module loaded then.

@@ -61,7 +61,6 @@ class ResourceLink(Resource):
     """
 
     type: Literal["resource_link"] = constant("resource_link")
-    """Fixed tag naming this kind of object."""
 
 
 class EmbeddedResource(Model):
@@ -73,7 +72,6 @@ class EmbeddedResource(Model):
     """
 
     type: Literal["resource"] = constant("resource")
-    """Fixed tag naming this kind of object."""
     resource: TextResourceContents | BlobResourceContents
     """Contents of the resource, as text or as base64 data."""
     annotations: Opt["v2026_07_28.Annotations"] = None
@@ -91,9 +89,7 @@ class TextContent(Model):
     """
 
     type: Literal["text"] = constant("text")
-    """Fixed tag naming this kind of object."""
     text: str
-    """The text itself."""
     annotations: Opt["v2026_07_28.Annotations"] = None
     """Hints on the audience and importance of the object."""
     meta: Opt["v2026_07_28.MetaObject"] = None
@@ -109,7 +105,6 @@ class ImageContent(Model):
     """
 
     type: Literal["image"] = constant("image")
-    """Fixed tag naming this kind of object."""
     data: str
     """Bytes of the image, encoded in base64."""
     mime_type: str
@@ -129,7 +124,6 @@ class AudioContent(Model):
     """
 
     type: Literal["audio"] = constant("audio")
-    """Fixed tag naming this kind of object."""
     data: str
     """Bytes of the audio, encoded in base64."""
     mime_type: str

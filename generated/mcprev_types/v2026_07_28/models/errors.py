@@ -130,7 +130,6 @@ class HeaderMismatchError(Model):
     """
 
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: Opt["v2026_07_28.RequestId"] = None
     """Identifier of the failed request; absent if it could not be determined."""
     error: HeaderMismatchErrorError
@@ -176,7 +175,6 @@ class UnsupportedProtocolVersionError(Model):
     """
 
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: Opt["v2026_07_28.RequestId"] = None
     """Identifier of the failed request; absent if it could not be determined."""
     error: UnsupportedProtocolVersionErrorError
@@ -221,7 +219,6 @@ class MissingRequiredClientCapabilityError(Model):
     """
 
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: Opt["v2026_07_28.RequestId"] = None
     """Identifier of the failed request; absent if it could not be determined."""
     error: MissingRequiredClientCapabilityErrorError

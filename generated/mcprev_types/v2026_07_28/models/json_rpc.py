@@ -17,9 +17,7 @@ class Request(Model):
     """
 
     method: str
-    """Wire name of the request or notification."""
     params: Opt[dict[str, Any]] = None
-    """Arguments of the request or notification, by name."""
 
 
 class Notification(Model):
@@ -31,9 +29,7 @@ class Notification(Model):
     """
 
     method: str
-    """Wire name of the request or notification."""
     params: Opt[dict[str, Any]] = None
-    """Arguments of the request or notification, by name."""
 
 
 class JSONRPCRequest(Request):
@@ -45,7 +41,6 @@ class JSONRPCRequest(Request):
     """
 
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: "v2026_07_28.RequestId"
     """Identifier chosen by the requester and repeated in the response."""
 
@@ -59,7 +54,6 @@ class JSONRPCNotification(Notification):
     """
 
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
 
 
 class JSONRPCResultResponse(Model):
@@ -71,7 +65,6 @@ class JSONRPCResultResponse(Model):
     """
 
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: "v2026_07_28.RequestId"
     """Identifier of the request answered."""
     result: "v2026_07_28.Result"
@@ -87,7 +80,6 @@ class JSONRPCErrorResponse(Model):
     """
 
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: Opt["v2026_07_28.RequestId"] = None
     """Identifier of the failed request; absent if it could not be determined."""
     error: "v2026_07_28.Error"
@@ -121,11 +113,8 @@ class PaginatedRequest(Model):
     """
 
     method: str
-    """Wire name of the request or notification."""
     params: "v2026_07_28.PaginatedRequestParams"
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: "v2026_07_28.RequestId"
     """Identifier chosen by the requester and repeated in the response."""
 

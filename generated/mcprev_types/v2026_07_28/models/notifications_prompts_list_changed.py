@@ -18,11 +18,8 @@ class PromptListChangedNotification(Model):
     """
 
     method: Literal["notifications/prompts/list_changed"] = constant("notifications/prompts/list_changed")
-    """Wire name of the request or notification."""
     params: Opt["v2026_07_28.NotificationParams"] = None
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
 
 
 # Imported last: a hint in quotes is looked up there when its model is first used, and its module loaded then.

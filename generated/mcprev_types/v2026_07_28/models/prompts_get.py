@@ -33,11 +33,8 @@ class GetPromptRequest(Model):
     """
 
     method: Literal["prompts/get"] = constant("prompts/get")
-    """Wire name of the request or notification."""
     params: GetPromptRequestParams
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
 
@@ -53,7 +50,6 @@ class GetPromptResult(Result):
     description: Opt[str] = None
     """What the prompt is meant to achieve."""
     messages: "list[v2026_07_28.PromptMessage]"
-    """The messages in order."""
 
 
 class GetPromptResultResponse(Model):
@@ -65,7 +61,6 @@ class GetPromptResultResponse(Model):
     """
 
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier of the request answered."""
     result: GetPromptResult | InputRequiredResult
@@ -81,7 +76,6 @@ class PromptMessage(Model):
     """
 
     role: Role
-    """Who speaks."""
     content: "v2026_07_28.ContentBlock"
     """What is said, as one content block."""
 

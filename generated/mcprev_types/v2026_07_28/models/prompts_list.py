@@ -26,11 +26,8 @@ class ListPromptsRequest(Model):
     """
 
     method: Literal["prompts/list"] = constant("prompts/list")
-    """Wire name of the request or notification."""
     params: PaginatedRequestParams
-    """Arguments of the request or notification, by name."""
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier chosen by the requester and repeated in the response."""
 
@@ -56,7 +53,6 @@ class ListPromptsResultResponse(Model):
     """
 
     jsonrpc: Literal["2.0"] = constant("2.0")
-    """JSON-RPC version, always `2.0`."""
     id: RequestId
     """Identifier of the request answered."""
     result: ListPromptsResult
@@ -74,7 +70,6 @@ class Prompt(BaseMetadata, Icons):
     description: Opt[str] = None
     """What the prompt is meant to achieve."""
     arguments: Opt["list[v2026_07_28.PromptArgument]"] = None
-    """Arguments that can be filled in."""
     meta: Opt[MetaObject] = None
     """Extra metadata by key, for the protocol itself and for extensions."""
 

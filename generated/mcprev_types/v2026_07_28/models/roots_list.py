@@ -33,9 +33,7 @@ class ListRootsRequest(Model):
     """
 
     method: Literal["roots/list"] = constant("roots/list")
-    """Wire name of the request or notification."""
     params: Opt[ListRootsRequestParams] = None
-    """Arguments of the request or notification, by name."""
 
 
 @deprecated("Deprecated in MCP 2026-07-28.", category=None)
