@@ -539,7 +539,7 @@ def test_what_is_deprecated_is_read_written_and_looked_at_without_a_warning() ->
 @each_revision
 def test_the_json_schema_of_a_model_is_json_schema(revision: str) -> None:
     """Limits have JSON Schema's names, a default is a value of the member, and a count is an integer."""
-    from jsonschema.validators import Draft202012Validator
+    from jsonschema.validators import Draft202012Validator  # type: ignore[import-untyped]
 
     current, models = load(revision).schema, package(revision, "models")
     limits = {"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "pattern", "multipleOf"}
