@@ -1,0 +1,149 @@
+"""`examples/websocket.py`: a transport written from the recipe in docs/architecture.md carries everything (STDIO-11)."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from types import ModuleType
+from typing import Any, Final
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+import mcprev
+from mcprev.revisions import DEFAULT
+from mcprev_types.latest import models as m
+from requirements import req
+from running import run
+from support import ROOT
+
+
+def _example() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("websocket_example", ROOT / "examples" / "websocket.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+EXAMPLE: Final[Any] = _example()
+
+
+class Handler(mcprev.ServerHandler):
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.stopped = asyncio.Event()
+
+    async def list_tools(self, ctx: mcprev.Context, params: m.PaginatedRequestParams) -> m.ListToolsResult:
+        schema = m.ToolInputSchema()
+        return m.ListToolsResult(tools=[m.Tool(name=name, input_schema=schema) for name in ("echo", "wait")])
+
+    async def call_tool(self, ctx: mcprev.Context, params: m.CallToolRequestParams) -> m.CallToolResult:
+        if params.name == "wait":
+            self.begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.stopped.set()
+        text = str((params.arguments or {})["text"])
+        return m.CallToolResult(content=[m.TextContent(text=text)])
+
+
+@asynccontextmanager
+async def served(handler: Handler) -> AsyncGenerator[tuple[str, mcprev.Server]]:
+    server = mcprev.Server(handler, "ws", "1")
+    runner = web.AppRunner(EXAMPLE.websocket_app(server), shutdown_timeout=1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"ws://127.0.0.1:{runner.addresses[0][1]}/mcp", server
+    finally:
+        await server.aclose()
+        await runner.cleanup()
+
+
+async def said(client: mcprev.Client, text: str) -> str:
+    result = await client.call_tool("echo", {"text": text})
+    (block,) = result.content
+    assert isinstance(block, m.TextContent)
+    return block.text
+
+
+@req("STDIO-11", everywhere=True)
+@pytest.mark.parametrize("mode", ["auto", *(row.name for row in DEFAULT)])
+def test_every_revision_works_over_it(mode: str) -> None:
+    async def test() -> None:
+        async with served(Handler()) as (url, _), mcprev.connect(EXAMPLE.websocket(url), mode=mode) as client:
+            assert client.revision == (DEFAULT[-1].name if mode == "auto" else mode)
+            texts = [f"{number}\r\n\u2028ä" for number in range(50)]
+            assert await asyncio.gather(*(said(client, text) for text in texts)) == texts
+
+    run(test())
+
+
+@req("STDIO-11", everywhere=True)
+def test_a_reader_that_is_slower_pauses_the_writer() -> None:
+    async def test() -> None:
+        async with served(Handler()) as (url, _), mcprev.connect(EXAMPLE.websocket(url)) as client:
+            large = "x" * (3 * EXAMPLE.HIGH)
+            assert await asyncio.gather(*(said(client, large) for _ in range(20))) == [large] * 20
+
+    run(test())
+
+
+@req("STDIO-11", everywhere=True)
+def test_a_timeout_cancels_the_handler() -> None:
+    async def test() -> None:
+        handler = Handler()
+        async with served(handler) as (url, _), mcprev.connect(EXAMPLE.websocket(url)) as client:
+            with pytest.raises(mcprev.RequestTimeout):
+                await client.call_tool("wait", {}, timeout=0.05)
+            await handler.stopped.wait()
+
+    run(test())
+
+
+@req("STDIO-11", everywhere=True)
+def test_a_lost_connection_fails_its_calls() -> None:
+    async def test() -> None:
+        handler = Handler()
+        async with (
+            served(handler) as (url, server),
+            mcprev.connect(EXAMPLE.websocket(url), restart=False) as client,
+        ):
+            call = asyncio.create_task(client.call_tool("wait", {}))
+            await handler.begun.wait()
+            await server.aclose()
+            with pytest.raises(mcprev.ConnectionLost):
+                await call
+            await handler.stopped.wait()
+
+    run(test())
+
+
+@req("STDIO-11", everywhere=True)
+def test_what_cannot_be_opened_is_a_lost_connection() -> None:
+    async def test() -> None:
+        async with served(Handler()) as (url, _):
+            pass
+        with pytest.raises(mcprev.ConnectionLost, match="ws://"):
+            await mcprev.connect(EXAMPLE.websocket(url))
+
+    run(test())
+
+
+@req("SEC-1", everywhere=True)
+def test_a_page_may_not_connect() -> None:
+    async def test() -> None:
+        async with served(Handler()) as (url, _), aiohttp.ClientSession() as session:
+            with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+                await session.ws_connect(url, headers={"Origin": "http://evil.example"})
+            assert refused.value.status == 403
+
+    run(test())
