@@ -57,6 +57,8 @@ class Connection:
     """Whether a single call, or a burst of calls, is sent when it is made and not later in the turn of the loop."""
     immediate = False
     """Whether messages are sent at once and not once per turn of the loop, because the transport collects them itself."""
+    _sendable = False
+    """Whether the transport accepts messages. True in a class whose transport does so from the beginning."""
 
     def __init__(
         self,
@@ -80,8 +82,6 @@ class Connection:
         self.peer_context: object = None
         """What the request handler keeps of the peer for as long as the connection lasts."""
         self._flush_due = False
-        self._sendable = False
-        """Whether the transport accepts messages."""
         self._paused = False
         """Whether reading is paused."""
         self._max_handlers = max_handlers
@@ -145,7 +145,14 @@ class Connection:
         """Called when a call of this side begins to wait while reading is paused."""
 
     async def _shut(self) -> None:
-        """Write the remaining messages and close the transport, within bounded time."""
+        """Write the remaining messages and close the transport, within `limits.CLOSE` seconds; also called after
+        `ended`.
+        """
+
+    def started(self) -> None:
+        """Handle that the transport can send from now on."""
+        self._sendable = True
+        self.process_events()
 
     def process_events(self) -> None:
         """Handle the events, and schedule the outgoing messages for this turn of the loop."""
@@ -406,7 +413,7 @@ class Connection:
         self.ended(None)
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run a coroutine as a task that is cancelled at the end of the connection."""
+        """Run a coroutine as a task that is cancelled at the end of the connection, before the last messages are sent."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

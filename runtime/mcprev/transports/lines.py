@@ -48,8 +48,7 @@ class LineConnection(Connection, asyncio.Protocol):
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._sendable = True
-        self.process_events()
+        self.started()
 
     @override
     def data_received(self, data: bytes) -> None:

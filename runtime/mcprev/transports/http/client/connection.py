@@ -105,8 +105,7 @@ class HttpConnection(Connection):
     async def open(self, seconds: float) -> None:
         """Prepare for sending. Raises `TransportError` or `RemoteProtocolError`."""
         await self._transport.open(seconds)
-        self._sendable = True
-        self.process_events()
+        self.started()
 
     # -- for transports ------------------------------------------------------------------------------------
 

@@ -43,6 +43,7 @@ class AsgiConnection(Connection):
 
     protocol: ServerProtocol
     immediate = True
+    _sendable = True
 
     def __init__(
         self,
@@ -55,7 +56,6 @@ class AsgiConnection(Connection):
         super().__init__(protocol, handler, logger, max_handlers=max_handlers)
         self.engine: HandshakeServer | StatelessServer = protocol.session
         """The engine that processes requests which are not in a batch."""
-        self._sendable = True
         self._running = 0
 
     # -- in ------------------------------------------------------------------------------------------------

@@ -90,9 +90,9 @@ class LegacySseServerConnection(Connection):
     def begin(self, response_stream: ResponseStream, endpoint: str) -> None:
         """Send the endpoint for POST as the first event (SSE-2)."""
         self._exchange = response_stream
-        self._sendable = True
         response_stream.started = True
         response_stream.write(encode_endpoint(endpoint))
+        self.started()
 
     def take(self, body: bytes, http_request: HttpRequest) -> HttpError | None:
         """Process a posted body; return the error response to an invalid message (SSE-4) and after the end."""
