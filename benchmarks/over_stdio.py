@@ -17,7 +17,7 @@ import time
 from typing import IO, Any, Final
 
 from report import Peer, cpu_seconds, peak_megabytes, progress, show
-from stdio_servers import FLOOR, OURS, REVISION, SDK
+from stdio_servers import FLOOR, OURS, PARTS, REVISION, SDK
 
 OPENING: Final = (
     {
@@ -83,6 +83,13 @@ def measure(peer: Peer, sequential: int, pipelined: int, window: int) -> None:
         raise AssertionError(f"{peer.name} exited with {process.returncode}")
 
 
+def measure_part(part: Peer) -> None:
+    """One start and end of a program that does nothing else."""
+    started = time.perf_counter()
+    subprocess.run(part.command, check=True)
+    part.add("start ms", (time.perf_counter() - started) * 1000)
+
+
 def _pipeline(stdin: IO[bytes], stdout: IO[bytes], first: int, count: int, window: int) -> float:
     """Calls with `window` of them in flight, and the seconds they took.
 
@@ -115,13 +122,16 @@ def main() -> None:
     options = parser.parse_args()
     peers = [Peer("floor", [sys.executable, "-c", FLOOR]), Peer("mcprev", [sys.executable, "-c", OURS])]
     peers += [Peer(f"sdk {python}", [python, "-c", SDK]) for python in options.peer]
+    parts = [Peer(name, [sys.executable, "-c", code]) for name, code in PARTS.items()]
     runs = 1 if options.quick else options.runs
     for run in range(runs):
         for peer in peers:
             slow = options.quick or peer.name.startswith("sdk")
             measure(peer, 200 if slow else 1000, 1000 if slow else 20_000, 1000)
+        for part in parts:
+            measure_part(part)
         progress(run + 1, runs)
-    show(peers)
+    show([*peers, *parts])
 
 
 if __name__ == "__main__":

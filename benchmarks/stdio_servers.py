@@ -1,6 +1,6 @@
 """The stdio servers that are measured, as programs, and the revision that they are asked to speak.
 
-One echo tool everywhere; `FLOOR` is a bare asyncio loop with the standard library's json and knows no protocol.
+One echo tool everywhere, made when the program is imported, as users' servers make theirs; `FLOOR` is a bare asyncio loop with the standard library's json and knows no protocol.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ asyncio.run(main())
 OURS: Final = """
 import mcprev
 from mcprev_types.latest import models as m
+TOOLS = [m.Tool(name="echo", input_schema=m.ToolInputSchema())]
 class Echo(mcprev.ServerHandler):
+    async def list_tools(self, ctx, params):
+        return m.ListToolsResult(tools=TOOLS)
     async def call_tool(self, ctx, params):
         return m.CallToolResult(content=[m.TextContent(text=params.arguments["text"])])
 mcprev.Server(Echo(), "echo", "1").run_stdio()
@@ -51,14 +54,14 @@ import anyio
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 import mcp.types as t
+TOOLS = [t.Tool(name="echo", inputSchema={"type": "object"})]
 async def echo(*a):
     params = a[-1]
     text = params["text"] if isinstance(params, dict) else params.arguments["text"]
     content = [t.TextContent(type="text", text=text)]
     return content if isinstance(params, dict) else t.CallToolResult(content=content)
 async def tools(*a):
-    tool = t.Tool(name="echo", inputSchema={"type": "object"})
-    return t.ListToolsResult(tools=[tool]) if a else [tool]
+    return t.ListToolsResult(tools=TOOLS) if a else TOOLS
 try:
     s = Server("echo", on_call_tool=echo, on_list_tools=tools)
 except TypeError:
@@ -67,4 +70,12 @@ async def main():
     async with stdio_server() as (r, w): await s.run(r, w, s.create_initialization_options())
 anyio.run(main)
 """
+PARTS: Final = {
+    "interpreter and asyncio": "import asyncio",
+    "and pydantic": "import asyncio, pydantic\nclass A(pydantic.BaseModel): x: int",
+    "and a Tool": "import asyncio\nfrom mcprev_types.latest import models as m\n"
+    "m.Tool(name='echo', input_schema=m.ToolInputSchema())",
+    "and mcprev": OURS.replace(".run_stdio()", ""),
+}
+"""What a start is made of: programs that end at once, each with what the one before it needs and something more."""
 REVISION: Final = [row for row in DEFAULT if row.handshake][-1]

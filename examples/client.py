@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import mcprev
+from mcprev_types import ABSENT
 from mcprev_types.latest import models
 
 SERVER = mcprev.stdio(sys.executable, str(Path(__file__).with_name("server.py")))
@@ -30,7 +31,9 @@ async def main() -> None:
             print(f"{mode}: {client.server_info and client.server_info.name} speaks {client.revision}")
             print("  it has", [tool.name async for tool in client.tools()])
             result = await client.call_tool("add", {"a": 1, "b": 2}, log_level="info")
-            print("  1 + 2 =", result.structured_content, result.to_wire()["content"])
+            text = result.to_wire()["content"][0]["text"]
+            # Revisions before structured content send the text alone.
+            print("  1 + 2 =", text if result.structured_content is ABSENT else result.structured_content)
 
 
 if __name__ == "__main__":

@@ -314,6 +314,15 @@ def test_a_package_offers_every_type_constant_and_module(revision: str) -> None:
 
 
 @each_revision
+def test_a_star_import_gives_what_the_package_offers_and_no_more(revision: str) -> None:
+    for module in (root(revision), package(revision, "models")):
+        found: dict[str, object] = {}
+        exec(f"from {module.__name__} import *", found)  # noqa: S102 - a module of our own
+        assert found.keys() - {"__builtins__"} == set(dir(module))
+        assert {"Tool", "UnknownContent"} <= found.keys()
+
+
+@each_revision
 def test_no_model_is_left_out(revision: str) -> None:
     models = package(revision, "models")
     defined: set[str] = set()
