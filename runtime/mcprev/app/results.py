@@ -121,12 +121,11 @@ def _content(value: object, tool: str) -> list[Any]:
     """Return the content of a value: blocks as they are, text, bytes as a resource, or other values as JSON."""
     if value is None:
         return []
-    items = [_block(item, tool) for item in _several(value)]
+    several = _several(value)
+    items = [_block(item, tool) for item in several]
     readable = all(isinstance(item, (str, *BLOCKS)) for item in items)
     # A list of strings alone is data.
-    if readable and (
-        not isinstance(value, list | tuple) or not items or any(isinstance(item, BLOCKS) for item in items)
-    ):
+    if readable and (several is not value or not items or any(isinstance(item, BLOCKS) for item in items)):
         return [models.TextContent(text=item) if isinstance(item, str) else item for item in items]
     return [models.TextContent(text=_json(value))]
 
