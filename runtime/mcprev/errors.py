@@ -132,7 +132,7 @@ class InternalError(RpcError):
 
 
 class ResourceNotFound(RpcError):
-    """There is no resource at the URI; its code depends on the revision."""
+    """There is no resource at the URI. The code of this error depends on the revision."""
 
     CODE: ClassVar[int] = RESOURCE_NOT_FOUND
 
@@ -311,7 +311,7 @@ class InsufficientScope(AuthError):
 
 
 class TokenRejected(AuthError):
-    """No token was issued, or the server rejects the one that it got, if any; `error` is the OAuth error code, if any."""
+    """No token was issued, or the server rejected the token it was sent; `error` is the OAuth error code or empty."""
 
     def __init__(self, message: str, *, error: str = "") -> None:
         super().__init__(message)
@@ -338,7 +338,7 @@ class MissingExtra(McpError, ImportError):
 
 
 class ToolError(McpError):
-    """A tool raises it when it fails; the model gets its text, which it does not of other exceptions."""
+    """Raised by a tool that fails. The model reads its text; it does not read the text of other exceptions."""
 
 
 class InputDeclined(McpError):

@@ -90,9 +90,13 @@ class Revision:
     accepts_batch: bool  # BATCH-*
     """Whether an array of messages is a message."""
     version_header: bool
+    """Whether each HTTP request after the first names its revision in `MCP-Protocol-Version`."""
     routing_headers: bool
+    """Whether HTTP requests repeat their method and subject in `Mcp-Method`, `Mcp-Name` and `Mcp-Param-*`."""
     sse_resume: bool
+    """Whether a client can resume a broken event stream with `Last-Event-ID`."""
     sse_priming: bool
+    """Whether an event stream begins with an empty event that has an id, so that it can be resumed at once."""
     disconnect_cancels: bool  # HTTP-9, HTTPM-6
     """Whether closing the response stream cancels its request."""
     id_unique_in_session: bool  # BASE-3, BASE-4
@@ -107,6 +111,7 @@ class Revision:
     """Whether invalid tool arguments give an `isError` result (True) or a JSON-RPC error (False)."""
     enforcement: Enforcement
     client_sends_progress: bool
+    """Whether a client may send progress of the server's requests."""
     log_level_per_request: bool  # LOG-2, LOG-3
     """Whether each request carries the log level (True) or the session has one (False)."""
     listens: bool  # SUB-*
@@ -114,8 +119,11 @@ class Revision:
     input_in_results: bool  # MRTR-*
     """Whether a server asks for input in results (True) or by requests of its own (False)."""
     elicitation_modes: tuple[str, ...]
+    """The modes in which a server can ask a user: `form`, `url`."""
     sampling_content_lists: bool
+    """Whether a sampling message may have several content blocks."""
     sampling_tools: bool
+    """Whether a sampling request may offer tools to the model."""
     tasks: TaskSupport
     auth: AuthProfile | None
     """How clients are authorized over HTTP; None where the revision does not define it."""

@@ -43,7 +43,7 @@ class Client(Methods):
     """An open connection to a server."""
 
     def __init__(self, session: ClientSession, close: Callable[[], Awaitable[None]]) -> None:
-        """`close` ends the target that was connected to."""
+        """Called by `mcprev.connect`. `close` releases the target."""
         self.session = session
         """The connection, and calls in JSON."""
         self._server_cache = session.server_cache
@@ -56,7 +56,7 @@ class Client(Methods):
 
     @property
     def connection(self) -> Connection:
-        """The current connection; another one after it was lost."""
+        """The current connection; a lost one is replaced by a new one."""
         return self.session.connection
 
     @property
@@ -66,7 +66,7 @@ class Client(Methods):
 
     @property
     def spoken(self) -> Revision:
-        """The row of the revision that is spoken."""
+        """The spoken revision, with its properties (`mcprev.revisions.Revision`)."""
         return self.session.revision
 
     @property
@@ -90,7 +90,7 @@ class Client(Methods):
 
     @property
     def capabilities(self) -> models.ServerCapabilities:
-        """What the server can do."""
+        """The capabilities that the server declares."""
         found: Json = self.session.opened.discovery.get("capabilities") or {}
         return cast("models.ServerCapabilities", LATEST.models.ServerCapabilities.from_wire(found))
 
@@ -104,12 +104,13 @@ class Client(Methods):
     async def set_log_level(self, level: models.LoggingLevel) -> None:
         """Ask for log messages from this level up, from now on and with every call.
 
-        Raises `LocalProtocolError` if the server of a session does not log, and `ValueError` for an unknown level.
+        Raises `LocalProtocolError` if the revision has sessions and the server does not declare logging, and
+        `ValueError` for an unknown level.
         """
         await self.session.set_log_level(level)
 
     async def ping(self, **options: Unpack[Options]) -> None:
-        """Check that the server answers; a revision without `ping` is sent `server/discover`."""
+        """Check that the server answers. Sends `ping`, or `server/discover` at revisions without `ping`."""
         method = "ping" if "ping" in self.spoken.methods else "server/discover"
         await self.raw(method, None, **options)
 
@@ -151,7 +152,7 @@ class Client(Methods):
     async def call(self, method: str, params: Mapping[str, Json], **options: Unpack[Options]) -> object:
         """Call a method of the latest revision with JSON params; return its result as a model of that revision.
 
-        The handler answers the input that the server asks for on the way.
+        If the server asks for input before it answers, the handler of this client provides it.
         """
         session, sent = self.session, dict(params)
         if method not in self._readers:
@@ -183,8 +184,8 @@ class Client(Methods):
     ) -> ClientTask:
         """Call a tool as a task, if the server can, and return the task instead of the result.
 
-        `ttl` is how many milliseconds the server should keep the task, where a client can ask for that. If the
-        server answers with a result, the task is completed. Raises what `call_tool` raises.
+        `ttl` asks the server to keep the task for that many milliseconds; it has an effect at 2025-11-25 only. If the
+        server answers with a result, the returned task is already completed. Raises what `call_tool` raises.
         """
         params: dict[str, Json] = {"name": name, "arguments": by_name(arguments or {})}
         if self.spoken.tasks is TaskSupport.CORE:
@@ -270,10 +271,9 @@ class Client(Methods):
     async def raw(
         self, method: str, params: Mapping[str, Json] | None = None, **options: Unpack[Options]
     ) -> dict[str, Json]:
-        """Call any method with JSON of the spoken revision; return the result's JSON, nothing converted.
+        """Call any method with params and result as JSON of the spoken revision, without conversion.
 
-        Whether the server offers the method is not checked; where requests describe themselves, `_meta` is still
-        added.
+        It is not checked whether the server offers the method. At stateless revisions the required `_meta` is added.
         """
         return await self.session.raw(method, params, **options)
 
@@ -281,7 +281,7 @@ class Client(Methods):
     def calls(self) -> dispatch.ClientCalls:
         """Every method that a client may send, typed in the latest revision and converted to the spoken one.
 
-        It has the requests that have no method of their own here, such as
+        It includes the requests for which `Client` has no method, such as
         `client.calls.subscribe(models.SubscribeParams(meta=client.meta))`.
         """
         return dispatch.ClientCalls(LatestSender(self.session, self.call))

@@ -189,8 +189,8 @@ class connect:  # noqa: N801 - called like a function
           request.
         - `timeout` bounds the time without a response or progress, `total_timeout` the whole call (see `Options`).
         - `probe_timeout` is for the response to `server/discover`, `open_timeout` for that to `initialize`.
-        - `restart` says how often a lost connection is opened again. True: as the target does by default (a `stdio`
-          command like `ReconnectPolicy()`, a `memory` server never). False: never. A call in flight fails when the
+        - `restart` says how often a lost connection is opened again. True: by the target's own policy, which is
+          `ReconnectPolicy()` for `stdio` and `http`; `memory` has none. False: never. A call in flight fails when the
           connection is lost; it is not repeated, because a new server process has no state.
         - `cache` keeps results as long as the server allows. True: a cache of this client alone. A shared
           `ResultCache` needs targets with a `cache_key`, and with a `principal` to share private results.

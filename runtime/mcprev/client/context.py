@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class ClientContext(BaseContext):
-    """What a client's handler knows of what the server sent."""
+    """The context of a client's handler: the client, and the request or notification of the server."""
 
     def __init__(self, client: Client, connection: Connection, incoming: IncomingRequest | None) -> None:
         self._client, self._connection, self._incoming = client, connection, incoming
 
     @property
     def client(self) -> Client:
-        """The client whose server asks."""
+        """The client that received the message."""
         return self._client
 
     @property

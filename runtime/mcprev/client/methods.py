@@ -35,9 +35,9 @@ class Methods:
     ) -> models.CallToolResult:
         """Run a tool. A tool that failed gives a result with `is_error`; see the specification's page on tools.
 
-        Like every call it raises `RpcError` with what the server answered, `LocalProtocolError` for what this
-        server does not offer, `RequestTimeout`, `ConnectionLost`, `InputDeclined` when the server needed input
-        that was refused, and `RemoteProtocolError` for an answer that is not valid.
+        Like every call it raises `RpcError` if the server answers with an error, `LocalProtocolError` if the server
+        does not offer the method, `RequestTimeout`, `ConnectionLost`, `InputDeclined` if the handler declines input
+        that the server asks for, and `RemoteProtocolError` for an invalid response.
         """
         params: dict[str, Json] = {"name": name}
         if arguments is not None:

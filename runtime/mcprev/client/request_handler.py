@@ -140,7 +140,7 @@ class ClientRequestHandler:
 
 
 def form_defaults(params: models.ElicitRequestFormParams) -> dict[str, Json]:
-    """Return the default values of a form's fields by name, which accept the form unchanged."""
+    """Return the default values of a form's fields, by name: the answer of a user who changes nothing."""
     return asking.defaults(params.requested_schema.to_wire())
 
 

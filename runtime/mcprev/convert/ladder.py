@@ -132,7 +132,7 @@ def convert(
     """Convert a payload from one revision to another; the payload itself is not modified.
 
     `kind` is a `PayloadKind` or its value. `meta` holds the `_meta` members of stateless requests (see
-    `request_meta`). `mint` creates unique ids. `on_downgrade` may replace values that would lose information. With
+    `request_meta`). `mint` returns a new unique id at each call. `on_downgrade` may replace values that would lose information. With
     `validate=False` the caller validates the outcome. Raises `ConversionError` with the JSON path for a value that the
     target cannot represent, and `ValueError` for an unknown revision or kind.
     """

@@ -24,7 +24,7 @@ class BaseContext:
 
     @property
     def request_id(self) -> RequestId | None:
-        """The JSON-RPC id of the request; None outside of one."""
+        """The JSON-RPC id of the request; None in a handler of a notification."""
         return None if self._incoming is None else self._incoming.id
 
     @property
@@ -34,10 +34,10 @@ class BaseContext:
         return cast("Mapping[str, Json]", (params or {}).get("_meta") or {})
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Report how far the request has come, if the peer asked to hear of it.
+        """Send a progress notification, if the peer asked for progress.
 
-        What does not increase is not sent, nor anything once the request is over. See the specification's page
-        on progress.
+        A value that is not larger than the last one is not sent, and neither is any value after the request has ended.
+        See the specification's page on progress.
         """
         incoming = self._incoming
         if incoming is None or incoming.token is None:

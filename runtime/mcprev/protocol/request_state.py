@@ -42,7 +42,9 @@ _log: Final = logging.getLogger("mcprev.server")
 
 
 class RequestStateSealer:
-    """Seals states with the first key of a ring and opens states sealed with any of its keys.
+    """Signs request states with the first of its keys and accepts states that were signed with any of them.
+
+    States are signed, not encrypted: a client can read its state, but it can neither change it nor use it elsewhere.
 
     To rotate keys, put the new one first and remove the old one once its last state has expired. Without keys the
     process creates one, and no other process can open its states. `audience` names the service; services that share
@@ -77,7 +79,7 @@ class RequestStateSealer:
         principal: str | None,
         now: float,
     ) -> str:
-        """Return the token that brings a payload back with the retry of this request.
+        """Return a signed token that holds a payload and that `open` accepts only with a retry of this request.
 
         Raises `ValueError` for a payload that is not JSON, or if the token would exceed the limit.
         """

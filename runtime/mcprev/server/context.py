@@ -50,7 +50,7 @@ class ServerHooks(Protocol):
 
 
 class Context(BaseContext):
-    """What a server's handler knows of the request at hand, and how it talks to the client."""
+    """The context of a server's handler: who sent the request, and methods to send messages to the client."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Context(BaseContext):
 
     @property
     def answers(self) -> mrtr.InputResponses:
-        """What has been asked and answered so far."""
+        """The answers to `ask` so far."""
         if self._answers is None:
             self._answers = mrtr.InputResponses()
         return self._answers
@@ -84,9 +84,9 @@ class Context(BaseContext):
 
     @property
     def principal(self) -> str | None:
-        """Who sends the request, as the transport has made sure of; None on stdio, where that is nobody's question.
+        """The authenticated sender of the request: the subject of its token, or the result of the option `principal`.
 
-        What the client says of itself (`client_info`) is no proof of anything.
+        None on stdio, and over HTTP without authentication. `client_info` is not authenticated.
         """
         return principal_of(self.request)
 
@@ -98,7 +98,10 @@ class Context(BaseContext):
 
     @property
     def state(self) -> str | None:
-        """State that the handler keeps for its next run, with the answers; the client carries it, sealed."""
+        """A string that the handler sets for its next run (see `ask`).
+
+        At stateless revisions the client carries it: it can read the string, but not change it.
+        """
         return self.answers.state
 
     @state.setter
@@ -107,12 +110,12 @@ class Context(BaseContext):
 
     @property
     def capabilities(self) -> Mapping[str, Json]:
-        """What the client can do, as JSON."""
+        """The capabilities that the client declared, as JSON."""
         return cast("Mapping[str, Json]", self.stamp.get(CLIENT_CAPABILITIES) or {})
 
     @property
     def revision(self) -> str:
-        """The name of the revision that the client speaks; the types are those of the latest either way."""
+        """The name of the revision that the client speaks. The handler gets the types of the latest revision anyway."""
         return self.request.revision.name
 
     @cached_property
@@ -127,12 +130,12 @@ class Context(BaseContext):
 
     @cached_property
     def client_capabilities(self) -> models.ClientCapabilities:
-        """What the client can do during this request."""
+        """The capabilities that the client declared for this request, in the types of the latest revision."""
         found = LATEST.models.ClientCapabilities.from_wire(self.capabilities)
         return cast("models.ClientCapabilities", found)
 
     async def log(self, level: models.LoggingLevel, data: Json, logger: str | None = None) -> None:
-        """Send a log message, if the client wants to see its level.
+        """Send a log message, if the client asked for messages of this level.
 
         Raises `ValueError` for a level that does not exist. See the specification's page on logging.
         """
@@ -153,31 +156,32 @@ class Context(BaseContext):
     async def detach(
         self, *, ttl: int | None = None, poll: int | None = None, message: str | None = None
     ) -> None:
-        """Let the request be answered with a task, if tool and client are made for it, and go on in the background.
+        """Answer the request with a task and continue in the background, if the tool and the client support tasks.
 
-        Where tasks are part of the protocol the client has decided that before; where nobody knows of tasks the
-        client waits. `ttl` and `poll` are milliseconds, see `Tasks`; `message` says what the task is at. Raises
-        `InternalError` when too many tasks run.
+        Otherwise this does nothing, and the client waits for the result. It also does nothing if the client itself
+        called the tool as a task, as at 2025-11-25: then the call is a task before the handler starts. `ttl` and `poll`
+        are in milliseconds, see `Tasks`; `message` is the first status message. Raises `InternalError` if too many
+        tasks run.
         """
         if self.running is not None:
             await self.running.detach(ttl, poll, message)
 
     async def set_status(self, message: str) -> None:
-        """Say what the task is at, for people who look at it; without effect where there is no task."""
+        """Set the status message of the task, which people read; does nothing if the request is not a task."""
         if self.running is not None:
             await self.running.set_status(message)
 
     async def close_stream(self, *, retry: float | None = None) -> bool:
-        """Let the client hang up while the request goes on; it comes back for the rest after `retry` seconds.
+        """Close the HTTP connection of the request, which continues; the client reconnects after `retry` seconds.
 
-        A long request then needs no open connection. Only clients over HTTP whose revision says how to come back
-        can be sent away; False for any other, and where nothing is kept for them. See the specification's page on
-        transports.
+        A long request then needs no open connection. Returns whether the connection was closed. It is not if the
+        client uses another transport, if its revision does not define reconnecting, or if the server stores no events.
+        See the specification's page on transports.
         """
         return await self._connection.hang_up(self.request, retry)
 
     def changed(self, what: Changed | str, uri: str | None = None) -> None:
-        """Tell every client that wants to know of a change; see `Server.changed`."""
+        """Notify clients of a change; see `Server.changed`."""
         self._server.changed(what, uri)
 
     @overload
@@ -211,15 +215,16 @@ class Context(BaseContext):
         *,
         timeout: float | None = ASK_TIMEOUT,  # noqa: ASYNC109
     ) -> object:
-        """Ask the client's user, model or file system; `key` names the question within this request.
+        """Ask the client for user input, a message of its model, or its roots; `key` identifies the question.
 
-        Where the revision has no requests of servers, the handler is ended here and run again from its start
-        once the answer is there: what stands before an `ask` has to be fit to run twice. Only the handlers of
-        `tools/call`, `prompts/get` and `resources/read` can ask there.
+        At stateless revisions a server cannot send requests. There, `ask` ends the handler, and the handler runs again
+        from its start when the client has sent the answer: code before an `ask` must be safe to run twice, and only
+        handlers of `tools/call`, `prompts/get` and `resources/read` can ask.
 
-        Raises `MissingClientCapability` for what the client has not declared, `ConversionError` for what its
-        revision cannot ask, `LocalProtocolError` for a form that is not flat and the like, `RpcError` with what it
-        answered, `RequestTimeout`, `ConnectionLost`. See the specification's page on multi round-trip requests.
+        Raises `MissingClientCapability` for a capability that the client has not declared, `ConversionError` for a
+        question that its revision cannot express, `LocalProtocolError` for an invalid question, such as a form with
+        nested fields, `RpcError` if the client answers with an error, `RequestTimeout` and `ConnectionLost`. See the
+        specification's page on multi round-trip requests.
         """
         incoming = self.request
         if not hasattr(request, "to_wire"):
@@ -245,7 +250,7 @@ class Context(BaseContext):
     async def send_request(
         self, request: Mapping[str, Json], *, timeout: float | None = ASK_TIMEOUT  # noqa: ASYNC109
     ) -> dict[str, Json]:
-        """Send a question as a request of this server, and give the answer in the words of the latest revision."""
+        """Send a request to the client; return its result in the types of the latest revision. Needs a session."""
         incoming = self.request
         assert isinstance(incoming.engine, HandshakeServer)
         revision = incoming.revision

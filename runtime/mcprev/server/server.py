@@ -71,21 +71,29 @@ class Server:
         max_line: int = MAX_LINE,
         max_handlers: int = MAX_HANDLERS,
     ) -> None:
-        """Say who this is and what it speaks.
+        """Set the handler, the name and version that clients see, and the options.
 
-        `title`, `description`, `website_url` and `icons` are told where the revision knows them. `revisions` narrows
-        what is offered (the draft only when named); `exact` maps a revision's name to a handler of that revision's own
-        `ServerHandler`, which is then served without conversion, and alone if there is no `handler`; `capabilities`
-        are added to those that follow from the overridden stubs; `requires` names client capabilities without
-        which a method is refused; `tasks` names the tools that can run as tasks; `states` seals request state with
-        keys that other processes share; `on_downgrade` may say what takes the place of what an older peer cannot be told. Arguments and structured
-        results of the tools that the handler lists are checked against their schemas, which are asked for once and
-        again after `changed("tools")`, and a tool that is not listed for a principal is unknown to it;
-        `validate=False` leaves all of that to the handler. A tool that raises has failed, and models read of which
-        tool; they read the exception too if it is a `ToolError`, or with `show_errors`. With `ping_interval`
-        clients with sessions are asked that often, in seconds, whether they are there. `max_line` and
-        `max_handlers` bound one connection. Raises `ValueError` for an unknown revision and for a handler that
-        overrides what the runtime serves itself.
+        - `title`, `description`, `website_url`, `icons` and `instructions` are sent at the revisions that have them.
+        - `revisions` limits the revisions to offer; the draft is offered only if it is named.
+        - `exact` maps revisions to handlers that subclass that revision's own `ServerHandler`. Their clients are served
+          without conversion. Without `handler`, only these revisions are offered.
+        - `capabilities` are declared in addition to those of the methods that the handler overrides.
+        - `requires` maps methods to client capabilities; a client that does not declare them gets an error.
+        - `states` signs request state; pass one with keys if several processes serve the same clients.
+        - `tasks` names the tools that can run as tasks.
+        - `on_downgrade` is called with each value that the revision of the client cannot represent, and may replace it.
+        - `validate` checks arguments and structured results of tools against the schemas in the handler's list of
+          tools. The list is requested once for each revision and principal, and again after `changed("tools")`. A call
+          of a tool that is not in it is refused. False: the handler checks all of this itself.
+        - `show_errors` sends the text of every exception of a tool to the model. Default: only that of `ToolError`;
+          for any other exception the model reads only that the tool failed.
+        - `ping_interval` pings clients that have a session that often, in seconds. The connection of a client that does
+          not answer within 10 s is closed.
+        - `max_line` is the maximum size of a message in bytes on stdio and in memory. `max_handlers` is the maximum
+          number of requests of one connection that are served at a time.
+
+        Raises `ValueError` for an unknown revision, and for a handler that overrides `discover` or
+        `subscriptions_listen`, which the runtime serves.
         """
         if handler is not None:
             checked_handler(handler, "ServerHandler")
@@ -138,7 +146,7 @@ class Server:
     # -- connections ---------------------------------------------------------------------------------------
 
     def connection(self) -> LineConnection:
-        """The protocol for one more peer, to be given to a transport of the running event loop."""
+        """Return the connection of a new client: an `asyncio.Protocol`, to pass to a transport of the running loop."""
         made = LineConnection(
             ServerProtocol(self.identity),
             self.request_handler,
@@ -150,7 +158,7 @@ class Server:
         return made
 
     def keep(self, connection: Connection, /) -> None:
-        """Tell a connection of changes for as long as it lasts."""
+        """Send a connection the notifications of `changed`, and pings if they are enabled, until it ends."""
         self._connections.add(connection)
         if self._ping_interval is not None:
             session = cast("ServerProtocol", connection.protocol).session
@@ -158,27 +166,28 @@ class Server:
         connection.closed.add_done_callback(lambda _: self._connections.discard(connection))
 
     def run_stdio(self) -> None:
-        """Serve one client on stdin and stdout until it closes them. Blocks, and must not run inside a loop.
+        """Serve one client on stdin and stdout until it closes them or the process receives SIGINT or SIGTERM.
 
-        The process is ended with exit code 0 where a handler has not come to its end soon after.
+        Blocks; must not be called in a running event loop. Requests in progress then have one second to finish. If a
+        handler still runs one second later, the process ends without it, with exit code 0.
         """
         from mcprev.transports.stdio.server import run_stdio
 
         run_stdio(self.connection)
 
     async def serve_stdio(self) -> None:
-        """The same within a running event loop."""
+        """Serve one client on stdin and stdout within a running event loop; see `run_stdio`. Handles no signals."""
         from mcprev.transports.stdio.server import serve_stdio
 
         await serve_stdio(self.connection)
 
     def asgi(self, **options: Unpack[HttpOptions]) -> AsgiApp:
-        """An ASGI app that serves clients of every revision, to be run by an ASGI server or mounted in another app.
+        """Return an ASGI app for clients of every revision, to run in an ASGI server or to mount in another app.
 
-        The options are those of `mcprev.transports.http.server.options.HttpOptions`; none is needed. Mounted, it answers
-        where it is mounted, and the lifespan of the outer app need not be forwarded to it. Frameworks redirect what
-        is sent to a mount without its slash: as `Route("/mcp", app)`, or mounted at the root, it needs no redirect. Raises `ValueError` for
-        an option that makes no sense. See the specification's pages on transports.
+        The options are those of `mcprev.transports.http.server.options.HttpOptions`; none is required. In a mounted app
+        the endpoint is the mount path, and lifespan events need not be forwarded. Frameworks redirect a request to the
+        mount path without a trailing slash; to avoid that, use `Route("/mcp", app)` or mount the app at the root.
+        Raises `ValueError` for invalid options. See the specification's pages on transports.
         """
         from mcprev.transports.http.server.asgi import AsgiApp
         from mcprev.transports.http.server.options import HttpSettings
@@ -186,9 +195,10 @@ class Server:
         return AsgiApp(self, HttpSettings(**options))
 
     def run_http(self, host: str = HOST, port: int = PORT, **options: Unpack[HttpOptions]) -> None:
-        """Serve over HTTP until the process is told to stop. Blocks, and must not run inside a loop.
+        """Serve over HTTP until the process receives SIGINT or SIGTERM.
 
-        Raises `MissingExtra` where the ASGI server is not installed, `OSError` where the port is taken.
+        Calls in progress then have `drain` seconds to finish. Blocks; must not be called in a running event loop.
+        Raises `mcprev.errors.MissingExtra` if the HTTP server is not installed, and `OSError` if the port is in use.
         """
         from mcprev.transports.http.server.running import run_http
 
@@ -202,26 +212,27 @@ class Server:
         ready: Callable[[int], object] | None = None,
         **options: Unpack[HttpOptions],
     ) -> None:
-        """The same within a running event loop, until it is cancelled or the process is told to stop.
+        """Serve over HTTP within a running event loop, until cancelled or until the process receives SIGINT or SIGTERM.
 
-        `port` 0 takes a free one; `ready` is told which, as soon as it listens.
+        `port` 0 picks a free port; `ready` is called with the port when the server listens. Raises as `run_http`.
         """
         from mcprev.transports.http.server.running import serve_http
 
         await serve_http(self.asgi(**options), host, port, ready=ready)
 
     async def aclose(self) -> None:
-        """End every connection and give up the tasks that still run; may be called again."""
+        """Close every connection and cancel the tasks that still run; may be called again."""
         for connection in tuple(self._connections):
             await connection.aclose()
         if self.tasks is not None:
             await self.tasks.aclose()
 
     def changed(self, what: Changed | str, uri: str | None = None) -> None:
-        """Tell every client that wants to know that `tools`, `prompts`, `resources` or one `resource` changed.
+        """Notify clients that the list of `tools`, `prompts` or `resources` changed, or one `resource` with its `uri`.
 
-        Sessions hear of lists, and of the resources they subscribed to; listen streams of what they asked for.
-        Raises `LocalProtocolError` for another word, or a resource without its URI.
+        A session is notified of each changed list and of the resources that it subscribed to, a listen stream only of
+        what it asked for. Raises `LocalProtocolError` for another `what`, for `resource` without `uri`, and for a `uri`
+        with any other.
         """
         if what not in CHANGES:
             raise LocalProtocolError(f"'{what}' is none of {', '.join(CHANGES)}")

@@ -19,7 +19,7 @@ RUNNING_EACH: Final = 100
 
 
 class Tasks:
-    """What a server's author says of tasks: which tools may run as one, and how long they are kept."""
+    """The settings of tasks on a server: which tools can run as tasks, how many, and how long tasks are kept."""
 
     def __init__(
         self,
@@ -31,12 +31,12 @@ class Tasks:
         max_running: int = RUNNING,
         max_running_each: int = RUNNING_EACH,
     ) -> None:
-        """Say which tools can run as tasks: `optional` or `required`; any other is `forbidden`.
+        """Set which tools can run as tasks, by name: `optional` or `required`. All other tools are `forbidden`.
 
-        `store` keeps them, in memory unless it says otherwise; `ttl` is the most milliseconds that one is kept from
-        its creation on, `poll` the milliseconds that clients are asked to wait between two looks. At most
-        `max_running` run at a time, and `max_running_each` of one principal, or of one session where nobody says who
-        asks. Raises `ValueError` for another word.
+        `store` stores tasks; the default is in memory. `ttl` is the maximum time in milliseconds that a task is kept
+        after its creation, `poll` the time that clients should wait between two requests for its status. At most
+        `max_running` tasks run at a time, and at most `max_running_each` of one principal (of one session without
+        authentication). Raises `ValueError` for any other word than these three.
         """
         self.tools: dict[str, Support] = {name: Support(support) for name, support in tools.items()}
         self.store: TaskStore = store or MemoryTaskStore()
@@ -46,12 +46,12 @@ class Tasks:
         self.max_running_each = max_running_each
 
     def support(self, tool: object) -> Support:
-        """Whether a tool can run as a task."""
+        """Return whether a tool can, must or must not run as a task."""
         return self.tools.get(tool, Support.FORBIDDEN) if isinstance(tool, str) else Support.FORBIDDEN
 
 
 class MemoryTaskStore:
-    """Keeps tasks for as long as this process lives; the oldest that have ended make room for new ones."""
+    """Stores up to `room` tasks in memory; beyond that, the oldest tasks that have ended are deleted."""
 
     def __init__(self, room: int = ROOM, now: Callable[[], float] = time.time) -> None:
         self._tasks: OrderedDict[str, Task] = OrderedDict()
@@ -59,13 +59,13 @@ class MemoryTaskStore:
         self._now = now
 
     async def save(self, task: Task, /) -> None:
-        """Keep a task."""
+        """Store a task, replacing an earlier state of it."""
         self._tasks[task.id] = task
         if len(self._tasks) > self._room:
             self._make_room()
 
     async def load(self, task_id: str, /) -> Task | None:
-        """The task of a name."""
+        """Return the task with an id; None if there is none or it has expired."""
         task = self._tasks.get(task_id)
         if task is not None and task.ended and task.expired(self._now()):
             del self._tasks[task_id]
@@ -73,7 +73,7 @@ class MemoryTaskStore:
         return task
 
     async def list(self, owner: str | None, session: str | None, /) -> list[Task]:
-        """The tasks of an owner, or of a session where nobody is told apart."""
+        """Return the tasks of a principal; those of a session if `owner` is None."""
         self._forget_expired()
         return [
             task

@@ -148,7 +148,7 @@ class memory:  # noqa: N801 - called like a function, as `stdio` is
         """The client's end and the server's, of each connection."""
 
     async def open(self, protocol: ClientProtocol, handler: RequestHandler[Connection], /) -> Connection:
-        """Join the two ends."""
+        """Connect a client to the server; return the client's connection."""
         served = self._server.connection()
         connection = LineConnection(protocol, handler, logging.getLogger("mcprev.client"), linger=0)
         connect_pair(connection, served)
@@ -156,7 +156,7 @@ class memory:  # noqa: N801 - called like a function, as `stdio` is
         return connection
 
     async def close(self) -> None:
-        """End the server's end of every connection that its client has ended."""
+        """Close the server's side of each connection whose client side has ended."""
         for ends in [ends for ends in self._ends if ends[0].error is not None]:
             await ends[1].aclose()
             if ends in self._ends:

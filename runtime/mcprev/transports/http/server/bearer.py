@@ -143,7 +143,7 @@ class Bearer:
     # -- metadata ------------------------------------------------------------------------------------------
 
     def at(self, root: str) -> Bearer:
-        """Return this for an app mounted at a path, which serves the metadata below it: challenges name it there."""
+        """Return a copy for an app that is mounted at `root`: its challenges name the metadata URL below that path."""
         if root in {"", "/"}:
             return self
         found = copy(self)
@@ -166,8 +166,8 @@ class Bearer:
     def metadata(self) -> dict[str, Json]:
         """Return the metadata of the resource (RFC 9728), for an outer app to serve at `metadata_path`.
 
-        A mounted app serves it below its own path, which its challenges name; for clients that do not read these, the
-        outer app has to serve it too.
+        A mounted app serves it below its mount path, and its challenges name that URL. For clients that do not read
+        challenges, the outer app must serve it at `metadata_path`.
         """
         return cast("dict[str, Json]", json.loads(self._document))
 
@@ -197,7 +197,7 @@ class Bearer:
         return self._short_of(access, self._always) or access
 
     def covers(self, access: Access, message: Message | Batch) -> HttpError | None:
-        """Return the error response to a message, or any message of a batch, that needs more scopes."""
+        """Return the error response if a message, or a message of a batch, needs more scopes than `access` has."""
         if self._needs is None:
             return None
         needed: set[str] = set()

@@ -35,7 +35,8 @@ class HttpOptions(TypedDict, total=False):
     """Whether responses are JSON. True: always. False: only if the client accepts no event streams. Default: if the
     response is quick and no other message precedes it. Messages before a response require an event stream."""
     sessions: bool
-    """Whether `initialize` opens a session. Without, the server cannot send requests to clients that need one."""
+    """Whether `initialize` opens a session. Without sessions, the server cannot send requests to clients of revisions
+    with `initialize`."""
     get_stream: bool
     """Whether sessions have a stream for messages outside of requests. Without, GET is answered with 405, and a client
     cannot resume an interrupted stream."""
@@ -76,7 +77,7 @@ class HttpOptions(TypedDict, total=False):
     body_timeout: float
     """The time that a client has to send a body."""
     defer: float
-    """The time after which a response becomes an event stream and its client is watched."""
+    """The time after which a response becomes an event stream and the server watches whether its client disconnects."""
     keep_alive: float
     """The time after which a silent stream gets a comment, so that no proxy closes it."""
     stall: float

@@ -33,7 +33,7 @@ class Credentials:
         resource: str | None = None,
         given: str | None = None,
     ) -> None:
-        """`given` names a credential that requires `issuer`. Raises `ValueError`."""
+        """`given` is the name of the argument with a credential. Raises `ValueError` if it is set without `issuer`."""
         if issuer is not None:
             check_issuer(issuer)
         elif given is not None:
@@ -76,7 +76,7 @@ class Credentials:
         raise NotImplementedError
 
     def bind(self, place: ProtectedServer) -> None:
-        """Raise `IssuerMismatch` for credentials of another issuer; without a secret, the first issuer binds."""
+        """Raise `IssuerMismatch` if the credentials are for another issuer. If no issuer is set, set it to this one."""
         if self.issuer is None:
             self.issuer = place.server.issuer
         elif self.issuer != place.server.issuer:
