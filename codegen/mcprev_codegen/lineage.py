@@ -17,6 +17,7 @@ from mcprev_codegen.sources import Revision
 
 _ENVELOPE: Final = frozenset({"jsonrpc", "id"})
 _ANYTHING: Final = ("anything",)
+_NO_WAY: Final = "?"
 _PAYLOADS: Final = (
     "ClientCapabilities",
     "ServerCapabilities",
@@ -122,10 +123,16 @@ def _limits(tags: ir.Tags) -> str:
     return repr([getattr(tags, name) for name in ir.CONSTRAINTS])
 
 
-def _type(schema: Schema, type_: ir.TypeExpr, names: Mapping[str, str]) -> Shape:
-    """A type in normal form."""
+def _type(
+    schema: Schema, type_: ir.TypeExpr, names: Mapping[str, str], inside: frozenset[str] = frozenset()
+) -> Shape:
+    """A type in normal form; one that leads back to a type that it stands inside is that type's name."""
     if _is_anything(schema, type_):
         return _ANYTHING
+    if isinstance(type_, ir.Ref):
+        if type_.name in inside:
+            return ("ref", names.get(type_.name, type_.name))
+        inside |= {type_.name}
     followed = schema.follow(type_)
     match followed:
         case ir.Prim(name):
@@ -134,21 +141,21 @@ def _type(schema: Schema, type_: ir.TypeExpr, names: Mapping[str, str]) -> Shape
             return ("lit", repr(schema.literal(followed)))
         case ir.Ref(name) if schema.is_map(followed):
             index = schema.flat(name).index
-            return ("map", _type(schema, index.value, names) if index else _ANYTHING)
+            return ("map", _type(schema, index.value, names, inside) if index else _ANYTHING)
         case ir.Ref(name):
             return ("ref", names.get(name, name))
         case ir.Array(item):
-            return ("list", _type(schema, item, names))
+            return ("list", _type(schema, item, names, inside))
         case ir.Tuple(items):
-            return ("tuple", *(_type(schema, item, names) for item in items))
+            return ("tuple", *(_type(schema, item, names, inside) for item in items))
         case ir.Template(text):
             return ("template", text)
         case ir.Record(value):
-            return ("map", _type(schema, value, names))
+            return ("map", _type(schema, value, names, inside))
         case ir.Obj(_, index):
-            return ("map", _type(schema, index.value, names) if index else _ANYTHING)
+            return ("map", _type(schema, index.value, names, inside) if index else _ANYTHING)
         case ir.Union():
-            members = {_type(schema, m, names) for m in schema.members(type_)}
+            members = {_type(schema, m, names, inside) for m in schema.members(type_)}
             return ("union", *sorted(members, key=repr))
         case _:
             raise AssertionError(f"hoisting leaves no {type(followed).__name__}")
@@ -330,7 +337,9 @@ def _places(schema: Schema, member: ir.Field) -> Iterator[tuple[Child | None, li
     for through, name in dict.fromkeys(_objects(schema, member.type)):
         grouped.setdefault(through, []).append(name)
     for through, names in grouped.items():
-        if len(names) == 1:
+        if _NO_WAY in through:
+            yield None, names
+        elif len(names) == 1:
             yield Child(member.name, through, (("", names[0]),), ""), names
         elif found := schema.discriminator(ir.Union(tuple(ir.Ref(name) for name in names))):
             pairs = tuple((str(values[0]), name) for values, name in zip(found.values, names, strict=True))
@@ -348,15 +357,29 @@ def _own_members(schema: Schema, name: str, names: Sequence[str]) -> Iterator[st
 
 
 def _objects(
-    schema: Schema, type_: ir.TypeExpr, through: tuple[str, ...] = ()
+    schema: Schema, type_: ir.TypeExpr, through: tuple[str, ...] = (), inside_of: frozenset[str] = frozenset()
 ) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The object types that a value may have or hold, each with the lists and maps on the way to it."""
+    """The object types that a value may have or hold, each with the lists and maps on the way to it.
+
+    Inside a tuple, or a type that leads back to itself, there is no way that a child could say.
+    """
+    if isinstance(type_, ir.Ref):
+        if type_.name in inside_of:
+            held = (
+                name for name in ir.references(schema.types[type_.name]) if schema.is_object(ir.Ref(name))
+            )
+            yield from (((*through, _NO_WAY), name) for name in held)
+            return
+        inside_of |= {type_.name}
     type_ = _followed(schema, type_)
     if (inside := _inside(schema, type_)) is not None:
-        yield from _objects(schema, inside[1], (*through, inside[0]))
+        yield from _objects(schema, inside[1], (*through, inside[0]), inside_of)
+    elif isinstance(type_, ir.Tuple):
+        for item in type_.items:
+            yield from _objects(schema, item, (*through, _NO_WAY), inside_of)
     elif isinstance(type_, ir.Union):
         for option in type_.members:
-            yield from _objects(schema, option, through)
+            yield from _objects(schema, option, through, inside_of)
     elif isinstance(type_, ir.Ref) and schema.is_object(type_):
         yield through, type_.name
 

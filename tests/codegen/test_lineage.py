@@ -239,6 +239,9 @@ def test_a_limit_that_is_narrower_next_door_counts_as_retyped(mine: str, theirs:
         ("Y | Holder", "a child"),
         ("(X | Holder)[]", "a child"),
         ("Y | Untagged", "nothing"),
+        ("Flat", "nothing"),
+        ("[Y, string]", "nothing"),
+        ("[string, X]", "retyped"),
         ("X | Untagged", "retyped"),
         ("X[] | Untagged[]", "retyped"),
         ("{ [key: string]: X | Untagged }", "retyped"),
@@ -257,6 +260,13 @@ def test_a_member_is_retyped_where_nothing_tells_whether_an_object_is_of_a_type_
     assert {child.member for child in delta.children} == ({"given"} if found == "a child" else set())
 
 
+def test_a_type_inside_itself_is_found_where_it_is_first_and_retyped_below() -> None:
+    here, there = one_member("Deep", x="old?: string;"), one_member("Deep")
+    delta = lineage.deltas(here, there, {name: name for name in here.schema.types})["GetThingRequestParams"]
+    assert delta.retyped == ("given",)
+    assert [child.types for child in delta.children] == [(("", "X"),)]
+
+
 def one_member(type_: str, tag: str = "", x: str = "") -> Revision:
     """A revision with one method, whose one parameter has a type and a tag; `x` are more members of `X`."""
     source = f"""
@@ -265,6 +275,8 @@ def one_member(type_: str, tag: str = "", x: str = "") -> Revision:
         export interface Holder {{ held: X }}
         export interface Named {{ [key: string]: X | Y }}
         export interface Mixed {{ [key: string]: X | Untagged }}
+        export type Deep = X | Deep[];
+        export type Flat = string | Flat[];
         export interface Y {{ kind: "y" }}
         export interface Z {{ kind: "z" }}
         export type ClientRequest = GetThingRequest;
