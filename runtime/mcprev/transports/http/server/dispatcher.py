@@ -34,8 +34,9 @@ from mcprev.transports.http.server.connection import StatelessConnection, from_h
 from mcprev.transports.http.server.legacy_sse import LegacySseServerConnection, SseEndpoints
 from mcprev.transports.http.server.options import HttpSettings
 from mcprev.transports.http.server.request import HttpRequest
-from mcprev.transports.http.server.response_stream import ResponseStream, Timers
+from mcprev.transports.http.server.response_stream import ResponseStream
 from mcprev.transports.http.server.sessions import Session, Sessions
+from mcprev.transports.http.server.timers import Timers
 from mcprev.transports.http.server.token_expiry import TokenExpiryTimer
 from mcprev.wire.headers import NAME_KEY, TASK_NAMES
 from mcprev.wire.jsonrpc import Batch, Message, Request, RequestId, parse

@@ -1,0 +1,274 @@
+"""A request on an HTTP/1.1 connection, its body and the bytes of its response (HTTP-31, HTTPM-5, SEC-6).
+
+`http11_server` has the connections. A response of known length is one write; any other is sent in chunks, or to a client
+of HTTP/1.0 until the connection is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+
+from typing_extensions import override
+
+from mcprev.protocol.http_request_class import HttpError
+from mcprev.transports.http.server.body_budget import (
+    BodyBudget,
+    ClientGone,
+    declares_too_much,
+    too_large,
+    too_much,
+)
+from mcprev.transports.http.server.request import Fields, HttpRequest
+from mcprev.wire.headers import Headers
+
+JOIN: Final = 64 * 1024
+"""The maximum length of a body that is copied behind its head, so that one write sends both."""
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_CLOSE: Final = b"connection: close\r\n"
+_CHUNKED: Final = b"transfer-encoding: chunked\r\n"
+_LAST_CHUNK: Final = b"0\r\n\r\n"
+
+
+class RequestConnection(Protocol):
+    """The part of a connection that its requests use."""
+
+    budget: BodyBudget
+    """The memory of all request bodies."""
+    address: str | None
+    """The local address at which requests arrive."""
+    server: tuple[str, int] | None
+    client: tuple[str, int] | None
+    paused: bool
+    """Whether the client reads too slowly to be sent more."""
+    closed: bool
+    stopping: bool
+    """Whether further requests are refused."""
+    write: Callable[[bytes], None]
+    """Sends bytes; discards them once the connection is closed."""
+
+    async def writable(self) -> None:
+        """Wait until the client has read enough, or has disconnected."""
+        ...
+
+    def default_headers(self) -> bytes:
+        """Return the headers of every response."""
+        ...
+
+
+class Http11Request(HttpRequest):
+    """A request on an HTTP/1.1 connection."""
+
+    __slots__ = (
+        "_begun", "_body", "_budget", "_chunked", "_gone", "_http", "_parts", "_size", "_target", "answered", "complete",
+        "failed", "keep_alive", "pairs", "refusal", "taken", "version", "waiting",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        http: RequestConnection,
+        verb: str,
+        path: str,
+        target: bytes,
+        pairs: list[tuple[bytes, bytes]],
+        headers: Headers,
+    ) -> None:
+        super().__init__(verb, path, "", http.address, headers)
+        self._http = http
+        self._budget = http.budget
+        self._target = target
+        self.pairs: list[tuple[bytes, bytes]] = pairs
+        """The headers in their order, with names in lower case."""
+        self.version: str = "1.1"
+        self.keep_alive: bool = True
+        """Whether another request may follow on the connection."""
+        self.complete: bool = False
+        """Whether it was received completely."""
+        self.answered: bool = False
+        """Whether the response is complete."""
+        self._begun = self._chunked = False
+        self._body = b""
+        self._parts: list[bytes] | None = None
+        self._size = 0
+        self.taken: int = 0
+        """The bytes of the body that count towards the budget until the body is read."""
+        self.refusal: HttpError | None = None
+        """The error response, if the head is invalid."""
+        self.failed: HttpError | None = None
+        """The error response, if the body cannot be read."""
+        self.waiting: asyncio.Future[None] | None = None
+        """Done when the body, or an error, has arrived; None unless a task waits for that."""
+        self._gone: Callable[[], None] | None = None
+
+    @property
+    @override
+    def scope(self) -> Mapping[str, Any]:
+        raw, _, query = self._target.partition(b"?")
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": self.version,
+            "method": self.verb,
+            "scheme": "http",
+            "root_path": self.root,
+            "path": self.path,
+            "raw_path": raw,
+            "query_string": query,
+            "headers": self.pairs,
+            "server": self._http.server,
+            "client": self._http.client,
+        }
+
+    # -- the body ------------------------------------------------------------------------------------------
+
+    def feed(self, data: bytes, limit: int) -> None:
+        """Add a part of the body; it is discarded if nothing will read it."""
+        if self.answered or self.failed is not None:
+            return
+        self._size += len(data)
+        if self._size > limit:
+            self.fail(too_large(limit))
+        elif self._budget.held + len(data) > self._budget.limit:
+            self.fail(too_much())
+        else:
+            self._budget.held += len(data)
+            self.taken += len(data)
+            if not self._body:
+                self._body = data
+            else:
+                if self._parts is None:
+                    self._parts = [self._body]
+                self._parts.append(data)
+
+    @override
+    def take(self) -> bytes:
+        """Return the received body and release its memory from the budget."""
+        body = self._body if self._parts is None else b"".join(self._parts)
+        self._body, self._parts = b"", None
+        self._budget.held -= self.taken
+        self.taken = 0
+        return body
+
+    def reject(self, refusal: HttpError) -> None:
+        """Refuse the request because of its head."""
+        self.refusal = refusal
+        self.fail(refusal)
+
+    def fail(self, refusal: HttpError) -> None:
+        """Give up the body; `read` returns the refusal."""
+        self.failed, self.ready = refusal, False
+        self.take()
+        self.wake()
+
+    def lost(self) -> None:
+        """Record that the client disconnected."""
+        self.wake()
+        if self._gone is not None:
+            self._gone()
+
+    def wake(self) -> None:
+        """Wake the task that reads the body."""
+        if self.waiting is not None and not self.waiting.done():
+            self.waiting.set_result(None)
+
+    @override
+    async def read(self, limit: int, budget: BodyBudget) -> bytes | HttpError:
+        del budget  # the same as that of the connection
+        if self.failed is None and declares_too_much(self.headers, limit):
+            return too_large(limit)
+        if not self.complete and self.failed is None and not self._http.closed:
+            if self.version == "1.1" and not self._size and self._expects():
+                self._http.write(_CONTINUE)
+            self.waiting = asyncio.get_running_loop().create_future()
+            await self.waiting
+        if self.failed is not None:
+            return self.failed
+        if not self.complete:
+            raise ClientGone("the client hung up in the middle of a request")
+        return self.take()
+
+    def _expects(self) -> bool:
+        """Return whether the client waits for `100 Continue`."""
+        return (self.headers.get(b"expect") or b"").lower() == b"100-continue"
+
+    # -- the response ----------------------------------------------------------------------------------------
+
+    @override
+    async def answer(self, status: int, fields: Fields, body: bytes) -> None:
+        http = self._http
+        while http.paused:
+            await http.writable()
+        self.answered = True
+        usual = self.complete and self.keep_alive and not http.stopping
+        closing = b"" if usual else self._closing()
+        length = b"" if status == 204 else b"content-length: %d\r\n" % len(body)
+        head = b"%b%b%b%b\r\n" % (_head(status, fields), http.default_headers(), closing, length)
+        if self.verb == "HEAD":
+            http.write(head)
+        elif len(body) > JOIN:
+            http.write(head)
+            http.write(body)
+        else:
+            http.write(head + body)
+
+    def _closing(self) -> bytes:
+        """Return the header that closes the connection, if needed: always after an incomplete request."""
+        if self._http.stopping or not self.complete:
+            self.keep_alive = False
+        return b"" if self.keep_alive else _CLOSE
+
+    @override
+    async def begin(self, status: int, fields: Fields, data: bytes) -> None:
+        self._chunked = self.version == "1.1"
+        self.keep_alive = self.keep_alive and self._chunked
+        transfer = _CHUNKED if self._chunked else b""
+        defaults = self._http.default_headers()
+        head = b"%b%b%b%b\r\n" % (_head(status, fields), defaults, self._closing(), transfer)
+        await self._put(head + self._chunk(data))
+        self._begun = True
+
+    @override
+    async def write(self, data: bytes) -> None:
+        await self._put(self._chunk(data))
+
+    @override
+    async def end(self, data: bytes = b"") -> None:
+        last = self._chunk(data) + _LAST_CHUNK if self._chunked else data
+        await self._put(last)
+        self.answered = True
+
+    def _chunk(self, data: bytes) -> bytes:
+        return b"%x\r\n%b\r\n" % (len(data), data) if self._chunked and data else data
+
+    async def _put(self, data: bytes) -> None:
+        while self._http.paused:
+            await self._http.writable()
+        if self._http.closed:
+            raise ConnectionResetError("the client has disconnected")
+        self._http.write(data)
+
+    @property
+    def begun(self) -> bool:
+        """Whether a part of the response was sent."""
+        return self._begun or self.answered
+
+    @override
+    def watch(self, gone: Callable[[], None]) -> None:
+        self._gone = gone
+        if self._http.closed:
+            gone()
+
+    @override
+    def unwatch(self) -> None:
+        self._gone = None
+
+
+@lru_cache(maxsize=256)
+def _head(status: int, fields: Fields) -> bytes:
+    """Return the status line and headers of a response, cached. `fields` is a tuple."""
+    lines = [b"HTTP/1.1 %d %b\r\n" % (status, HTTPStatus(status).phrase.encode())]
+    lines += [b"%b: %b\r\n" % field for field in fields]
+    return b"".join(lines)
