@@ -289,6 +289,17 @@ _REMOVED_TYPES: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "ToolChoice": (("CreateMessageRequestParams", "toolChoice"),),
     "LegacyTitledEnumSchema": (),
 }
+_NO_ENUM_NAMES: Final = """\
+def _no_enum_names(form: JsonObject, _: ConversionContext) -> JsonObject:
+    fields = {name: without(as_object(field), "enumNames") for name, field in as_object(form["properties"]).items()}
+    return {**form, "properties": fields}
+"""
+_REMOVED_FOR: Final = {
+    "LegacyTitledEnumSchema": Decision(
+        "UP", "before", "ElicitRequestFormParamsRequestedSchema", "_no_enum_names", _NO_ENUM_NAMES
+    ),
+}
+"""What a newer peer gets instead of a type where members of unions were of it."""
 
 
 def _renames(module: ir.Module) -> Iterator[Mutation]:
@@ -314,6 +325,7 @@ def _removed_types(module: ir.Module) -> Iterator[Mutation]:
                 name,
                 in_turn(*(without_member(*place) for place in places), removed(name)),
                 frozenset({name, *(owner for owner, _ in places)}),
+                decisions=(_REMOVED_FOR[name],) if name in _REMOVED_FOR else (),
             )
 
 

@@ -11,7 +11,7 @@ import json
 import re
 import tomllib
 from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -204,11 +204,12 @@ def _put_back(scratch: Scratch, name: str) -> Generator[None]:
 
 def _write_facts(scratch: Scratch, plan: Plan, revision: str) -> None:
     for mutation in plan.mutations:
-        _write_overlay(scratch, mutation, revision)
+        write_overlay(scratch, mutation, revision)
     _write_descriptions(scratch, plan.mutations)
 
 
-def _write_overlay(scratch: Scratch, mutation: Mutation, revision: str) -> None:
+def write_overlay(scratch: Scratch, mutation: Mutation, revision: str) -> None:
+    """Append the entries of a mutation to the overlay."""
     for pointer, expected, new in mutation.overlay:
         scratch.append(
             OVERLAY,
@@ -257,7 +258,7 @@ def _write_row(scratch: Scratch, revision: str, previous: str) -> None:
     scratch.edit(TABLE, rows[0], row + rows[0].replace(f"{above})", f"{above}, _NEW)"))
 
 
-_NEEDED: Final = ("as_list",)
+_NEEDED: Final = ("as_list", "as_object", "without")
 """What rules of the mutations use beside the types of their signatures."""
 
 
@@ -277,7 +278,7 @@ def _write_step(scratch: Scratch, plan: Plan, revision: str) -> None:
         )
     path.write_text(
         f"{head}from mcprev.convert.rules import {', '.join(used)}\n\n\n{code}\n\n"
-        f"DOWN: Final = {_rules(decisions, 'DOWN')}\nUP: Final = {_rules(decisions, 'UP')}\n",
+        f"DOWN: Final = {rules(decisions, 'DOWN')}\nUP: Final = {rules(decisions, 'UP')}\n",
         encoding="utf-8",
     )
     scratch.must(
@@ -285,7 +286,8 @@ def _write_step(scratch: Scratch, plan: Plan, revision: str) -> None:
     )
 
 
-def _rules(decisions: list[Decision], direction: str) -> str:
+def rules(decisions: Sequence[Decision], direction: str) -> str:
+    """The text of the rules of one direction."""
     parts: dict[str, list[str]] = defaultdict(list)
     for decision in decisions:
         if decision.direction == direction:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 from itertools import chain
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from mcprev_codegen import ir, typescript
+from mcprev.convert.rules import Rules
+from mcprev_codegen import ir, lineage, sources, typescript
 from mcprev_codegen.printer import print_module
 from mcprev_codegen.resolve import Schema
+from rehearsal import recipe
+from rehearsal.changes import constant
 from rehearsal.mutations import KINDS, Mutation, next_revision, plan
-from support import DATED, load
+from rehearsal.scratch import Scratch
+from support import DATED, SCHEMA, load
 
 NEWEST = DATED[-1]
 MODULE = ir.contract(load(NEWEST).declared.module)
@@ -52,6 +59,27 @@ def test_what_is_decided_is_about_what_is_there(mutation: Mutation) -> None:
         facet = pointer.partition("#")[2]
         assert facet in {"capability", "name_param", "was"}
         assert new or facet == "capability"
+
+
+@by_subject
+def test_what_a_mutation_leaves_open_is_decided(mutation: Mutation, tmp_path: Path) -> None:
+    """As the step module between the newest revision and one with this change alone."""
+    name = next_revision(NEWEST)
+    shutil.copytree(SCHEMA, tmp_path / "schema")
+    recipe.write_overlay(Scratch(tmp_path), mutation, name)
+    changed = mutation.change(constant("LATEST_PROTOCOL_VERSION", name)(MODULE))
+    path = tmp_path / "schema.ts"
+    path.write_text(print_module(changed), encoding="utf-8")
+    old, new = load(NEWEST), sources.load_file(tmp_path / "schema", path, name)
+    names = lineage.pairing(old, new)
+    back = {older: newer for newer, older in names.items()}
+    for direction, deltas in (
+        ("DOWN", lineage.deltas(new, old, names)),
+        ("UP", lineage.deltas(old, new, back)),
+    ):
+        space: dict[str, Any] = {"Rules": Rules, **{d.rule: d.rule for d in mutation.decisions}}
+        decided: Rules = eval(recipe.rules(mutation.decisions, direction), space)  # noqa: S307 - our own text
+        assert decided.open_members(cast("Any", deltas)) == []
 
 
 @pytest.mark.parametrize("seed", SEEDS)
