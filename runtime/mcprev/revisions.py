@@ -129,6 +129,8 @@ class Revision:
     """How clients are authorized over HTTP; None where the revision does not define it."""
     negotiable: bool  # SEAM-8
     """Whether it is allowed by default, without being configured by name."""
+    extension: str | None = None  # SEAM-9
+    """The package whose types and methods are spoken instead: a vendor's extension of the revision."""
 
     def __post_init__(self) -> None:
         """Look the version up. Raises `RevisionError` for a row without a generated package."""
@@ -142,7 +144,7 @@ class Revision:
     @property
     def package(self) -> str:
         """The generated package's module name."""
-        return f"mcprev_types.{REVISIONS[self.name].package}"
+        return self.extension or f"mcprev_types.{REVISIONS[self.name].package}"
 
     @property
     def handshake(self) -> bool:
@@ -168,6 +170,20 @@ class Revision:
     def models(self) -> ModuleType:
         """The module of its models."""
         return load(self, "models")
+
+
+@cache
+def extended(revision: Revision, package: str) -> Revision:
+    """The row of a revision with the types and methods of a package that extends it; the row itself for its own.
+
+    Raises `ValueError` for a package that was not generated like the revision.
+    """
+    if package == revision.package:
+        return revision
+    spoken: str = import_module(f"{package}.constants").REVISION
+    if spoken != revision.name:
+        raise ValueError(f"{package} is of {spoken} and not of {revision.name}: use it for that revision")
+    return replace(revision, extension=package)
 
 
 @cache
@@ -400,9 +416,23 @@ def by_version(version: str, allowed: tuple[Revision, ...] = DEFAULT) -> Revisio
     A dated revision takes precedence over a draft that bears the same string.
     """
     found = [r for r in allowed if r.version == version]
-    return min(found, key=ALL.index) if found else None
+    return min(found, key=position) if found else None
 
 
 def place(revision: Revision) -> int:
     """The position of a revision in the order of all; the draft shares the place of what it grew from."""
-    return ALL.index(by_version(revision.version, ALL) or revision)
+    return position(by_version(revision.version, ALL) or revision)
+
+
+def path(source: Revision, target: Revision) -> tuple[Revision, ...]:
+    """The rows from one revision to another, both included; the ends are the rows that are given."""
+    if source.name == target.name:
+        return (source,)
+    start, end = position(source), position(target)
+    between = ALL[start + 1 : end] if start < end else ALL[end + 1 : start][::-1]
+    return (source, *between, target)
+
+
+def position(revision: Revision) -> int:
+    """The place of a revision's row in the table."""
+    return ALL.index(_BY_NAME[revision.name])

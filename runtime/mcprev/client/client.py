@@ -299,7 +299,8 @@ class Client(Methods):
         """
         if self.revision != package.REVISION:
             raise LocalProtocolError(f"the server speaks {self.revision}, not {package.REVISION}")
-        return package.ClientCalls(ExactSender(self.session))
+        calls = package.ClientCalls
+        return calls(ExactSender(self.session, calls.__module__.rpartition(".")[0]))
 
     # -- the end -------------------------------------------------------------------------------------------
 

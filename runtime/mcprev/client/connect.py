@@ -20,7 +20,7 @@ from mcprev.client.request_handler import ClientHandler, ClientRequestHandler
 from mcprev.client.server_cache import ServerCache
 from mcprev.client.session import CallSettings, ClientSession
 from mcprev.convert import PayloadKind, convert, initialize_to_discover
-from mcprev.core.capabilities import ClientCapabilities, checked_handler, introduction
+from mcprev.core.capabilities import ClientCapabilities, checked_handler, introduction, spoken
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import RequestHandler
 from mcprev.core.keepalive import check_interval
@@ -54,7 +54,7 @@ from mcprev.protocol.negotiation.machine import (
     Ready,
     Respawn,
 )
-from mcprev.revisions import LATEST, Era, HttpShape, revision_named
+from mcprev.revisions import LATEST, Era, HttpShape
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -215,7 +215,7 @@ class connect:  # noqa: N801 - called like a function
             (timeout, total_timeout), policy, check_interval(ping_interval), server_cache
         )
         self._target = target
-        self._revisions = negotiate.allow(revisions, mode)
+        self._revisions, own = spoken(negotiate.allow(revisions, mode), exact, "ClientHandler")
         info = introduction(
             name=name,
             version=version,
@@ -228,7 +228,7 @@ class connect:  # noqa: N801 - called like a function
             object() if handler is None else checked_handler(handler, "ClientHandler"),
             info,
             self._revisions,
-            {revision_named(key).name: value for key, value in (exact or {}).items()},
+            own,
             None if capabilities is None else capabilities.to_wire(),
             tasks=tasks,
         )

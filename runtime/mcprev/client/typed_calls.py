@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from mcprev.convert import PayloadKind, convert
 from mcprev.core.method_binding import reader, to_wire
 from mcprev.errors import Json, LocalProtocolError, RemoteProtocolError
-from mcprev.revisions import LATEST
+from mcprev.revisions import LATEST, extended
 from mcprev_types import with_json_paths
 
 if TYPE_CHECKING:
@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 class ExactSender:
     """Sends calls of exactly the spoken revision."""
 
-    def __init__(self, session: ClientSession) -> None:
+    def __init__(self, session: ClientSession, package: str) -> None:
+        """`package` has the types: the revision's own, or one that extends it."""
         self._session = session
+        self._revision = extended(session.revision, package)
 
     async def send(self, method: MethodSpec, params: object | None, /) -> object:
         """Send a request or notification; return the result as one of the revision's types."""
-        session = self._session
+        session, revision = self._session, self._revision
         wire = None if params is None else to_wire(params)
         if method.result is None:
             session.notify(method.method, wire)
@@ -34,11 +36,11 @@ class ExactSender:
         result = await session.raw(method.method, wire)
         for name in method.alternate_results:
             try:
-                return reader(session.revision, name)(result)
+                return reader(revision, name)(result)
             except ValidationError:
                 continue
         try:
-            return reader(session.revision, method.result)(result)
+            return reader(revision, method.result)(result)
         except ValidationError as error:
             found = with_json_paths(error, result)
             raise RemoteProtocolError(f"the result is not valid: {found}", raw=result) from None

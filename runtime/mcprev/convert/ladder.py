@@ -33,7 +33,7 @@ from mcprev.convert.rules import (
 from mcprev.convert.steps import decided_rules
 from mcprev.convert.walk import Compiled, Convert, Step
 from mcprev.errors import ConversionError, RevisionError
-from mcprev.revisions import ALL, Revision, load, revision_named
+from mcprev.revisions import Revision, load, path, position, revision_named
 from mcprev_types import locate
 
 if TYPE_CHECKING:
@@ -136,10 +136,8 @@ def convert(
     `validate=False` the caller validates the outcome. Raises `ConversionError` with the JSON path for a value that the
     target cannot represent, and `ValueError` for an unknown revision or kind.
     """
-    source = from_ if isinstance(from_, str) else from_.name
-    target = to if isinstance(to, str) else to.name
-    found = _converter(method, kind, source, target)
-    context = None
+    found = converter(method, kind, from_=from_, to=to)
+    context, target = None, found.target.name
     if on_downgrade is not None or meta is not None or mint is not None:
         context = make_context(target, on_downgrade=on_downgrade, meta=meta, mint=mint)
     return found(payload, context, validate=validate)
@@ -147,8 +145,8 @@ def convert(
 
 def converter(method: str, kind: str, *, from_: str | Revision, to: str | Revision) -> Converter:
     """Return the converter of a payload, for repeated calls. Raises like `convert`."""
-    source = from_ if isinstance(from_, str) else from_.name
-    return _converter(method, kind, source, to if isinstance(to, str) else to.name)
+    source = revision_named(from_) if isinstance(from_, str) else from_
+    return _converter(method, kind, source, revision_named(to) if isinstance(to, str) else to)
 
 
 def make_context(
@@ -164,18 +162,17 @@ def make_context(
 
 
 @cache
-def _converter(method: str, kind_name: str, source_name: str, target_name: str) -> Converter:
-    source, target = revision_named(source_name), revision_named(target_name)
+def _converter(method: str, kind_name: str, source: Revision, target: Revision) -> Converter:
     try:
         kind = PayloadKind(kind_name)
     except ValueError:
         raise ValueError(f"unknown kind '{kind_name}'; known are {', '.join(PayloadKind)}") from None
-    path = _path(source, target)
+    rows = path(source, target)
     if kind not in _TYPES:
-        specs = [_spec(revision, method, target) for revision in path]
+        specs = [_spec(revision, method, target) for revision in rows]
         if kind is not PayloadKind.PARAMS and specs[0].result is None:
             raise ConversionError(f"'{method}' has no response", path="$", revision=target.name)
-    steps = [step for here, there in pairwise(path) if (step := _step(here, there, method, kind))]
+    steps = [step for here, there in pairwise(rows) if (step := _step(here, there, method, kind))]
     if (
         method == _SESSION
         and kind in {PayloadKind.PARAMS, PayloadKind.RESULT}
@@ -200,11 +197,6 @@ def _converter(method: str, kind_name: str, source_name: str, target_name: str) 
         ConversionContext(target.name),
         kind is PayloadKind.PARAMS and _spec(target, method, target).params_optional,
     )
-
-
-def _path(source: Revision, target: Revision) -> tuple[Revision, ...]:
-    start, end = ALL.index(source), ALL.index(target)
-    return ALL[start : end + 1] if start <= end else ALL[end : start + 1][::-1]
 
 
 def _spec(revision: Revision, method: str, target: Revision) -> MethodSpec:
@@ -255,7 +247,7 @@ def neighbours(here: Revision, there: Revision) -> Step:
     Raises `UndecidedStep` if that module is missing or leaves members undecided, and `RevisionError` if the table and
     the generated packages disagree about the order of revisions.
     """
-    down = ALL.index(here) > ALL.index(there)
+    down = position(here) > position(there)
     younger, older = (here, there) if down else (there, here)
     tables = load(here, "deltas")
     deltas: Mapping[str, TypeDelta] = tables.TO_PREVIOUS if down else tables.TO_NEXT

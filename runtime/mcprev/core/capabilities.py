@@ -24,7 +24,7 @@ from mcprev.protocol.subscriptions import LISTEN, SUBSCRIBABLE
 from mcprev.protocol.tasks import CORE_CAPABILITY, TASK
 from mcprev.protocol.tasks import METHODS as TASK_METHODS
 from mcprev.protocol.tasks import NEEDS as TASK_NEEDS
-from mcprev.revisions import LATEST, Revision, TaskSupport, load
+from mcprev.revisions import LATEST, Revision, TaskSupport, extended, load, revision_named
 from mcprev_types import Binding, Direction, MethodSpec
 from mcprev_types import Kind as MethodKind
 
@@ -103,7 +103,7 @@ class Capabilities:
         found: list[MethodSpec] = []
         for method in overridden(handler, written, self._base):
             spec = revision.methods.get(method)
-            if spec and spec.kind is kind and self._direction in spec.directions and method not in _INTERNAL:
+            if spec and spec.kind == kind and self._direction in spec.directions and method not in _INTERNAL:
                 found.append(spec)
         return found
 
@@ -127,7 +127,7 @@ class Capabilities:
         handler, written = self.handler_at(revision)
         for spec in revision.methods.values():
             if (
-                spec.kind is MethodKind.NOTIFICATION
+                spec.kind == MethodKind.NOTIFICATION
                 and spec.method not in written.methods
                 and spec.method not in _INTERNAL
                 and self._direction in spec.directions
@@ -352,6 +352,26 @@ def checked_handler(handler: object, base: str) -> object:
                     f"'{served[meant[0]]}'? (a helper needs a name that is less alike, or begins with _)"
                 )
     return handler
+
+
+def spoken(
+    revisions: Iterable[Revision], exact: Mapping[str, object] | None, base: str
+) -> tuple[tuple[Revision, ...], dict[str, object]]:
+    """Return the rows that a peer speaks and its exact handlers by revision.
+
+    A handler whose base class is from a package that extends its revision makes that package the one that is spoken.
+    Raises `ValueError` for an unknown revision, and for a package that extends another one.
+    """
+    handlers = {revision_named(key).name: value for key, value in (exact or {}).items()}
+    return tuple(_extended(r, handlers.get(r.name), base) for r in revisions), handlers
+
+
+def _extended(revision: Revision, handler: object, base: str) -> Revision:
+    for cls in type(handler).__mro__:
+        package, _, module = cls.__module__.rpartition(".")
+        if cls.__name__ == base and module == "dispatch" and not package.startswith("mcprev_types."):
+            return extended(revision, package)
+    return revision
 
 
 def overridden(handler: object, revision: Revision, base: str) -> list[str]:

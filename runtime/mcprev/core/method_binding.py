@@ -14,7 +14,6 @@ from typing import Any, cast
 
 from pydantic_core import ValidationError
 
-import mcprev_types
 from mcprev.convert import ConversionContext, Converter, PayloadKind, convert, converter
 from mcprev.convert.rules import NotRepresentable
 from mcprev.core.capabilities import Capabilities, bindings
@@ -147,8 +146,9 @@ def _awaited(stub: Callable[[Any, Any], object]) -> Stub:
 
 def to_wire(value: object) -> dict[str, Json]:
     """Return the result of a handler as JSON. The handler returns a model or a mapping of JSON values."""
-    if isinstance(value, mcprev_types.Model):
-        return value.to_wire()
+    write = getattr(value, "to_wire", None)  # a vendor's models have a base of their own
+    if write is not None:
+        return cast("dict[str, Json]", write())
     if isinstance(value, Mapping):
         return dict(cast("Mapping[str, Json]", value))
     raise TypeError(f"a handler returned {type(value).__name__}, which is no result")
@@ -176,9 +176,9 @@ def reader(revision: Revision, name: str | None) -> Read:
     if name is None:
         return _as_is
     found: Any = getattr(revision.models, name)
-    if isinstance(found, type) and issubclass(found, mcprev_types.Model):
+    if isinstance(found, type) and hasattr(found, "model_rebuild"):
         found.model_rebuild()
-        return cast("Read", found.__pydantic_validator__.validate_python)
+        return cast("Read", cast("Any", found).__pydantic_validator__.validate_python)
     from pydantic import TypeAdapter  # imported late: it loads all that models need
 
     adapter: TypeAdapter[Any] = TypeAdapter(cast("Any", found))

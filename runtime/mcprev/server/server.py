@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from mcprev.convert import OnDowngrade
-from mcprev.core.capabilities import ServerCapabilities, checked_handler, introduction, overridden
+from mcprev.core.capabilities import ServerCapabilities, checked_handler, introduction, overridden, spoken
 from mcprev.core.connection import Connection
 from mcprev.core.keepalive import check_interval, keep_pinging
 from mcprev.core.limits import MAX_HANDLERS
@@ -18,7 +18,7 @@ from mcprev.errors import LocalProtocolError
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.request_state import RequestStateSealer
 from mcprev.protocol.subscriptions import CHANGES, Changed
-from mcprev.revisions import LATEST, revision_named, select
+from mcprev.revisions import LATEST, select
 from mcprev.server.context import Context
 from mcprev.server.dispatcher import RequestDispatcher
 from mcprev.transports.lines import LineConnection
@@ -97,10 +97,9 @@ class Server:
         """
         if handler is not None:
             checked_handler(handler, "ServerHandler")
-        own = {revision_named(key).name: value for key, value in (exact or {}).items()}
-        if revisions is None and handler is None and own:
-            revisions = tuple(own)  # there is nothing to offer at any other
-        allowed = select(None if revisions is None else tuple(revisions))
+        if revisions is None and handler is None and exact:
+            revisions = tuple(exact)  # there is nothing to offer at any other
+        allowed, own = spoken(select(None if revisions is None else tuple(revisions)), exact, "ServerHandler")
         mine = _RUNTIME & set(overridden(handler, LATEST, "ServerHandler")) if handler is not None else ()
         if mine:
             raise ValueError(f"the runtime serves {', '.join(sorted(mine))} itself")

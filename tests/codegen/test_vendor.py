@@ -1,0 +1,82 @@
+"""The walk-through of docs/vendor.md, each snippet of it run: an extension is generated, served and called."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from click.testing import CliRunner
+
+import mcprev
+from mcprev.cli import main
+from support import FOURTH, SCHEMA, THIRD
+
+PAGE: Final = (SCHEMA.parent / "docs" / "vendor.md").read_text(encoding="utf-8")
+
+
+def snippets(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def extended() -> str:
+    """The vendor's file: the revision's contract with what the page adds to it."""
+    text = (SCHEMA / FOURTH / "schema.ts").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(export [^`]+)` \| `([^`]+)` \|$", PAGE, re.MULTILINE)
+    assert len(rows) == 4
+    for place, added in rows:
+        found = re.search(rf"^{place}( =|\b[^\n{{]*{{)", text, re.MULTILINE)
+        assert found is not None, place
+        text = (
+            text[: found.end()] + (f" {added} |" if "type" in place else f"\n  {added}") + text[found.end() :]
+        )
+    (declarations,) = snippets("typescript")
+    return text + declarations
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder in which the page's commands were run; its package is importable."""
+    tmp_path = tmp_path_factory.mktemp("vendor")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        _generate(tmp_path)
+        patch.syspath_prepend(tmp_path / "acme-types")
+        yield tmp_path
+
+
+def _generate(tmp_path: Path) -> None:
+    (tmp_path / "acme.ts").write_text(extended(), encoding="utf-8")
+    (commands,) = snippets("sh")
+    generate, install = commands.splitlines()
+    result = CliRunner().invoke(main, shlex.split(generate)[1:])
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert f"install it with: {install.replace('./', '')}" in result.stdout
+
+
+def test_the_page_does_what_it_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    serve, call = snippets("python")
+    names: dict[str, Any] = {}
+    exec(serve, names)  # noqa: S102 - the page's own code
+    exec(call, names)  # noqa: S102
+    capsys.readouterr()
+    asyncio.run(names["use"](names["server"]))
+    assert capsys.readouterr().out.splitlines() == ["[10, 11] [(0, 10.5)]", "3", "AcmeChart [(1, 2)]"]
+
+
+def test_the_page_shows_what_the_extension_changes(folder: Path) -> None:
+    result = CliRunner().invoke(main, ["diff", FOURTH, str(folder / "acme.ts"), "--level", "wire"])
+    assert result.exit_code == 0
+    assert "acme/forecast" in result.output
+
+
+def test_a_package_of_another_revision_is_refused(folder: Path) -> None:
+    serve, _ = snippets("python")
+    names: dict[str, Any] = {}
+    exec(serve, names)  # noqa: S102
+    with pytest.raises(ValueError, match=f"is of {FOURTH} and not of"):
+        mcprev.Server(None, "acme", "1.0", exact={THIRD: names["Acme"]()})
