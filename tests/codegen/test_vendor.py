@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -45,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
         _generate(tmp_path)
-        patch.syspath_prepend(tmp_path / "acme-types")
+        patch.setattr(sys, "path", [str(tmp_path / "acme-types"), *sys.path])
         yield tmp_path
 
 

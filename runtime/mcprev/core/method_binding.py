@@ -33,7 +33,7 @@ from mcprev.protocol.meta import advise
 from mcprev.protocol.result_rules import CALL, RULES
 from mcprev.protocol.stateless import COMPLETE
 from mcprev.revisions import Revision
-from mcprev_types import MethodNotHandled
+from mcprev_types import MethodNotHandled, locate
 
 Stub = Callable[[Any, Any], Awaitable[Any]]
 Read = Callable[[Any], Any]
@@ -177,7 +177,7 @@ def reader(revision: Revision, name: str | None) -> Read:
         return _as_is
     found: Any = getattr(revision.models, name)
     if isinstance(found, type) and hasattr(found, "model_rebuild"):
-        found.model_rebuild()
+        cast("Any", found).model_rebuild()
         return cast("Read", cast("Any", found).__pydantic_validator__.validate_python)
     from pydantic import TypeAdapter  # imported late: it loads all that models need
 
@@ -192,7 +192,7 @@ def _as_is(value: Json) -> Json:
 def first(error: ValidationError, value: object) -> str:
     """Return the first error of a JSON value that was refused as JSON path and message, without the value."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    steps, _ = mcprev_types.locate(value, first["loc"], missing=first["type"] == "missing")
+    steps, _ = locate(value, first["loc"], missing=first["type"] == "missing")
     place = ".".join(str(part) for part in steps)
     return f"{place}: {first['msg']}" if place else first["msg"]
 
