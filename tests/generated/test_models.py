@@ -470,7 +470,7 @@ def test_an_error_names_the_json_path() -> None:
     [
         ({"type": "text"}, ["text"]),
         ({"type": "text", "text": 1}, ["text"]),
-        ({"type": "text", "text": "", "annotations": {"priority": 7}}, ["annotations.priority"]),
+        ({"type": "text", "text": "", "annotations": {"priority": 70}}, ["annotations.priority"]),
         ({"type": "resource", "resource": {"uri": 1, "text": ""}}, ["resource.uri", "resource.blob"]),
         ({"type": "resource"}, ["resource"]),
     ],

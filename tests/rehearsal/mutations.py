@@ -44,12 +44,12 @@ class Decision:
     direction: str
     """`DOWN` to the revision before, `UP` from it."""
     part: str
-    """`substitutes`, `before` or `missing`."""
+    """`substitutes`, `before`, `missing` or `accepted`."""
     key: str
-    """The type or, in `missing`, the member."""
+    """The type, in `missing` the member, in `accepted` both."""
     rule: str
-    """The name of the rule."""
-    code: str
+    """The name of the rule or, in `accepted`, the reason."""
+    code: str = ""
     """The function of that name."""
 
 
@@ -289,17 +289,15 @@ _REMOVED_TYPES: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "ToolChoice": (("CreateMessageRequestParams", "toolChoice"),),
     "LegacyTitledEnumSchema": (),
 }
-_NO_ENUM_NAMES: Final = """\
-def _no_enum_names(form: JsonObject, _: ConversionContext) -> JsonObject:
-    fields = {name: without(as_object(field), "enumNames") for name, field in as_object(form["properties"]).items()}
-    return {**form, "properties": fields}
-"""
 _REMOVED_FOR: Final = {
     "LegacyTitledEnumSchema": Decision(
-        "UP", "before", "ElicitRequestFormParamsRequestedSchema", "_no_enum_names", _NO_ENUM_NAMES
+        "UP",
+        "accepted",
+        "ElicitRequestFormParamsRequestedSchema.properties",
+        '"an enum that has names keeps its values; who does not know the names passes over them"',
     ),
 }
-"""What a newer peer gets instead of a type where members of unions were of it."""
+"""What is decided where members of unions were of a type that is gone."""
 
 
 def _renames(module: ir.Module) -> Iterator[Mutation]:
@@ -462,7 +460,7 @@ def _refs(names: tuple[str, ...]) -> tuple[ir.Ref, ...]:
 
 
 def _described(owner: str, *members: ir.Field) -> dict[str, str]:
-    return {f"{owner}.{f.name}": f"The {f.name} of the {owner}." for f in members}
+    return {f"{owner}.{f.name}": f"What the specification says of `{f.name}`." for f in members}
 
 
 KINDS: Final[Mapping[str, Callable[[ir.Module], Iterator[Mutation]]]] = {

@@ -258,7 +258,7 @@ def _write_row(scratch: Scratch, revision: str, previous: str) -> None:
     scratch.edit(TABLE, rows[0], row + rows[0].replace(f"{above})", f"{above}, _NEW)"))
 
 
-_NEEDED: Final = ("as_list", "as_object", "without")
+_NEEDED: Final = ("as_list",)
 """What rules of the mutations use beside the types of their signatures."""
 
 
@@ -267,7 +267,7 @@ def _write_step(scratch: Scratch, plan: Plan, revision: str) -> None:
     path = scratch.path(step_module(revision))
     text = path.read_text(encoding="utf-8")
     decisions = [d for m in plan.mutations for d in m.decisions]
-    code = "\n\n".join(d.code for d in decisions)
+    code = "\n\n".join(d.code for d in decisions if d.code)
     used = ["ConversionContext", "JsonObject", "Rules", *(name for name in _NEEDED if f"{name}(" in code)]
     head, found, _ = text.partition("from mcprev.convert.rules import Rules\n")
     if not found:
