@@ -267,7 +267,8 @@ class ModelPlanner:
     def _counted(self, member: ir.Field) -> ir.TypeExpr:
         """The type of a member, where upstream's schema.json takes a number for an integer as such."""
         kinds = {self.schema.follow(m) for m in self.schema.members(member.type)} - {ir.Prim("null")}
-        if member.tags.tjs_type is not None or kinds != {ir.Prim("number")}:
+        fractions = any(isinstance(limit, float) for limit in self._bounds(member).values())
+        if member.tags.tjs_type is not None or kinds != {ir.Prim("number")} or fractions:
             return member.type
         return ir.map_nodes(member.type, lambda node: COUNT if node == ir.Prim("number") else node)
 

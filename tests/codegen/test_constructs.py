@@ -92,9 +92,9 @@ CONSTRUCTS: Final = {
         *BASES,
     ),
     "Required": row(
-        "Whole",
-        'export type Whole = Required<Pick<Thing, "size">>;',
-        'export type Whole = Required<Pick<Thing, "size">>;',
+        "Entire",
+        'export type Entire = Required<Pick<Thing, "size">>;',
+        'export type Entire = Required<Pick<Thing, "size">>;',
         ({"size": 1},),
         ({}, {"size": "1"}),
         ('Required<Pick<Thing, "size">>', 'Pick<Thing, "size">'),

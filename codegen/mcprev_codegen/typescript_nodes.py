@@ -1,0 +1,281 @@
+"""The nodes of a parsed TypeScript file: places for errors, comments, statements and literals.
+
+tree-sitter parses. What a node of a kind that is not supported should be replaced by stands in one table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Final, NoReturn
+
+import tree_sitter_typescript
+from tree_sitter import Language, Node, Parser
+
+from mcprev_codegen import comments, ir
+from mcprev_codegen.errors import SchemaError
+
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0"}
+_SPELL_OUT: Final = "write its members out in an interface"
+_PLAIN_DATA: Final = "a schema describes plain data: use interfaces, type aliases, enums and constants"
+_UNSUPPORTED: Final = {
+    "import_statement": (
+        "an import",
+        "a schema is one file: put the declarations that it imports into this file",
+    ),
+    "internal_module": ("a namespace", "move its declarations to the top level"),
+    "nested_type_identifier": ("a qualified name", "only members of an enum have one: `Enum.Member`"),
+    "mapped_type_clause": ("a mapped type", f"{_SPELL_OUT}, or use Record<Keys, T>"),
+    "conditional_type": ("a conditional type", "write the type out that it stands for"),
+    "infer_type": ("an infer type", "write the type out that it stands for"),
+    "index_type_query": ("a keyof type", "write the names out as a union of literals"),
+    "lookup_type": ("an indexed access type", "declare the member's type as an alias and name that"),
+    "function_type": ("a function type", _PLAIN_DATA),
+    "method_signature": ("a method signature", _PLAIN_DATA),
+    "call_signature": ("a call signature", _PLAIN_DATA),
+    "construct_signature": ("a construct signature", _PLAIN_DATA),
+    "class_declaration": ("a class", _PLAIN_DATA),
+    "function_declaration": ("a function", _PLAIN_DATA),
+    "ambient_declaration": ("an ambient declaration", "take the `declare` out"),
+    "export_statement": ("this form of export", "put `export` before the declarations"),
+    "rest_type": ("a rest item of a tuple", "use an array of a union, or a tuple of fixed length"),
+    "optional_type": ("an optional item of a tuple", "write a union of tuples"),
+    "optional_parameter": ("an optional item of a tuple", "write a union of tuples"),
+    "binary_expression": ("a computed constant", "write the value out"),
+}
+"""What is not supported, by tree-sitter's name: the field's name for it, and what to write instead."""
+_DECLARATIONS: Final = (
+    "interface_declaration",
+    "type_alias_declaration",
+    "enum_declaration",
+    "lexical_declaration",
+)
+
+
+@cache
+def _parser() -> Parser:
+    return Parser(Language(tree_sitter_typescript.language_typescript()))
+
+
+def node_text(node: Node) -> str:
+    """The source text of a node."""
+    return (node.text or b"").decode("utf-8")
+
+
+def named_children(node: Node) -> list[Node]:
+    """The named children without comments, which may stand anywhere."""
+    return [child for child in node.named_children if child.type != "comment"]
+
+
+def span(node: Node) -> ir.Span:
+    """The lines of a node, from 1."""
+    return ir.Span(node.start_point[0] + 1, node.end_point[0] + 1)
+
+
+def flatten(node: Node, kind: str) -> Iterator[Node]:
+    """The members of nested unions or intersections, without their parentheses."""
+    for child in named_children(node):
+        inner = child
+        while inner.type == "parenthesized_type":
+            (inner,) = named_children(inner)
+        if inner.type == kind:
+            yield from flatten(inner, kind)
+        else:
+            yield child
+
+
+def type_parameters(node: Node) -> list[Node]:
+    """The type parameters of a generic declaration."""
+    found = node.child_by_field_name("type_parameters")
+    return [] if found is None else named_children(found)
+
+
+@dataclass
+class _Leading:
+    """The comments that stand above the next sibling, and those that trail the previous one."""
+
+    above: list[Node] = field(default_factory=list[Node])
+    trailing: list[Node] = field(default_factory=list[Node])
+
+
+class NodeReader:
+    """One file as tree-sitter's nodes. Errors name the place of a node."""
+
+    def __init__(self, source: str, path: str) -> None:
+        self._path = path
+        self._lines = source.split("\n")
+        self._root = _parser().parse(source.encode("utf-8")).root_node
+        self._warnings: list[str] = []
+
+    # -- places and comments -------------------------------------------------------------------------
+
+    def _fail(self, node: Node, message: str, *, below: int = 0) -> NoReturn:
+        row = node.start_point[0] + below
+        line = self._lines[row].rstrip("\r")
+        before = line.encode("utf-8")[: node.start_point[1]] if not below else b""
+        column = len(before.decode("utf-8", "replace")) + 1
+        if below:
+            column = len(line) - len(line.lstrip(" *\t")) + 1
+        raise SchemaError(message, path=self._path, line=row + 1, column=column, source_line=line)
+
+    def _unknown(self, node: Node, where: str) -> NoReturn:
+        token = f"'{node.type}'" if node.is_named else f"the token '{node.type}'"
+        what, instead = _UNSUPPORTED.get(node.type, (token, _PLAIN_DATA))
+        self._fail(node, f"{what} is not supported {where}; {instead}")
+
+    def _reject_syntax_errors(self) -> None:
+        if not self._root.has_error:
+            return
+        stack = [self._root]
+        while stack:
+            node = stack.pop()
+            if node.is_missing:
+                self._fail(node, f"syntax error: '{node.type}' is missing")
+            if node.type == "ERROR":
+                self._fail(node, "syntax error: this is not TypeScript")
+            stack.extend(reversed([c for c in node.children if c.has_error or c.is_missing]))
+
+    def _siblings(self, parent: Node) -> Iterator[tuple[Node, list[Node], list[Node]]]:
+        """Each named child with the comments above it and those behind it on its last line."""
+        items: list[tuple[Node, _Leading]] = []
+        pending: list[Node] = []
+        for child in parent.children:
+            if child.type != "comment":
+                if child.is_named:
+                    items.append((child, _Leading(above=pending)))
+                    pending = []
+                continue
+            if items and not pending and child.start_point[0] == items[-1][0].end_point[0]:
+                items[-1][1].trailing.append(child)
+            else:
+                pending.append(child)
+        for node, leading in items:
+            yield node, leading.above, leading.trailing
+
+    def _docs(self, above: Sequence[Node], section: str | None = None) -> tuple[ir.Tags, ir.Doc]:
+        found = [c for c in above if comments.is_jsdoc(node_text(c))]
+        try:
+            tags, doc, unknown = comments.read([node_text(c) for c in above], section)
+        except comments.BadTag as error:
+            self._fail(found[-1], str(error), below=error.line)
+        for name, below in unknown:
+            row = found[-1].start_point[0] + below + 1
+            self._warnings.append(
+                f"{self._path}:{row}: the JSDoc tag '@{name}' is not known; it is kept as prose"
+            )
+        return tags, doc
+
+    def _member_remarks(self, value: Node, trailing: Sequence[Node]) -> tuple[tuple[int, str], ...]:
+        """The remarks behind the members of a union, each with the index of its member."""
+        if value.type != "union_type":
+            return ()
+        ends = {member.end_point[0]: n for n, member in enumerate(flatten(value, "union_type"))}
+        remarks = [c for c in (*self._comments_in(value), *trailing) if c.start_point[0] in ends]
+        return tuple((ends[c.start_point[0]], comments.body(node_text(c))) for c in remarks)
+
+    def _comments_in(self, node: Node) -> Iterator[Node]:
+        for child in node.children:
+            if child.type == "comment":
+                yield child
+            elif child.type == "union_type":
+                yield from self._comments_in(child)
+
+    # -- statements --------------------------------------------------------------------------------------
+
+    def _export_list(self, node: Node) -> list[Node]:
+        """The names in `export { A, B };`; none for another statement."""
+        clauses = (
+            [c for c in named_children(node) if c.type == "export_clause"]
+            if node.type == "export_statement"
+            else []
+        )
+        if not clauses or len(named_children(node)) != 1:
+            return []
+        specifiers = [named_children(specifier) for specifier in named_children(clauses[0])]
+        return [s[0] for s in specifiers] if all(len(s) == 1 for s in specifiers) else []
+
+    def _exported(self, node: Node) -> Node:
+        """The declaration in a statement, exported or not."""
+        if node.type != "export_statement":
+            inner = named_children(node)[0] if node.type == "expression_statement" else node
+            if inner.type not in _DECLARATIONS:
+                self._unknown(inner, "at the top level")
+            return inner
+        declaration = node.child_by_field_name("declaration")
+        if declaration is None or any(child.type == "default" for child in node.children):
+            self._unknown(node, "at the top level")
+        if declaration.type not in _DECLARATIONS:
+            self._unknown(declaration, "as an exported declaration")
+        return declaration
+
+    def _name(self, node: Node) -> str:
+        if node.type != "lexical_declaration":
+            name = node.child_by_field_name("name")
+            assert name is not None
+            return node_text(name)
+        if node.children[0].type != "const":
+            self._unknown(node.children[0], "as a declaration")
+        declarators = named_children(node)
+        if len(declarators) != 1:
+            self._fail(declarators[1], "one constant to a statement, please")
+        return node_text(named_children(declarators[0])[0])
+
+    # -- literals ----------------------------------------------------------------------------------------
+
+    def _literal(self, node: Node) -> ir.Literal:
+        match node.type:
+            case "string":
+                return self._string(node)
+            case "number":
+                return self._number(node, node_text(node))
+            case "unary_expression" if node.children[0].type == "-" and node.children[1].type == "number":
+                return self._number(node, "-" + node_text(node.children[1]))
+            case "true" | "false":
+                return node.type == "true"
+            case _:
+                self._unknown(node, "as a literal")
+
+    def _number(self, node: Node, text: str) -> int | float:
+        if re.fullmatch(r"-?\d+", text):
+            return int(text)
+        if re.fullmatch(r"-?\d+\.\d+", text):
+            return float(text)
+        self._fail(node, f"the number {text} is written in a way that is not supported")
+
+    def _string(self, node: Node) -> str:
+        parts: list[str] = []
+        for child in named_children(node):
+            if child.type == "string_fragment":
+                parts.append(node_text(child))
+            else:
+                parts.append(self._escape(child))
+        # Two escapes may spell one character beyond the basic plane.
+        return "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+    def _escape(self, node: Node) -> str:
+        code = node_text(node)[1:]
+        if code[0] in "xu":
+            return chr(int(code[1:].strip("{}"), 16))
+        return _ESCAPES.get(code, code)
+
+    def template(self, node: Node) -> ir.Template:
+        """Read a template literal type."""
+        for part in named_children(node):
+            if part.type == "template_type" and node_text(named_children(part)[0]) not in ir.PLACEHOLDERS:
+                shown = ", ".join(f"${{{name}}}" for name in ir.PLACEHOLDERS)
+                self._fail(
+                    part, f"only {shown} are supported in a template literal type; write a union of them"
+                )
+        return ir.Template(node_text(node)[1:-1])
+
+    def _key(self, node: Node, type_: ir.TypeExpr) -> str | None:
+        if type_ == ir.Prim("string"):
+            return None
+        if isinstance(type_, ir.Lit) and isinstance(type_.value, str):
+            return type_.value
+        self._fail(
+            node,
+            "the names of members are expected here: string literals, an alias or enum of such, or string",
+        )
