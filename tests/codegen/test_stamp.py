@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -33,8 +32,23 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def edit(name: str) -> Callable[[Path, pytest.MonkeyPatch], Any]:
+Change = Callable[[Path, pytest.MonkeyPatch], object]
+
+
+def edit(name: str) -> Change:
     return lambda root, _: (root / name).write_text("other", encoding="utf-8")
+
+
+def delete(name: str) -> Change:
+    return lambda root, _: (root / name).unlink()
+
+
+def rename(name: str, other: str) -> Change:
+    return lambda root, _: (root / name).rename(root / other)
+
+
+def use_other_library(_: Path, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(stamp, "version", "{}.0".format)
 
 
 @pytest.mark.parametrize(
@@ -46,15 +60,13 @@ def edit(name: str) -> Callable[[Path, pytest.MonkeyPatch], Any]:
         edit("runtime/mcprev/convert/step_x.py"),
         edit("generated/mcprev_types/index.py"),
         edit("docs/revisions/README.md"),
-        lambda root, _: (root / "generated/mcprev_types/index.py").unlink(),
-        lambda root, _: (root / "schema/overlay.toml").rename(root / "schema/other.toml"),
-        lambda root, _: (root / stamp.FILE).unlink(),
-        lambda _, patch: patch.setattr(stamp, "version", "{}.0".format),
+        delete("generated/mcprev_types/index.py"),
+        rename("schema/overlay.toml", "schema/other.toml"),
+        delete(str(stamp.FILE)),
+        use_other_library,
     ],
 )
-def test_every_difference_is_noticed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path, pytest.MonkeyPatch], Any]
-) -> None:
+def test_every_difference_is_noticed(folder: Path, monkeypatch: pytest.MonkeyPatch, change: Change) -> None:
     change(folder.parent, monkeypatch)
     assert not stamp.up_to_date(folder)
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
@@ -559,11 +559,12 @@ def test_the_json_schema_of_a_model_is_json_schema(revision: str) -> None:
 
 def nodes(schema: Any) -> Iterator[dict[str, Any]]:
     if isinstance(schema, list):
-        for item in schema:
+        for item in cast("list[Any]", schema):
             yield from nodes(item)
     elif isinstance(schema, dict):
-        yield schema
-        for item in schema.values():
+        found = cast("dict[str, Any]", schema)
+        yield found
+        for item in found.values():
             yield from nodes(item)
 
 

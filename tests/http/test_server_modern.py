@@ -564,7 +564,7 @@ def test_a_client_may_leave_the_name_of_a_task_to_the_body() -> None:
             log.removeHandler(records)
         warned = [record.getMessage() for record in records.records if record.levelname == "WARNING"]
         assert warned == ["the peer sends requests about tasks without Mcp-Name: tasks/get"]
-        (shared,) = server_of(client.app)._connections
+        (shared,) = server_of(client.app)._connections  # pyright: ignore[reportPrivateUsage]
         assert shared.tolerated_violations == {"requests about tasks without Mcp-Name": 3}
 
     work(test, tasks=mcprev.Tasks({}))

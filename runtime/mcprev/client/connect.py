@@ -136,7 +136,7 @@ def _target(given: object) -> Target:
     )
 
 
-class App(Protocol):
+class HasServer(Protocol):
     """A server made of functions, such as `mcprev.App`."""
 
     @property
@@ -150,7 +150,7 @@ class connect:  # noqa: N801 - called like a function
 
     def __init__(
         self,
-        target: Target | PipeServer | App | str,
+        target: Target | PipeServer | HasServer | str,
         *,
         handler: ClientHandler | None = None,
         name: str = "mcprev",
