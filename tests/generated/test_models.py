@@ -559,7 +559,7 @@ def test_the_json_schema_of_a_model_is_json_schema(revision: str) -> None:
 
 def nodes(schema: Any) -> Iterator[dict[str, Any]]:
     if isinstance(schema, list):
-        for item in cast("list[Any]", schema):
+        for item in cast("list[Any]", schema):  # type: ignore[redundant-cast]
             yield from nodes(item)
     elif isinstance(schema, dict):
         found = cast("dict[str, Any]", schema)

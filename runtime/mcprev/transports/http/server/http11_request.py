@@ -159,7 +159,8 @@ class Http11Request(HttpRequest):
 
     def fail(self, refusal: HttpError) -> None:
         """Give up the body; `read` returns the refusal."""
-        self.failed, self.ready = refusal, False
+        self.failed = refusal
+        self.ready: bool = False
         self.take()
         self.wake()
 
