@@ -134,13 +134,14 @@ class Methods:
         raise RemoteProtocolError(f"the pages of '{method}' do not end")
 
 
-def by_name(arguments: object) -> dict[str, Json]:
+def by_name(arguments: Mapping[str, Json]) -> dict[str, Json]:
     """Return the arguments of a tool or prompt. Raises `TypeError` if they are no mapping."""
-    if not isinstance(arguments, Mapping):
+    try:
+        return {**arguments}
+    except TypeError:
         raise TypeError(
             f"arguments are passed by name, as in {{'text': 'hi'}}, and not as a {type(arguments).__name__}"
-        )
-    return dict(cast("Mapping[str, Json]", arguments))
+        ) from None
 
 
 def _reference(ref: models.PromptReference | models.ResourceTemplateReference | str) -> dict[str, Json]:

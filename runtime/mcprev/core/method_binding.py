@@ -146,9 +146,9 @@ def _awaited(stub: Callable[[Any, Any], object]) -> Stub:
 
 def to_wire(value: object) -> dict[str, Json]:
     """Return the result of a handler as JSON. The handler returns a model or a mapping of JSON values."""
-    write = getattr(value, "to_wire", None)  # a vendor's models have a base of their own
-    if write is not None:
-        return cast("dict[str, Json]", write())
+    write: Callable[[], dict[str, Json]] | None = getattr(value, "to_wire", None)
+    if write is not None:  # of a model, whose package may have a base of its own
+        return write()
     if isinstance(value, Mapping):
         return dict(cast("Mapping[str, Json]", value))
     raise TypeError(f"a handler returned {type(value).__name__}, which is no result")
