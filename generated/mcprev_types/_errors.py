@@ -59,6 +59,6 @@ def with_json_paths(error: ValidationError, value: object) -> ValidationError:
     found: dict[object, InitErrorDetails] = {}
     for one in error.errors(include_url=False, include_context=False):
         path, _ = locate(value, one["loc"], missing=one["type"] == "missing")
-        kind = PydanticCustomError(one["type"], cast("Any", one["msg"]))
+        kind = PydanticCustomError(cast("Any", one["type"]), cast("Any", one["msg"]))
         found.setdefault((path, one["msg"]), InitErrorDetails(type=kind, loc=path, input=one["input"]))
     return ValidationError.from_exception_data(error.title, [*found.values()])

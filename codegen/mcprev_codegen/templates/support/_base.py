@@ -73,7 +73,8 @@ class _Exact:
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         whole: Any = handler(source)
-        return core_schema.union_schema([whole, {**whole, "type": "float", **self.limits}])
+        fractional: Any = {**whole, "type": "float", **self.limits}
+        return core_schema.union_schema([whole, fractional])
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler

@@ -241,7 +241,7 @@ class StatelessConnection(AsgiConnection):
     ) -> None:
         super().__init__(protocol, handler, logger, max_handlers=max_handlers)
         self._connection_state.shared = True
-        self.engine: StatelessServer = protocol.stateless
+        self.engine: HandshakeServer | StatelessServer = protocol.stateless
 
     def end_listening(self, response_stream: ResponseStream) -> None:
         """End the listen stream that a response carries, if any, with its result (SUB-4)."""
