@@ -237,13 +237,16 @@ class _Package:
         return jsonschema.document(self.revision.schema, comment, identifier)
 
 
-def shared_files(revisions: Sequence[Revision], pending: Collection[str], latest: Revision) -> dict[str, str]:
-    """The files beside the packages: support modules, the index and `latest`."""
-    everything = _header(_FROM_ALL)
+def shared_files(
+    revisions: Sequence[Revision], pending: Collection[str], latest: Revision, name: str
+) -> dict[str, str]:
+    """The files beside the packages: support modules, the index and `latest`; `name` is that of the whole."""
+    pinned = latest.pin is not None
+    everything = _header(_FROM_ALL if pinned else _provenance(latest))
     package = module_name(latest.name)
     texts = {
-        name: f"{everything}\n{(_TEMPLATES / 'support' / name).read_text(encoding='utf-8')}"
-        for name in _SUPPORT
+        file: f"{everything}\n{(_TEMPLATES / 'support' / file).read_text(encoding='utf-8')}"
+        for file in _SUPPORT
     }
     infos = [_info(r) | ({"status": "pending"} if r.name in pending else {}) for r in revisions]
     texts["index.py"] = (
@@ -252,14 +255,14 @@ def shared_files(revisions: Sequence[Revision], pending: Collection[str], latest
     init = _environment().get_template("__init__.py.jinja2")
     texts["latest.py"] = init.render(
         header=_header(_provenance(latest)),
-        doc="The newest dated revision that is complete, under a name that stays.",
-        dots=".", exports={f".{package}": sorted(name for names in _exports(latest).values() for name in names)},
+        doc=f"The {'newest dated revision that is complete' if pinned else 'one revision'}, under a name that stays.",
+        dots=".", exports={f".{package}": sorted(n for names in _exports(latest).values() for n in names)},
     )  # fmt: skip
     texts["__init__.py"] = init.render(
         header=everything,
         doc=(
-            "The types of every revision of the Model Context Protocol, one package each.\n\n"
-            f"`from mcprev_types.{package} import CallToolResult` takes a type of one revision, `mcprev_types.latest`\n"
+            f"The types of {'every revision' if pinned else 'a revision'} of the Model Context Protocol, one package each.\n\n"
+            f"`from {name}.{package} import CallToolResult` takes a type of one revision, `{name}.latest`\n"
             "is the newest dated one that is complete, and `REVISIONS` lists them. Importing this imports none of them.\n"
         ),
         dots=".",

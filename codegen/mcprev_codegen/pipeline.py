@@ -85,7 +85,7 @@ def generate(
         f"{module_name(n)}/{name}": text for n, package in packages.items() for name, text in package.items()
     }
     if not only or not (target / "index.py").is_file():
-        files |= _shared(job, packages)
+        files |= _shared(job, packages, target.name)
     plans = [trees.plan(Tree(target, files, whole=not only, owns=emit.owns, known_by=emit.SHARED))]
     skeletons: dict[Path, str] = {}
     if docs is not None:
@@ -161,11 +161,11 @@ class _Job:
         return [name for name in sources.dated(self.folder) if name not in self.pending]
 
 
-def _shared(job: _Job, packages: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+def _shared(job: _Job, packages: Mapping[str, Mapping[str, str]], name: str) -> dict[str, str]:
     revisions = [job.load(name) for name in packages]
     complete = job.complete()
     latest = ([r for r in revisions if r.name in complete and r.pin is not None] or revisions)[-1]
-    return emit.shared_files(revisions, job.pending, latest)
+    return emit.shared_files(revisions, job.pending, latest, name)
 
 
 def _packages(job: _Job, names: Sequence[str], report: Report) -> Iterator[tuple[str, dict[str, str]]]:

@@ -92,6 +92,14 @@ def type_parameters(node: Node) -> list[Node]:
     return [] if found is None else named_children(found)
 
 
+def _is_followed(comment: Node) -> bool:
+    """Whether something else than a comment begins on the line where a comment ends."""
+    follower = comment.next_named_sibling
+    while follower is not None and follower.type == "comment":
+        follower = follower.next_named_sibling
+    return follower is not None and follower.start_point[0] == comment.end_point[0]
+
+
 @dataclass
 class _Leading:
     """The comments that stand above the next sibling, and those that trail the previous one."""
@@ -138,7 +146,7 @@ class NodeReader:
             stack.extend(reversed([c for c in node.children if c.has_error or c.is_missing]))
 
     def _siblings(self, parent: Node) -> Iterator[tuple[Node, list[Node], list[Node]]]:
-        """Each named child with the comments above it and those behind it on its last line."""
+        """Each named child with the comments before it, and those behind it that end its line."""
         items: list[tuple[Node, _Leading]] = []
         pending: list[Node] = []
         for child in parent.children:
@@ -147,7 +155,8 @@ class NodeReader:
                     items.append((child, _Leading(above=pending)))
                     pending = []
                 continue
-            if items and not pending and child.start_point[0] == items[-1][0].end_point[0]:
+            behind = items and not pending and child.start_point[0] == items[-1][0].end_point[0]
+            if behind and not _is_followed(child):
                 items[-1][1].trailing.append(child)
             else:
                 pending.append(child)

@@ -115,7 +115,7 @@ class RevisionInfo:
     protocol_version: str
     """The version string that the schema itself names; a draft names the revision it grew from."""
     package: str
-    """The package's name below `mcprev_types`."""
+    """The name of the revision's package, such as `v2025_11_25`."""
     status: str
     """`final`, `draft`, or `pending` for a dated one whose row or step module is not written yet."""
     era: str

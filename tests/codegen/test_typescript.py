@@ -395,6 +395,17 @@ def test_a_comment_behind_a_member_belongs_to_it_and_not_to_the_next() -> None:
     assert member_doc(body, "c") == ir.NO_DOC
 
 
+def test_a_comment_between_two_members_on_a_line_belongs_to_the_one_that_it_stands_before() -> None:
+    (found,) = parse(
+        "export interface A { a: string; /** @minimum 1 */ b: number; c: string; // about c\n}"
+    ).decls
+    assert isinstance(found, ir.Interface)
+    a, b, c = found.fields
+    assert (a.doc.text, a.tags.minimum) == (None, None)
+    assert b.tags.minimum == 1
+    assert c.doc.notes == "about c"
+
+
 def test_comments_behind_enum_literals_are_kept_by_member() -> None:
     found = doc_of(
         'export type A =\n  | "a" // first\n  | "b"\n  | "c" // third\n  | "d"; // last\n\n/** B. */\nexport type B = string;'

@@ -7,11 +7,13 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from click.testing import CliRunner
+from pydantic import ValidationError
 
 import mcprev
 from mcprev.cli import main
@@ -56,7 +58,7 @@ def _generate(tmp_path: Path) -> None:
     generate, install = commands.splitlines()
     result = CliRunner().invoke(main, shlex.split(generate)[1:])
     assert (result.exit_code, result.stderr) == (0, "")
-    assert f"install it with: {install.replace('./', '')}" in result.stdout
+    assert f"install it with: {install}\n" in result.stdout
 
 
 def test_the_page_does_what_it_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,6 +75,19 @@ def test_the_page_shows_what_the_extension_changes(folder: Path) -> None:
     result = CliRunner().invoke(main, ["diff", FOURTH, str(folder / "acme.ts"), "--level", "wire"])
     assert result.exit_code == 0
     assert "acme/forecast" in result.output
+
+
+def test_the_limit_on_the_page_holds(folder: Path) -> None:
+    params: Any = import_module("acme_types.latest").AcmeForecastRequestParams
+    assert params.from_wire({"city": "Oslo", "days": 1}).days == 1
+    with pytest.raises(ValidationError, match="days"):
+        params.from_wire({"city": "Oslo", "days": 0})
+
+
+def test_the_package_names_no_other(folder: Path) -> None:
+    files = [path for path in (folder / "acme-types").rglob("*.py") if path.is_file()]
+    assert files
+    assert [path for path in files if "mcprev_types" in path.read_text(encoding="utf-8")] == []
 
 
 def test_a_package_of_another_revision_is_refused(folder: Path) -> None:

@@ -111,7 +111,8 @@ def command(
             click.echo(line, err=True)
         sys.exit(1)
     if schema_file is not None and out is not None:
-        click.echo(f"install it with: pip install {os.path.relpath(out)}")
+        # Without a separator, pip would take the name for one of its index.
+        click.echo(f"install it with: pip install .{os.sep}{os.path.relpath(out)}")
 
 
 def _check_usage(

@@ -70,8 +70,7 @@ class RequestDispatcher:
         self._handlers = HandlerTable(identity, "ServerHandler")
         self.tools: ToolTable = ToolTable(self._handlers, identity.kinds)
         """The schemas of the handler's tools."""
-        self._checked_tools = self.tools if validate else None
-        """The schemas that calls are checked against; None if they are not checked."""
+        self._validates = validate
         self._show_errors = show_errors
         self._contexts: dict[str, Conversion] = {}
         self._relisted = float("-inf")
@@ -84,10 +83,11 @@ class RequestDispatcher:
                 await self._tasks.serve(incoming, self._context(connection, incoming))
                 return
             method_binding = self._handlers[revision, incoming.method]
-            if revision.routing_headers and incoming.method == CALL and incoming.origin is not None:
+            tool = self.tools.known(incoming) if incoming.method == CALL else None
+            repeats = tool is not None and tool.param_headers != ()
+            if repeats and revision.routing_headers and incoming.origin is not None:
+                await self._check_headers(incoming, connection)
                 tool = self.tools.known(incoming)
-                if tool is not None and tool.param_headers != ():
-                    await self._check_headers(incoming, connection)
             params, answers = incoming.params, None
             if (
                 method_binding.may_ask
@@ -102,9 +102,9 @@ class RequestDispatcher:
             stamp, up, down = peer_context = self._peer_context(incoming, connection)
             context = Context(self._hooks, connection, incoming, stamp, answers)
             if self._tasks is not None and self._tasks.takes(incoming, context):
-                await self._call(method_binding, context, params, peer_context)
+                await self._call(method_binding, context, params, peer_context, tool)
                 return
-            wire = await self._run(method_binding, context, params, up)
+            wire = await self._run(method_binding, context, params, up, tool)
             if wire.get("resultType") == INPUT_REQUIRED:
                 await self._ask(method_binding, context, params, wire)
             elif self._tasks is not None and incoming.method == "tools/list":
@@ -171,6 +171,7 @@ class RequestDispatcher:
         context: Context,
         params: dict[str, Json] | None,
         peer_context: PeerContext,
+        tool: ToolSchemas | None,
     ) -> None:
         """Respond to a call that may become a task: with its result, its input requests, or the task."""
         assert self._tasks is not None
@@ -178,7 +179,7 @@ class RequestDispatcher:
 
         async def run(context: Context, params: dict[str, Json] | None) -> dict[str, Json]:
             try:
-                return await self._run(method_binding, context, params, up)
+                return await self._run(method_binding, context, params, up, tool)
             except Exception:
                 raise
             except BaseException as error:
@@ -257,7 +258,7 @@ class RequestDispatcher:
                 question = mrtr.checked_request(request, incoming.revision, context.capabilities)
                 answers.given[key] = await context.send_request(question)
             answers.state = wire.get(mrtr.STATE)
-            wire = await self._run(method_binding, context, answers.into(params), up)
+            wire = await self._run(method_binding, context, answers.into(params), up, UNKNOWN)
             if not mrtr.is_input_required(wire):
                 incoming.respond(method_binding.result(wire, down))
                 return
@@ -281,16 +282,18 @@ class RequestDispatcher:
         context: Context,
         params: dict[str, Json] | None,
         up: Conversion | None,
+        tool: ToolSchemas | None,
     ) -> dict[str, Json]:
-        """Run the handler; if it needs input, return a result that asks for it."""
+        """Run the handler; if it needs input, return a result that asks for it.
+
+        `tool` is the tool of a call as far as it is known, see `ToolTable.known`.
+        """
         given = method_binding.params(params, up)
-        tool = None
         if method_binding.method == CALL:
-            tools = self._checked_tools
-            if tools is not None:
-                tool = tools.known(context.request)
-                if tool is UNKNOWN:
-                    tool = await tools.find(context, params, up)
+            if not self._validates:
+                tool = None
+            elif tool is UNKNOWN:
+                tool = await self.tools.find(context, params, up)
             if tool is not None and not tool.listed and principal_of(context.request) is not None:
                 raise InvalidParams(f"Unknown tool: {tool.name:.100}")
             refusal = tool and tool.check(params or {}, method_binding.revision)

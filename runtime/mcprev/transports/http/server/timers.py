@@ -13,11 +13,7 @@ from mcprev.transports.http.server.response_stream import ResponseStream
 
 
 class Timers:
-    """Runs all timeouts of an HTTP server with one timer of the event loop.
-
-    Each request is an entry in a table. After `defer` seconds its client is watched for disconnecting, and its response
-    may become a stream.
-    """
+    """Runs all timeouts of an HTTP server with one timer of the event loop."""
 
     def __init__(
         self,
