@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from mcprev.convert import OnDowngrade
     from mcprev.protocol.request_state import RequestStateSealer
+    from mcprev.server.lifespan import Lifespan
     from mcprev.server.tasks import Tasks
     from mcprev.transports.http.server.asgi import AsgiApp
     from mcprev.transports.http.server.options import HttpOptions
@@ -49,6 +50,7 @@ class ServerOptions(TypedDict, total=False):
     requires: Mapping[str, models.ClientCapabilities] | None
     states: RequestStateSealer | None
     tasks: Tasks | None
+    lifespan: Lifespan | Sequence[Lifespan]
     on_downgrade: OnDowngrade | None
     show_errors: bool
     ping_interval: float | None

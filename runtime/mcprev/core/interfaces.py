@@ -77,6 +77,18 @@ def principal_of(incoming: IncomingRequest) -> str | None:
     return origin.principal if origin is not None and isinstance(origin.principal, str) else None
 
 
+class LifespanHold(Protocol):
+    """The lifespan of a server, for what serves it."""
+
+    async def hold(self, owner: object) -> None:
+        """Enter the lifespan unless it runs already. Raises what the author's code raises."""
+        ...
+
+    async def release(self, owner: object) -> None:
+        """Leave the lifespan if nobody else holds it."""
+        ...
+
+
 class ServerInfo(LocalInfo, Protocol):
     """The declaration of a server."""
 
@@ -96,6 +108,11 @@ class ServerApp(Protocol[Connection_contra]):
     @property
     def request_handler(self) -> RequestHandler[Connection_contra]:
         """Serves the requests of every connection."""
+        ...
+
+    @property
+    def lifespan(self) -> LifespanHold | None:
+        """What has to be held while requests are served; None for a server without a lifespan."""
         ...
 
     @property

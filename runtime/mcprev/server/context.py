@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, cast, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 
 from mcprev.convert import OnDowngrade, PayloadKind, converter, request_for
 from mcprev.core.context import BaseContext
 from mcprev.core.interfaces import message_origin, principal_of
-from mcprev.errors import ConversionError, InvalidParams, Json, RemoteProtocolError
+from mcprev.errors import ConversionError, InvalidParams, Json, LocalProtocolError, RemoteProtocolError
 from mcprev.protocol import input_requests as asking
 from mcprev.protocol import mrtr
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
@@ -26,11 +26,13 @@ from mcprev.wire.jsonrpc import Request
 
 if TYPE_CHECKING:
     from mcprev.core.connection import Connection
+    from mcprev.server.lifespan import LifespanRunner
     from mcprev.server.task_execution import TaskExecution
     from mcprev.transports.http.server.access import Access
     from mcprev.wire.jsonrpc import RequestId
     from mcprev_types.latest import models
 
+T = TypeVar("T")
 ASK_TIMEOUT = 600.0
 """Seconds that a client gets to answer: a person may have to read and decide."""
 LOG = "notifications/message"
@@ -42,6 +44,11 @@ class ServerHooks(Protocol):
     @property
     def on_downgrade(self) -> OnDowngrade | None:
         """Replaces what an older peer cannot be told; None to use the defaults."""
+        ...
+
+    @property
+    def lifespan(self) -> LifespanRunner | None:
+        """Holds the values of the lifespan; None for a server without one."""
         ...
 
     def changed(self, what: Changed | str, uri: str | None = None) -> None:
@@ -179,6 +186,16 @@ class Context(BaseContext):
         See the specification's page on transports.
         """
         return await self._connection.hang_up(self.request, retry)
+
+    def lifespan(self, kind: type[T]) -> T:
+        """Return the value of a type that the lifespan of the server yields, as in `ctx.lifespan(Database)`.
+
+        Raises `LocalProtocolError` if the lifespan yields none or several of the type, or does not run.
+        """
+        runner = self._server.lifespan
+        if runner is None:
+            raise LocalProtocolError("the server has no lifespan; pass one, as in Server(..., lifespan=f)")
+        return runner.value(kind)
 
     def changed(self, what: Changed | str, uri: str | None = None) -> None:
         """Notify clients of a change; see `Server.changed`."""

@@ -6,7 +6,8 @@ LIFE-11, SEAM-1..5, SEAM-9, MRTR-1..11, SUB-8, TOOL-1..5, RES-1, PROM-1, COMP-1.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from mcprev.convert import OnDowngrade
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
+    from mcprev.server.lifespan import Lifespan, LifespanRunner
     from mcprev.server.task_manager import TaskManager
     from mcprev.server.tasks import Tasks
     from mcprev.transports.http.server.asgi import AsgiApp
@@ -64,6 +66,7 @@ class Server:
         requires: Mapping[str, models.ClientCapabilities] | None = None,
         states: RequestStateSealer | None = None,
         tasks: Tasks | None = None,
+        lifespan: Lifespan | Sequence[Lifespan] = (),
         on_downgrade: OnDowngrade | None = None,
         validate: bool = True,
         show_errors: bool = False,
@@ -81,6 +84,10 @@ class Server:
         - `requires` maps methods to client capabilities; a client that does not declare them gets an error.
         - `states` signs request state; pass one with keys if several processes serve the same clients.
         - `tasks` names the tools that can run as tasks.
+        - `lifespan` is an async generator function (or any function that returns an async context manager): it gets the
+          server, opens what handlers need, yields it, and closes it. It runs once, from before the first request until
+          after the last one, on every transport; `ctx.lifespan(Type)` returns what it yields. Several are entered in
+          order.
         - `on_downgrade` is called with each value that the revision of the client cannot represent, and may replace it.
         - `validate` checks arguments and structured results of tools against the schemas in the handler's list of
           tools. The list is requested once for each revision and principal, and again after `changed("tools")`. A call
@@ -126,6 +133,13 @@ class Server:
             from mcprev.server.task_manager import TaskManager
 
             self.tasks = TaskManager(tasks)
+        self.lifespan: LifespanRunner | None = None
+        """Runs the lifespan; None for a server without one."""
+        if lifespan:
+            from mcprev.server.lifespan import LifespanRunner
+
+            several = (lifespan,) if callable(lifespan) else lifespan
+            self.lifespan = LifespanRunner(self, several, self._end_tasks)
         self.on_downgrade = on_downgrade
         """Replaces what an older peer cannot be told; None to use the defaults."""
         self.request_handler: RequestDispatcher = RequestDispatcher(
@@ -172,13 +186,13 @@ class Server:
         """
         from mcprev.transports.stdio.server import run_stdio
 
-        run_stdio(self.connection)
+        run_stdio(self.connection, self.lifespan)
 
     async def serve_stdio(self) -> None:
         """Serve one client on stdin and stdout within a running event loop; see `run_stdio`. Handles no signals."""
         from mcprev.transports.stdio.server import serve_stdio
 
-        await serve_stdio(self.connection)
+        await serve_stdio(self.connection, self.lifespan)
 
     def asgi(self, **options: Unpack[HttpOptions]) -> AsgiApp:
         """Return an ASGI app for clients of every revision, to run in an ASGI server or to mount in another app.
@@ -219,10 +233,28 @@ class Server:
 
         await serve_http(self.asgi(**options), host, port, ready=ready)
 
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[Server, None]:
+        """Run the lifespan within an `async with` block, whoever connects meanwhile; every transport does so by itself.
+
+        Use it to keep the lifespan over several clients in this process, or with a transport of your own.
+        """
+        owner = object()
+        try:
+            if self.lifespan is not None:
+                await self.lifespan.hold(owner)
+            yield self
+        finally:
+            if self.lifespan is not None:
+                await self.lifespan.release(owner)
+
     async def aclose(self) -> None:
         """Close every connection and cancel the tasks that still run; may be called again."""
         for connection in tuple(self._connections):
             await connection.aclose()
+        await self._end_tasks()
+
+    async def _end_tasks(self) -> None:
         if self.tasks is not None:
             await self.tasks.aclose()
 

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from typing_extensions import override
 
 from mcprev.core.connection import Connection
-from mcprev.core.interfaces import RequestHandler
+from mcprev.core.interfaces import LifespanHold, RequestHandler
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.transports.lines import LineConnection
 
@@ -140,15 +140,22 @@ class PipeServer(Protocol):
 
 
 class memory:  # noqa: N801 - called like a function, as `stdio` is
-    """A server in this process: `connect(memory(server))`."""
+    """A server in this process: `connect(memory(server))`. Its lifespan runs while a client is connected."""
 
     def __init__(self, server: PipeServer) -> None:
         self._server = server
+        self._lifespan: LifespanHold | None = getattr(server, "lifespan", None)
         self._ends: list[tuple[Connection, Connection]] = []
         """The client's end and the server's, of each connection."""
 
     async def open(self, protocol: ClientProtocol, handler: RequestHandler[Connection], /) -> Connection:
         """Connect a client to the server; return the client's connection."""
+        if self._lifespan is not None:
+            try:
+                await self._lifespan.hold(self)
+            except BaseException:
+                await self.close()
+                raise
         served = self._server.connection()
         connection = LineConnection(protocol, handler, logging.getLogger("mcprev.client"), linger=0)
         connect_pair(connection, served)
@@ -161,3 +168,5 @@ class memory:  # noqa: N801 - called like a function, as `stdio` is
             await ends[1].aclose()
             if ends in self._ends:
                 self._ends.remove(ends)
+        if self._lifespan is not None and not self._ends:
+            await self._lifespan.release(self)

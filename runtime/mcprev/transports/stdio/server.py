@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
+from mcprev.core.interfaces import LifespanHold
 from mcprev.core.limits import LINGER
 from mcprev.transports.exiting import exit_guard
 from mcprev.transports.gc_policy import reduced_collection
@@ -47,24 +48,35 @@ def redirected_stdio() -> Generator[tuple[int, int], None, None]:
             os.close(descriptor)
 
 
-async def serve_stdio(connect: Callable[[], LineConnection], *, freeze: bool = False) -> None:
-    """Serve until stdin ends, stdout is closed or the task is cancelled. Then requests have a second to finish."""
+async def serve_stdio(
+    connect: Callable[[], LineConnection], lifespan: LifespanHold | None, *, freeze: bool = False
+) -> None:
+    """Serve until stdin ends, stdout is closed or the task is cancelled. Then requests have a second to finish.
+
+    The lifespan of the server runs meanwhile. Raises what it raises.
+    """
     with redirected_stdio() as (incoming, outgoing):
-        connection = connect()
-        await connect_pipes(connection, incoming, outgoing)
-        with reduced_collection() if freeze else nullcontext():
-            try:
-                await asyncio.shield(connection.closed)
-            finally:
-                await connection.finish_requests(LINGER)
-                await connection.aclose()
+        try:
+            if lifespan is not None:
+                await lifespan.hold(connect)
+            connection = connect()
+            await connect_pipes(connection, incoming, outgoing)
+            with reduced_collection() if freeze else nullcontext():
+                try:
+                    await asyncio.shield(connection.closed)
+                finally:
+                    await connection.finish_requests(LINGER)
+                    await connection.aclose()
+        finally:
+            if lifespan is not None:
+                await lifespan.release(connect)
 
 
-def run_stdio(connect: Callable[[], LineConnection]) -> None:
+def run_stdio(connect: Callable[[], LineConnection], lifespan: LifespanHold | None) -> None:
     """Serve as the only purpose of this process, until the client disconnects or a signal arrives (STDIO-6)."""
 
     async def main() -> None:
-        serving = asyncio.create_task(serve_stdio(connect, freeze=True))
+        serving = asyncio.create_task(serve_stdio(connect, lifespan, freeze=True))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             # Signal handlers need the main thread, and do not exist on Windows.

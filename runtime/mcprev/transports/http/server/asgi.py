@@ -75,11 +75,27 @@ class AsgiApp:
             message = await receive()
             if message["type"] == "lifespan.startup":
                 self._closed = False
+                try:
+                    await self.start()
+                except Exception as error:  # noqa: BLE001 - the ASGI server is told, and ends
+                    text = f"the lifespan of the server failed: {type(error).__name__}: {error}"
+                    await send({"type": "lifespan.startup.failed", "message": text})
+                    return
             elif message["type"] == "lifespan.shutdown":
                 await self.aclose()
             await send({"type": f"{message['type']}.complete"})
             if message["type"] == "lifespan.shutdown":
                 return
+
+    async def start(self) -> None:
+        """Enter the lifespan of the server, if it has one that does not run yet. Raises what it raises."""
+        if self.server.lifespan is not None:
+            await self.server.lifespan.hold(self)
+
+    async def stop(self) -> None:
+        """Leave the lifespan of the server, if nobody else needs it."""
+        if self.server.lifespan is not None:
+            await self.server.lifespan.release(self)
 
     async def aclose(self, *, linger: float = LINGER) -> None:
         """End all sessions and streams, and answer further requests with 503.
@@ -90,6 +106,7 @@ class AsgiApp:
         if dispatcher is not None and dispatcher.loop is asyncio.get_running_loop():
             await dispatcher.aclose(linger)
         self._closed, self._hosting = True, None
+        await self.stop()
 
     def fail_requests(self) -> None:
         """Answer all calls in progress with an error, because the server stops at once."""
@@ -112,6 +129,8 @@ class AsgiApp:
             reject = self._let_in(http_request)
             if reject is None and self._auth is not None:
                 reject = await self._authorize(self._auth.at(http_request.root), http_request)
+            if reject is None and self.server.lifespan is not None:
+                reject = await self._started()
             if reject is None:
                 if http_request.place is None:
                     reject = await self._at_endpoint(http_request)
@@ -144,6 +163,15 @@ class AsgiApp:
         if place is not here:
             http_request.place = place
         return None
+
+    async def _started(self) -> HttpError | None:
+        """Enter the lifespan for an app whose lifespan events nobody forwards; return the error response if it fails."""
+        try:
+            await self.start()
+        except Exception:
+            logger.exception("the lifespan of the server failed, so its request is refused")
+            return stopped()
+        return stopped() if self._closed else None
 
     def _who(self, find: Principal, scope: Mapping[str, Any]) -> str | HttpError | None:
         """Return the principal of a request, or 403 if `find` raises: None would mean an anonymous client (HTTP-28)."""

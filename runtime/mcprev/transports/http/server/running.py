@@ -61,6 +61,16 @@ async def serve_http(
 
 
 async def _serve(server: HttpServer, listening: socket.socket, ready: Callable[[int], object] | None) -> None:
+    try:
+        await server.app.start()
+        await _serve_started(server, listening, ready)
+    finally:
+        await server.app.stop()
+
+
+async def _serve_started(
+    server: HttpServer, listening: socket.socket, ready: Callable[[int], object] | None
+) -> None:
     port = listening.getsockname()[1]
     _logger.info("listening at %s", listening.getsockname())
     if ready is not None:

@@ -33,7 +33,7 @@ class HttpServer(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, app: AsgiApp, front: Http11Server | None) -> None:
         super().__init__(config)
-        self._app, self._front = app, front
+        self.app, self._front = app, front
         self.linger: float = app.settings.drain
         """Seconds that calls in progress have to finish when the server stops."""
         self._limit = connection_limit(app.settings.max_connections)
@@ -64,11 +64,11 @@ class HttpServer(uvicorn.Server):
             await asyncio.wait(self._accepting)
         for listening in sockets or ():
             listening.close()
-        ending = asyncio.create_task(self._app.aclose(linger=self.linger))
+        ending = asyncio.create_task(self.app.aclose(linger=self.linger))
         while not ending.done():
             await asyncio.wait({ending}, timeout=POLL)
             if self.force_exit:
-                self._app.fail_requests()
+                self.app.fail_requests()
         ending.result()
         await super().shutdown([])
         if self._front is not None:

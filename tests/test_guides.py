@@ -1,0 +1,58 @@
+"""The guides: each section of a page is a program, and runs as it stands there."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import re
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, cast
+
+import pytest
+
+from support import ROOT
+
+GUIDES: Final = ("servers.md",)
+PYTHON: Final = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def sections(page: str) -> dict[str, str]:
+    """The programs of a page by heading; the code blocks of a section belong together, on the lines of the page."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    found: dict[str, str] = {}
+    heads = [*re.finditer(r"^## (.+)$", text, re.MULTILINE)]
+    for head, end in zip(heads, [*(each.start() for each in heads[1:]), len(text)], strict=True):
+        program = ""
+        for block in PYTHON.finditer(text, head.end(), end):
+            program += "\n" * (text.count("\n", 0, block.start(1)) - program.count("\n")) + block[1]
+        if program:
+            found[head[1]] = program
+    return found
+
+
+PROGRAMS: Final = [
+    pytest.param(page, program, id=f"{page}: {heading}")
+    for page in GUIDES
+    for heading, program in sections(page).items()
+]
+
+
+@pytest.mark.parametrize(("page", "program"), PROGRAMS)
+def test_a_section_of_a_guide_runs(
+    page: str, program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    module = ModuleType("guide")
+    monkeypatch.setitem(sys.modules, "guide", module)
+    code = compile(program, str(ROOT / "docs" / page), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    found: object = eval(code, module.__dict__)  # noqa: S307 - our own page
+    if inspect.iscoroutine(found):
+        asyncio.run(asyncio.wait_for(cast("Coroutine[Any, Any, None]", found), 20))
+
+
+def test_every_guide_has_programs() -> None:
+    assert all(sections(page) for page in GUIDES)
