@@ -114,7 +114,14 @@ if TYPE_CHECKING:
     from mcprev.protocol.cache import ResultCache as ResultCache
     from mcprev.protocol.request_state import RequestStateSealer as RequestStateSealer
     from mcprev.protocol.subscriptions import Changed as Changed
+    from mcprev.server.content import Audio as Audio
+    from mcprev.server.content import File as File
+    from mcprev.server.content import Image as Image
     from mcprev.server.context import Context as Context
+    from mcprev.server.questions import Accepted as Accepted
+    from mcprev.server.questions import Cancelled as Cancelled
+    from mcprev.server.questions import Declined as Declined
+    from mcprev.server.questions import Sampled as Sampled
     from mcprev.server.server import Server as Server
     from mcprev.server.server import ServerHandler as ServerHandler
     from mcprev.server.tasks import MemoryTaskStore as MemoryTaskStore
@@ -150,7 +157,9 @@ _HOMES: Final = {
     "client.client": ("Client",),
     "client.connect": ("Target", "connect"),
     "client.context": ("ClientContext",),
+    "server.content": ("Audio", "File", "Image"),
     "server.context": ("Context",),
+    "server.questions": ("Accepted", "Cancelled", "Declined", "Sampled"),
     "errors": (
         "AuthError", "AuthorizationDenied", "ConnectionLost", "ConversionError", "DiscoveryFailed",
         "HttpStatusError", "InputDeclined", "InsufficientScope", "InternalError", "InvalidParams",

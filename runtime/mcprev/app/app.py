@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, cast, overload
 
 from mcprev.app.registry import Handler, Prompt, RegisteredTool, Registry, Resource, ResourceTemplate
 from mcprev.app.results import ToolReturns
-from mcprev.app.signatures import Function, Schema
+from mcprev.app.signatures import Function
 from mcprev.app.uri_templates import Template
 from mcprev.errors import Json, LocalProtocolError
+from mcprev.json_schema.typed import Schema
 from mcprev.protocol.subscriptions import Changed
 from mcprev.server.server import HOST, PORT, Server
 from mcprev_types.latest import models

@@ -16,10 +16,11 @@ from typing import Annotated, Any, Final, TypeAlias, Union, cast, get_args, get_
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-from mcprev.app.signatures import NO_SCHEMA, Function, Schema, adapter_of, first_sentence, schema_of
+from mcprev.app.signatures import Function
 from mcprev.core.tool_schemas import ToolSchemas as Schemas
 from mcprev.errors import Json, LocalProtocolError, ResourceNotFound
 from mcprev.json_schema.plain import compile_plain
+from mcprev.json_schema.typed import NO_SCHEMA, Schema, adapter_of, first_sentence, schema_of
 from mcprev.protocol.result_rules import MOST_VALUES
 from mcprev_types.latest import models
 
@@ -75,6 +76,8 @@ class ToolReturns:
                     f"returns a type that has no JSON Schema ({first_sentence(error)}); annotate a model, dataclass, TypedDict or "
                     "one of JSON's own types, or leave the annotation out"
                 )
+        self._open = any(member in (list, tuple) for member in kept)
+        """Whether the annotation may admit content among data, as `list` does."""
         # Simple schemas are checked; for others, trust pydantic, which wrote the schema.
         plain = self.schema is not None and compile_plain(self.schema) is not None
         self._schemas = Schemas(name, None, self.schema if plain else None)
@@ -87,6 +90,11 @@ class ToolReturns:
             return value
         if self._data is None:
             return models.CallToolResult(content=_content(value, self._name))
+        if self._open and any(isinstance(item, BLOCKS) for item in _several(value)):
+            raise LocalProtocolError(
+                f"the tool '{self._name}' returned content, but its annotation makes it data; annotate content, as in "
+                "`list[str | mcprev.Image]`"
+            )
         structured = self._structured(self._data, value)
         self._schemas.conform({"structuredContent": structured})
         # The server adds the JSON text (TOOL-5).
@@ -109,8 +117,7 @@ def _is_content(hint: Any) -> bool:  # noqa: ANN401 - any annotation
     if not (isinstance(origin, type) and issubclass(origin, Iterable)) or issubclass(origin, Mapping):
         return False
     inner = [member for arg in get_args(hint) if arg is not Ellipsis for member in _members(arg)]
-    blocks = [member is bytes or _is_block(member) for member in inner]
-    return any(blocks) and all(block or member is str for block, member in zip(blocks, inner, strict=True))
+    return any(member is bytes or _is_block(member) for member in inner)
 
 
 def _is_block(hint: object) -> bool:
@@ -118,16 +125,20 @@ def _is_block(hint: object) -> bool:
 
 
 def _content(value: object, tool: str) -> list[Any]:
-    """Return the content of a value: blocks as they are, text, bytes as a resource, or other values as JSON."""
+    """Return the content of a value: blocks as they are, text, bytes as a resource, or other values as JSON.
+
+    The items of a list are blocks of their own if one of them is a block or bytes; otherwise the list is data.
+    """
     if value is None:
         return []
-    several = _several(value)
-    items = [_block(item, tool) for item in several]
-    readable = all(isinstance(item, (str, *BLOCKS)) for item in items)
-    # A list of strings alone is data.
-    if readable and (several is not value or not items or any(isinstance(item, BLOCKS) for item in items)):
-        return [models.TextContent(text=item) if isinstance(item, str) else item for item in items]
+    items = [_block(item, tool) for item in _several(value)]
+    if isinstance(value, str) or not items or any(isinstance(item, BLOCKS) for item in items):
+        return [item if isinstance(item, BLOCKS) else models.TextContent(text=_text(item)) for item in items]
     return [models.TextContent(text=_json(value))]
+
+
+def _text(item: object) -> str:
+    return item if isinstance(item, str) else _json(item)
 
 
 def _block(item: object, tool: str) -> object:

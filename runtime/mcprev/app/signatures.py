@@ -18,22 +18,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, NotRequired, cast, get_args, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
-from pydantic.errors import PydanticUserError
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
-from pydantic_core import PydanticSerializationError, SchemaError, to_json, to_jsonable_python
-from typing_extensions import TypedDict, override
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
+from typing_extensions import TypedDict
 
 from mcprev.errors import Json
 from mcprev.json_schema.bounds import LIST, OBJECT
+from mcprev.json_schema.typed import NO_SCHEMA, Schema, first_sentence, schema_of
 from mcprev.server.context import Context
 
 if TYPE_CHECKING:
-    from pydantic.json_schema import JsonSchemaValue, JsonSchemaWarningKind
-    from pydantic_core import core_schema
-
     from mcprev.json_schema.bounds import ValidationIssue
 
-Schema = dict[str, Any]
 Work = Callable[..., object]
 _WORDS: Final = {"missing": "is missing", "extra_forbidden": "is not known here"}
 """Replacements for pydantic's messages, in the words of the other checks of arguments."""
@@ -42,8 +37,6 @@ _BARE: Final = {
     **dict.fromkeys(("ctx", "context"), "has no annotation; annotate the context `mcprev.Context`"),
 }
 """Hints for parameters without annotations, by name."""
-NO_SCHEMA: Final = (PydanticUserError, SchemaError, NameError, TypeError)
-"""The exceptions that pydantic raises for types without a schema."""
 _logger: Final = logging.getLogger("mcprev.server")
 
 
@@ -245,43 +238,6 @@ def _complaints(error: ValidationError) -> list[ValidationIssue]:
     ]
 
 
-def schema_of(adapter: TypeAdapter[Any], mode: JsonSchemaMode) -> Schema:
-    """Return the schema of a type, without titles that only repeat names of the code."""
-    schema = adapter.json_schema(mode=mode, schema_generator=_Generator)
-    definitions = schema.get("$defs", {})
-    for each in (schema, *definitions.values()):
-        each.pop("title", None)
-    if "$ref" in schema:
-        # A recursive type is a reference; older peers expect `type` at the root.
-        root = definitions[schema["$ref"].rpartition("/")[2]]
-        if "type" in root:
-            schema = {"type": root["type"], **schema}
-    return schema
-
-
-def adapter_of(hint: object) -> TypeAdapter[Any]:
-    """Return the pydantic adapter of a type. Raises one of `NO_SCHEMA` if there is none."""
-    return TypeAdapter(cast("Any", hint))
-
-
-class _Generator(GenerateJsonSchema):
-    """Omits keywords outside of JSON Schema, and titles that repeat member names."""
-
-    @override
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        return False
-
-    @override
-    def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
-        """Ignore defaults without a JSON form."""
-
-    @override
-    def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
-        found = super().tagged_union_schema(schema)
-        found.pop("discriminator", None)
-        return found
-
-
 def _arguments_of(hints: Mapping[str, Any]) -> TypeAdapter[Any]:
     """Return the adapter of an arguments object. Its members may be absent: the function then uses its own default."""
     make: Any = TypedDict  # type checkers require literal members
@@ -324,11 +280,3 @@ def _innermost(function: Work) -> object:
 def _paragraph(doc: str | None) -> str | None:
     """Return the first paragraph of a docstring in one line."""
     return " ".join((doc or "").partition("\n\n")[0].split()) or None
-
-
-def first_sentence(error: BaseException) -> str:
-    """Return the first sentence of a pydantic error."""
-    if isinstance(error, SchemaError):
-        # This error ends with its reason.
-        return " ".join(str(error).rpartition("SchemaError: ")[2].split())
-    return str(error).partition("\n")[0].partition(". ")[0]

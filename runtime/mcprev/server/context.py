@@ -5,7 +5,7 @@ SEAM-1, LOG-5, PROG-2, MRTR-1..11, SUB-8. Everything is in the words of the late
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 
@@ -27,6 +27,7 @@ from mcprev.wire.jsonrpc import Request
 if TYPE_CHECKING:
     from mcprev.core.connection import Connection
     from mcprev.server.lifespan import LifespanRunner
+    from mcprev.server.questions import Elicited, Prompt, Sampled
     from mcprev.server.task_execution import TaskExecution
     from mcprev.transports.http.server.access import Access
     from mcprev.wire.jsonrpc import RequestId
@@ -74,6 +75,8 @@ class Context(BaseContext):
         self.stamp = stamp
         """What the client says of itself, under the keys that describe a request."""
         self._answers = answers
+        self.asked: dict[str, int] | None = None
+        """How often each question was asked with `elicit` or `sample` in this run of the handler."""
         self.running: TaskExecution | None = None
         """What may make a task of the request; None where nothing can."""
 
@@ -263,6 +266,73 @@ class Context(BaseContext):
         elif incoming.revision.input_in_results:
             known = fitting(key, wire, known)
         return read_answer(key, wire, known)
+
+    @overload
+    async def elicit(
+        self, message: str, kind: type[T], *, timeout: float | None = ASK_TIMEOUT  # noqa: ASYNC109
+    ) -> Elicited[T]: ...
+    @overload
+    async def elicit(
+        self, message: str, kind: Sequence[str], *, timeout: float | None = ASK_TIMEOUT  # noqa: ASYNC109
+    ) -> Elicited[str]: ...
+    async def elicit(
+        self,
+        message: str,
+        kind: type[object] | Sequence[str],
+        *,
+        timeout: float | None = ASK_TIMEOUT,  # noqa: ASYNC109
+    ) -> Elicited[object]:
+        """Ask the user to fill in a form, and return `Accepted` with the data, `Declined` or `Cancelled`.
+
+        `kind` is a model, dataclass or TypedDict with one member for each field, a type such as `int`, or a list of
+        strings to choose from. Members are strings, numbers, booleans, dates, enums, and lists of enums.
+
+        As with `ask`, the handler runs again from its start at stateless revisions. Questions need no key: the same
+        message asked again is another question. Raises as `ask`, `TypeError` for a type without a form, and
+        `InvalidParams` for data that the type does not allow.
+        """
+        from mcprev.server.questions import form_of
+
+        form = form_of(kind)
+        return form.read(message, await self.ask(self._key(message), form.request(message), timeout=timeout))
+
+    async def sample(
+        self,
+        messages: Prompt | Sequence[Prompt],
+        *,
+        system_prompt: str | None = None,
+        max_tokens: int = 1024,
+        temperature: float | None = None,
+        stop_sequences: list[str] | None = None,
+        model_preferences: models.ModelPreferences | None = None,
+        timeout: float | None = ASK_TIMEOUT,  # noqa: ASYNC109
+    ) -> Sampled:
+        """Ask the model of the client, and return its answer: `(await ctx.sample("Say hello")).text`.
+
+        `messages` is a text or a list; texts, images and audio are messages of the user, and a `SamplingMessage` says
+        whose it is. Raises as `ask`.
+        """
+        from mcprev.server.questions import sampled, sampling_request
+
+        request = sampling_request(
+            messages,
+            system_prompt=system_prompt,
+            max_tokens=max_tokens,
+            temperature=temperature,
+            stop_sequences=stop_sequences,
+            model_preferences=model_preferences,
+        )
+        content = request.params.messages[0].content if request.params.messages else None
+        key = self._key(getattr(content, "text", "sample"))
+        return sampled(await self.ask(key, request, timeout=timeout))
+
+    def _key(self, message: str) -> str:
+        """Return the key of a question; the same one at the same place when the handler runs again."""
+        if self.asked is None:
+            self.asked = {}
+        key = message[:60]
+        count = self.asked[key] = self.asked.get(key, 0) + 1
+        return key if count == 1 else f"{key} ({count})"
 
     async def send_request(
         self, request: Mapping[str, Json], *, timeout: float | None = ASK_TIMEOUT  # noqa: ASYNC109

@@ -258,6 +258,7 @@ class RequestDispatcher:
                 question = mrtr.checked_request(request, incoming.revision, context.capabilities)
                 answers.given[key] = await context.send_request(question)
             answers.state = wire.get(mrtr.STATE)
+            context.asked = None
             wire = await self._run(method_binding, context, answers.into(params), up, UNKNOWN)
             if not mrtr.is_input_required(wire):
                 incoming.respond(method_binding.result(wire, down))

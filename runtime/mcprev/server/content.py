@@ -1,0 +1,90 @@
+"""Content made of files and bytes: images, audio and other files for results, prompts and messages.
+
+Each is a content block of the latest revision, so it goes wherever a block goes, also in a list with text.
+"""
+
+from __future__ import annotations
+
+import base64
+import mimetypes
+from os import PathLike
+from pathlib import Path
+from typing import TypeAlias
+from urllib.parse import quote
+
+from mcprev_types.latest import models
+
+Source: TypeAlias = "str | PathLike[str] | bytes"
+"""The path of a file, which is read at once, or bytes."""
+
+
+class Image(models.ImageContent):
+    """An image: `Image("chart.png")`, or `Image(data, "image/png")` for bytes."""
+
+    def __init__(self, source: Source, mime_type: str | None = None) -> None:
+        """Read the file, or take the bytes; `mime_type` is needed if the name of the file does not tell it.
+
+        Raises `OSError` if the file cannot be read, and `ValueError` if it is no image or of unknown type.
+        """
+        data, known = _read(source, mime_type, "image")
+        super().__init__(data=base64.b64encode(data).decode(), mime_type=known)
+
+
+class Audio(models.AudioContent):
+    """Sound: `Audio("hello.mp3")`, or `Audio(data, "audio/wav")` for bytes."""
+
+    def __init__(self, source: Source, mime_type: str | None = None) -> None:
+        """Read the file, or take the bytes; see `Image`."""
+        data, known = _read(source, mime_type, "audio")
+        super().__init__(data=base64.b64encode(data).decode(), mime_type=known)
+
+
+class File(models.EmbeddedResource):
+    """A file of any type: `File("report.pdf")`, or `File(data, "application/pdf", name="report.pdf")` for bytes.
+
+    Clients see its name, not its folder. Text is sent as text, anything else as bytes.
+    """
+
+    def __init__(self, source: Source, mime_type: str | None = None, *, name: str | None = None) -> None:
+        """Read the file, or take the bytes; see `Image`. `name` is what clients see, by default the file's own."""
+        data, known = _read(source, mime_type, "")
+        if name is None:
+            name = (
+                f"file{mimetypes.guess_extension(known) or ''}"
+                if isinstance(source, bytes)
+                else Path(source).name
+            )
+        uri = f"file:///{quote(name)}"
+        contents: models.TextResourceContents | models.BlobResourceContents
+        text = _text(data) if known.startswith("text/") else None
+        if text is not None:
+            contents = models.TextResourceContents(uri=uri, mime_type=known, text=text)
+        else:
+            blob = base64.b64encode(data).decode()
+            contents = models.BlobResourceContents(uri=uri, mime_type=known, blob=blob)
+        super().__init__(resource=contents)
+
+
+def _text(data: bytes) -> str | None:
+    """Return UTF-8 text, or None for other bytes."""
+    try:
+        return data.decode()
+    except UnicodeError:
+        return None
+
+
+def _read(source: Source, mime_type: str | None, kind: str) -> tuple[bytes, str]:
+    """Return the bytes of a source and their MIME type."""
+    if isinstance(source, bytes):
+        data, place, known = source, "these bytes", mime_type
+    else:
+        path = Path(source)
+        place, known = f"'{path.name}'", mime_type or mimetypes.guess_type(path.name)[0]
+        data = path.read_bytes()
+    if known is None:
+        raise ValueError(
+            f"of what type {place} are is not known; pass mime_type, such as '{kind or 'text'}/...'"
+        )
+    if kind and not known.startswith(f"{kind}/"):
+        raise ValueError(f"{place}: '{known}' is no {kind}; pass another mime_type, or use File")
+    return data, known

@@ -1,0 +1,169 @@
+"""Typed questions to the client: a form of a Python type, a message to its model (ELIC-2, ELIC-3, SAMP-3)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast
+
+from pydantic import ValidationError
+from pydantic_core import to_json
+
+from mcprev.errors import InvalidParams, Json
+from mcprev.json_schema.typed import NO_SCHEMA, Schema, adapter_of, first_sentence, schema_of
+from mcprev_types import locate
+from mcprev_types.latest import models
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+VALUE: Final = "value"
+"""The name of the only field of a form for a single value."""
+Prompt: TypeAlias = "str | models.SamplingMessage | models.ImageContent | models.AudioContent"
+"""One message for the client's model; all but a `SamplingMessage` are the user's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted(Generic[T_co]):
+    """The user filled in the form; `data` is of the type that was asked for."""
+
+    data: T_co
+    action: Literal["accept"] = "accept"
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """The user refused to answer."""
+
+    data: None = None
+    action: Literal["decline"] = "decline"
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The user closed the form without an answer."""
+
+    data: None = None
+    action: Literal["cancel"] = "cancel"
+
+
+Elicited: TypeAlias = Accepted[T] | Declined | Cancelled
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """What the client's model answered."""
+
+    text: str
+    """The text of the answer, of all its blocks together."""
+    result: models.CreateMessageResult
+    """The whole answer: content, model, reason to stop."""
+
+
+class Form(Generic[T]):
+    """The form for a type, and how its content is read."""
+
+    def __init__(self, kind: object) -> None:
+        """Make the form. Raises `TypeError` for a type without a JSON Schema."""
+        try:
+            self._adapter = adapter_of(kind)
+            schema = schema_of(self._adapter, "validation")
+        except NO_SCHEMA as error:
+            raise TypeError(f"no form can be made of {kind!r}: {first_sentence(error)}") from None
+        definitions: Mapping[str, Schema] = schema.pop("$defs", {})
+        schema = _resolved(schema, definitions)
+        self._single = "properties" not in schema
+        if self._single:
+            schema = Schema(properties={VALUE: schema}, required=[VALUE])
+        fields: Mapping[str, Schema] = schema["properties"]
+        self._schema: Schema = {
+            "type": "object",
+            "properties": {name: _field(field, definitions) for name, field in fields.items()},
+            "required": schema.get("required", []),
+        }
+
+    def request(self, message: str) -> models.ElicitRequest:
+        """Return the question. Raises `TypeError` for a field that no form can have."""
+        params = {"mode": "form", "message": message, "requestedSchema": self._schema}
+        try:
+            return models.ElicitRequest.from_wire({"method": "elicitation/create", "params": params})
+        except ValidationError as error:
+            wrong = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            path = ".".join(str(part) for part in wrong["loc"] if part in self._schema["properties"])
+            raise TypeError(f"the field '{path}' does not fit into a form: {wrong['msg']}") from None
+
+    def read(self, message: str, answer: models.ElicitResult) -> Elicited[T]:
+        """Return the answer. Raises `InvalidParams` for content that the type does not allow."""
+        if answer.action != "accept":
+            return Declined() if answer.action == "decline" else Cancelled()
+        content: Json = dict(answer.content or {})
+        try:
+            value = self._adapter.validate_json(to_json(content[VALUE] if self._single else content))
+        except ValidationError as error:
+            wrong = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            path = ".".join(str(part) for part in locate(content, wrong["loc"], missing=False)[0])
+            place = f"{path}: " if path else ""
+            raise InvalidParams(
+                f"Invalid params: the answer to '{message:.60}': {place}{wrong['msg']}"
+            ) from None
+        return Accepted(cast("T", value))
+
+
+@lru_cache(maxsize=256)
+def _form(kind: object) -> Form[Any]:
+    return Form(kind)
+
+
+def form_of(kind: type[T] | Sequence[str]) -> Form[T]:
+    """Return the form for a type, or for a choice among strings. Raises `TypeError` if there is none."""
+    if isinstance(kind, str):
+        raise TypeError(f"{kind!r} is neither a type nor a list of choices")
+    if isinstance(kind, Sequence):
+        kind = cast("type[T]", Literal[tuple(kind)])
+    return cast("Form[T]", _form(cast("Hashable", kind)))
+
+
+def _resolved(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
+    """Return a schema with what its reference refers to."""
+    if "$ref" not in schema:
+        return schema
+    rest = {name: value for name, value in schema.items() if name != "$ref"}
+    return {**definitions[schema["$ref"].rpartition("/")[2]], **rest}
+
+
+def _field(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
+    """Return the schema of a member as that of a form's field: an optional value is its type, a constant a choice."""
+    schema = _resolved(schema, definitions)
+    options = [option for option in schema.get("anyOf", ()) if option.get("type") != "null"]
+    if len(options) == 1:
+        rest = {name: value for name, value in schema.items() if name != "anyOf" and value is not None}
+        schema = {**_resolved(options[0], definitions), **rest}
+    if "const" in schema:
+        schema = {**schema, "enum": [schema["const"]]}
+        del schema["const"]
+    if "items" in schema:
+        schema = {**schema, "items": _field(schema["items"], definitions)}
+    return {name: value for name, value in schema.items() if not isinstance(value, Enum)}
+
+
+def sampling_request(
+    messages: Prompt | Sequence[Prompt], **settings: Any  # noqa: ANN401 - members of the model
+) -> models.CreateMessageRequest:
+    """Return the request for a message of the client's model."""
+    several = messages if isinstance(messages, Sequence) and not isinstance(messages, str) else [messages]
+    params = models.CreateMessageRequestParams(messages=[_message(each) for each in several], **settings)
+    return models.CreateMessageRequest(params=params)
+
+
+def _message(prompt: Prompt) -> models.SamplingMessage:
+    if isinstance(prompt, models.SamplingMessage):
+        return prompt
+    content = models.TextContent(text=prompt) if isinstance(prompt, str) else prompt
+    return models.SamplingMessage(role="user", content=content)
+
+
+def sampled(result: models.CreateMessageResult) -> Sampled:
+    """Return the answer with its text."""
+    blocks = result.content if isinstance(result.content, list) else [result.content]
+    return Sampled("".join(each.text for each in blocks if isinstance(each, models.TextContent)), result)
