@@ -517,6 +517,41 @@ def test_what_a_server_refuses_otherwise_is_not_called_again() -> None:
     run(main())
 
 
+@req("TASK-3", at=D)
+@pytest.mark.parametrize("validate", ["warn", "off"])
+def test_that_a_tool_requires_a_task_is_found_out_once(validate: Any) -> None:
+    """From the list of tools, or from the first refusal; again when the tools change, and the other way round too."""
+
+    async def main() -> None:
+        must = {"listed", "unlisted"}
+
+        def answer(message: Message) -> Message | Error:
+            wanted = message["params"]["name"] in must
+            refused = Error(-32601, "required" if wanted else "forbidden")
+            return refused if wanted is not ("task" in message["params"]) else {"content": []}
+
+        tool = {"name": "listed", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}}
+        replies: dict[str, Any] = {"tools/list": {"tools": [tool]}, "tools/call": answer}
+        offers = {"tools": {"listChanged": True}, "tasks": {"requests": {"tools": {"call": {}}}}}
+        async with serving(CORE, replies, capabilities=offers, validate=validate) as (client, hand):
+
+            async def sent(name: str) -> list[bool]:
+                before = len(hand.asked("tools/call"))
+                await client.call_tool(name)
+                return ["task" in params for params in hand.asked("tools/call")[before:]]
+
+            await client.list_tools()
+            assert await sent("listed") == [True]
+            assert [await sent("unlisted") for _ in range(2)] == [[False, True], [True]]
+            must.clear()
+            assert [await sent("unlisted") for _ in range(2)] == [[True, False], [False]]
+            hand.send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+            assert await sent("plain") == [False]
+            assert await sent("listed") == [False]
+
+    run(main())
+
+
 @req("TASK-5", "TASKX-4")
 @each_kind
 def test_a_client_gives_a_task_up(row: Revision) -> None:

@@ -1,7 +1,7 @@
-"""A server to be stopped: `stopping_server.py LOOP OPTIONS`, where LOOP is asyncio, uvloop or stdio.
+"""A server to be stopped: `stopping_server.py HOW OPTIONS`, where HOW is asyncio, uvloop, stdio, uvicorn or mounted.
 
 It says on stderr at which port it listens and which tool has begun. The tool `short` ends with the first line on
-stdin, `long` never, `stuck` sits in a thread that cannot be stopped.
+stdin, `long` never, `asks` when the client answers, `stuck` sits in a thread that cannot be stopped.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import socket
 import sys
 import time
 from typing import Any
@@ -33,6 +34,8 @@ class Slow(mcprev.ServerHandler):
             await loop.run_in_executor(None, sys.stdin.readline)
         elif params.name == "stuck":
             await loop.run_in_executor(None, time.sleep, 3600)
+        elif params.name == "asks":
+            await ctx.ask("roots", m.ListRootsRequest())
         else:
             await loop.create_future()
         return m.CallToolResult(content=[m.TextContent(text="in time")])
@@ -47,7 +50,17 @@ def main() -> None:
     async def serve(**options: Any) -> None:
         await server.serve_http(port=0, ready=lambda port: say("port", port), **options)
 
-    if how == "stdio":
+    if how in {"uvicorn", "mounted"}:
+        import uvicorn
+        from starlette.applications import Starlette
+        from starlette.routing import Mount
+
+        app: Any = server.asgi(**options)
+        app = app if how == "uvicorn" else Starlette(routes=[Mount("/", app)])
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            say("port", listening.getsockname()[1])
+            uvicorn.Server(uvicorn.Config(app, log_level="warning")).run([listening])
+    elif how == "stdio":
         server.run_stdio()
     elif how == "uvloop":
         import uvloop

@@ -107,6 +107,30 @@ def test_a_session_that_runs_out_at_once_is_not_opened_for_ever(row: Revision) -
 
 
 @req("HTTP-23")
+def test_a_restart_both_breaks_the_answer_and_forgets_the_session(row: Revision) -> None:
+    """What may be sent once more is: after the connection that broke, and after the session that is not known."""
+
+    async def main() -> None:
+        async def stop(response_stream: Exchange) -> None:
+            if server.opened == 1:
+                server.known.clear()
+                response_stream.cut()
+            else:
+                await response_stream.result({"tools": []})
+
+        server = Forgetful(row, {"tools/list": stop})
+        async with serve(server) as raw:
+            target = mcprev.http(raw.url)
+            async with mcprev.connect(target, mode=row.name) as client:
+                assert (await client.list_tools(retry=True)).tools == []
+                assert client.reopened == 1
+            asked = raw.asked(method="tools/list")
+            assert [seen.headers["mcp-session-id"] for seen in asked] == ["s1", "s1", "s2"]
+
+    run(main())
+
+
+@req("HTTP-23")
 def test_a_method_that_is_not_found_says_nothing_of_the_session(row: Revision) -> None:
     async def main() -> None:
         async def unknown(response_stream: Exchange) -> None:

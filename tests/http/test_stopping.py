@@ -21,8 +21,9 @@ from typing import Any, Final
 import aiohttp
 import pytest
 
+import mcprev
 from asgi_bridge import PREFIX, STREAM, TYPES, initialize, notification, request
-from mcprev.revisions import Revision, revision_named
+from mcprev.revisions import DEFAULT, Revision, revision_named
 from requirements import D, E, req
 from running import run
 
@@ -82,11 +83,11 @@ class Process:
                     return
             await asyncio.sleep(0.02)
 
-    async def ended(self, within: float | None = None) -> None:
+    async def ended(self, within: float | None = None, code: int = 0) -> None:
         """Wait for its end, which is a good one."""
         assert self._process.stderr is not None
         self.errors += await asyncio.wait_for(self._process.stderr.read(), within)
-        assert await asyncio.wait_for(self._process.wait(), within) == 0, self.errors
+        assert await asyncio.wait_for(self._process.wait(), within) == code, self.errors
         assert b"Traceback" not in self.errors
 
 
@@ -99,7 +100,7 @@ async def process(how: str, **options: object) -> AsyncGenerator[Process, None]:
     )
     server = Process(started)
     try:
-        if how in {"asyncio", "uvloop"}:
+        if how in {"asyncio", "uvloop", "uvicorn", "mounted"}:
             server.port = int(await server.said("port"))
         yield server
     finally:
@@ -241,6 +242,34 @@ def test_connections_that_are_open_get_no_new_calls_in(row: Revision) -> None:
             async with await waits as answer:
                 assert b"in time" in await answer.read()
             await server.ended(SOON)
+
+    run(test())
+
+
+class Undecided(mcprev.ClientHandler):
+    """Its user does not answer."""
+
+    async def list_roots(self, ctx: mcprev.ClientContext, params: Any) -> Any:
+        await asyncio.get_running_loop().create_future()
+
+
+@req("HTTP-3", "LIFE-16")
+@pytest.mark.parametrize("how", ["uvicorn", "mounted"])
+@pytest.mark.parametrize("row", [row for row in DEFAULT if row.handshake], ids=lambda row: row.name)
+def test_uvicorn_ends_while_a_question_is_pending(row: Revision, how: str) -> None:
+    """uvicorn waits for the responses in progress before it tells the app that it stops."""
+
+    async def test() -> None:
+        async with (
+            process(how, drain=0.5) as server,
+            mcprev.connect(server.url, mode=row.name, handler=Undecided(), restart=False) as client,
+        ):
+            asking = asyncio.create_task(client.call_tool("asks"))
+            await server.said("begun")
+            server.signal(signal.SIGTERM)
+            with pytest.raises(mcprev.InternalError, match="the server stops"):
+                await asking
+            await server.ended(SOON, -signal.SIGTERM)
 
     run(test())
 

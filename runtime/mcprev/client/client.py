@@ -47,6 +47,7 @@ class Client(Methods):
         self.session = session
         """The connection, and calls in JSON."""
         self._server_cache = session.server_cache
+        self._task_tools = session.server_cache.tools.task_tools
         self._close = close
         self._readers: dict[str, Callable[[Any], Any]] = {}
         """Parsers of results, by method."""
@@ -158,6 +159,9 @@ class Client(Methods):
         if method not in self._readers:
             self._readers[method] = result_reader(method)
         end = session.deadline(options)
+        as_task = method == CALL and bool(self._task_tools) and str(sent.get("name")) in self._task_tools
+        if as_task:
+            sent[TASK] = {}
         try:
             result = await (self._cached if method in METHODS else session.request)(
                 method, sent, options, end
@@ -165,8 +169,11 @@ class Client(Methods):
         except MethodNotFound:
             if method != CALL or not declares(session.opened.discovery["capabilities"], TASKS_OF_TOOLS):
                 raise
-            # A tool that requires a task is refused like this; it has not run.
-            result = await session.request(CALL, {**sent, TASK: {}}, options, end)
+            # A tool that requires a task, or that cannot run as one any more, is refused like this; it has not run.
+            as_task = not as_task
+            sent = {**params, TASK: {}} if as_task else dict(params)
+            result = await session.request(CALL, sent, options, end)
+            self._server_cache.tools.set_task(str(sent.get("name")), required=as_task)
         # Most results are complete, which two look-ups show.
         if TASK in result or result.get("resultType", COMPLETE) != COMPLETE:
             result = await self._provide_input(method, sent, result, options, end)

@@ -27,8 +27,8 @@ class ServerCache:
     def __init__(self, cache: ResultCache | None, scope: Scope, policy: Policy) -> None:
         self._cache = cache
         self._scope = scope
-        self._tools = ToolWatch(policy)
-        self.check: Callable[[str, models.CallToolResult], None] = self._tools.check
+        self.tools: ToolWatch = ToolWatch(policy)
+        self.check: Callable[[str, models.CallToolResult], None] = self.tools.check
         """Validates a tool's result against the tool's output schema."""
 
     @property
@@ -57,7 +57,7 @@ class ServerCache:
         if method not in METHODS:
             return
         if method == LIST:
-            self._tools.learn(result)
+            self.tools.learn(result)
         if self._cache is not None:
             asked = _asked(params, options)
             self._cache.put(self._scope, method, asked, result, now, changes=changes)
@@ -74,13 +74,13 @@ class ServerCache:
     def changed(self, kind: Changed, uri: str | None) -> None:
         """Drop what a change of the server affects."""
         if kind is Changed.TOOLS:
-            self._tools.forget()
+            self.tools.forget()
         if self._cache is not None:
             self._cache.changed(self._scope, kind, uri)
 
     def forget(self) -> None:
         """Drop everything: the next connection may reach another server."""
-        self._tools.forget()
+        self.tools.forget()
         if self._cache is not None:
             self._cache.forget(self._scope)
 

@@ -138,11 +138,12 @@ class ClientSession:
     ) -> dict[str, Json]:
         """Send a request and return its result, both in the latest revision unless `raw`; `end` is its deadline.
 
-        A lost connection is replaced first. The request is sent once more if the session expired (HTTP-23), or if
-        the stream of its answer broke and the method or the caller allows a repetition (HTTPM-7).
+        A lost connection is replaced first. The request is sent once more if the session expired (HTTP-23), and once
+        if the stream of its answer broke and the method or the caller allows a repetition (HTTPM-7): a server that was
+        restarted causes both.
         """
         progress = listener(options, self.start) if options else None
-        repeated = False
+        repeated: tuple[bool, ...] = ()
         while True:
             # The replacement may be lost too, so loop.
             while (connection := self.connection).error is not None:
@@ -160,11 +161,13 @@ class ClientSession:
                 result = await self.connection.wait(call, progress)
                 return result if plan.up is None else plan.up(result)
             except ConnectionLost as error:
-                if repeated or not error.in_flight or not (error.retry_safe or options.get("retry", False)):
+                expired = isinstance(error, SessionExpired)
+                safe = error.in_flight and (error.retry_safe or options.get("retry", False))
+                if expired in repeated or not safe:
                     raise
-                if isinstance(error, SessionExpired) or connection.error is not None:
+                repeated = (*repeated, expired)
+                if expired or connection.error is not None:
                     await self.replace(connection, error, end)
-            repeated = True
 
     def open(self, method: str, params: dict[str, Json] | None) -> Call:
         """Send a request without timeouts; `Connection.wait` returns its result. Raises `ConnectionLost`."""

@@ -1,4 +1,7 @@
-"""Validates the results of tools against the output schemas that the client has listed (TOOL-6, JSCH-1..3)."""
+"""What the client knows of the server's tools: their output schemas, and which require a task.
+
+TOOL-6, JSCH-1..3, TASK-3. Results are validated against the schemas.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 from mcprev.core.tool_schemas import MAX_TOOLS
 from mcprev.errors import Json, RemoteProtocolError, SchemaError
 from mcprev.json_schema.bounds import Validator
+from mcprev.protocol.tasks import Support
 
 if TYPE_CHECKING:
     from mcprev_types.latest import models
@@ -28,21 +32,35 @@ class ToolWatch:
         self._schemas: dict[str, Json] = {}
         self._checks: dict[str, Validator | None] = {}
         self._warned: set[str] = set()
+        self.task_tools: set[str] = set()
+        """The tools that the server runs only as a task that the client asks for."""
 
     def learn(self, page: Mapping[str, Json]) -> None:
-        """Keep the schemas of one page of `tools/list`."""
-        if self._policy == "off":
-            return
+        """Keep what one page of `tools/list` says."""
         for tool in cast("list[dict[str, Any]]", page.get("tools") or []):
-            name, schema = str(tool.get("name")), tool.get("outputSchema")
+            name, schema, execution = str(tool.get("name")), tool.get("outputSchema"), tool.get("execution")
+            if isinstance(execution, dict):
+                self.set_task(
+                    name, required=cast("dict[str, Json]", execution).get("taskSupport") == Support.REQUIRED
+                )
+            if self._policy == "off":
+                continue
             if name not in self._schemas or self._schemas[name] != schema:
                 self._checks.pop(name, None)
                 self._warned.discard(name)
                 if len(self._schemas) < MAX_TOOLS or name in self._schemas:
                     self._schemas[name] = schema
 
+    def set_task(self, name: str, *, required: bool) -> None:
+        """Keep whether a tool requires a task."""
+        if not required:
+            self.task_tools.discard(name)
+        elif len(self.task_tools) < MAX_TOOLS:
+            self.task_tools.add(name)
+
     def forget(self) -> None:
-        """Drop the schemas, because the tools changed."""
+        """Drop everything, because the tools changed."""
+        self.task_tools.clear()
         self._schemas.clear()
         self._checks.clear()
 

@@ -24,6 +24,7 @@ from mcprev.transports.http.server.cors import Receive, Scope, Send
 from mcprev.transports.http.server.dispatcher import HttpDispatcher, stopped
 from mcprev.transports.http.server.options import HttpSettings, Principal, checked_principal
 from mcprev.transports.http.server.request import AsgiRequest, HttpRequest
+from mcprev.transports.http.server.stop_signal import on_stop
 from mcprev.wire.headers import SESSION_ID_KEY, Headers
 from mcprev.wire.jsonrpc import Malformed, parse
 
@@ -52,12 +53,18 @@ class AsgiApp:
             json_only=settings.json_response is True,
         )
         self._hosting: HttpDispatcher | None = None
+        self._watching = False
+        """Whether the app waits for the signal that stops the server that runs it."""
+        self._stopping: asyncio.Task[None] | None = None
         self._closed = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or the lifespan of the app."""
         kind = scope["type"]
         if kind == "http":
+            if not self._watching:
+                self._watching = True
+                on_stop(self._stop_signalled)
             pairs = scope["headers"]
             http_request = AsgiRequest(scope, receive, send, Headers(pairs))
             too_many = too_many_headers(pairs, self.settings.max_headers)
@@ -74,7 +81,7 @@ class AsgiApp:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
-                self._closed = False
+                self._closed = self._watching = False
                 try:
                     await self.start()
                 except Exception as error:  # noqa: BLE001 - the ASGI server is told, and ends
@@ -107,6 +114,11 @@ class AsgiApp:
             await dispatcher.aclose(linger)
         self._closed, self._hosting = True, None
         await self.stop()
+
+    def _stop_signalled(self) -> None:
+        """End all sessions and streams, because the server that runs this app waits for that."""
+        if self._stopping is None or self._stopping.done():
+            self._stopping = asyncio.create_task(self.aclose(linger=self.settings.drain))
 
     def fail_requests(self) -> None:
         """Answer all calls in progress with an error, because the server stops at once."""
