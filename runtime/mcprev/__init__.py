@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from mcprev.app.app import App as App
+    from mcprev.app.dependencies import Depends as Depends
+    from mcprev.app.dependencies import FromLifespan as FromLifespan
     from mcprev.client.client import Client as Client
     from mcprev.client.connect import Target as Target
     from mcprev.client.connect import connect as connect
@@ -148,6 +150,7 @@ __version__ = "0.1.0"
 
 _HOMES: Final = {
     "app.app": ("App",),
+    "app.dependencies": ("Depends", "FromLifespan"),
     "transports.http.client.oauth.authorizer": ("Authorization",),
     "transports.http.client.oauth.grants": ("ClientCredentials", "EnterpriseManaged", "OAuth", "WorkloadIdentity"),
     "transports.http.client.oauth.loopback": ("Loopback",),

@@ -21,6 +21,8 @@ from mcprev.server.server import HOST, PORT, Server
 from mcprev_types.latest import models
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from typing_extensions import Unpack
 
     from mcprev.convert import OnDowngrade
@@ -91,9 +93,8 @@ class App:
     """A server made of functions, for clients of every revision.
 
     A parameter with the annotation `mcprev.Context` receives the context and is not an argument. Coroutine functions
-    run in the event loop. All other functions run in threads of `asyncio.to_thread` (by default the number of cores
-    plus four): they may block, and can read the context but not send messages with it. A call waits while no thread is
-    free. If a request is cancelled, its thread keeps running, and a warning is logged.
+    run in the event loop. All other functions run in threads, by default as many as cores plus four: they may block,
+    and can read the context but not send messages with it. A call waits while no thread is free. If a request is cancelled, its thread keeps running, and a warning is logged.
 
     Decorators raise `TypeError` for a function without a schema and `ValueError` for a duplicate or invalid name. They
     raise `LocalProtocolError` for the first function of a kind that is registered after the server was created, because
@@ -101,8 +102,15 @@ class App:
     register them in the thread of the event loop.
     """
 
-    def __init__(self, name: str, version: str, **options: Unpack[ServerOptions]) -> None:
-        """Set the name and version of the server; the options are those of `mcprev.Server`."""
+    def __init__(
+        self, name: str, version: str, *, executor: Executor | None = None, **options: Unpack[ServerOptions]
+    ) -> None:
+        """Set the name and version of the server; the options are those of `mcprev.Server`.
+
+        `executor` runs the functions that are not async, such as a `concurrent.futures.ThreadPoolExecutor` with more
+        threads; it is not shut down. Default: that of the event loop.
+        """
+        self._executor = executor
         self._name, self._version, self._options = name, version, options
         self._registered = Registry()
 
@@ -157,7 +165,7 @@ class App:
         """
 
         def register(function: F) -> F:
-            read = Function(function)
+            read = Function(function, self._executor)
             said = _said(read, options, ToolOptions)
             if _TOOL_NAME.fullmatch(said["name"]) is None:
                 raise ValueError(
@@ -188,7 +196,7 @@ class App:
             raise TypeError(f"{uri!r} is not a URI; pass one, as in @app.resource('notes://all')")
 
         def register(function: F) -> F:
-            read = Function(function)
+            read = Function(function, self._executor)
             said = _said(read, options, ResourceOptions)
             template = Template(uri)
             _check_variables(read, template)
@@ -214,7 +222,7 @@ class App:
         """
 
         def register(function: F) -> F:
-            read = Function(function)
+            read = Function(function, self._executor)
             _check_texts(read, read.names, "prompts")
             said = _said(read, options, EntryOptions)
             arguments = [
@@ -240,7 +248,7 @@ class App:
         """
 
         def register(function: F) -> F:
-            read = Function(function)
+            read = Function(function, self._executor)
             if "value" not in read.names or set(read.names) - _COMPLETES:
                 read.refuse(
                     "completes what is typed: it takes `value: str` and may take `arguments: dict[str, str]`"

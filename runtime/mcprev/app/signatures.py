@@ -8,25 +8,29 @@ library is needed to validate arguments.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import functools
 import inspect
 import json
 import logging
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, NotRequired, cast, get_args, get_type_hints
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, suppress
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, NotRequired, cast, get_args
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 from typing_extensions import TypedDict
 
+from mcprev.app.dependencies import Depends, Need, Scope, need_of, read_hints, values
 from mcprev.errors import Json
 from mcprev.json_schema.bounds import LIST, OBJECT
 from mcprev.json_schema.typed import NO_SCHEMA, Schema, first_sentence, schema_of
 from mcprev.server.context import Context
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from mcprev.json_schema.bounds import ValidationIssue
 
 Work = Callable[..., object]
@@ -52,13 +56,13 @@ class ArgumentError(Exception):
 class Function:
     """A user's function: its parameters, its return annotation, and how to call it."""
 
-    def __init__(self, function: Work) -> None:
+    def __init__(self, function: Work, executor: Executor | None = None) -> None:
         """Read the signature. Raises `TypeError` with a remedy if a parameter cannot have a schema."""
         if not callable(function):
             raise TypeError(f"{function!r} is not a function; pass options by keyword, as in name='...'")
         named = _innermost(function)
         inner: Any = named if inspect.isroutine(named) or inspect.isclass(named) else type(named).__call__
-        self._function = function
+        self._function, self._executor = function, executor
         self.name: Final = getattr(named, "__name__", type(named).__name__)
         self.title: Final = getattr(inner, "__qualname__", repr(function))
         """The name of the function in error messages."""
@@ -69,10 +73,11 @@ class Function:
             self.refuse("it yields; return one value instead, and report progress with `ctx.progress`")
         called: object = type(function).__call__
         self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
-        hints = self._hints(inner)
+        hints = read_hints(inner, self.refuse)
         self.returns: Final[Any] = hints.pop("return", inspect.Signature.empty)
         """The return annotation; `inspect.Signature.empty` without one."""
         self._context: str | None = None
+        self._needs: dict[str, Need] = {}
         self._arguments = self._read_signature(hints)
         self.schema: Final = self._make_schema()
         """JSON Schema of the arguments."""
@@ -122,8 +127,15 @@ class Function:
         except ValidationError as error:
             raise ArgumentError(_complaints(error)) from None
 
-    async def __call__(self, ctx: Context, arguments: dict[str, Any]) -> object:
-        """Call the function with arguments from `read`. Raises the function's exceptions."""
+    async def __call__(self, ctx: Context, arguments: dict[str, Any], *, ready: bool = False) -> object:
+        """Call the function with arguments from `read`. Raises the function's exceptions.
+
+        `ready` says that the arguments contain the dependencies.
+        """
+        if self._needs and not ready:
+            async with AsyncExitStack() as stack:
+                needed = await values(self._needs, Scope(ctx, stack, self._run_in_thread))
+                return await self(ctx, {**arguments, **needed}, ready=True)
         if self._context is not None:
             arguments = {**arguments, self._context: ctx}
         if self._async:
@@ -150,7 +162,7 @@ class Function:
                 running.clear()
 
         try:
-            return await asyncio.to_thread(work)
+            return await self._run_in_thread(work)
         except asyncio.CancelledError:
             abandoned.set()
             if running.is_set():
@@ -159,18 +171,12 @@ class Function:
                 )
             raise
 
-    # -- reading the signature ------------------------------------------------------------------------------
+    def _run_in_thread(self, work: Callable[[], object]) -> Awaitable[object]:
+        """Run blocking work in the executor, with the context variables of the caller."""
+        loop = asyncio.get_running_loop()
+        return loop.run_in_executor(self._executor, contextvars.copy_context().run, work)
 
-    def _hints(self, inner: Work) -> dict[str, Any]:
-        try:
-            return get_type_hints(inner, include_extras=True)
-        except NameError as error:
-            self.refuse(
-                f"its annotations name {error.name!r}, which is not known when it is registered: define or import it "
-                "at the top of the module, and not for type checkers only"
-            )
-        except (AttributeError, TypeError, SyntaxError) as error:
-            self.refuse(f"its annotations cannot be read ({error}); say of what type each parameter is")
+    # -- reading the signature ------------------------------------------------------------------------------
 
     def _read_signature(self, hints: Mapping[str, Any]) -> dict[str, Any]:
         """Return the annotations of the arguments, with the defaults that the schema shows."""
@@ -191,6 +197,10 @@ class Function:
                 if self._context is not None:
                     self.refuse(f"is a second context beside '{self._context}'; keep one", name)
                 self._context = name
+            elif (need := need_of(hint)) is not None:
+                self._needs[name] = need
+            elif isinstance(parameter.default, Depends):
+                self.refuse("has a dependency as its default; write `x: Annotated[T, Depends(f)]`", name)
             elif Context in get_args(hint):
                 self.refuse("is the context, but not that alone; annotate it `mcprev.Context`", name)
             elif parameter.default is parameter.empty:

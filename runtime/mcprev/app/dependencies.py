@@ -1,0 +1,158 @@
+"""Dependencies of functions: values that are made for one request and closed after it, and are no arguments.
+
+`Annotated[T, Depends(f)]` calls `f`, which may itself take the context and other dependencies. It may be a coroutine
+function, a generator function that yields once (sync or async), or any other callable, which runs in a thread.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, Any, Final, NoReturn, TypeAlias, cast, get_args, get_origin, get_type_hints
+
+from mcprev.server.context import Context
+
+Factory: TypeAlias = Callable[..., object]
+Refuse: TypeAlias = Callable[[str], NoReturn]
+InThread: TypeAlias = Callable[[Callable[[], object]], Awaitable[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Depends:
+    """Marks a parameter whose value a function makes for each request: `Annotated[Session, Depends(session)]`.
+
+    The function is called once for a request, however many parameters name it. What a generator function yields is
+    the value; it continues when the tool has returned or raised, in reverse order. Clients do not see the parameter.
+    """
+
+    function: Factory
+
+
+class FromLifespan:
+    """Marks a parameter that gets what the lifespan of the server yields: `Annotated[Database, FromLifespan]`."""
+
+
+@dataclass(slots=True)
+class Scope:
+    """The dependencies of one request."""
+
+    ctx: Context
+    stack: AsyncExitStack
+    in_thread: InThread
+    known: dict[Factory, object] = field(default_factory=dict[Factory, object])
+
+
+Need: TypeAlias = Callable[[Scope], Awaitable[object]]
+
+
+def need_of(hint: Any, within: tuple[Factory, ...] = ()) -> Need | None:  # noqa: ANN401 - any annotation
+    """Return how to get the value of a parameter that is no argument; None for an argument.
+
+    Raises `TypeError` for a dependency that cannot be called.
+    """
+    if get_origin(hint) is not Annotated:
+        return None
+    kind, *marks = get_args(hint)
+    for mark in marks:
+        if isinstance(mark, Depends):
+            return Dependency(mark.function, within).value
+        if mark is FromLifespan or isinstance(mark, FromLifespan):
+            return partial(_from_lifespan, cast("type[object]", kind))
+    return None
+
+
+async def _from_lifespan(kind: type[object], scope: Scope) -> object:
+    return scope.ctx.lifespan(kind)
+
+
+async def _context(scope: Scope) -> Context:
+    return scope.ctx
+
+
+class Dependency:
+    """A function that makes a value, with what it needs itself."""
+
+    def __init__(self, function: Factory, within: tuple[Factory, ...]) -> None:
+        """Read the signature. Raises `TypeError` for a parameter that has no value."""
+        self._function = function
+        self._title: str = getattr(function, "__qualname__", repr(function))
+        if not callable(function):
+            self._refuse("is not a function; write Depends(f) without calling f")
+        if function in within:
+            self._refuse("depends on itself")
+        inner: Any = inspect.unwrap(function)
+        if not inspect.isroutine(inner):
+            inner = inner.__init__ if inspect.isclass(inner) else type(inner).__call__
+        hints = read_hints(inner, self._refuse)
+        self._needs: Final[dict[str, Need]] = {}
+        for name, parameter in inspect.signature(function).parameters.items():
+            hint: Any = hints.get(name)
+            if inspect.isclass(hint) and issubclass(hint, Context):
+                self._needs[name] = _context
+            elif (need := need_of(hint, (*within, function))) is not None:
+                self._needs[name] = need
+            elif parameter.default is parameter.empty and parameter.kind not in (
+                parameter.VAR_POSITIONAL,
+                parameter.VAR_KEYWORD,
+            ):
+                self._refuse(
+                    f"the parameter '{name}' has no value: a dependency takes `mcprev.Context`, other dependencies and "
+                    "parameters with a default"
+                )
+        self._enter = self._way(inner)
+
+    def _refuse(self, why: str) -> NoReturn:
+        raise TypeError(f"{self._title}(): {why}")
+
+    def _way(self, inner: Factory) -> Callable[[Scope, Mapping[str, object]], Awaitable[object]]:
+        """Return how the function is called."""
+        if inspect.isasyncgenfunction(inner):
+            make = asynccontextmanager(cast("Callable[..., AsyncGenerator[object, None]]", self._function))
+            return lambda scope, given: scope.stack.enter_async_context(make(**given))
+        if inspect.isgeneratorfunction(inner):
+            block = contextmanager(cast("Any", self._function))
+            return lambda scope, given: scope.stack.enter_async_context(_threaded(block(**given), scope))
+        if inspect.iscoroutinefunction(inner):
+            return lambda _, given: cast("Awaitable[object]", self._function(**given))
+        return lambda scope, given: scope.in_thread(partial(self._function, **given))
+
+    async def value(self, scope: Scope) -> object:
+        """Return the value for a request. Raises what the function raises."""
+        if self._function not in scope.known:
+            given = await values(self._needs, scope)
+            scope.known[self._function] = await self._enter(scope, given)
+        return scope.known[self._function]
+
+
+async def values(needs: Mapping[str, Need], scope: Scope) -> dict[str, object]:
+    """Return the values of the parameters that are no arguments, one after the other."""
+    return {name: await need(scope) for name, need in needs.items()}
+
+
+@asynccontextmanager
+async def _threaded(block: AbstractContextManager[object], scope: Scope) -> AsyncGenerator[object, None]:
+    """Enter and leave a blocking context manager in threads."""
+    value = await scope.in_thread(block.__enter__)
+    try:
+        yield value
+    except BaseException as error:
+        if not await scope.in_thread(partial(block.__exit__, type(error), error, error.__traceback__)):
+            raise
+    else:
+        await scope.in_thread(partial(block.__exit__, None, None, None))
+
+
+def read_hints(inner: Factory, refuse: Refuse) -> dict[str, Any]:
+    """Return the annotations of a function, read; calls `refuse` if they cannot be."""
+    try:
+        return get_type_hints(inner, include_extras=True)
+    except NameError as error:
+        refuse(
+            f"its annotations name {error.name!r}, which is not known when it is registered: define or import it "
+            "at the top of the module, and not for type checkers only"
+        )
+    except (AttributeError, TypeError, SyntaxError) as error:
+        refuse(f"its annotations cannot be read ({error}); say of what type each parameter is")
