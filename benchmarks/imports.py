@@ -1,7 +1,8 @@
 """What importing the generated packages costs, in fresh interpreters, beside the floor they stand on.
 
 Each figure is the median wall time of a new process, the variants taken in turn so that a noisy machine
-treats them alike; the last column is what the variant costs above a bare interpreter with pydantic.
+treats them alike; the last column is what the variant costs above a bare interpreter with pydantic. Byte code is
+there, as that of an installed package is.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import subprocess
 import sys
 import time
 from typing import Final
+
+from report import byte_code, progress
 
 from mcprev_types.index import REVISIONS
 
@@ -26,20 +29,23 @@ def _seconds(code: str) -> float:
 
 def main() -> None:
     """Measure and print a table."""
-    variants = {"bare interpreter": "", "pydantic": _BASE, "mcprev_types": f"{_BASE}; import mcprev_types"}
+    variants = {
+        "bare interpreter": "",
+        "pydantic": _BASE,
+        "a model of one's own": "import pydantic\nclass A(pydantic.BaseModel): a: int",
+        "mcprev_types": f"{_BASE}; import mcprev_types",
+    }
     for name, info in REVISIONS.items():
-        variants[f"{name} package"] = f"{_BASE}; import mcprev_types.{info.package}"
-        variants[f"{name} models"] = f"{_BASE}; import mcprev_types.{info.package}.models"
+        variants[f"{name} Tool"] = f"{_BASE}; from mcprev_types.{info.package} import Tool"
+        variants[f"{name} all models"] = f"{_BASE}; from mcprev_types.{info.package}.models import *"
     times: dict[str, list[float]] = {name: [] for name in variants}
-    for run in range(RUNS + 1):
-        for name, code in variants.items():
-            seconds = _seconds(code)
-            if run:
-                times[name].append(seconds * 1000)
-        if sys.stderr.isatty():
-            print(f"\r\x1b[Krun {run} of {RUNS}", end="", file=sys.stderr, flush=True)
-    if sys.stderr.isatty():
-        print("\r\x1b[K", end="", file=sys.stderr)
+    with byte_code():
+        for run in range(RUNS + 1):
+            for name, code in variants.items():
+                seconds = _seconds(code)
+                if run:
+                    times[name].append(seconds * 1000)
+            progress(run, RUNS)
     floor = statistics.median(times["pydantic"])
     print(f"{'import':<22} {'median ms':>9} {'min':>7} {'max':>7} {'over pydantic':>14}")
     for name, values in times.items():

@@ -2,7 +2,7 @@
 
 The client is raw (bytes over pipes, no runtime of ours), so that only the server is measured; the floor is a
 bare asyncio loop with the standard library's json. The peers take turns; each figure is the median of the runs,
-with minimum and maximum, and answers are checked. With `--peer PYTHON` the official SDK of that interpreter is
+with minimum and maximum, and answers are checked. A start finds byte code, as that of an installed package does. With `--peer PYTHON` the official SDK of that interpreter is
 measured too. Only ratios within one run travel to another machine.
 """
 
@@ -16,7 +16,7 @@ import sys
 import time
 from typing import IO, Any, Final
 
-from report import Peer, cpu_seconds, peak_megabytes, progress, show
+from report import Peer, byte_code, cpu_seconds, peak_megabytes, progress, show
 from stdio_servers import FLOOR, OURS, PARTS, REVISION, SDK
 
 OPENING: Final = (
@@ -124,13 +124,16 @@ def main() -> None:
     peers += [Peer(f"sdk {python}", [python, "-c", SDK]) for python in options.peer]
     parts = [Peer(name, [sys.executable, "-c", code]) for name, code in PARTS.items()]
     runs = 1 if options.quick else options.runs
-    for run in range(runs):
+    with byte_code():
         for peer in peers:
-            slow = options.quick or peer.name.startswith("sdk")
-            measure(peer, 200 if slow else 1000, 1000 if slow else 20_000, 1000)
-        for part in parts:
-            measure_part(part)
-        progress(run + 1, runs)
+            measure(Peer(peer.name, peer.command), 1, 1, 1)
+        for run in range(runs):
+            for peer in peers:
+                slow = options.quick or peer.name.startswith("sdk")
+                measure(peer, 200 if slow else 1000, 1000 if slow else 20_000, 1000)
+            for part in parts:
+                measure_part(part)
+            progress(run + 1, runs)
     show([*peers, *parts])
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import statistics
 import sys
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 
@@ -24,6 +27,19 @@ class Peer:
         """The median of the runs; None for a figure that this program has none of."""
         values = self.figures.get(figure)
         return statistics.median(values) if values else None
+
+
+@contextmanager
+def byte_code() -> Generator[None]:
+    """Let programs keep byte code for the next run, as installed packages have it, in a folder of their own.
+
+    A checkout's files have none where `PYTHONDONTWRITEBYTECODE` is set, and a start would compile all of them.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ["PYTHONPYCACHEPREFIX"] = folder
+        yield
+        del os.environ["PYTHONPYCACHEPREFIX"]
 
 
 def progress(run: int, runs: int) -> None:
