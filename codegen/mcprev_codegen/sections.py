@@ -1,12 +1,14 @@
 """Which module of `models` each type stands in, and in which order: the sections of the schema itself.
 
 A section is what `@category` says; types of a revision that says nothing stand where later revisions have them.
+Sections of a type or two that share their first word, such as those of the notifications, are one module.
 A module imports another one for base classes and for what its aliases are made of, and for nothing else, so that
 few classes are built for the one that is asked for.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +24,8 @@ COMMON: Final = "Common Types"
 """The section of what is made of nothing that has a section."""
 MESSAGES: Final = "Messages"
 """The section of the aliases that nothing uses: the unions of all messages of a side."""
+SMALL: Final = 2
+"""The most types of a section that shares a module with others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,7 @@ class Layout:
     @cached_property
     def sections(self) -> tuple[Section, ...]:
         """The sections that have types, in source order."""
-        titles = self._merged(self._titles)
+        titles = self._merged(self._joined(self._titles))
         grouped: dict[str, list[str]] = {}
         for name in self.module.types:
             grouped.setdefault(titles[name], []).append(name)
@@ -110,6 +114,15 @@ class Layout:
             for other in used:
                 users[other].append(name)
         return users
+
+    def _joined(self, titles: Mapping[str, str]) -> dict[str, str]:
+        """The same with one section for the small ones of a family: each module takes time to import."""
+        sizes = Counter(titles.values())
+        families = {title: title.partition("/")[0] for title, size in sizes.items() if size <= SMALL}
+        shared = {
+            title: family for title, family in families.items() if [*families.values()].count(family) > 1
+        }
+        return {name: shared.get(title, title) for name, title in titles.items()}
 
     def _merged(self, titles: Mapping[str, str]) -> dict[str, str]:
         """The same with one section for those that need each other: modules must not import in a circle."""

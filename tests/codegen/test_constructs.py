@@ -6,6 +6,7 @@ and refuses are judged by its model and by the JSON Schema of the package alike.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 import mini
 from mcprev_codegen import ir, pipeline, sources
 from mcprev_codegen.diff import compare_sides, table
+from mcprev_codegen.emit import GENERATOR_VERSION
 from mcprev_codegen.errors import SchemaError
 from mcprev_codegen.printer import print_module
 from support import check_metaschema, complaints, parse, same, validator
@@ -299,6 +301,20 @@ def test_its_model_and_its_json_schema_take_and_refuse_the_same_values(
         assert complaints(judge, value)
         with pytest.raises(ValidationError):
             adapter.validate_python(value)
+
+
+OUTPUT: Final = (2, "e442ebc487c99a14")
+"""The generator's version, and what the files of all constructs are then."""
+
+
+def test_another_output_for_the_same_schema_is_another_version_of_the_generator(package: Path) -> None:
+    digest = hashlib.sha256()
+    for path in sorted(package.parent.rglob("*.*")):
+        if "__pycache__" not in path.parts:
+            text = path.read_text(encoding="utf-8").replace(f"(generator {GENERATOR_VERSION})", "")
+            digest.update(f"{path.relative_to(package.parent).as_posix()}\n{text}".encode())
+    found = digest.hexdigest()[:16]
+    assert (GENERATOR_VERSION, found) == OUTPUT, "count GENERATOR_VERSION up and write down both here"
 
 
 @each

@@ -7,6 +7,7 @@ import json
 import pickle
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, Literal, cast
@@ -17,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from mcprev_codegen import ir
 from mcprev_codegen.models import ModelPlanner
 from mcprev_codegen.naming import attribute, class_name, module_name
-from mcprev_codegen.sections import categories
+from mcprev_codegen.sections import SMALL, categories
 from mcprev_types import ABSENT, Model, UnknownContent
 from mcprev_types.latest import models as latest
 from support import DATED, FIFTH, FOURTH, REVISIONS, THIRD, each_revision, load, models_of, package, same
@@ -598,8 +599,13 @@ def test_modules_follow_the_schemas_sections_in_source_order(revision: str) -> N
             for m, above in enumerate(section.types[:n]):
                 if order.index(above) > order.index(name):
                     assert made_of(planner, name) & set(section.types[m:n]), (above, name)
+    sizes = Counter(named.values())
     for name, title in named.items():
-        assert name in next(s.types for s in planner.sections if s.title == title)
+        (section,) = (s for s in planner.sections if name in s.types)
+        family = title.partition("/")[0]
+        assert section.title == title or (section.title == family and sizes[title] <= SMALL)
+    small = Counter(s.title.partition("/")[0] for s in planner.sections if len(s.types) <= SMALL)
+    assert set(small.values()) <= {1}, "small sections of one family share a module"
 
 
 def made_of(planner: ModelPlanner, name: str) -> set[str]:

@@ -12,7 +12,7 @@ import functools
 import operator
 from collections.abc import Mapping
 from enum import Enum
-from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
 from pydantic.fields import FieldInfo
@@ -144,11 +144,14 @@ class Model(BaseModel):
         allow_inf_nan=False,
     )
 
-    _given: ClassVar[tuple[tuple[str, str, object], ...] | None] = None
+    if TYPE_CHECKING:
+        __given__: ClassVar[tuple[tuple[str, str, object], ...] | None]
+    else:
+        __given__ = None  # without a hint, which pydantic would evaluate again for each class
 
     def __init_subclass__(cls, **kwargs: Any) -> None:  # noqa: ANN401 - as pydantic types it
         super().__init_subclass__(**kwargs)
-        cls._given = None  # of this class and not of the one it extends
+        cls.__given__ = None  # of this class and not of the one it extends
         for base in cls.__bases__:
             if (
                 issubclass(base, Model)
@@ -163,7 +166,7 @@ class Model(BaseModel):
 
         Raises `pydantic.ValidationError` when a member is missing or of the wrong type.
         """
-        given = self._given
+        given = self.__given__
         if given is None:
             given = self._find_given()
         for name, alias, value in given:
@@ -176,7 +179,7 @@ class Model(BaseModel):
 
     @classmethod
     def _find_given(cls) -> tuple[tuple[str, str, object], ...]:
-        cls._given = found = _collect(cls)
+        cls.__given__ = found = _collect(cls)
         return found
 
     @classmethod
