@@ -120,6 +120,10 @@ if TYPE_CHECKING:
     from mcprev.server.content import File as File
     from mcprev.server.content import Image as Image
     from mcprev.server.context import Context as Context
+    from mcprev.server.middleware import CallNext as CallNext
+    from mcprev.server.middleware import HandlerCall as HandlerCall
+    from mcprev.server.middleware import HandlerResult as HandlerResult
+    from mcprev.server.middleware import Middleware as Middleware
     from mcprev.server.questions import Accepted as Accepted
     from mcprev.server.questions import Cancelled as Cancelled
     from mcprev.server.questions import Declined as Declined
@@ -162,6 +166,7 @@ _HOMES: Final = {
     "client.context": ("ClientContext",),
     "server.content": ("Audio", "File", "Image"),
     "server.context": ("Context",),
+    "server.middleware": ("CallNext", "HandlerCall", "HandlerResult", "Middleware"),
     "server.questions": ("Accepted", "Cancelled", "Declined", "Sampled"),
     "errors": (
         "AuthError", "AuthorizationDenied", "ConnectionLost", "ConversionError", "DiscoveryFailed",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mcprev.convert import OnDowngrade
     from mcprev.protocol.request_state import RequestStateSealer
     from mcprev.server.lifespan import Lifespan
+    from mcprev.server.middleware import Middleware
     from mcprev.server.tasks import Tasks
     from mcprev.transports.http.server.asgi import AsgiApp
     from mcprev.transports.http.server.options import HttpOptions
@@ -54,6 +55,7 @@ class ServerOptions(TypedDict, total=False):
     states: RequestStateSealer | None
     tasks: Tasks | None
     lifespan: Lifespan | Sequence[Lifespan]
+    middleware: Sequence[Middleware]
     on_downgrade: OnDowngrade | None
     show_errors: bool
     ping_interval: float | None

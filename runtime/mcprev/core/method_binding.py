@@ -200,8 +200,12 @@ def first(error: ValidationError, value: object) -> str:
 class HandlerTable(dict[tuple[Revision, str], MethodBinding]):
     """The method bindings of one handler by revision and method, created on first use."""
 
-    def __init__(self, identity: Capabilities, base: str) -> None:
+    def __init__(
+        self, identity: Capabilities, base: str, wrap: Callable[[str, Stub], Stub] | None = None
+    ) -> None:
+        """Set the handler; `wrap` puts something around each of its methods."""
         super().__init__()
+        self._wrap = wrap
         self._identity = identity
         self._base = base
 
@@ -213,6 +217,8 @@ class HandlerTable(dict[tuple[Revision, str], MethodBinding]):
             written = revision
         binding = bindings(written, self._base)[method]
         found = MethodBinding(method, revision, written, getattr(handler, binding.stub), binding.params)
+        if self._wrap is not None:
+            found.stub = self._wrap(method, found.stub)
         self[key] = found
         return found
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from mcprev.convert import ConversionContext as Conversion
@@ -19,6 +19,7 @@ from mcprev.core.interfaces import MessageOrigin, principal_of
 from mcprev.core.method_binding import (
     HandlerTable,
     MethodBinding,
+    Stub,
     answer_failure,
     as_exception,
     log_failure,
@@ -60,6 +61,7 @@ class RequestDispatcher:
         states: RequestStateSealer,
         tasks: TaskManager | None,
         *,
+        wrap: Callable[[str, Stub], Stub] | None = None,
         validate: bool,
         show_errors: bool,
     ) -> None:
@@ -67,7 +69,7 @@ class RequestDispatcher:
         self._identity = identity
         self._states = states
         self._tasks = tasks
-        self._handlers = HandlerTable(identity, "ServerHandler")
+        self._handlers = HandlerTable(identity, "ServerHandler", wrap)
         self.tools: ToolTable = ToolTable(self._handlers, identity.kinds)
         """The schemas of the handler's tools."""
         self._validates = validate

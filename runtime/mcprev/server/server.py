@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from mcprev.convert import OnDowngrade
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
+    from mcprev.core.method_binding import Stub
     from mcprev.server.lifespan import Lifespan, LifespanRunner
+    from mcprev.server.middleware import Middleware
     from mcprev.server.task_manager import TaskManager
     from mcprev.server.tasks import Tasks
     from mcprev.transports.http.server.asgi import AsgiApp
@@ -67,6 +70,7 @@ class Server:
         states: RequestStateSealer | None = None,
         tasks: Tasks | None = None,
         lifespan: Lifespan | Sequence[Lifespan] = (),
+        middleware: Sequence[Middleware] = (),
         on_downgrade: OnDowngrade | None = None,
         validate: bool = True,
         show_errors: bool = False,
@@ -88,6 +92,9 @@ class Server:
           server, opens what handlers need, yields it, and closes it. It runs once, from before the first request until
           after the last one, on every transport; `ctx.lifespan(Type)` returns what it yields. Several are entered in
           order.
+        - `middleware` are functions `async def f(call, call_next)` around every call of the handler's methods, requests
+          and notifications, the first one outermost. They do not see what the runtime serves itself: the handshake,
+          pings, subscriptions and requests about tasks.
         - `on_downgrade` is called with each value that the revision of the client cannot represent, and may replace it.
         - `validate` checks arguments and structured results of tools against the schemas in the handler's list of
           tools. The list is requested once for each revision and principal, and again after `changed("tools")`. A call
@@ -142,11 +149,17 @@ class Server:
             self.lifespan = LifespanRunner(self, several, self._end_tasks)
         self.on_downgrade = on_downgrade
         """Replaces what an older peer cannot be told; None to use the defaults."""
+        around: Callable[[str, Stub], Stub] | None = None
+        if middleware:
+            from mcprev.server.middleware import wrap
+
+            around = partial(wrap, tuple(middleware))
         self.request_handler: RequestDispatcher = RequestDispatcher(
             self,
             self.identity,
             states or RequestStateSealer(),
             self.tasks,
+            wrap=around,
             validate=validate,
             show_errors=show_errors,
         )
