@@ -18,11 +18,11 @@ from linear import assert_linear
 from mcprev.cli import main, transcript
 from mcprev.cli.transcript import TranscriptValidator, Violation
 from mcprev.protocol.negotiation.versions import VERSION_KEY
-from mcprev.revisions import DEFAULT, Revision
+from mcprev.revisions import DEFAULT, Revision, TaskSupport
 from mcprev.wire.jsonrpc import MAX_LINE
 from mcprev_types import Direction, Kind, Transport
 from requirements import req
-from support import load
+from support import ROOT, load
 
 UP, DOWN = Direction.CLIENT_TO_SERVER, Direction.SERVER_TO_CLIENT
 SESSIONS: Final = tuple(row for row in DEFAULT if row.handshake)
@@ -165,6 +165,87 @@ def test_paths_lead_through_unions(row: Revision, value: Any, path: str) -> None
     assert set(places(wanted)) == {(2, "tools/call", path)}
 
 
+@each_method
+def test_what_models_fill_in_must_be_there(row: Revision, method: str) -> None:
+    """Each member of a result that the schema requires, such as the hints for caches, is missed when it is left out."""
+    spec = row.methods[method]
+    if spec.kind is not Kind.REQUEST or spec.transport is Transport.EMBEDDED:
+        return
+    assert spec.result is not None
+    assert spec.params is not None
+    params = samples(row, spec.params)[0]
+    if VERSION_KEY in params.get("_meta", {}):
+        params["_meta"][VERSION_KEY] = row.version
+    for value in samples(row, spec.result):
+        if method == "initialize":
+            value["protocolVersion"] = row.version
+        for name in required(row, spec.result):
+            found = check(
+                TranscriptValidator(row),
+                message(id=1, method=method, params=params),
+                message(id=1, result={key: item for key, item in value.items() if key != name}),
+            )
+            assert (2, method, f"$.result.{name}") in places(found)
+
+
+@cache
+def required(row: Revision, name: str) -> list[str]:
+    schema = json.loads(
+        (ROOT / "generated" / row.package.replace(".", "/") / "schema.json").read_text("utf-8")
+    )
+    return list(schema["$defs"][name].get("required", []))
+
+
+CONTENT: Final[dict[str, tuple[dict[str, Any], str | None]]] = {
+    # a block, and the type of it where a revision has it
+    "hologram": ({"type": "hologram", "data": "x"}, None),
+    "text": ({"type": "text", "text": "x"}, "TextContent"),
+    "audio": ({"type": "audio", "data": "eA==", "mimeType": "audio/wav"}, "AudioContent"),
+    "resource_link": ({"type": "resource_link", "name": "x", "uri": "a:b"}, "ResourceLink"),
+}
+
+
+@each_row
+@pytest.mark.parametrize("kind", CONTENT)
+def test_content_of_types_that_the_revision_does_not_have(row: Revision, kind: str) -> None:
+    block, name = CONTENT[kind]
+    found = check(
+        TranscriptValidator(row),
+        went(UP, id=1, method="tools/call", params=stated(row, {"name": "x"})),
+        went(DOWN, id=1, result=result(row, {"content": [{"type": "text", "text": "x"}, block]})),
+    )
+    known = name is not None and hasattr(row.models, name)
+    assert places(found) == ([] if known else [(2, "tools/call", "$.result.content[1].type")])
+    assert all(f"{row.name} has no content of the type '{kind}'" in v.message for v in found)
+
+
+@each_row
+def test_the_messages_of_the_tasks_extension(row: Revision) -> None:
+    """They are known where the extension is, and checked for what says which task it is and how it goes."""
+    task = {"taskId": "t", "status": "working", "ttlMs": 5, "pollIntervalMs": 5}
+    lines = [
+        went(UP, id=1, method="tools/call", params=stated(row, {"name": "x"})),
+        went(DOWN, id=1, result={**task, "resultType": "task"}),
+        went(UP, id=2, method="tasks/get", params=stated(row, {"taskId": "t"})),
+        went(DOWN, id=2, result={**task, "resultType": "complete"}),
+        went(UP, id=3, method="tasks/update", params=stated(row, {"taskId": "t", "inputResponses": {}})),
+        went(DOWN, id=3, result={"resultType": "complete"}),
+        went(DOWN, method="notifications/tasks", params=task),
+    ]
+    if row.tasks is not TaskSupport.EXTENSION:
+        assert check(TranscriptValidator(row), *lines) != []
+        return
+    assert check(TranscriptValidator(row), *lines) == []
+    del lines[2]["message"]["params"]["taskId"]
+    lines[3]["message"]["result"]["status"] = "asleep"
+    lines[6]["message"]["params"] = {}
+    assert places(check(TranscriptValidator(row), *lines)) == [
+        (3, "tasks/get", "$.params.taskId"),
+        (4, "tasks/get", "$.result.status"),
+        (7, "notifications/tasks", "$.params.taskId"),
+    ]
+
+
 FAULTS: Final[tuple[tuple[Any, str, str], ...]] = (
     (b"{", "$", "Parse error"),
     (b"\xff", "$", "Parse error"),
@@ -275,6 +356,30 @@ def test_auto_takes_the_revision_that_is_answered(row: Revision, asked: str) -> 
     found = checker.feed(9, json.dumps(message(id=3, method="elicitation/create")).encode())
     assert ("no method" in found[0].message) == ("elicitation/create" not in row.methods)
     assert row.name in found[0].message or found[0].path == "$.params"
+
+
+@each_session
+@pytest.mark.parametrize("named", [True, False])
+def test_several_sessions_in_one_transcript(row: Revision, named: bool) -> None:
+    """One after the other, or named and at the same time; each has ids and a revision of its own."""
+    first, last = SESSIONS[0], row
+    calls = message(id=2, method="tools/list")
+    one, other = [*opening(first.version, first.version), calls], [
+        *opening(last.version, last.version),
+        calls,
+    ]
+    lines: list[Any] = [*one, *other]
+    if named:
+        pairs = zip(one, other, strict=True)
+        lines = [
+            {"session": n, "message": line} for pair in pairs for n, line in zip("ab", pair, strict=True)
+        ]
+    checker = TranscriptValidator()
+    assert check(checker, *lines) == []
+    assert checker.unanswered == 2
+    assert checker.revisions == tuple(dict.fromkeys((first.name, last.name)))
+    again = [{"session": "b", "message": calls}] if named else [calls]
+    assert [v.path for v in check(checker, *again)] == (["$.id"])
 
 
 @each_session

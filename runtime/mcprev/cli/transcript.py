@@ -2,7 +2,8 @@
 
 A `TranscriptValidator` takes lines. It parses each as the wire does, determines its revision, looks up the method in
 that revision's table and validates params and results with that revision's models. Requests are kept by direction
-until their response, so that a result is validated by the method of its request.
+until their response, so that a result is validated by the method of its request. What a model fills in must be there if
+the schema requires it, and content of a type that the revision does not have is a violation.
 
 The specification leaves these points open; they are decided here:
 
@@ -11,7 +12,9 @@ The specification leaves these points open; they are decided here:
 - A line without a direction gets the direction that its method implies. A result without a direction may be for either
   side and is matched with the request that it fits.
 - Deviations that the wire tolerates (`"params": null`, unknown members) are no violations here either.
-- A transcript is of one connection: ids are unique in the whole of it.
+- A line with a `session` (text or a number) belongs to the connection of that name. `initialize` after a session was
+  opened begins another one. Ids are unique within a session.
+- The messages of the tasks extension are known at the revisions that have it.
 - A request without a response is counted, not reported: a capture may end at any time.
 """
 
@@ -19,9 +22,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from typing import Final, TypeAlias, cast
 
 from pydantic import ValidationError
@@ -29,7 +33,8 @@ from pydantic import ValidationError
 from mcprev.core.method_binding import reader
 from mcprev.errors import Json
 from mcprev.protocol.negotiation.versions import VERSION_KEY
-from mcprev.revisions import ALL, DEFAULT, Revision, by_version
+from mcprev.protocol.tasks import GET, METHODS, TASK_NOTIFICATION, Status, is_task
+from mcprev.revisions import ALL, DEFAULT, Revision, TaskSupport, by_version
 from mcprev.wire.jsonrpc import (
     MAX_LINE,
     Batch,
@@ -43,7 +48,7 @@ from mcprev.wire.jsonrpc import (
     Shape,
     parse,
 )
-from mcprev_types import Direction, Kind, MethodSpec, Transport, locate
+from mcprev_types import Direction, Kind, MethodSpec, Model, Transport, UnknownContent, locate
 
 EXCERPT: Final = 100
 """The number of characters of the transcript that an error quotes."""
@@ -55,6 +60,12 @@ _OTHER: Final = {
     Direction.CLIENT_TO_SERVER: Direction.SERVER_TO_CLIENT,
     Direction.SERVER_TO_CLIENT: Direction.CLIENT_TO_SERVER,
 }
+_TASK_METHODS: Final = {
+    **METHODS,
+    TaskSupport.EXTENSION: METHODS[TaskSupport.EXTENSION] | {TASK_NOTIFICATION},
+}
+"""The methods of tasks, of which those of the extension are in no schema."""
+_STATUS: Final = (("status", tuple(Status)),)
 _NAMES: Final = {
     Direction.CLIENT_TO_SERVER: "from client to server",
     Direction.SERVER_TO_CLIENT: "from server to client",
@@ -87,18 +98,31 @@ class _Pending:
     spec: MethodSpec | None
 
 
+class _Session:
+    """What is known about one session: its revision, and its requests."""
+
+    def __init__(self) -> None:
+        self.opened: Revision | None = None
+        self.asked: Revision | None = None
+        self.stated: Revision | None = None
+        self.pending: dict[Key, _Pending] = {}
+        self.seen: set[Key] = set()
+        self.lost = False
+        """Whether it was reported that the revision is unknown."""
+
+
 class TranscriptValidator:
     """Validates a transcript line by line."""
 
     def __init__(self, fixed: Revision | None = None) -> None:
         """Validate against one revision; None determines the revision from the transcript."""
         self._fixed = fixed
-        self._session: Revision | None = None
-        self._asked: Revision | None = None
-        self._stated: Revision | None = None
-        self._pending: dict[Key, _Pending] = {}
-        self._seen: set[Key] = set()
-        self._lost = False
+        self._sessions: dict[str | int | None, _Session] = {None: _Session()}
+        """The latest session of each connection."""
+        self._name: str | int | None = None
+        """The name of the connection that the line belongs to."""
+        self._left = 0
+        """The number of requests of earlier sessions without a response."""
         self._used: set[Revision] = set()
         self.messages: int = 0
         """The number of messages, including members of batches and invalid messages."""
@@ -106,7 +130,7 @@ class TranscriptValidator:
     @property
     def unanswered(self) -> int:
         """The number of requests without a response so far."""
-        return len(self._pending)
+        return self._left + sum(len(session.pending) for session in self._sessions.values())
 
     @property
     def revisions(self) -> tuple[str, ...]:
@@ -118,18 +142,18 @@ class TranscriptValidator:
         data = data.strip()
         if not data:
             return []
+        self._name = None
         if len(data) > MAX_LINE:
             self.messages += 1
             return [Violation(number, None, "$", f"a line of more than {MAX_LINE} bytes")]
-        current = self._current
-        batch = current is None or current.accepts_batch
-        message = parse(data, batch=batch)
+        message = parse(data, batch=self._batches)
         direction: Direction | None = None
         found: list[Violation] = []
         wrapped = _unwrap(data) if isinstance(message, Malformed) else None
         if wrapped is not None:
-            named, data = wrapped
-            message = parse(data, batch=batch)
+            named, self._name, data = wrapped
+            self._sessions.setdefault(self._name, _Session())
+            message = parse(data, batch=self._batches)
             try:
                 direction = None if named is None else Direction(named)
             except ValueError:
@@ -142,15 +166,27 @@ class TranscriptValidator:
         return found
 
     @property
+    def _session(self) -> _Session:
+        """The session that the line belongs to."""
+        return self._sessions[self._name]
+
+    @property
     def _current(self) -> Revision | None:
         """The revision of a message that does not state its own."""
-        return self._fixed or self._session or self._asked or self._stated
+        session = self._session
+        return self._fixed or session.opened or session.asked or session.stated
+
+    @property
+    def _batches(self) -> bool:
+        """Whether the line may be a batch."""
+        current = self._current
+        return current is None or current.accepts_batch
 
     def _check(self, message: Message, direction: Direction | None) -> tuple[str | None, list[Place]]:
         match message:
             case Malformed():
                 if message.shape is Shape.REQUEST and message.id is not None:
-                    self._pending[_key(direction, message.id)] = _Pending(None, None, None)
+                    self._session.pending[_key(direction, message.id)] = _Pending(None, None, None)
                 return None, [("$", message.message)]
             case Request() | Notification():
                 return message.method, self._check_call(message, direction)
@@ -160,6 +196,9 @@ class TranscriptValidator:
     # -- requests and notifications ------------------------------------------------------------------------
 
     def _check_call(self, message: Request | Notification, direction: Direction | None) -> list[Place]:
+        if message.method == _INITIALIZE and self._session.opened is not None:
+            self._left += len(self._session.pending)
+            self._sessions[self._name] = _Session()
         revision, found = self._row_of(message)
         spec = None if revision is None else revision.methods.get(message.method)
         if direction is None and spec is not None and len(spec.directions) == 1:
@@ -169,6 +208,8 @@ class TranscriptValidator:
         if revision is None:
             return found
         self._used.add(revision)
+        if spec is None and message.method in _TASK_METHODS[revision.tasks]:
+            return found + _task_error(message.params, "$.params")
         if spec is None:
             return [*found, ("$.method", _unknown(message.method, revision))]
         found += _misused(message, spec, direction, revision)
@@ -186,19 +227,19 @@ class TranscriptValidator:
         direction: Direction | None,
     ) -> list[Place]:
         """Keep a request until its response; report a duplicate id if the direction is known."""
-        key = _key(direction, message.id)
+        key, session = _key(direction, message.id), self._session
         found: list[Place] = []
-        if direction is not None and key in self._pending:
+        if direction is not None and key in session.pending:
             found.append(("$.id", "a request with this id is still in flight"))
         elif (
             direction is not None
-            and key in self._seen
+            and key in session.seen
             and revision is not None
             and revision.id_unique_in_session
         ):
             found.append(("$.id", "the same side has used this id before"))
-        self._seen.add(key)
-        self._pending[key] = _Pending(message.method, revision, spec)
+        session.seen.add(key)
+        session.pending[key] = _Pending(message.method, revision, spec)
         return found
 
     def _row_of(self, message: Request | Notification) -> tuple[Revision | None, list[Place]]:
@@ -215,10 +256,10 @@ class TranscriptValidator:
             asked = by_version(wanted, ALL) if isinstance(wanted, str) else None
             # A client may request a version that only it knows; the server then responds with another.
             newest = next(revision for revision in reversed(DEFAULT) if revision.handshake)
-            self._asked = asked if asked is not None and asked.handshake else newest
-            return self._asked, []
-        if self._current is None and not self._lost:
-            self._lost = True
+            self._session.asked = asked if asked is not None and asked.handshake else newest
+            return self._session.asked, []
+        if self._current is None and not self._session.lost:
+            self._session.lost = True
             return None, [("$", "nothing so far says of which revision this is, so it cannot be checked")]
         return self._current, []
 
@@ -229,7 +270,7 @@ class TranscriptValidator:
         revision = by_version(version, ALL)
         if revision is None:
             return self._current, [(path, f"unknown protocol version {_quote(version)}")]
-        self._stated = revision
+        self._session.stated = revision
         return revision, []
 
     # -- responses -----------------------------------------------------------------------------------------
@@ -240,20 +281,25 @@ class TranscriptValidator:
         if message.id is None:
             return None, []
         senders = (*Direction, None) if direction is None else (_OTHER[direction], None)
-        keys = [key for s in senders if (key := _key(s, message.id)) in self._pending]
+        waiting = self._session.pending
+        keys = [key for s in senders if (key := _key(s, message.id)) in waiting]
         if not keys:
             return None, [("$.id", "this answers no request, or one that was answered before")]
         if isinstance(message, ErrorResponse):
-            return self._pending.pop(keys[0]).method, []
-        verdicts = [(key, self._check_result(self._pending[key], message.result)) for key in keys]
+            return waiting.pop(keys[0]).method, []
+        verdicts = [(key, self._check_result(waiting[key], message.result)) for key in keys]
         key, found = next((v for v in verdicts if not v[1]), verdicts[0])
-        pending = self._pending.pop(key)
+        pending = waiting.pop(key)
         if pending.method == _INITIALIZE:
-            self._session = _version_of(message.result) or self._session
+            self._session.opened = _version_of(message.result) or self._session.opened
         return pending.method, found
 
     def _check_result(self, pending: _Pending, result: Json) -> list[Place]:
         revision, spec = pending.revision, pending.spec
+        if revision is not None and revision.tasks is TaskSupport.EXTENSION and isinstance(result, dict):
+            members = cast("dict[str, Json]", result)
+            if is_task(members, revision) or pending.method == GET:
+                return _task_error(members, "$.result", *_STATUS)
         if revision is None or spec is None or spec.result is None:
             return []
         found: list[Place] = []
@@ -275,14 +321,26 @@ class TranscriptValidator:
         return found + _judge(revision, (spec.result, *spec.alternate_results), result, "$.result")
 
 
-def _unwrap(data: bytes) -> tuple[Json, bytes] | None:
-    """Return the direction and the message of a line that contains both; None for any other line."""
+def _task_error(value: Json, root: str, *more: tuple[str, Sequence[str]]) -> list[Place]:
+    """Return what a description of a task lacks: its id, and members that must have one of some values."""
+    members = cast("dict[str, Json]", value) if isinstance(value, dict) else {}
+    found = [] if isinstance(members.get("taskId"), str) else [(f"{root}.taskId", "Field required, a string")]
+    for name, allowed in more:
+        if members.get(name) not in allowed:
+            found.append((f"{root}.{name}", f"Field required, one of {', '.join(allowed)}"))
+    return found
+
+
+def _unwrap(data: bytes) -> tuple[Json, str | int | None, bytes] | None:
+    """Return direction, session and message of a line that contains them; None for any other line."""
     try:
         value: Json = json.loads(data)
         if not isinstance(value, dict) or "message" not in value or "jsonrpc" in value:
             return None
         members = cast("dict[str, Json]", value)
-        return members.get("direction"), json.dumps(members["message"]).encode()
+        session: Json = members.get("session")
+        named = session if isinstance(session, str | int) else None
+        return members.get("direction"), named, json.dumps(members["message"]).encode()
     except (ValueError, RecursionError):
         return None
 
@@ -342,15 +400,44 @@ def _judge(revision: Revision, names: Sequence[str | None], value: Json, root: s
     verdicts: list[list[Place]] = []
     for name in names:
         try:
-            _reader(revision, name)(value)
+            typed = _reader(revision, name)(value)
         except ValidationError as error:
             verdicts.append(_places(error, value, root, revision))
         else:
-            return []
+            return list(_gaps(revision, typed, root))
     # A type fits better if the members exist: a wrong nested member says more than a missing one.
     return min(
         verdicts, key=lambda places: sum(bool(_TOP.fullmatch(path[len(root) :])) for path, _ in places)
     )
+
+
+@cache
+def _required(revision: Revision) -> Mapping[str, frozenset[str]]:
+    """Return the required members of each type of a revision, by the names of the wire."""
+    schema = json.loads(files(revision.package).joinpath("schema.json").read_text("utf-8"))
+    return {name: frozenset(type_.get("required", ())) for name, type_ in schema["$defs"].items()}
+
+
+def _gaps(revision: Revision, typed: object, root: str) -> Iterator[Place]:
+    """Yield what a valid value leaves out although the schema requires it, and content of an unknown type."""
+    waiting: list[tuple[object, str]] = [(typed, root)]
+    while waiting:
+        value, path = waiting.pop()
+        if isinstance(value, UnknownContent):
+            yield f"{path}.type", f"{revision.name} has no content of the type {_quote(value.type)}"
+        elif isinstance(value, Model):
+            required = _required(revision).get(type(value).__name__, frozenset())
+            for name, field in type(value).model_fields.items():
+                alias = field.alias or name
+                if name in value.model_fields_set:
+                    waiting.append((getattr(value, name), path + _step(alias)))
+                elif alias in required:
+                    yield path + _step(alias), "Field required"
+        elif isinstance(value, list):
+            waiting += [(item, f"{path}[{i}]") for i, item in enumerate(cast("list[object]", value))]
+        elif isinstance(value, dict):
+            items = cast("dict[str, object]", value).items()
+            waiting += [(item, path + _step(name)) for name, item in items if isinstance(item, Model | list)]
 
 
 def _places(error: ValidationError, value: Json, root: str, revision: Revision) -> list[Place]:

@@ -39,7 +39,8 @@ UNREADABLE: Final = 3
 def command(*, file: str, name: str, as_json: bool) -> None:
     """Validate a transcript with one JSON-RPC message on each line; `-` reads standard input.
 
-    A line may also be {"direction": "client_to_server" or "server_to_client", "message": {...}}. Exits with 0 if all
+    A line may also be {"direction": "client_to_server" or "server_to_client", "session": ..., "message": {...}}, where
+    direction and session (the name of a connection) may be left out. Exits with 0 if all
     messages are valid, with 1 if there are violations, and with 3 if the file cannot be read or has no message.
     """
     from mcprev.cli.transcript import TranscriptValidator
