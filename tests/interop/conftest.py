@@ -1,4 +1,4 @@
-"""Peers that are started once and serve many tests."""
+"""Peers that are started once and serve many tests, the defects they are known for, and the table of what came of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Generator
 
 import pytest
 
+from interop.defects import known
 from interop.holding import Held
+from interop.peers import Peer
+from interop.tally import Tally
 from interop.watching import Seen, watch, watch_plainly
 
 
@@ -38,3 +41,35 @@ def seen(request: pytest.FixtureRequest) -> Seen:
 def plainly_seen(request: pytest.FixtureRequest) -> Seen:
     """The same of a server that has neither sessions nor streams."""
     return watch_plainly(request.param)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Expect cases with a known defect to fail, and say of each which peer it is about."""
+    for item in items:
+        peer = _peer_of(item)
+        if peer is None or not isinstance(item, pytest.Function):
+            continue
+        item.user_properties.append(("peer", (peer.name, peer.release, peer.revision)))
+        defect = known(peer, f"{item.path.stem}::{item.originalname}")
+        if defect is not None:
+            item.user_properties.append(("defect", defect.cause))
+            item.add_marker(
+                pytest.mark.xfail(strict=True, reason=f"{peer.name} {peer.release}: {defect.cause}")
+            )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Count what comes of each peer's cases in the process that hears of them all."""
+    if not hasattr(config, "workerinput") and Tally.wanted():
+        config.pluginmanager.register(Tally(), "interop-tally")
+
+
+def _peer_of(item: pytest.Item) -> Peer | None:
+    """The peer that a test is parametrised with."""
+    given = (
+        item.callspec.params.values()
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+        else ()
+    )
+    return next((value for value in given if isinstance(value, Peer)), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from functools import wraps
 from typing import Any, Final, Self, TypeAlias, cast
@@ -13,7 +13,7 @@ from typing import Any, Final, Self, TypeAlias, cast
 import pytest
 
 import mcprev
-from interop.peers import LIMIT, TRANSPORTS, Peer, chosen
+from interop.peers import DECORATED, LIMIT, PEERS, TRANSPORTS, Peer, chosen
 from mcprev.client.connect import Target
 from mcprev.errors import Json
 from mcprev.revisions import Era
@@ -115,7 +115,7 @@ class Listener:
 
 
 class Held:
-    """A client of ours, connected to a server on the official SDK, with its loop, which runs while a test does."""
+    """A client of ours, connected to a server on an official SDK, with its loop, which runs while a test does."""
 
     def __init__(self, peer: Peer, role: str) -> None:
         self.peer = peer
@@ -250,17 +250,16 @@ def case(
     *ids: str,
     since: str = A,
     until: str = E,
-    defects: Mapping[str, str] | None = None,
     role: str = "server",
     transports: tuple[str, ...] = TRANSPORTS,
 ) -> Callable[[Case], Callable[..., None]]:
     """A case with every peer of a range of revisions: marked, parametrised, and run by whoever holds the connection.
 
-    `defects` says of releases why the case cannot be had with them, `role` which script the server is.
+    `role` says which script the server is.
     """
 
     def mark(work: Case) -> Callable[..., None]:
-        peers = chosen("client", since, until, defects, transports)
+        peers = chosen("client", since, until, transports, DECORATED if role == "decorated" else PEERS)
 
         @wraps(work)
         def test(**given: Any) -> None:

@@ -1,9 +1,9 @@
-"""The releases of the official Python SDK that serve as peers, and how their processes are reached."""
+"""The releases of others' SDKs and frameworks that serve as peers, and how their processes are reached."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -14,15 +14,28 @@ from named import GONE, NAMED, ORDER
 from requirements import A, B, C, D
 
 HERE: Final = Path(__file__).parent
-ROOT: Final = HERE.parents[1]
+INTEROP: Final = HERE.parents[1] / ".interop"
+"""Where `make interop` puts the environments."""
 LIMIT: Final = 20.0
 """Seconds that one case gets."""
+
+
+MCP: Final = "mcp"
+"""The official Python SDK."""
+FASTMCP: Final = "fastmcp"
+TYPESCRIPT: Final = "typescript"
+"""The official TypeScript SDK."""
+NODE: Final = next(
+    (INTEROP / "node-22.23.3" / "node_modules").glob("node-linux-*/bin/node"), INTEROP / "node"
+)
+"""What runs the peers that are written in JavaScript."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
     """A release, the revision that is spoken with it, and over what."""
 
+    name: str
     release: str
     revision: str
     transport: str
@@ -30,73 +43,98 @@ class Peer:
     """How the client begins, for a release that knows several ways."""
 
     @property
-    def python(self) -> Path:
-        """The interpreter that has the release."""
-        return ROOT / ".interop" / self.release / "bin" / "python"
+    def folder(self) -> Path:
+        """The environment that has the release."""
+        return INTEROP / (self.release if self.name == MCP else f"{self.name}-{self.release}")
 
     @property
-    def generation(self) -> str:
-        """Which of the scripts speaks the release's API."""
-        return "sdk" + self.release[0]
+    def modes(self) -> tuple[str, ...]:
+        """How the client is to begin, for a script of a release that can be told."""
+        told = self.name == FASTMCP or (self.name in (MCP, TYPESCRIPT) and self.release.startswith("2."))
+        return (self.mode,) if told else ()
 
     @property
     def probe(self) -> float:
         """Seconds that it gets to answer what it may not know: the oldest release leaves that unanswered."""
-        return 1.0 if self.release == "1.8.1" else 10.0
+        return 1.0 if (self.name, self.release) == (MCP, "1.8.1") else 10.0
 
     @property
     def id(self) -> str:
-        return f"{self.revision}-mcp{self.release}-{self.transport}"
+        return f"{self.revision}-{self.name}{self.release}-{self.transport}"
 
     def since(self, revision: str) -> bool:
         """Whether the revision spoken is that one or a newer one."""
         return ORDER.index(self.revision) >= ORDER.index(revision)
 
-    def script(self, role: str) -> tuple[str, str]:
+    def script(self, role: str) -> tuple[str, ...]:
         """The command that runs it as a server, as a decorated server or as a client."""
-        return str(self.python), str(HERE / f"{self.generation}_{role}.py")
+        if self.name == TYPESCRIPT:
+            script = str(HERE / f"typescript_{role}.mjs")
+            return str(NODE), "--experimental-eventsource", script, str(self.folder)
+        script = f"sdk{self.release[0]}" if self.name == MCP else self.name
+        return str(self.folder / "bin" / "python"), str(HERE / f"{script}_{role}.py")
 
-    def conditions(self, ours: str, defects: Mapping[str, str]) -> list[pytest.MarkDecorator]:
-        """What has to be there for a test with it to run, where ours is the client or the server.
-
-        `defects` says of releases why they cannot take part.
-        """
-        release = self.release
-        reason = f"mcp {release}: {defects.get(release)}"
+    def conditions(self, group: str) -> list[pytest.MarkDecorator]:
+        """What has to be there for a test with it to run, and the group of tests that share its process."""
+        missing = not (self.folder / ".ready").exists()
         return [
-            pytest.mark.skipif(not self.python.exists(), reason=f"mcp {release} is missing: `make interop`"),
-            pytest.mark.skipif(release in defects, reason=reason),
-            # What shares a process is run by one worker.
-            pytest.mark.xdist_group(f"{ours}-{self.id}"),
+            pytest.mark.skipif(missing, reason=f"{self.name} {self.release} is missing: `make interop`"),
+            pytest.mark.xdist_group(f"{group}-{self.id}"),
         ]
 
 
-_RELEASES: Final = (("1.8.1", A), ("1.9.4", B), ("1.10.1", C), ("1.23.3", D), ("2.3.0", NAMED[4]))
+def peers(name: str, releases: Sequence[tuple[str, str]], *transports: str, mode: str = "auto") -> list[Peer]:
+    """Each release over each transport, but for revisions that are spoken no longer."""
+    return [
+        Peer(name, release, revision, transport, mode)
+        for transport in transports
+        for release, revision in releases
+        if revision not in GONE
+    ]
+
+
+_PYTHON: Final = (("1.8.1", A), ("1.9.4", B), ("1.10.1", C), ("1.23.3", D), ("2.3.0", NAMED[4]))
+_TYPESCRIPT: Final = (("1.0.4", A), ("1.12.3", B), ("1.17.5", C), ("1.32.2", D), ("2.4.0", NAMED[4]))
 """Each with the newest revision that it speaks."""
 PEERS: Final = (
-    *(Peer(release, revision, "stdio") for release, revision in _RELEASES if revision not in GONE),
-    Peer("2.3.0", D, "stdio", mode="legacy"),
-    *(Peer(release, revision, "http") for release, revision in _RELEASES if revision not in GONE),
-    Peer("2.3.0", D, "http", mode="legacy"),
-    *(Peer(release, revision, "sse") for release, revision in _RELEASES[:1] if revision not in GONE),
+    *peers(MCP, _PYTHON, "stdio", "http"),
+    *peers(MCP, [("2.3.0", D)], "stdio", "http", mode="legacy"),
+    *peers(MCP, _PYTHON[:1], "sse"),
+    *peers(TYPESCRIPT, _TYPESCRIPT, "stdio"),
+    *peers(TYPESCRIPT, _TYPESCRIPT[1:], "http"),
+    *peers(TYPESCRIPT, [("2.4.0", D)], "stdio", "http", mode="legacy"),
+    *peers(TYPESCRIPT, _TYPESCRIPT[:1], "sse"),
 )
+"""The peers that are both servers and clients, and try everything."""
+_FASTMCP: Final = (("2.14.7", D), ("3.4.10", D), ("4.1.2", NAMED[4]))
+DECORATING: Final = (
+    *peers(FASTMCP, _FASTMCP, "stdio", "http"),
+    *peers(FASTMCP, [("4.1.2", D)], "stdio", "http", mode="legacy"),
+)
+"""Those whose servers are in the decorated style only."""
+DECORATED: Final = (*(peer for peer in PEERS if peer.name == MCP), *DECORATING)
+"""The servers in the decorated style."""
+CLIENTS: Final = (*PEERS, *DECORATING)
+"""The clients that try everything."""
+ALL: Final = CLIENTS
+"""Every peer."""
 
 
 TRANSPORTS: Final = ("stdio", "http", "sse")
 
 
 def chosen(
-    ours: str,
+    group: str,
     since: str,
     until: str,
-    defects: Mapping[str, str] | None,
     transports: tuple[str, ...] = TRANSPORTS,
+    among: Sequence[Peer] = PEERS,
 ) -> list[Any]:
-    """The peers that speak a range of revisions, as parameters, where ours is the client or the server."""
+    """The peers that speak a range of revisions, as parameters of tests of one group."""
     last = ORDER.index(until)
     return [
-        pytest.param(peer, id=peer.id, marks=peer.conditions(ours, defects or {}))
-        for peer in PEERS
+        pytest.param(peer, id=peer.id, marks=peer.conditions(group))
+        for peer in among
         if peer.since(since) and ORDER.index(peer.revision) <= last and peer.transport in transports
     ]
 

@@ -1,4 +1,4 @@
-"""Our client and servers on releases of the official Python SDK: what each side observed of the other.
+"""Our client and servers on releases of the official SDKs: what each side observed of the other.
 
 `make interop` puts each release into an environment of its own; without them these tests are skipped. Every peer is
 started once, holds one connection for all cases, and keeps a journal of what reached it, which a tool hands out.
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import mcprev
+from interop.defects import DIES_OF_CANCELLING
 from interop.holding import Held, case, text_of
 from interop.peers import PEERS, Peer
 from mcprev.protocol.subscriptions import Changed
@@ -24,19 +25,12 @@ TOOLS = [
     "echo", "add", "fail", "who", "progress", "log", "sample", "sample_slowly", "sample_tools", "elicit", "elicit_url", "roots",
     "ping", "wait", "change",
 ]  # fmt: skip
-NO_CURSORS = {"1.8.1": "its servers do not get to see the cursor of a request"}
-CANCELLING_KILLS = "cancelling a request ends its servers, with an unhandled error"
-DIES_OF_CANCELLING: dict[str, str] = dict.fromkeys(("1.8.1", "1.9.4", "1.10.1"), CANCELLING_KILLS)
-DELETING_KILLS = "deleting a session whose answers are JSON ends its servers, with an unhandled error"
-DIES_OF_DELETING: dict[str, str] = dict.fromkeys(("1.8.1", "1.9.4"), DELETING_KILLS)
-DIES_OF_PROBES = {"1.8.1": "a request that it does not know ends its servers without sessions"}
-"""What releases of the SDK cannot do, and why."""
 EXTRA = {"com.example/trace": "t1"}
 UNKNOWN = "memo:///unknown"
 
 
 OLDER = [
-    pytest.param(peer, revision, id=f"{revision}-mcp{peer.release}", marks=peer.conditions("client", {}))
+    pytest.param(peer, revision, id=f"{revision}-{peer.name}{peer.release}", marks=peer.conditions("client"))
     for peer in PEERS
     if peer.transport == "stdio" and peer.mode == "auto"
     for revision in NAMES[: NAMES.index(peer.revision)]
@@ -102,7 +96,7 @@ async def test_all_the_tools_are_listed(server: Held) -> None:
     }
 
 
-@case("PAGE-1", "PAGE-3", defects=NO_CURSORS)
+@case("PAGE-1", "PAGE-3")
 async def test_lists_are_read_page_by_page(server: Held) -> None:
     client = server.client
     first = await client.list_tools()
@@ -190,7 +184,7 @@ async def test_a_call_that_is_given_up_is_stopped_there(server: Held) -> None:
     await asyncio.wait({call})
     assert call.cancelled()
     await server.said("noted stopped")
-    if server.peer.release in DIES_OF_CANCELLING:
+    if DIES_OF_CANCELLING.concerns(server.peer):
         await server.renew()
 
 
@@ -199,11 +193,11 @@ async def test_a_call_that_takes_too_long_is_stopped_there(server: Held) -> None
     with pytest.raises(mcprev.RequestTimeout):
         await server.client.call_tool("wait", timeout=0.2)
     await server.said("noted stopped")
-    if server.peer.release in DIES_OF_CANCELLING:
+    if DIES_OF_CANCELLING.concerns(server.peer):
         await server.renew()
 
 
-@case("CANC-3", defects=DIES_OF_CANCELLING)
+@case("CANC-3")
 async def test_a_session_goes_on_after_cancelling(server: Held) -> None:
     calls = [asyncio.create_task(server.client.call_tool("wait")) for _ in range(3)]
     echo = asyncio.create_task(server.client.call_tool("echo", {"text": "on its way"}))
@@ -424,12 +418,12 @@ async def test_roots_are_told(server: Held) -> None:
 # -- other ways to serve HTTP ------------------------------------------------------------------------------------
 
 
-@case("HTTP-7", transports=("http",), defects=DIES_OF_DELETING)
+@case("HTTP-7", transports=("http",))
 async def test_servers_that_answer_with_json(server: Held) -> None:
     await _try(server, "json")
 
 
-@case("HTTP-19", "HTTP-20", "NEG-6", transports=("http",), defects=DIES_OF_PROBES)
+@case("HTTP-19", "HTTP-20", "NEG-6", transports=("http",))
 async def test_servers_without_sessions(server: Held) -> None:
     await _try(server, "stateless")
 

@@ -1,4 +1,4 @@
-"""Our server and clients on releases of the official Python SDK: what each side observed of the other.
+"""Our server and clients on releases of the official SDKs: what each side observed of the other.
 
 `make interop` puts each release into an environment of its own; without them these tests are skipped. Each client is
 run once and tries everything; the server keeps a journal of what reached it, which a tool hands out.
@@ -13,9 +13,6 @@ import pytest
 from interop.watching import PLAIN, Seen, seen_by
 from requirements import B, C, D, E
 
-NO_CURSORS = {"1.8.1": "its clients put the cursor beside the params of a request"}
-NO_SAMPLING_TOOLS = {"1.23.3": "its clients have no way to declare that they sample with tools"}
-"""What releases of the SDK cannot do, and why."""
 TOOLS = [
     "echo", "add", "fail", "refuse", "who", "progress", "log", "sample", "sample_tools", "elicit", "elicit_url",
     "roots", "wait", "change", "journal",
@@ -65,7 +62,7 @@ def test_pings_are_answered(seen: Seen) -> None:
 # -- tools -------------------------------------------------------------------------------------------------------
 
 
-@seen_by("PAGE-1", "TOOL-1", "MOD-12", defects=NO_CURSORS)
+@seen_by("PAGE-1", "TOOL-1", "MOD-12")
 def test_tools_are_listed_page_by_page(seen: Seen) -> None:
     listed = seen.of("tools").saw
     assert listed["sizes"] == [4, 4, 4, 3]
@@ -175,7 +172,7 @@ def test_resources_are_read(seen: Seen) -> None:
     assert [entry["uri"] for entry in resources.noted] == ["memo:///one", "memo:///bytes", "memo:///unknown"]
 
 
-@seen_by("PAGE-1", defects=NO_CURSORS)
+@seen_by("PAGE-1")
 def test_resources_are_listed_page_by_page(seen: Seen) -> None:
     saw = seen.of("resources").saw
     assert saw["sizes"] == [1, 1]
@@ -278,7 +275,7 @@ def test_prompts_and_resources_ask_too(seen: Seen) -> None:
     assert [part["text"] for part in signed.saw["resource"]] == ["home"]
 
 
-@seen_by("SAMP-2", "SAMP-4", since=D, defects=NO_SAMPLING_TOOLS)
+@seen_by("SAMP-2", "SAMP-4", since=D)
 def test_the_client_samples_with_tools(seen: Seen) -> None:
     sample = seen.of("sample_tools")
     [(_, asked)] = sample.heard

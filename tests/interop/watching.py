@@ -1,4 +1,4 @@
-"""A client on the official SDK is run once against a server of ours, and what both observed is kept, case by case."""
+"""A client on an official SDK is run once against a server of ours, and what both observed is kept, case by case."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from interop.peers import OURS, TRANSPORTS, Peer, chosen
+from interop.peers import CLIENTS, OURS, TRANSPORTS, Peer, chosen
 from requirements import A, E, req
 
 ALL: Final = 60
@@ -69,9 +69,8 @@ def watch_plainly(peer: Peer) -> Seen:
 
 
 def _run(peer: Peer, where: tuple[str, ...], env: Mapping[str, str]) -> Seen:
-    modes = (peer.mode,) if peer.generation == "sdk2" else ()
     done = subprocess.run(
-        [*peer.script("client"), *modes, *where],
+        [*peer.script("client"), *peer.modes, *where],
         capture_output=True,
         text=True,
         timeout=ALL,
@@ -103,17 +102,13 @@ def seen_by(
     *ids: str,
     since: str = A,
     until: str = E,
-    defects: Mapping[str, str] | None = None,
     fixture: str = "seen",
     transports: tuple[str, ...] = TRANSPORTS,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A check of what was seen with every peer of a range of revisions: marked and parametrised.
-
-    `defects` says of releases why it cannot be had with them.
-    """
+    """A check of what was seen with every peer of a range of revisions: marked and parametrised."""
 
     def mark(test: Callable[..., None]) -> Callable[..., None]:
-        peers = chosen("server", since, until, defects, transports)
+        peers = chosen("server", since, until, transports, CLIENTS)
         test = pytest.mark.parametrize(fixture, peers, indirect=True, scope="session")(test)
         marked: Callable[..., None] = req(*ids)(test)
         return marked

@@ -1,0 +1,81 @@
+"""The table of peers in docs/peers.md, written from a run of all the tests with them."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Final, cast
+
+import pytest
+
+WHERE: Final = "MCPREV_PEERS_TABLE"
+"""The variable that says which file to write."""
+HEAD: Final = """# Peers
+
+Releases of others' clients, servers and frameworks that mcprev is tested with, both ways where a peer is both. `make
+interop` installs each into an environment of its own, runs the cases and writes this table: a case is one thing tried over
+one transport at one revision. A known difference is one that `tests/interop/defects.py` lists with its cause; its case is
+tried too, and has to fail.
+
+| peer | release | revisions | passed | known differences |
+|---|---|---|---:|---:|
+"""
+
+
+class Tally:
+    """What came of the cases of each peer."""
+
+    def __init__(self) -> None:
+        self._revisions: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+        self._passed: Counter[tuple[str, str]] = Counter()
+        self._causes: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        self._whole = True
+
+    @classmethod
+    def wanted(cls) -> bool:
+        """Whether the table is to be written."""
+        return WHERE in os.environ
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Count one case."""
+        told = dict(report.user_properties)
+        if "peer" not in told:
+            return
+        name, release, revision = cast("tuple[str, str, str]", told["peer"])
+        peer = (name, release)
+        if report.failed:
+            self._whole = False
+        elif report.when == "call" and hasattr(report, "wasxfail"):
+            self._revisions[peer].add(revision)
+            self._causes[peer][str(told["defect"])] += 1
+        elif report.when == "call":
+            self._revisions[peer].add(revision)
+            self._passed[peer] += 1
+        elif report.skipped:
+            self._whole = False
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the table, if all the cases of all the peers ran and came out as expected."""
+        if self._whole and self._passed:
+            Path(os.environ[WHERE]).write_text(self.text(), encoding="utf-8")
+
+    def text(self) -> str:
+        """The whole page."""
+        peers = sorted(self._passed, key=_order)
+        rows = [
+            f"| {name} | {release} | {', '.join(sorted(self._revisions[name, release]))} "
+            f"| {self._passed[name, release]} | {self._causes[name, release].total()} |"
+            for name, release in peers
+        ]
+        causes = [
+            f"- {name} {release}: {cause} ({count} {'case' if count == 1 else 'cases'})"
+            for name, release in peers
+            for cause, count in sorted(self._causes[name, release].items())
+        ]
+        return HEAD + "\n".join([*rows, "", "## Known differences", "", *causes]) + "\n"
+
+
+def _order(peer: tuple[str, str]) -> tuple[str, list[int]]:
+    """Peers by name, and by the numbers of their releases."""
+    return peer[0], [int(part) for part in peer[1].split(".")]
