@@ -6,6 +6,9 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PYTHON_CODE := runtime codegen tests benchmarks examples
 
+# The tests start hundreds of processes, none of which should compile again what one before it has compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: setup generate check lint types imports house generated test upstream rehearse fuzz interop conformance bench clean
 .DEFAULT_GOAL := test
 

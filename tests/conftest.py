@@ -7,7 +7,6 @@ upstream's files are marked `upstream` and skipped where those files are not.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import requirements
+import running
 import support
 
 settings.register_profile(
@@ -64,4 +64,4 @@ def event_loop_kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     """Run a test once on each event loop."""
     if request.param == "uvloop":
         uvloop = pytest.importorskip("uvloop")
-        monkeypatch.setattr(asyncio.events, "new_event_loop", uvloop.new_event_loop)
+        monkeypatch.setattr(running, "new_loop", uvloop.new_event_loop)

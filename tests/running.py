@@ -1,10 +1,11 @@
-"""Runs a coroutine as a test: in asyncio's debug mode, within bounded time, leaving no task behind."""
+"""Runs a coroutine as a test: with asyncio's debug checks, within bounded time, leaving no task behind."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import logging
+import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -15,6 +16,22 @@ LIMIT = 20.0
 """Seconds after which a test hangs."""
 
 
+class CheckedLoop(asyncio.SelectorEventLoop):
+    """A loop with the checks of the debug mode: calls from other threads, coroutines as callbacks, blocking sockets.
+
+    It does not keep the stack that made each handle, task and future, which takes more time than most tests do. To
+    see them in the warnings of a failing test, run it with `python -X dev -m pytest`.
+    """
+
+    @override
+    def get_debug(self) -> bool:
+        return super().get_debug() and sys.flags.dev_mode
+
+
+new_loop: Callable[[], asyncio.AbstractEventLoop] = CheckedLoop
+"""Makes the loop of a test; the fixture `event_loop_kind` sets it."""
+
+
 def run(work: Coroutine[Any, Any, T], *, limit: float = LIMIT) -> T:
     """Run it. What the event loop would only log fails the test, and so does a task that is still running."""
     complaints: list[str] = []
@@ -23,6 +40,8 @@ def run(work: Coroutine[Any, Any, T], *, limit: float = LIMIT) -> T:
         loop = asyncio.get_running_loop()
         loop.slow_callback_duration = 5.0
         loop.set_exception_handler(lambda _, context: complaints.append(str(context)))
+        if not loop.get_debug():
+            sys.set_coroutine_origin_tracking_depth(0)  # the loop sets it back
         async with asyncio.timeout(limit):
             result = await work
         await asyncio.sleep(0)
@@ -31,11 +50,12 @@ def run(work: Coroutine[Any, Any, T], *, limit: float = LIMIT) -> T:
         return result
 
     try:
-        return asyncio.run(main(), debug=True)
+        with asyncio.Runner(debug=True, loop_factory=new_loop) as runner:
+            return runner.run(main())
     finally:
         gc.collect()
         gc.freeze()  # what is alive now need not be looked at again after each test
-        assert complaints == []
+        assert complaints == [], "\n".join(complaints)
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -1,0 +1,55 @@
+"""What the loop that the tests run on fails: what asyncio finds in its debug mode."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any, cast
+
+import pytest
+
+from running import run
+
+
+def test_a_call_from_another_thread_fails() -> None:
+    async def test() -> None:
+        loop = asyncio.get_running_loop()
+        with pytest.raises(RuntimeError, match="other than the current one"):
+            await asyncio.to_thread(loop.call_soon, lambda: None)
+
+    run(test())
+
+
+def test_a_coroutine_is_no_callback() -> None:
+    async def test() -> None:
+        with pytest.raises(TypeError, match="coroutines cannot be used"):
+            asyncio.get_running_loop().call_soon(cast("Any", test))
+
+    run(test())
+
+
+def test_a_blocking_socket_fails() -> None:
+    async def test() -> None:
+        with socket.socket() as blocking, pytest.raises(ValueError, match="non-blocking"):
+            await asyncio.get_running_loop().sock_recv(blocking, 1)
+
+    run(test())
+
+
+def test_a_task_that_is_left_fails() -> None:
+    left: list[asyncio.Task[None]] = []
+
+    async def test() -> None:
+        left.append(asyncio.create_task(asyncio.sleep(20)))
+
+    with pytest.raises(AssertionError, match="left running"):
+        run(test())
+    assert left[0].cancelled()
+
+
+def test_what_a_loop_would_only_log_fails() -> None:
+    async def test() -> None:
+        asyncio.get_running_loop().call_soon(lambda: 1 / 0)
+
+    with pytest.raises(AssertionError, match="division by zero"):
+        run(test())
