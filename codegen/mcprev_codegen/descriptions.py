@@ -9,6 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -66,11 +67,17 @@ class Descriptions:
                 return type_
 
 
+@lru_cache(maxsize=1)
+def _parsed(text: str) -> dict[str, Any]:
+    """The file, which is read again for every revision."""
+    return tomllib.loads(text)
+
+
 def load(folder: Path, revision: str) -> Descriptions:
     """The descriptions for one revision. Raises `InputError` when the file cannot be read."""
     path = folder / FILE
     try:
-        data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = _parsed(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"{path}: {error}") from None
     types = {

@@ -289,14 +289,18 @@ AnyNode = TypeVar("AnyNode", bound=Node)
 
 
 def map_nodes(node: AnyNode, change: Callable[[Node], Node]) -> AnyNode:
-    """Rebuild a tree from the leaves up, each node replaced by `change(node)`."""
+    """Rebuild a tree from the leaves up, each node replaced by `change(node)`; what has not changed stays itself."""
     values: dict[str, Any] = {}
-    for f in dataclasses.fields(node):
-        value = getattr(node, f.name)
-        if isinstance(value, _NODES):
-            values[f.name] = map_nodes(value, change)
-        elif isinstance(value, tuple) and value and isinstance(value[0], _NODES):
-            values[f.name] = tuple(map_nodes(item, change) for item in cast("tuple[Node, ...]", value))
+    for name in _NODES[type(node)]:
+        value = getattr(node, name)
+        if type(value) in _NODES:
+            if (changed := map_nodes(value, change)) is not value:
+                values[name] = changed
+        elif isinstance(value, tuple):
+            items = cast("tuple[Node, ...]", value)
+            mapped = tuple(map_nodes(item, change) if type(item) in _NODES else item for item in items)
+            if any(one is not other for one, other in zip(items, mapped, strict=True)):
+                values[name] = mapped
     return cast("AnyNode", change(dataclasses.replace(node, **values) if values else node))
 
 
@@ -311,10 +315,14 @@ def contract(module: Module) -> Module:
     return dataclasses.replace(map_nodes(module, strip), warnings=())
 
 
-_NODES: Final = (
-    Prim, Lit, ConstRef, Ref, Array, Union, Intersection, Record, Obj, Derived, Tuple, Template,
-    IndexSig, Field, Interface, Alias, Const, Module,
-)  # fmt: skip
+_NODES: Final[Mapping[type[Any], tuple[str, ...]]] = {
+    cls: tuple(f.name for f in dataclasses.fields(cls))
+    for cls in (
+        Prim, Lit, ConstRef, Ref, Array, Union, Intersection, Record, Obj, Derived, Tuple, Template,
+        IndexSig, Field, Interface, Alias, Const, Module,
+    )
+}  # fmt: skip
+"""The names of each node's members."""
 _CLASSES: Final[Mapping[str, type[Any]]] = {c.__name__: c for c in (*_NODES, Span, Tags, Doc)}
 
 
