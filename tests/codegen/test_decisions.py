@@ -22,6 +22,8 @@ from mcprev_codegen.pipeline import Result
 from mini import COMMIT, REVISION, SOURCE, snapshot, write_folder, write_source
 from support import SCHEMA
 
+pytestmark = pytest.mark.usefixtures("in_one_process")
+
 NEWER: Final = "2099-02-02"
 ROW: Final = f'_A = Revision(name="{REVISION}", version="{REVISION}")\n'
 CHANGED: Final = (

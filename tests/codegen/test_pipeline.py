@@ -21,7 +21,7 @@ from mcprev_codegen.importer import import_schema
 from mcprev_codegen.revisions import contract_path, load_pins, save_pin, with_contract
 from mcprev_codegen.sources import Revision
 from mini import REVISION, SOURCE, snapshot, write_folder, write_source
-from support import FIRST, FOURTH, GENERATED, REVISIONS, SCHEMA, each_revision, needs_upstream, upstream_path
+from support import FIRST, GENERATED, REVISIONS, SCHEMA, each_revision, needs_upstream, upstream_path
 
 FILES = {
     "__init__.py", "constants.py", "deltas.py", "dispatch.py", "meta.json", "methods.py", "schema.json",
@@ -137,6 +137,7 @@ def test_a_run_over_everything_puts_back_edits_and_leaves_strays_alone(tmp_path:
     assert snapshot(target) == {**good, "old/methods.py": b"theirs"}
 
 
+@pytest.mark.usefixtures("in_one_process")
 def test_a_run_over_everything_deletes_the_package_of_a_revision_that_is_not_pinned_any_more(
     tmp_path: Path,
 ) -> None:
@@ -282,6 +283,7 @@ def test_a_failure_while_writing_leaves_the_target_whole(
     assert snapshot(target) == good
 
 
+@pytest.mark.usefixtures("in_one_process")
 def test_one_broken_revision_stops_all(tmp_path: Path) -> None:
     schema, target = write_folder(tmp_path), tmp_path / "out"
     newer = write_source(tmp_path, SOURCE.replace("2099-01-01", "2099-02-02"))
@@ -337,23 +339,6 @@ def test_a_file_brings_its_own_words(tmp_path: Path) -> None:
     assert "behind the member" in text
 
 
-@needs_upstream
-@each_revision
-def test_upstreams_own_file_is_generated_and_imports(tmp_path: Path, revision: str) -> None:
-    result = pipeline.generate(
-        SCHEMA, tmp_path / "types_", extension=extension(SCHEMA, upstream_path(revision), revision)
-    )
-    assert not result.warnings
-    (package,) = {path.parent.name for path in result.files if path.name == "methods.py"}
-    code = (
-        f"from types_.{package} import models, methods, dispatch, constants, deltas, CallToolResult, TextContent\n"
-        "print(CallToolResult(content=[TextContent(text='hi')]).to_json().decode())\n"
-        "print(len(models.Tool.__doc__) > 50)\n"
-    )
-    out = run(code, tmp_path)
-    assert '"content":[{"type":"text","text":"hi"}]' in out
-
-
 class WithoutDocs(ast.NodeTransformer):
     """Takes out docstrings, those of attributes included."""
 
@@ -367,15 +352,22 @@ def bare(text: str) -> str:
 
 
 @needs_upstream
-def test_upstreams_own_file_makes_the_same_models_but_for_the_words(tmp_path: Path) -> None:
+@each_revision
+def test_upstreams_own_file_makes_the_same_models_but_for_the_words_and_is_imported(
+    tmp_path: Path, revision: str
+) -> None:
     result = pipeline.generate(
-        SCHEMA,
-        tmp_path / "types_",
-        extension=extension(SCHEMA, upstream_path(FOURTH), FOURTH),
-        write=False,
+        SCHEMA, tmp_path / "types_", extension=extension(SCHEMA, upstream_path(revision), revision)
     )
-
-    package = "v" + FOURTH.replace("-", "_")
+    assert not result.warnings
+    (package,) = {path.parent.name for path in result.files if path.name == "methods.py"}
+    code = (
+        f"from types_.{package} import models, methods, dispatch, constants, deltas, CallToolResult, TextContent\n"
+        "print(CallToolResult(content=[TextContent(text='hi')]).to_json().decode())\n"
+        "print(len(models.Tool.__doc__) > 50)\n"
+    )
+    out = run(code, tmp_path)
+    assert '"content":[{"type":"text","text":"hi"}]' in out
     names = [path.name for path in (GENERATED / package / "models").glob("*.py")]
     for name in (*(f"models/{n}" for n in names), "methods.py", "constants.py", "dispatch.py"):
         mine = (GENERATED / package / name).read_text(encoding="utf-8")

@@ -6,8 +6,10 @@ neither empty nor ours is refused. A run is killed before each single change tha
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +23,8 @@ from mcprev_codegen.importer import import_schema
 from mcprev_codegen.revisions import load_pins
 from mcprev_codegen.trees import Tree
 from mini import COMMIT, REVISION, SOURCE, snapshot, write_folder, write_source
+
+pytestmark = pytest.mark.usefixtures("in_one_process")
 
 MARK: Final = "# ours\n"
 
@@ -156,7 +160,7 @@ def test_a_folder_of_that_name_beside_it_is_refused_unless_a_killed_run_has_left
 # -- killed ----------------------------------------------------------------------------------------------
 
 KILLED: Final = """
-import os, pathlib, sys
+import json, os, pathlib, sys
 from mcprev_codegen import emit, trees
 
 def counted(name):
@@ -169,26 +173,54 @@ def counted(name):
         return real(self, *arguments, **options)
     setattr(pathlib.Path, name, change)
 
-wanted, target, left = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), int(sys.argv[3])
-files = {p.relative_to(wanted).as_posix(): p.read_text() for p in wanted.rglob("*") if p.is_file()}
-plan = trees.plan(trees.Tree(target, files, True, emit.owns, emit.SHARED))
-for name in ("mkdir", "touch", "write_text", "replace", "unlink", "rmdir"):
-    counted(name)
-trees.carry_out([plan])
-print(left)
+def write(wanted, target):
+    files = {p.relative_to(wanted).as_posix(): p.read_text() for p in wanted.rglob("*") if p.is_file()}
+    plan = trees.plan(trees.Tree(target, files, True, emit.owns, emit.SHARED))
+    for name in ("mkdir", "touch", "write_text", "replace", "unlink", "rmdir"):
+        counted(name)
+    trees.carry_out([plan])
+
+for line in sys.stdin:
+    wanted, target, left = json.loads(line)
+    child = os.fork()
+    if not child:
+        write(pathlib.Path(wanted), pathlib.Path(target))
+        print(json.dumps([0, left]), flush=True)
+        os._exit(0)
+    if code := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+        print(json.dumps([code, None]), flush=True)
 """
-"""Writing that ends at once, as by SIGKILL, before so many changes to the disk."""
+"""Writes in a process for each line, which ends at once, as by SIGKILL, before so many changes to the disk."""
 
 
-def killed_after(changes: int, wanted: Path, target: Path) -> int | None:
-    """Write what is wanted, killed after some changes; how many would have been left, when there are not so many."""
-    command = [sys.executable, "-c", KILLED, str(wanted), str(target), str(changes)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode in (0, 9), done.stderr
-    return int(done.stdout) if done.returncode == 0 else None
+class Writer:
+    """What writes trees and can be killed at it; it imports the generator once for all its processes."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def killed_after(self, changes: int, wanted: Path, target: Path) -> int | None:
+        """Write what is wanted, killed after some changes; how many were left, when there are not so many."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps([str(wanted), str(target), changes]) + "\n")
+        self._process.stdin.flush()
+        code, left = json.loads(self._process.stdout.readline())
+        assert code in (0, 9)
+        assert left is None or isinstance(left, int)
+        return left
 
 
-def test_a_run_that_is_killed_leaves_each_file_old_or_new_and_the_next_completes_it(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def writer() -> Iterator[Writer]:
+    command = [sys.executable, "-c", KILLED]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield Writer(process)
+
+
+def test_a_run_that_is_killed_leaves_each_file_old_or_new_and_the_next_completes_it(
+    tmp_path: Path, writer: Writer
+) -> None:
     """One revision goes, one comes and one changes: before each change to the disk, at any rate in steps."""
     schema, target = write_folder(tmp_path), tmp_path / "out"
     other = write_source(tmp_path, SOURCE.replace("2099-01-01", "2099-02-02"))
@@ -209,11 +241,11 @@ def test_a_run_that_is_killed_leaves_each_file_old_or_new_and_the_next_completes
     pipeline.generate(schema, tmp_path / "wanted")
     new = {**snapshot(tmp_path / "wanted"), **theirs}
 
-    total = 500 - (killed_after(500, tmp_path / "wanted", _copy(target, tmp_path / "counted")) or 0)
+    total = 500 - (writer.killed_after(500, tmp_path / "wanted", _copy(target, tmp_path / "counted")) or 0)
     assert total > 40
     for changes in sorted({*range(0, total, 8), total - 1}):
         out = _copy(target, tmp_path / str(changes) / "out")
-        assert killed_after(changes, tmp_path / "wanted", out) is None
+        assert writer.killed_after(changes, tmp_path / "wanted", out) is None
         found = snapshot(out)
         for name, data in theirs.items():
             assert found[name] == data
@@ -223,21 +255,23 @@ def test_a_run_that_is_killed_leaves_each_file_old_or_new_and_the_next_completes
         for package in ("v2099_01_01", "v2099_02_02", "v2099_03_03"):
             if package.encode() in named:
                 assert f"{package}/__init__.py" in found, "what the index names is there"
-        assert killed_after(500, tmp_path / "wanted", out) is not None
+        assert writer.killed_after(500, tmp_path / "wanted", out) is not None
         assert snapshot(out) == new
         assert sorted(path.name for path in out.parent.iterdir()) == ["out"]
 
 
-def test_a_first_run_that_is_killed_leaves_whole_files_that_the_next_knows_as_its_own(tmp_path: Path) -> None:
+def test_a_first_run_that_is_killed_leaves_whole_files_that_the_next_knows_as_its_own(
+    tmp_path: Path, writer: Writer
+) -> None:
     pipeline.generate(write_folder(tmp_path), tmp_path / "wanted")
     new = snapshot(tmp_path / "wanted")
-    total = 500 - (killed_after(500, tmp_path / "wanted", tmp_path / "counted") or 0)
+    total = 500 - (writer.killed_after(500, tmp_path / "wanted", tmp_path / "counted") or 0)
     assert total > 30
     for changes in sorted({*range(0, total, 6), total - 1}):
         out = tmp_path / str(changes) / "out"
-        assert killed_after(changes, tmp_path / "wanted", out) is None
+        assert writer.killed_after(changes, tmp_path / "wanted", out) is None
         assert snapshot(out).items() <= new.items()
-        assert killed_after(500, tmp_path / "wanted", out) is not None
+        assert writer.killed_after(500, tmp_path / "wanted", out) is not None
         assert snapshot(out) == new
         assert sorted(path.name for path in out.parent.iterdir()) == ["out"]
 
