@@ -1,6 +1,6 @@
 """A server to be stopped: `stopping_server.py HOW OPTIONS`, where HOW is asyncio, uvloop, stdio, uvicorn or mounted.
 
-It says on stderr at which port it listens and which tool has begun. The tool `short` ends with the first line on
+It says on stderr at which port it listens and which tool has begun. Calls of `short` end with the first line on
 stdin, `long` never, `asks` when the client answers, `stuck` sits in a thread that cannot be stopped.
 """
 
@@ -24,6 +24,8 @@ def say(*words: object) -> None:
 
 
 class Slow(mcprev.ServerHandler):
+    line: asyncio.Future[str] | None = None
+
     async def list_tools(self, ctx: mcprev.Context, params: m.PaginatedRequestParams) -> m.ListToolsResult:
         return m.ListToolsResult(tools=[])
 
@@ -31,7 +33,8 @@ class Slow(mcprev.ServerHandler):
         say("begun", params.name)
         loop = asyncio.get_running_loop()
         if params.name == "short":
-            await loop.run_in_executor(None, sys.stdin.readline)
+            self.line = self.line or loop.run_in_executor(None, sys.stdin.readline)
+            await asyncio.shield(self.line)
         elif params.name == "stuck":
             await loop.run_in_executor(None, time.sleep, 3600)
         elif params.name == "asks":

@@ -40,14 +40,17 @@ def port(origin: str) -> int:
     return found
 
 
-async def visit(between: Proxy, row: Revision, *, spoilt: bool = False) -> list[str]:
-    """Do something of each kind. What fails has a type, and what does not is right; how each step ended."""
+async def visit(between: Proxy, row: Revision, *, patience: float = 20, spoilt: bool = False) -> list[str]:
+    """Do something of each kind. What fails has a type, and what does not is right; how each step ended.
+
+    `patience` is how many seconds a call may take while harm is done.
+    """
     ended: list[str] = []
     target = mcprev.http(url(between.origin, row))
     handler = Helpful()
     try:
         client = await mcprev.connect(
-            target, mode=row.name, handler=handler, timeout=2, total_timeout=4, cache=False
+            target, mode=row.name, handler=handler, timeout=patience, total_timeout=patience, cache=False
         )
     except McpError as error:
         return [type(error).__name__]
@@ -61,15 +64,17 @@ async def visit(between: Proxy, row: Revision, *, spoilt: bool = False) -> list[
         # Harm is done once: afterwards everything is well again. Only a request that came twice spoils a connection,
         # on which each answer is then that to the request before: every call fails on it, and none is answered wrongly.
         between.harm = lambda _upwards, _number, _data: None
-        last = await step(said_of(client, "echo", {"last": 1}), "{'last': 1}")
+        last = await step(said_of(client, "echo", {"last": 1}, timeout=20, total_timeout=20), "{'last': 1}")
         assert last == "well" or spoilt
     finally:
         await client.aclose()
     return ended
 
 
-async def said_of(client: mcprev.Client, name: str, arguments: dict[str, Any]) -> str:
-    return said(await client.call_tool(name, arguments, progress=lambda _done, _total, _text: None))
+async def said_of(client: mcprev.Client, name: str, arguments: dict[str, Any], **options: Any) -> str:
+    return said(
+        await client.call_tool(name, arguments, progress=lambda _done, _total, _text: None, **options)
+    )
 
 
 async def names(client: mcprev.Client) -> str:
@@ -97,7 +102,8 @@ def test_harm_at_every_place_is_told_and_survived(row: Revision, harm: Harm, upw
             assert set(whole) == {"well"}
             for place in range(PLACES):
                 between.hurt(harm, upwards=upwards, number=place)
-                ended = await visit(between, row, spoilt=upwards and harm is Harm.REPEAT)
+                patience = 20 if harm is Harm.DELAY else 0.5
+                ended = await visit(between, row, patience=patience, spoilt=upwards and harm is Harm.REPEAT)
                 if harm is Harm.DELAY:
                     assert set(ended) == {"well"}
             assert set(await visit(between, row)) == {"well"}

@@ -30,6 +30,7 @@ from running import run
 SCRIPT: Final = Path(__file__).parent / "stopping_server.py"
 INTERNAL: Final = -32603
 ROWS: Final = [revision_named(D), revision_named(E)]
+"""Of sessions, and without them."""
 LOOPS: Final = [
     "asyncio",
     pytest.param(
@@ -70,7 +71,7 @@ class Process:
         self._process.send_signal(number)
 
     def go_on(self) -> None:
-        """Let the tool `short` end."""
+        """Let the calls of the tool `short` end."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"go\n")
 
@@ -146,15 +147,19 @@ def answer_in(content_type: str, body: bytes) -> dict[str, Any]:
 
 
 @req("HTTP-3", "LIFE-16", at=(D, E))
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("form", "number"),
+    [("json", signal.SIGTERM), ("sse", signal.SIGTERM), ("sse", signal.SIGINT)],
+    ids=["json", "sse", "interrupted"],
+)
 @pytest.mark.parametrize("loop", LOOPS)
-@pytest.mark.parametrize("form", ["json", "sse"])
-@pytest.mark.parametrize("row", ROWS, ids=[D, E])
 def test_calls_may_finish_and_what_remains_is_answered_with_an_error(
-    row: Revision, form: str, loop: str, number: int
+    form: str, loop: str, number: int
 ) -> None:
+    """A session and requests without one, at one server; which signal it was is forgotten once it has come."""
+
     async def call(
-        http: aiohttp.ClientSession, server: Process, session: Mapping[str, str], tool: str
+        http: aiohttp.ClientSession, server: Process, row: Revision, session: Mapping[str, str], tool: str
     ) -> Any:
         body, headers = said(row, "tools/call", {"name": tool, "arguments": {}}, len(tool))
         async with http.post(server.url, json=body, headers={**headers, **session}) as answer:
@@ -165,20 +170,24 @@ def test_calls_may_finish_and_what_remains_is_answered_with_an_error(
             process(loop, drain=1.5, json_response=form == "json") as server,
             aiohttp.ClientSession() as http,
         ):
-            session = await opened(http, server, row)
-            short = asyncio.create_task(call(http, server, session, "short"))
-            long = asyncio.create_task(call(http, server, session, "long"))
-            await server.said("begun")
-            await server.said("begun")
+            sessions = [(row, await opened(http, server, row)) for row in ROWS]
+            short, long = (
+                [asyncio.create_task(call(http, server, *each, tool)) for each in sessions]
+                for tool in ("short", "long")
+            )
+            for _ in (*short, *long):
+                await server.said("begun")
             server.signal(number)
             await server.refuses()
             server.go_on()
-            status, answer = await short
-            assert (status, answer["result"]["content"][0]["text"]) == (200, "in time")
-            assert not long.done()
-            status, answer = await long
-            assert answer["error"] == {"code": INTERNAL, "message": "the server stops"}
-            assert answer["id"] == len("long")
+            for task in short:
+                status, answer = await task
+                assert (status, answer["result"]["content"][0]["text"]) == (200, "in time")
+            assert not any(task.done() for task in long)
+            for task in long:
+                status, answer = await task
+                assert answer["error"] == {"code": INTERNAL, "message": "the server stops"}
+                assert answer["id"] == len("long")
             await server.ended()
 
     run(test())
