@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mcprev.client.subscriptions import Change as Change
     from mcprev.client.subscriptions import Subscription as Subscription
     from mcprev.client.tasks import ClientTask as ClientTask
+    from mcprev.client.tool_result import ToolResult as ToolResult
     from mcprev.convert import convert as convert
     from mcprev.core.reconnect_policy import ReconnectPolicy as ReconnectPolicy
     from mcprev.errors import (
@@ -185,6 +186,7 @@ _HOMES: Final = {
     "server.server": ("Server", "ServerHandler"),
     "client.request_handler": ("ClientHandler", "form_defaults"),
     "client.tasks": ("ClientTask",),
+    "client.tool_result": ("ToolResult",),
     "server.tasks": ("MemoryTaskStore", "Tasks"),
     "transports.http.client.target": ("http",),
     "transports.memory": ("memory",),

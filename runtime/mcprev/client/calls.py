@@ -19,6 +19,7 @@ from mcprev.convert.ladder import failure
 from mcprev.convert.rules import NotRepresentable, without
 from mcprev.core.capabilities import ClientCapabilities
 from mcprev.core.method_binding import reader
+from mcprev.core.tool_schemas import CALL
 from mcprev.errors import ConnectionLost, Json, LocalProtocolError
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.pending_calls import Call
@@ -166,4 +167,9 @@ def result_reader(method: str) -> Callable[[Any], Any]:
     spec = LATEST.methods.get(method)
     if spec is None or spec.result is None:
         raise LocalProtocolError(f"'{method}' is no request of {LATEST.name}")
+    if method == CALL:
+        from mcprev.client.tool_result import ToolResult
+
+        ToolResult.model_rebuild()
+        return ToolResult.__pydantic_validator__.validate_python
     return reader(LATEST, spec.result)

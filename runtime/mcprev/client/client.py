@@ -155,11 +155,12 @@ class Client(Methods):
 
         If the server asks for input before it answers, the handler of this client provides it.
         """
-        session, sent = self.session, dict(params)
+        session = self.session
+        sent: dict[str, Json] = {**params}
         if method not in self._readers:
             self._readers[method] = result_reader(method)
         end = session.deadline(options)
-        as_task = method == CALL and bool(self._task_tools) and str(sent.get("name")) in self._task_tools
+        as_task = method == CALL and bool(self._task_tools) and sent.get("name") in self._task_tools
         if as_task:
             sent[TASK] = {}
         try:
@@ -171,15 +172,18 @@ class Client(Methods):
                 raise
             # A tool that requires a task, or that cannot run as one any more, is refused like this; it has not run.
             as_task = not as_task
-            sent = {**params, TASK: {}} if as_task else dict(params)
+            sent = {**params, TASK: {}} if as_task else {**params}
             result = await session.request(CALL, sent, options, end)
-            self._server_cache.tools.set_task(str(sent.get("name")), required=as_task)
+            self._server_cache.tools.set_task(sent["name"], required=as_task)
         # Most results are complete, which two look-ups show.
         if TASK in result or result.get("resultType", COMPLETE) != COMPLETE:
             result = await self._provide_input(method, sent, result, options, end)
             if is_task(result, self.spoken):
                 result = await follow_task(session, result, end)
-        return self._read(method, result)
+        typed: Any = self._read(method, result)
+        if method == CALL:
+            self._server_cache.check(sent["name"], typed)
+        return typed
 
     async def start_tool(
         self,

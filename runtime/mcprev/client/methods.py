@@ -6,17 +6,18 @@ PAGE-1, PAGE-3, COMP-2, CONV-29, TOOL-6.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
 
 from typing_extensions import Unpack
 
 from mcprev.client.options import Options
-from mcprev.client.server_cache import ServerCache
 from mcprev.errors import Json, RemoteProtocolError
 
 if TYPE_CHECKING:
+    from mcprev.client.tool_result import ToolResult
     from mcprev_types.latest import models
 
+T = TypeVar("T")
 MAX_PAGES: Final = 10_000
 """The maximum number of pages of a list; a server with more returns the same ones again."""
 
@@ -24,16 +25,35 @@ MAX_PAGES: Final = 10_000
 class Methods:
     """Tools, resources, prompts and completion."""
 
-    _server_cache: ServerCache
-
     async def call(self, method: str, params: Mapping[str, Json], **options: Unpack[Options]) -> object:
         """Call a method of the latest revision."""
         raise NotImplementedError
 
+    @overload
     async def call_tool(
         self, name: str, arguments: Mapping[str, Json] | None = None, **options: Unpack[Options]
-    ) -> models.CallToolResult:
+    ) -> ToolResult: ...
+    @overload
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Json] | None = None,
+        *,
+        as_: type[T],
+        **options: Unpack[Options],
+    ) -> T: ...
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Json] | None = None,
+        *,
+        as_: type[T] | None = None,
+        **options: Unpack[Options],
+    ) -> ToolResult | T:
         """Run a tool. A tool that failed gives a result with `is_error`; see the specification's page on tools.
+
+        With `as_`, such as a pydantic model, return the data of the result as that type instead; see `ToolResult.read`,
+        which raises `ToolError` for a tool that failed.
 
         Like every call it raises `RpcError` if the server answers with an error, `LocalProtocolError` if the server
         does not offer the method, `RequestTimeout`, `ConnectionLost`, `InputDeclined` if the handler declines input
@@ -43,9 +63,8 @@ class Methods:
         if arguments is not None:
             params["arguments"] = by_name(arguments)
         found: Any = await self.call("tools/call", params, **options)
-        result: models.CallToolResult = found
-        self._server_cache.check(name, result)
-        return result
+        result: ToolResult = found
+        return result if as_ is None else result.read(as_)
 
     async def list_tools(
         self, cursor: str | None = None, **options: Unpack[Options]

@@ -27,7 +27,7 @@ from mcprev.revisions import LATEST, TaskSupport
 
 if TYPE_CHECKING:
     from mcprev.client.session import ClientSession
-    from mcprev_types.latest import models
+    from mcprev.client.tool_result import ToolResult
 
 CALL: Final = "tools/call"
 LEAST: Final = 0.02
@@ -82,14 +82,15 @@ class ClientTask:
                 await self._session.raw(tasks.CANCEL, {"taskId": self.id}, timeout=CANCEL_TIMEOUT, retry=True)
             await self.refresh()
 
-    async def result(self, timeout: float | None = None) -> models.CallToolResult:  # noqa: ASYNC109
+    async def result(self, timeout: float | None = None) -> ToolResult:  # noqa: ASYNC109
         """Wait for its end, at most `timeout` seconds, and return its result.
 
         Raises `RpcError` if the task failed, `TaskCancelled`, `RequestTimeout`, and what a call raises. The task
         goes on when the waiting ends early; `cancel` ends it.
         """
-        wire = await self.wire_result(timeout)
-        return cast("models.CallToolResult", LATEST.models.CallToolResult.from_wire(wire))
+        from mcprev.client.tool_result import ToolResult
+
+        return ToolResult.from_wire(await self.wire_result(timeout))
 
     async def wire_result(self, timeout: float | None) -> dict[str, Json]:  # noqa: ASYNC109
         """Wait for its end and return its result as JSON of the latest revision."""
