@@ -13,6 +13,15 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
 
 from typing_extensions import override
 
+from mcprev.client.callbacks import (
+    Elicitation,
+    LogMessage,
+    OnChange,
+    Roots,
+    Sampling,
+    handler_of,
+    report_changes,
+)
 from mcprev.client.client import Client
 from mcprev.client.options import TIMEOUT, TOTAL
 from mcprev.client.reconnecting import OpenedConnection
@@ -153,6 +162,11 @@ class connect:  # noqa: N801 - called like a function
         target: Target | PipeServer | HasServer | str,
         *,
         handler: ClientHandler | None = None,
+        roots: Roots | None = None,
+        sampling: Sampling | None = None,
+        elicitation: Elicitation | None = None,
+        logging: LogMessage | None = None,
+        on_change: OnChange | None = None,
         name: str = "mcprev",
         version: str = "0",
         title: str | None = None,
@@ -180,6 +194,11 @@ class connect:  # noqa: N801 - called like a function
         `target` may also be a URL, for `mcprev.http(url)`, or a server of this process, for `mcprev.memory(server)`.
 
         - `handler` serves the requests of the server. The methods that it overrides are declared as capabilities.
+        - `roots`, `sampling`, `elicitation` and `logging` take the place of a handler: the roots (paths, `file:` URIs or
+          models; read again for each request), and functions, async or not, that get the params of a request for a
+          message of a model, of a question to the user, and of a log message. `elicitation` returns the content of the
+          form, None to decline, or an `ElicitResult`. A server may send no log messages before `set_log_level`.
+        - `on_change` is called with each `Change` of the server's lists of tools, prompts and resources.
         - `name`, `version`, `title`, `description`, `website_url`, `icons` describe this client to the server.
         - `revisions` limits the revisions to negotiate. `mode` is `auto`, `legacy` (sessions only) or the name of
           one revision.
@@ -200,9 +219,15 @@ class connect:  # noqa: N801 - called like a function
           within 10 s is lost.
         - `tasks` declares that the server may respond with a task; the client follows it to its result.
 
-        Raises `ValueError` for unknown names, and `TypeError` for a target or a handler that cannot be one.
+        Raises `ValueError` for unknown names, and `TypeError` for a target or a handler that cannot be one, and for a
+        handler beside functions that take its place.
         """
         target = _target(target)
+        functions = handler_of(roots, sampling, elicitation, logging)
+        if functions is not None and handler is not None:
+            raise TypeError("pass a handler, or roots and functions in its place, but not both")
+        handler = functions or handler
+        self._on_change = on_change
         if isinstance(restart, bool):
             policy: ReconnectPolicy = getattr(target, "restarts", NEVER) if restart else NEVER
         else:
@@ -245,8 +270,23 @@ class connect:  # noqa: N801 - called like a function
         if isinstance(opened.plan.step, Ready) and opened.plan.step.method is Method.DISCOVER:
             server_cache.introduced(opened.discovery, loop.time())
         session = ClientSession(opened, self._identity, self._settings, self._reopen, handler)
-        self._client = handler.client = Client(session, self._target.close)
-        return self._client
+        client = self._client = handler.client = Client(session, self._target.close)
+        if self._on_change is not None:
+            await self._report_changes(client, self._on_change)
+        return client
+
+    async def _report_changes(self, client: Client, report: OnChange) -> None:
+        """Report changes from now on. A server that cannot report them is no failure."""
+        changes = client.listen(tools=True, prompts=True, resources=True)
+        try:
+            await changes.__aenter__()
+        except McpError as error:
+            logger.warning("the server does not report changes: %s", error)
+        except BaseException:
+            await client.aclose()
+            raise
+        else:
+            client.session.start(report_changes(changes, report))
 
     async def _open(
         self, verdict: Era | None, prior: dict[str, Json] | None

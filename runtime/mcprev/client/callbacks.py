@@ -1,0 +1,87 @@
+"""A client's handler made of plain functions, and a callback for the changes of a server (SEAM-1, ROOT-1, SUB-7)."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
+
+from mcprev.client.request_handler import ClientHandler
+from mcprev.client.subscriptions import Change, Subscription
+from mcprev.errors import Json, McpError
+from mcprev_types.latest import dispatch
+
+if TYPE_CHECKING:
+    from mcprev_types.latest import models
+
+T = TypeVar("T")
+Roots: TypeAlias = "Sequence[str | os.PathLike[str] | models.Root]"
+Sampling: TypeAlias = (
+    "Callable[[models.CreateMessageRequestParams], Awaitable[models.CreateMessageResult] | models.CreateMessageResult]"
+)
+Elicited: TypeAlias = "models.ElicitResult | Mapping[str, Json] | None"
+Elicitation: TypeAlias = "Callable[[models.ElicitRequestParams], Awaitable[Elicited] | Elicited]"
+LogMessage: TypeAlias = "Callable[[models.LoggingMessageNotificationParams], Awaitable[None] | None]"
+OnChange: TypeAlias = Callable[[Change], Awaitable[None] | None]
+logger: Final = logging.getLogger("mcprev.client")
+
+
+async def finished(value: Awaitable[T] | T) -> T:
+    """Return what a callback returned, awaited if it is awaitable."""
+    return await value if inspect.isawaitable(value) else value
+
+
+def handler_of(
+    roots: Roots | None, sampling: Sampling | None, elicitation: Elicitation | None, log: LogMessage | None
+) -> ClientHandler | None:
+    """Return a handler with a method for each function that is given; None if none is.
+
+    Only these methods are overridden, and the client declares what its handler overrides.
+    """
+
+    async def list_roots(*_: object) -> models.ListRootsResult:
+        from mcprev_types.latest import models
+
+        return models.ListRootsResult(roots=[_root(each) for each in cast("Roots", roots)])
+
+    async def create_message(_self: object, _ctx: object, params: Any) -> object:  # noqa: ANN401 - as given
+        return await finished(cast("Sampling", sampling)(params))
+
+    async def elicit(_self: object, _ctx: object, params: Any) -> object:  # noqa: ANN401 - as given
+        answer = await finished(cast("Elicitation", elicitation)(params))
+        if answer is None:
+            return {"action": "decline"}
+        return {"action": "accept", "content": dict(answer)} if isinstance(answer, Mapping) else answer
+
+    async def logging_message(_self: object, _ctx: object, params: Any) -> None:  # noqa: ANN401 - as given
+        await finished(cast("LogMessage", log)(params))
+
+    given = (
+        (roots, list_roots), (sampling, create_message), (elicitation, elicit), (log, logging_message),
+    )  # fmt: skip
+    stubs = {stub.__name__: stub for function, stub in given if function is not None}
+    return cast("ClientHandler", type("Callbacks", (dispatch.ClientHandler,), stubs)()) if stubs else None
+
+
+def _root(given: str | os.PathLike[str] | models.Root) -> models.Root:
+    from mcprev_types.latest import models
+
+    if isinstance(given, models.Root):
+        return given
+    is_uri = isinstance(given, str) and "://" in given
+    return models.Root(uri=str(given) if is_uri else Path(given).absolute().as_uri())
+
+
+async def report_changes(changes: Subscription, report: OnChange) -> None:
+    """Call `report` for each change, until the client or the server ends the subscription."""
+    try:
+        async for change in changes:
+            try:
+                await finished(report(change))
+            except Exception:
+                logger.exception("the callback for changes raised")
+    except McpError as error:
+        logger.debug("no more changes are reported: %s", error)

@@ -1,0 +1,158 @@
+"""A client made of plain functions: what it declares, what the server gets, and which changes it hears of."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import mcprev
+from api.authors import Helpful, form
+from api.wire import Error, serving
+from mcprev.revisions import DEFAULT, Revision
+from mcprev_types.latest import models as m
+from requirements import req
+from running import run, until
+
+each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
+PATH: Final = Path("/srv/data")
+
+
+class Asks(mcprev.ServerHandler):
+    async def list_tools(self, ctx: mcprev.Context, params: Any) -> m.ListToolsResult:
+        names = ("roots", "sampling", "elicitation")
+        return m.ListToolsResult(
+            tools=[m.Tool(name=name, input_schema=m.ToolInputSchema()) for name in names]
+        )
+
+    async def call_tool(self, ctx: mcprev.Context, params: m.CallToolRequestParams) -> m.CallToolResult:
+        await ctx.log("error", params.name)
+        message = m.SamplingMessage(role="user", content=m.TextContent(text="hi"))
+        requests: dict[str, Any] = {
+            "roots": m.ListRootsRequest(),
+            "sampling": m.CreateMessageRequest(
+                params=m.CreateMessageRequestParams(messages=[message], max_tokens=5)
+            ),
+            "elicitation": form("who"),
+        }
+        answer = await ctx.ask(params.name, requests[params.name])
+        return m.CallToolResult(content=[m.TextContent(text=json.dumps(answer.to_wire()))])
+
+
+def sampled(params: m.CreateMessageRequestParams) -> m.CreateMessageResult:
+    return m.CreateMessageResult(
+        role="assistant", model=f"m{params.max_tokens}", content=m.TextContent(text="x")
+    )
+
+
+async def sampled_later(params: m.CreateMessageRequestParams) -> m.CreateMessageResult:
+    await asyncio.sleep(0)
+    return sampled(params)
+
+
+async def filled(params: m.ElicitRequestParams) -> dict[str, Any]:
+    await asyncio.sleep(0)
+    return {"name": "bob"}
+
+
+ANSWER: Final = {"role": "assistant", "model": "m5", "content": {"type": "text", "text": "x"}}
+GIVEN: Final[dict[str, tuple[str, Any, object]]] = {
+    # the option and its value, and the answer that the server gets
+    "roots": ("roots", [PATH, "file:///x", m.Root(uri="file:///y", name="y")],
+        {"roots": [{"uri": "file:///srv/data"}, {"uri": "file:///x"}, {"uri": "file:///y", "name": "y"}]}),
+    "no roots": ("roots", [], {"roots": []}),
+    "sampling": ("sampling", sampled, ANSWER),
+    "async sampling": ("sampling", sampled_later, ANSWER),
+    "content": ("elicitation", filled, {"action": "accept", "content": {"name": "bob"}}),
+    "declined": ("elicitation", lambda _: None, {"action": "decline"}),
+    "cancelled": ("elicitation", lambda _: m.ElicitResult(action="cancel"), {"action": "cancel"}),
+}  # fmt: skip
+
+
+@req("SEAM-1", "MOD-2", "ROOT-1", "SAMP-1", "ELIC-1")
+@each_row
+@pytest.mark.parametrize("case", GIVEN)
+def test_functions_answer_the_server(row: Revision, case: str) -> None:
+    """What is given is declared, and nothing else."""
+    option, value, wanted = GIVEN[case]
+
+    async def main() -> None:
+        options: dict[str, Any] = {option: value}
+        server = mcprev.Server(Asks(), "s", "1", show_errors=True)
+        async with mcprev.connect(server, mode=row.name, **options) as client:
+            declared = client.session.identity.capabilities(row).keys() - {"extensions"}
+            known = option != "elicitation" or bool(row.elicitation_modes)
+            assert declared == ({option} if known else set())
+            if known:
+                assert (await client.call_tool(option)).data == wanted
+            with pytest.raises(mcprev.McpError):
+                await client.call_tool("roots" if option != "roots" else "sampling")
+
+    run(main())
+
+
+@req("SEAM-1", "LOG-5")
+@each_row
+def test_a_function_gets_log_messages(row: Revision) -> None:
+    async def main() -> None:
+        got: list[object] = []
+
+        def take(params: m.LoggingMessageNotificationParams) -> None:
+            got.append((params.level, params.data))
+
+        server = mcprev.Server(Asks(), "s", "1")
+        async with mcprev.connect(server, mode=row.name, logging=take, roots=[]) as client:
+            await client.set_log_level("error")
+            await client.call_tool("roots")
+            await until(lambda: bool(got))
+        # A handler of a stateless revision runs again with the answer.
+        assert set(got) == {("error", "roots")}
+
+    run(main())
+
+
+@req("SUB-7", "SUB-2")
+@each_row
+def test_a_function_hears_of_changes(row: Revision, caplog: pytest.LogCaptureFixture) -> None:
+    """Without a handler, and at every revision; one that raises is called for the next change all the same."""
+
+    async def main() -> None:
+        got: list[mcprev.Change] = []
+
+        async def changed(change: mcprev.Change) -> None:
+            got.append(change)
+            raise ValueError("oops")
+
+        server = mcprev.Server(Asks(), "s", "1")
+        async with mcprev.connect(server, mode=row.name, on_change=changed) as client:
+            for number in (1, 2):
+                server.changed("tools")
+                await until(lambda number=number: len(got) == number)  # type: ignore[misc]
+            assert set(got) == {mcprev.Change(mcprev.Changed.TOOLS)}
+            await client.ping()
+        await server.aclose()
+
+    with caplog.at_level(logging.CRITICAL, logger="mcprev"):
+        run(main())
+
+
+@req("SUB-7")
+@each_row
+def test_a_server_that_reports_no_changes(row: Revision) -> None:
+    async def main() -> None:
+        replies: dict[str, Any] = {"subscriptions/listen": Error(-32601, "no")}
+        async with serving(row, replies, on_change=print) as (client, _):
+            await client.ping()
+
+    run(main())
+
+
+@req("SEAM-1", everywhere=True)
+def test_a_handler_and_functions() -> None:
+    server = mcprev.Server(Asks(), "s", "1")
+    with pytest.raises(TypeError, match="but not both"):
+        mcprev.connect(server, handler=Helpful(), roots=[])
