@@ -56,6 +56,14 @@ class TaskSupport(StrEnum):
     EXTENSION = "extension"
 
 
+class StructuredContent(StrEnum):
+    """What the structured content of a tool's result may be: nothing, JSON objects, or any JSON value."""
+
+    NONE = "none"
+    OBJECTS = "objects"
+    VALUES = "values"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthProfile:
     """How a client finds its authorization server over HTTP, and what it asks it for.
@@ -124,6 +132,7 @@ class Revision:
     """Whether a sampling message may have several content blocks."""
     sampling_tools: bool
     """Whether a sampling request may offer tools to the model."""
+    structured_content: StructuredContent  # TOOL-4
     tasks: TaskSupport
     auth: AuthProfile | None
     """How clients are authorized over HTTP; None where the revision does not define it."""
@@ -221,6 +230,7 @@ _A: Final = Revision(
     elicitation_modes=(),
     sampling_content_lists=False,
     sampling_tools=False,
+    structured_content=StructuredContent.NONE,
     tasks=TaskSupport.NONE,
     auth=None,
     negotiable=True,
@@ -248,6 +258,7 @@ _B: Final = Revision(
     elicitation_modes=(),
     sampling_content_lists=False,
     sampling_tools=False,
+    structured_content=StructuredContent.NONE,
     tasks=TaskSupport.NONE,
     auth=_AT_ORIGIN,
     negotiable=True,
@@ -275,6 +286,7 @@ _C: Final = Revision(
     elicitation_modes=("form",),
     sampling_content_lists=False,
     sampling_tools=False,
+    structured_content=StructuredContent.OBJECTS,
     tasks=TaskSupport.NONE,
     auth=_NAMED,
     negotiable=True,
@@ -302,6 +314,7 @@ _D: Final = Revision(
     elicitation_modes=("form", "url"),
     sampling_content_lists=True,
     sampling_tools=True,
+    structured_content=StructuredContent.OBJECTS,
     tasks=TaskSupport.CORE,
     auth=_ADVERTISED,
     negotiable=True,
@@ -329,6 +342,7 @@ _E: Final = Revision(
     elicitation_modes=("form", "url"),
     sampling_content_lists=True,
     sampling_tools=True,
+    structured_content=StructuredContent.VALUES,
     tasks=TaskSupport.EXTENSION,
     auth=_JOINED,
     negotiable=True,

@@ -23,8 +23,8 @@ from api.authors import Helpful, sample, text
 from api.transports import reach
 from api.wire import most_values
 from corpus import Corpus
-from mcprev.app.app import ServerOptions
-from mcprev.app.registry import PAGE
+from mcprev.app.handlers import PAGE
+from mcprev.app.options import ServerOptions
 from mcprev.app.results import BLOCKS, ToolReturns
 from mcprev.app.signatures import Function
 from mcprev.errors import (
@@ -169,10 +169,12 @@ def test_what_a_tool_returns(row: Revision, hint: Any, value: Any, texts: Any, s
         result = await client.call_tool("t")
         assert said(result) == texts
         wire = result.to_wire()
-        there = structured is not NONE and (
-            row in VALUES or (row in OBJECTS and isinstance(structured, dict))
-        )
-        assert wire.get("structuredContent", NONE) == (structured if there else NONE)
+        there = structured is not NONE and row in OBJECTS
+        wrapped = row not in VALUES and not isinstance(structured, dict)
+        data = {"result": structured} if wrapped else structured
+        assert wire.get("structuredContent", NONE) == (data if there else NONE)
+        if there and wrapped and tool.output_schema is not None:
+            assert tool.output_schema.to_wire()["required"] == ["result"]
         if there or row not in OBJECTS:
             assert (tool.output_schema is not None) is there
 
@@ -824,7 +826,7 @@ def test_every_block_that_the_schema_has_is_content(block: Any) -> None:
     def returns() -> Any:
         return one
 
-    found = ToolReturns("t", Function(returns)).result(one)
+    found = ToolReturns("t", Function(returns)).result(one, LATEST)
     assert isinstance(found, m.CallToolResult)
     assert found.content == [one]
 

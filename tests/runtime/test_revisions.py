@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from mcprev import revisions
 from mcprev.errors import RevisionError
-from mcprev.revisions import ALL, Revision, TaskSupport
+from mcprev.revisions import ALL, Revision, StructuredContent, TaskSupport
 from mcprev_types import index
 from mcprev_types.index import LATEST, REVISIONS
 from named import MEANT
@@ -58,6 +59,23 @@ def test_change_notifications_need_a_listen_stream_where_the_method_exists(row: 
 @each_row
 def test_input_is_asked_for_in_results_where_requests_are_embedded(row: Revision) -> None:
     assert row.input_in_results == any(m.transport == "embedded" for m in row.methods.values())
+
+
+@req("TOOL-4")
+@each_row
+def test_structured_content_is_what_the_schema_says(row: Revision) -> None:
+    fields = row.models.CallToolResult.model_fields
+    found = StructuredContent.NONE
+    if "structured_content" in fields:
+        try:
+            row.models.CallToolResult.from_wire(
+                {"content": [], "structuredContent": 3, "resultType": "complete"}
+            )
+        except ValidationError:
+            found = StructuredContent.OBJECTS
+        else:
+            found = StructuredContent.VALUES
+    assert row.structured_content is found
 
 
 @req("PROG-3")

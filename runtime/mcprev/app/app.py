@@ -6,17 +6,29 @@ An app only builds a handler: `App.server` is a normal `mcprev.Server`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, cast, overload
+from collections.abc import Callable, Collection, Mapping
+from copy import copy
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
 
-from mcprev.app.registry import Handler, Prompt, RegisteredTool, Registry, Resource, ResourceTemplate
+from mcprev.app.handlers import HANDLERS, Handler
+from mcprev.app.options import (
+    EntryOptions,
+    ResourceOptions,
+    ServerOptions,
+    ToolOptions,
+    check_texts,
+    check_variables,
+    checked,
+    read_options,
+)
+from mcprev.app.registry import Key, Prompt, RegisteredTool, Registry, Resource, ResourceTemplate
 from mcprev.app.results import ToolReturns
 from mcprev.app.signatures import Function
 from mcprev.app.uri_templates import Template
-from mcprev.errors import Json, LocalProtocolError
-from mcprev.json_schema.typed import Schema
-from mcprev.protocol.subscriptions import Changed
+from mcprev.errors import LocalProtocolError
+from mcprev.protocol.tasks import Support
+from mcprev.server.context import Context
 from mcprev.server.server import HOST, PORT, Server
 from mcprev_types.latest import models
 
@@ -25,70 +37,17 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from mcprev.convert import OnDowngrade
-    from mcprev.protocol.request_state import RequestStateSealer
     from mcprev.server.lifespan import Lifespan
-    from mcprev.server.middleware import Middleware
     from mcprev.server.tasks import Tasks
     from mcprev.transports.http.server.asgi import AsgiApp
     from mcprev.transports.http.server.options import HttpOptions
 
 F = TypeVar("F", bound=Callable[..., object])
-K = TypeVar("K")
-V = TypeVar("V")
+_PREFIX: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_LOST: Final = ("middleware", "exact", "requires", "tasks", "on_downgrade", "capabilities", "show_errors")
+"""Options that change how an app serves, and that would have no effect in another one."""
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _COMPLETES: Final = frozenset({"value", "arguments"})
-
-
-class ServerOptions(TypedDict, total=False):
-    """The options of `mcprev.Server`; see there."""
-
-    revisions: tuple[str, ...] | list[str] | None
-    instructions: str | None
-    title: str | None
-    description: str | None
-    website_url: str | None
-    icons: Sequence[models.Icon]
-    exact: Mapping[str, object] | None
-    capabilities: models.ServerCapabilities | None
-    requires: Mapping[str, models.ClientCapabilities] | None
-    states: RequestStateSealer | None
-    tasks: Tasks | None
-    lifespan: Lifespan | Sequence[Lifespan]
-    middleware: Sequence[Middleware]
-    on_downgrade: OnDowngrade | None
-    show_errors: bool
-    ping_interval: float | None
-    max_line: int
-    max_handlers: int
-
-
-class EntryOptions(TypedDict, total=False):
-    """Options of all decorators; their defaults come from the function."""
-
-    name: str
-    """The name for clients; default: the function's name."""
-    title: str
-    """The name for people."""
-    description: str
-    """The description; default: the first paragraph of the docstring."""
-    icons: list[models.Icon]
-    meta: dict[str, Json]
-
-
-class ToolOptions(EntryOptions, total=False):
-    """Options of `App.tool`."""
-
-    annotations: models.ToolAnnotations
-    """Hints about the tool's behaviour."""
-
-
-class ResourceOptions(EntryOptions, total=False):
-    """Options of `App.resource`."""
-
-    mime_type: str
-    annotations: models.Annotations
-    """The audience of the resource and its priority."""
 
 
 class App:
@@ -105,16 +64,24 @@ class App:
     """
 
     def __init__(
-        self, name: str, version: str, *, executor: Executor | None = None, **options: Unpack[ServerOptions]
+        self,
+        name: str,
+        version: str,
+        *,
+        visible: Callable[[Context, frozenset[str]], bool] | None = None,
+        executor: Executor | None = None,
+        **options: Unpack[ServerOptions],
     ) -> None:
         """Set the name and version of the server; the options are those of `mcprev.Server`.
 
-        `executor` runs the functions that are not async, such as a `concurrent.futures.ThreadPoolExecutor` with more
+        `visible` is called with the context of a request and the tags of an entry, and says whether the client sees it;
+        for a client that does not, it does not exist. `executor` runs the functions that are not async, such as a `concurrent.futures.ThreadPoolExecutor` with more
         threads; it is not shut down. Default: that of the event loop.
         """
         self._executor = executor
         self._name, self._version, self._options = name, version, options
-        self._registered = Registry()
+        self._registered = Registry(visible=None if visible is None else checked(visible))
+        self._mounted: list[App] = []
 
     @property
     def server(self) -> Server:
@@ -123,18 +90,42 @@ class App:
 
     @cached_property
     def _server(self) -> Server:
-        kinds = self._registered.kinds()
+        registered = self._registered
         # A server declares what its handler class overrides, so create a class with the registered kinds.
+        kinds = tuple(dict.fromkeys(HANDLERS[kind] for kind in registered.kinds()))
         made = cast("type[Handler]", type("AppHandler", kinds or (Handler,), {}))
-        tasks = self._options.get("tasks")
-        for name in () if tasks is None else tasks.tools.keys() - self._registered.tools.keys():
+        options: ServerOptions = {**self._options, "lifespan": self._lifespans(), "tasks": self._tasks()}
+        # Pydantic validates arguments with the same annotations, so the server need not validate them again.
+        server = Server(made(registered), self._name, self._version, validate=False, **options)
+        registered.served = frozenset(kind for kind, handler in HANDLERS.items() if handler in kinds)
+        registered.serves_tasks = server.tasks is not None
+        registered.on_set, registered.on_changed = partial(_set_task, server), server.changed
+        return server
+
+    def _tasks(self) -> Tasks | None:
+        """Return the settings of tasks with what the decorators say."""
+        tasks, tools = self._options.get("tasks"), self._registered.tools
+        for name in () if tasks is None else tasks.tools.keys() - tools.keys():
             from difflib import get_close_matches
 
-            meant = get_close_matches(name, self._registered.tools, 1)
+            meant = get_close_matches(name, tools, 1)
             hint = f"; did you mean '{meant[0]}'?" if meant else ": register it before `app.server` is used"
             raise ValueError(f"`tasks` names '{name}', which is no tool of this app{hint}")
-        # Pydantic validates arguments with the same annotations, so the server need not validate them again.
-        return Server(made(self._registered), self._name, self._version, validate=False, **self._options)
+        declared = {name: tool.task for name, tool in tools.items() if tool.task is not None}
+        if not declared:
+            return tasks
+        from mcprev.server.tasks import Tasks
+
+        tasks = Tasks({}) if tasks is None else copy(tasks)
+        tasks.tools = {**tasks.tools, **Tasks(declared).tools}
+        return tasks
+
+    def _lifespans(self) -> tuple[Lifespan, ...]:
+        own = self._options.get("lifespan", ())
+        several = (own,) if callable(own) else tuple(own)
+        for app in self._mounted:
+            several += app._lifespans()  # noqa: SLF001 - another app
+        return tuple(dict.fromkeys(several))
 
     def run_stdio(self) -> None:
         """Serve one client on stdin and stdout; see `Server.run_stdio`."""
@@ -147,6 +138,12 @@ class App:
     def asgi(self, **options: Unpack[HttpOptions]) -> AsgiApp:
         """Return an ASGI app, to run in an ASGI server or to mount; see `Server.asgi`."""
         return self.server.asgi(**options)
+
+    def _common(self, own: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the members that all entries have."""
+        tags = frozenset[str](own.get("tags", ()))
+        visible = checked(own["visible"]) if "visible" in own else None
+        return {"tags": tags, "checks": self._registered.checks(tags, visible)}
 
     # -- decorators ------------------------------------------------------------------------------------------
 
@@ -168,11 +165,12 @@ class App:
 
         def register(function: F) -> F:
             read = Function(function, self._executor)
-            said = _said(read, options, ToolOptions)
+            said, own = read_options(read, options, ToolOptions)
             if _TOOL_NAME.fullmatch(said["name"]) is None:
                 raise ValueError(
                     f"{read.title}(): '{said['name']}' is not a valid tool name; pass name= with 1 to 128 characters of A-Z, a-z, 0-9, _, - and ."
                 )
+            task = Support(own["task"]) if "task" in own else None
             returns = ToolReturns(said["name"], read)
             output = returns.schema
             listed = models.Tool(
@@ -180,9 +178,10 @@ class App:
                 input_schema=models.ToolInputSchema.from_wire(read.schema),
                 output_schema=None if output is None else models.ToolOutputSchema.from_wire(output),
             )
-            self._add(
-                self._registered.tools, listed.name, RegisteredTool(listed, read, returns), Changed.TOOLS
+            entry = RegisteredTool(
+                listed=listed, function=read, returns=returns, task=task, **self._common(own)
             )
+            self._registered.add("tools", listed.name, entry)
             return function
 
         return register if function is None else register(function)
@@ -199,15 +198,21 @@ class App:
 
         def register(function: F) -> F:
             read = Function(function, self._executor)
-            said = _said(read, options, ResourceOptions)
+            said, own = read_options(read, options, ResourceOptions)
+            cache = {name: own[name] for name in ("ttl_ms", "cache_scope") if name in own}
+            models.ReadResourceResult(contents=[], **cache)  # raises for what no result can say
+            common: dict[str, Any] = {"function": read, "cache": cache, **self._common(own)}
             template = Template(uri)
-            _check_variables(read, template)
+            check_variables(read, template)
             if template.names:
-                entry = ResourceTemplate(models.ResourceTemplate(**said, uri_template=uri), read, template)
-                self._add(self._registered.templates, uri, entry, Changed.RESOURCES)
+                listed = models.ResourceTemplate(**said, uri_template=uri)
+                self._registered.add(
+                    "templates", uri, ResourceTemplate(listed=listed, template=template, **common)
+                )
             else:
-                fixed = Resource(models.Resource(**said, uri=uri), read)
-                self._add(self._registered.resources, uri, fixed, Changed.RESOURCES)
+                self._registered.add(
+                    "resources", uri, Resource(listed=models.Resource(**said, uri=uri), **common)
+                )
             return function
 
         return register
@@ -225,8 +230,8 @@ class App:
 
         def register(function: F) -> F:
             read = Function(function, self._executor)
-            _check_texts(read, read.names, "prompts")
-            said = _said(read, options, EntryOptions)
+            check_texts(read, read.names, "prompts")
+            said, own = read_options(read, options, EntryOptions)
             arguments = [
                 models.PromptArgument(
                     name=name,
@@ -237,7 +242,9 @@ class App:
                 for name, schema in read.schema.get("properties", {}).items()
             ]
             listed = models.Prompt(**said, arguments=arguments or None)
-            self._add(self._registered.prompts, listed.name, Prompt(listed, read), Changed.PROMPTS)
+            self._registered.add(
+                "prompts", listed.name, Prompt(listed=listed, function=read, **self._common(own))
+            )
             return function
 
         return register if function is None else register(function)
@@ -260,58 +267,62 @@ class App:
                 raise ValueError(
                     f"no prompt or template '{of}' with an argument '{argument}' is registered yet; register it first"
                 )
-            self._add(self._registered.completions, (of, argument), read, None)
+            self._registered.add("completions", (of, argument), read)
             return function
 
         return register
 
-    # -- registration ----------------------------------------------------------------------------------------
+    # -- changes -------------------------------------------------------------------------------------------
 
-    def _add(self, entries: dict[K, V], key: K, entry: V, changed: Changed | None) -> None:
-        if key in entries:
-            raise ValueError(f"{key!r} is registered already")
-        before = self._registered.kinds()
-        entries[key] = entry
-        made = "_server" in self.__dict__
-        if made and self._registered.kinds() != before:
-            del entries[key]
-            raise LocalProtocolError(
-                f"{key!r} is the first of its kind, but the server exists already. Clients learn on connecting which kinds exist: "
-                "register one before the first use of `app.server`"
+    def remove_tool(self, name: str) -> None:
+        """Remove a tool and notify clients. Raises `ValueError` if there is none of this name."""
+        self._registered.remove("tools", name)
+
+    def remove_resource(self, uri: str) -> None:
+        """Remove a resource, or a template of resources, and notify clients. Raises `ValueError` if there is none."""
+        self._registered.remove("templates" if self._registered.knows("templates", uri) else "resources", uri)
+
+    def remove_prompt(self, name: str) -> None:
+        """Remove a prompt and notify clients. Raises `ValueError` if there is none of this name."""
+        self._registered.remove("prompts", name)
+
+    def disable(self, *names: str, tags: Collection[str] = ()) -> None:
+        """Take tools, resources and prompts out of service, by name or URI or by tag, and notify clients.
+
+        It applies to what is registered so far. Raises `ValueError` for a name that is not registered.
+        """
+        self._registered.disable(names, tags)
+
+    def enable(self, *names: str, tags: Collection[str] = ()) -> None:
+        """Put what was disabled back into service, by name or URI or by tag, and notify clients.
+
+        Raises `ValueError` for a name that is not registered.
+        """
+        self._registered.enable(names, tags)
+
+    def mount(self, app: App, prefix: str | None = None) -> None:
+        """Serve everything that another app has and will have, with its lifespan.
+
+        With a prefix `shop`, the tool or prompt `buy` is `shop_buy`, and the resource `notes://all` is
+        `notes://shop/all`. Options that describe the other app, such as its instructions, are not used. Raises
+        `ValueError` for a name that exists already, for an app that is mounted in itself, and for one with options that
+        would be lost, such as `middleware`: pass them to this app. Raises `LocalProtocolError` for a new kind of
+        functions, and for a lifespan, when the server was created already.
+        """
+        lost = [name for name in _LOST if app._options.get(name)]
+        if lost:
+            raise ValueError(
+                f"{', '.join(lost)} of the mounted app would have no effect; pass it to the app that serves"
             )
-        if made and changed is not None:
-            self.server.changed(changed)
+        if prefix is not None and _PREFIX.fullmatch(prefix) is None:
+            raise ValueError(f"'{prefix}' is no prefix; use 1 to 64 characters of A-Z, a-z, 0-9, _, - and .")
+        if self._registered.served is not None and app._lifespans():
+            raise LocalProtocolError("the server exists already: mount an app with a lifespan before")
+        self._registered.mount(app._registered, prefix)
+        self._mounted.append(app)
 
 
-def _said(function: Function, options: Mapping[str, Any], known: type) -> dict[str, Any]:
-    """Merge the options of a decorator with the defaults from the function."""
-    for name in options.keys() - known.__annotations__.keys():
-        function.refuse(f"'{name}' cannot be said of it; there are {', '.join(known.__annotations__)}")
-    return {"name": function.name, "description": function.description, **options}
-
-
-def _check_variables(function: Function, template: Template) -> None:
-    for name in template.names:
-        if name not in function.names:
-            function.refuse(f"does not take '{name}', a variable of '{template.text}'; add the parameter")
-    for name in function.required.difference(template.names):
-        function.refuse(
-            f"is no variable of '{template.text}'; put it there in braces, or give it a default", name
-        )
-    _check_texts(function, template.names, "URIs")
-
-
-def _check_texts(function: Function, names: Sequence[str], of: str) -> None:
-    for name in names:
-        if not _is_text(function.schema["properties"][name], function.schema):
-            function.refuse(f"is neither text nor made of one, and {of} have texts only", name)
-
-
-def _is_text(schema: Schema, root: Schema) -> bool:
-    """Return whether a schema accepts a string."""
-    if "$ref" in schema:
-        schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
-    options = schema.get("anyOf") or schema.get("oneOf")
-    if options:
-        return any(_is_text(option, root) for option in options)
-    return schema.get("type") not in {"array", "object", "null"}
+def _set_task(server: Server, kind: str, key: Key, entry: Any) -> None:  # noqa: ANN401 - of its kind
+    """Tell a running server that a new tool can run as a task."""
+    if kind == "tools" and entry.task is not None and server.tasks is not None:
+        server.tasks.settings.tools[str(key)] = entry.task

@@ -1,217 +1,261 @@
-"""The handler of an app: serves the registered functions (TOOL-1, RES-2, RES-4, PROM-1, COMP-1, COMP-3, PAGE-2).
+"""The functions of an app by the names that clients use, and how they change: added, removed, disabled, mounted.
 
-It overrides the same methods as a handler written by hand. A URI is looked up among the fixed resources first, then
-among the templates, in the order of registration: the first one that matches the URI and accepts its variables.
+A registry that is mounted in others passes each change on to them, so that looking up an entry costs nothing more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar
 
-from mcprev.app.results import ToolReturns, completion_of, contents_of, messages_of
-from mcprev.app.signatures import ArgumentError, Function
+from mcprev.app.results import ToolReturns
+from mcprev.app.signatures import Function
 from mcprev.app.uri_templates import Template
-from mcprev.core.tool_schemas import refusal
-from mcprev.errors import InvalidParams, ResourceNotFound
-from mcprev.json_schema.validation import describe
+from mcprev.errors import LocalProtocolError
+from mcprev.protocol.subscriptions import Changed
+from mcprev.protocol.tasks import Support
 from mcprev.server.context import Context
-from mcprev.server.server import ServerHandler
 from mcprev_types.latest import models
 
-T = TypeVar("T")
-PAGE: Final = 250
-"""The number of entries on a page. Few servers have more, and some clients read only the first page."""
+E = TypeVar("E", bound="Entry")
+Check: TypeAlias = Callable[[Context], bool]
+Key: TypeAlias = "str | tuple[str, str]"
+"""What an entry is registered under: its name or URI; of a completion that and the name of the argument."""
+KINDS: Final = {
+    "tools": Changed.TOOLS, "resources": Changed.RESOURCES, "templates": Changed.RESOURCES,
+    "prompts": Changed.PROMPTS, "completions": None,
+}  # fmt: skip
+"""The kinds of functions, and the notification that the list of a kind changed."""
+LISTED: Final = tuple(kind for kind, changed in KINDS.items() if changed is not None)
+"""The kinds that clients can list; their functions are in an `Entry`."""
+MAX_TOOL_NAME: Final = 128
 
 
-@dataclass(frozen=True, slots=True)
-class RegisteredTool:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What tools, resources, templates and prompts have in common."""
+
+    listed: Any
+    """The entry as clients see it, a model."""
+    function: Function
+    tags: frozenset[str] = frozenset()
+    checks: tuple[Check, ...] = ()
+    """All of them have to hold for a client to see the entry; for any other client it does not exist."""
+
+    def shown(self, ctx: Context) -> bool:
+        """Return whether the client of a request sees the entry."""
+        return all(check(ctx) for check in self.checks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredTool(Entry):
     """A function that is a tool."""
 
     listed: models.Tool
-    function: Function
     returns: ToolReturns
+    task: Support | None = None
+    """Whether it can run as a task; None to do as the option `tasks` says."""
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource(Entry):
     """A function that reads one resource."""
 
     listed: models.Resource
-    function: Function
+    cache: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """How long and for whom a client may keep what it read, as members of the result."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceTemplate:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceTemplate(Entry):
     """A function that reads the resources of a template."""
 
     listed: models.ResourceTemplate
-    function: Function
     template: Template
+    cache: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt(Entry):
     """A function that is a prompt."""
 
     listed: models.Prompt
-    function: Function
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Registry:
-    """All functions of an app, by the names that clients use."""
+    """All functions of an app."""
 
     tools: dict[str, RegisteredTool] = field(default_factory=dict[str, RegisteredTool])
     resources: dict[str, Resource] = field(default_factory=dict[str, Resource])
     templates: dict[str, ResourceTemplate] = field(default_factory=dict[str, ResourceTemplate])
     prompts: dict[str, Prompt] = field(default_factory=dict[str, Prompt])
     completions: dict[tuple[str, str], Function] = field(default_factory=dict[tuple[str, str], Function])
+    disabled: dict[tuple[str, Key], Any] = field(default_factory=dict[tuple[str, Key], Any])
+    """Entries that are out of service, by kind and key."""
+    visible: Callable[[Context, frozenset[str]], bool] | None = None
+    """Whether the client of a request sees the entries with some tags."""
+    served: frozenset[str] | None = None
+    """The kinds that the server declares; None before it is created."""
+    serves_tasks: bool = False
+    """Whether the server knows tasks."""
+    on_set: Callable[[str, Key, Any], None] | None = None
+    """Called with each entry that is added to those that the server serves."""
+    on_changed: Callable[[Changed], None] | None = None
+    """Notifies clients of a changed list."""
+    outer: list[tuple[Registry, str | None]] = field(default_factory=list[tuple["Registry", "str | None"]])
+    """Where this registry is mounted, with the prefix there."""
 
-    def kinds(self) -> tuple[type[Handler], ...]:
-        """The handler classes for the kinds that have at least one function."""
-        there = {
-            Tools: self.tools,
-            Resources: {**self.resources, **self.templates},
-            Prompts: self.prompts,
-            Completions: self.completions,
-        }
-        return tuple(kind for kind, entries in there.items() if entries)
+    def of(self, kind: str) -> dict[Any, Any]:
+        """Return the functions of a kind, one of `KINDS`."""
+        found: dict[Any, Any] = getattr(self, kind)
+        return found
 
+    def kinds(self) -> Iterable[str]:
+        """Return the kinds that have at least one function, in service or not."""
+        there = {kind for kind, _ in self.disabled}
+        return (kind for kind in KINDS if self.of(kind) or kind in there)
 
-class Handler(ServerHandler):
-    """The base class of the handlers of each kind."""
+    def knows(self, kind: str, key: Key) -> bool:
+        """Return whether something is registered, in service or not."""
+        return key in self.of(kind) or (kind, key) in self.disabled
 
-    def __init__(self, registered: Registry) -> None:
-        self._there = registered
+    def checks(self, tags: frozenset[str], own: Check | None = None) -> tuple[Check, ...]:
+        """Return the checks of an entry that is registered here, with one of its own."""
+        found = () if own is None else (own,)
+        return found if self.visible is None else (*found, partial(_by_tags, self.visible, tags))
 
+    # -- changes -------------------------------------------------------------------------------------------
 
-class Tools(Handler):
-    """Serves tools."""
+    def add(self, kind: str, key: Key, entry: Entry | Function) -> None:
+        """Add a function. Raises `ValueError` for a name that exists, `LocalProtocolError` for a new kind."""
+        self.check_addable(kind, key, getattr(entry, "task", None))
+        self.set_entry(kind, key, entry)
 
-    async def list_tools(self, ctx: Context, params: models.PaginatedRequestParams) -> models.ListToolsResult:
-        """Return a page of the tools."""
-        del ctx
-        found, cursor = _page(self._there.tools, params)
-        return models.ListToolsResult(tools=[tool.listed for tool in found], next_cursor=cursor)
+    def remove(self, kind: str, key: str) -> None:
+        """Remove an entry and its completions. Raises `ValueError` if there is none."""
+        if not self.knows(kind, key):
+            raise ValueError(f"'{key}' is not registered")
+        for completion in [completion for completion in self.completions if completion[0] == key]:
+            self.discard("completions", completion, forget=True)
+        self.discard(kind, key, forget=True)
 
-    async def call_tool(
-        self, ctx: Context, params: models.CallToolRequestParams
-    ) -> models.CallToolResult | models.InputRequiredResult:
-        """Validate the arguments and call a tool."""
-        tool = self._there.tools.get(params.name)
-        if tool is None:
-            raise InvalidParams(f"Unknown tool: {params.name:.100}")
-        try:
-            arguments = tool.function.read(params.arguments or {})
-        except ArgumentError as error:
-            return models.CallToolResult.from_wire(
-                refusal(params.name, error.complaints, ctx.request.revision)
+    def disable(self, names: Collection[str], tags: Collection[str]) -> None:
+        """Take entries out of service. Raises `ValueError` for a name that is not registered."""
+        self._check_known(names)
+        for kind in LISTED:
+            for key, entry in tuple(self.of(kind).items()):
+                if key in names or entry.tags.intersection(tags):
+                    self.discard(kind, key, forget=False)
+                    self.disabled[kind, key] = entry
+
+    def enable(self, names: Collection[str], tags: Collection[str]) -> None:
+        """Put entries back into service. Raises `ValueError` for a name that is not registered."""
+        self._check_known(names)
+        for (kind, key), entry in tuple(self.disabled.items()):
+            if key in names or entry.tags.intersection(tags):
+                del self.disabled[kind, key]
+                self.set_entry(kind, key, entry)
+
+    def mount(self, inner: Registry, prefix: str | None) -> None:
+        """Take over all that another registry has and will have. Raises as `add`, before anything is changed."""
+        if inner.holds(self):
+            raise ValueError("an app cannot be mounted in itself")
+        found = [(kind, key, entry) for kind in KINDS for key, entry in inner.of(kind).items()]
+        for kind, key, entry in found:
+            self.check_addable(kind, inner.key_within(kind, prefix, key), getattr(entry, "task", None))
+        inner.outer.append((self, prefix))
+        for kind, key, entry in found:
+            self.set_mounted(kind, inner.key_within(kind, prefix, key), entry)
+
+    def holds(self, other: Registry) -> bool:
+        """Return whether another registry is this one, or mounted in it."""
+        return other is self or any(self.holds(outer) for outer, _ in other.outer)
+
+    def key_within(self, kind: str, prefix: str | None, key: Key) -> Key:
+        """Return the key of an entry in a registry that mounts this one. Raises `ValueError` for one that is too long."""
+        if isinstance(key, tuple):
+            of = prefixed("templates" if self.knows("templates", key[0]) else "prompts", prefix, key[0])
+            return of, key[1]
+        return prefixed(kind, prefix, key)
+
+    def _check_known(self, names: Collection[str]) -> None:
+        for name in names:
+            if not any(self.knows(kind, name) for kind in LISTED):
+                raise ValueError(f"'{name}' is not registered")
+
+    def check_addable(self, kind: str, key: Key, task: Support | None) -> None:
+        """Raise the error of `add` for what cannot be added here, or where this is mounted; `task` is as of a tool."""
+        if self.knows(kind, key):
+            raise ValueError(f"{key!r} is registered already")
+        if self.served is not None and kind not in self.served:
+            raise LocalProtocolError(
+                f"{key!r} is the first of its kind, but the server exists already. Clients learn on connecting which kinds exist: "
+                "register one before the first use of `app.server`"
             )
-        return tool.returns.result(await tool.function(ctx, arguments))
+        if task is not None and self.served is not None and not self.serves_tasks:
+            raise LocalProtocolError(
+                f"{key!r} is the first tool that can run as a task, but the server exists already: register it before"
+            )
+        for outer, prefix in self.outer:
+            outer.check_addable(kind, self.key_within(kind, prefix, key), task)
 
+    def set_entry(self, kind: str, key: Key, entry: Any) -> None:  # noqa: ANN401 - of its kind
+        """Put an entry into service here and where this is mounted."""
+        if (kind, key) in self.disabled:
+            self.disabled[kind, key] = entry  # it changed where it comes from, and stays out of service here
+            return
+        self.of(kind)[key] = entry
+        if self.on_set is not None:
+            self.on_set(kind, key, entry)
+        self._notify(kind)
+        for outer, prefix in self.outer:
+            outer.set_mounted(kind, self.key_within(kind, prefix, key), entry)
 
-class Resources(Handler):
-    """Serves resources and their templates."""
-
-    async def list_resources(
-        self, ctx: Context, params: models.PaginatedRequestParams
-    ) -> models.ListResourcesResult:
-        """Return a page of the resources with a fixed URI."""
-        del ctx
-        found, cursor = _page(self._there.resources, params)
-        return models.ListResourcesResult(resources=[entry.listed for entry in found], next_cursor=cursor)
-
-    async def list_resource_templates(
-        self, ctx: Context, params: models.PaginatedRequestParams
-    ) -> models.ListResourceTemplatesResult:
-        """Return a page of the templates."""
-        del ctx
-        found, cursor = _page(self._there.templates, params)
-        return models.ListResourceTemplatesResult(
-            resource_templates=[entry.listed for entry in found], next_cursor=cursor
+    def set_mounted(self, kind: str, key: Key, entry: Any) -> None:  # noqa: ANN401 - of its kind
+        """Put an entry of a mounted registry into service, under its name here."""
+        self.set_entry(
+            kind, key, renamed(entry, str(key), self.checks(entry.tags)) if kind in LISTED else entry
         )
 
-    async def read_resource(
-        self, ctx: Context, params: models.ReadResourceRequestParams
-    ) -> models.ReadResourceResult | models.InputRequiredResult:
-        """Read the resource at a URI."""
-        entry, arguments = self._find(params.uri)
-        return contents_of(await entry.function(ctx, arguments), params.uri, entry.listed.mime_type)
+    def discard(self, kind: str, key: Key, *, forget: bool) -> None:
+        """Remove an entry here and where this is mounted; one that is disabled stays so unless it is forgotten."""
+        for outer, prefix in self.outer:
+            outer.discard(kind, self.key_within(kind, prefix, key), forget=forget)
+        if forget:
+            self.disabled.pop((kind, key), None)
+        if self.of(kind).pop(key, None) is not None:
+            self._notify(kind)
 
-    def _find(self, uri: str) -> tuple[Resource | ResourceTemplate, dict[str, Any]]:
-        fixed = self._there.resources.get(uri)
-        if fixed is not None:
-            return fixed, {}
-        for entry in tuple(self._there.templates.values()):
-            texts = entry.template.match(uri)
-            if texts is not None:
-                try:
-                    return entry, entry.function.read_texts(texts)
-                except ArgumentError:
-                    continue  # the variables do not fit: another template may match
-        raise ResourceNotFound("Resource not found", data={"uri": uri})
+    def _notify(self, kind: str) -> None:
+        what = KINDS[kind]
+        if self.on_changed is not None and what is not None:
+            self.on_changed(what)
 
 
-class Prompts(Handler):
-    """Serves prompts."""
-
-    async def list_prompts(
-        self, ctx: Context, params: models.PaginatedRequestParams
-    ) -> models.ListPromptsResult:
-        """Return a page of the prompts."""
-        del ctx
-        found, cursor = _page(self._there.prompts, params)
-        return models.ListPromptsResult(prompts=[prompt.listed for prompt in found], next_cursor=cursor)
-
-    async def get_prompt(
-        self, ctx: Context, params: models.GetPromptRequestParams
-    ) -> models.GetPromptResult | models.InputRequiredResult:
-        """Return a prompt with its arguments filled in."""
-        prompt = self._there.prompts.get(params.name)
-        if prompt is None:
-            raise InvalidParams(f"Unknown prompt: {params.name:.100}")
-        try:
-            arguments = prompt.function.read_texts(params.arguments or {})
-        except ArgumentError as error:
-            text = describe(error.complaints, "arguments")
-            raise InvalidParams(f"Invalid arguments for prompt '{params.name}': {text}") from None
-        return messages_of(await prompt.function(ctx, arguments), prompt.listed.description)
+def _by_tags(visible: Callable[[Context, frozenset[str]], bool], tags: frozenset[str], ctx: Context) -> bool:
+    return visible(ctx, tags)
 
 
-class Completions(Handler):
-    """Serves completions."""
-
-    async def complete(self, ctx: Context, params: models.CompleteRequestParams) -> models.CompleteResult:
-        """Complete an argument of a prompt or a variable of a template; return no values without a completion."""
-        reference, name = params.ref, params.argument.name
-        of: Mapping[str, Prompt | ResourceTemplate]
-        if isinstance(reference, models.PromptReference):
-            of, key = self._there.prompts, reference.name
-        else:
-            of, key = self._there.templates, reference.uri
-        entry = of.get(key)
-        if entry is None or name not in entry.function.names:
-            raise InvalidParams(f"Invalid params: '{key:.100}' has no argument '{name:.100}'")
-        function = self._there.completions.get((key, name))
-        if function is None:
-            return completion_of([])
-        settled = (params.context and params.context.arguments) or {}
-        told = {"value": params.argument.value, "arguments": settled}
-        try:
-            wanted = function.read({known: told[known] for known in function.names})
-        except ArgumentError as error:
-            raise InvalidParams(f"Invalid params: {describe(error.complaints, 'argument')}") from None
-        return completion_of(await function(ctx, wanted))
+def prefixed(kind: str, prefix: str | None, key: str) -> str:
+    """Return a name or URI with a prefix. Raises `ValueError` for a tool name that gets too long."""
+    if prefix is None:
+        return key
+    if kind in {"resources", "templates"}:
+        scheme, colon, rest = key.partition("://" if "://" in key else ":")
+        return f"{scheme}{colon}{prefix}/{rest}"
+    name = f"{prefix}_{key}"
+    if kind == "tools" and len(name) > MAX_TOOL_NAME:
+        raise ValueError(f"'{name}' is too long for the name of a tool; use a shorter prefix")
+    return name
 
 
-def _page(entries: Mapping[str, T], params: models.PaginatedRequestParams) -> tuple[list[T], str | None]:
-    """Return a page of entries and the next cursor: the name of its last entry, which stays valid on changes."""
-    names, start = list(entries), 0
-    if params.cursor is not None:
-        if params.cursor not in entries:
-            raise InvalidParams("Invalid params: no such cursor")
-        start = names.index(params.cursor) + 1
-    page = names[start : start + PAGE]
-    return [entries[name] for name in page], page[-1] if start + PAGE < len(names) else None
+def renamed(entry: E, key: str, checks: tuple[Check, ...]) -> E:
+    """Return an entry under another name or URI, with further checks of who sees it."""
+    told: dict[str, Any] = {"checks": (*entry.checks, *checks)}
+    if isinstance(entry, ResourceTemplate):
+        told["template"] = Template(key)
+    name = next(name for name in ("uri_template", "uri", "name") if hasattr(entry.listed, name))
+    return replace(entry, listed=entry.listed.model_copy(update={name: key}), **told)

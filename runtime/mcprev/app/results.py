@@ -22,6 +22,7 @@ from mcprev.errors import Json, LocalProtocolError, ResourceNotFound
 from mcprev.json_schema.plain import compile_plain
 from mcprev.json_schema.typed import NO_SCHEMA, Schema, adapter_of, first_sentence, schema_of
 from mcprev.protocol.result_rules import MOST_VALUES
+from mcprev.revisions import Revision, StructuredContent
 from mcprev_types.latest import models
 
 Block: TypeAlias = models.ContentBlock
@@ -30,6 +31,8 @@ CALL_RESULTS: Final = (models.CallToolResult, models.InputRequiredResult)
 READ_RESULTS: Final = (models.ReadResourceResult, models.InputRequiredResult)
 PROMPT_RESULTS: Final = (models.GetPromptResult, models.InputRequiredResult)
 _UNION: Final[Any] = Union
+WRAPPER: Final = "result"
+"""The member that holds data which is no object, for clients that know structured content of objects only."""
 JSON_TYPE: Final = "application/json"
 BINARY_TYPE: Final = "application/octet-stream"
 
@@ -78,11 +81,22 @@ class ToolReturns:
                 )
         self._open = any(member in (list, tuple) for member in kept)
         """Whether the annotation may admit content among data, as `list` does."""
+        self._wraps = self.schema is not None and self.schema.get("type") != "object"
         # Simple schemas are checked; for others, trust pydantic, which wrote the schema.
         plain = self.schema is not None and compile_plain(self.schema) is not None
         self._schemas = Schemas(name, None, self.schema if plain else None)
 
-    def result(self, value: object) -> models.CallToolResult | models.InputRequiredResult:
+    def wrapped_tool(self, tool: models.Tool) -> models.Tool:
+        """Return the tool as clients see it whose structured content is always an object: other data is in `result`."""
+        if not self._wraps or self.schema is None:
+            return tool
+        schema = {name: value for name, value in self.schema.items() if name != "$defs"}
+        output: Schema = {"type": "object", "properties": {WRAPPER: schema}, "required": [WRAPPER]}
+        if "$defs" in self.schema:
+            output["$defs"] = self.schema["$defs"]
+        return tool.model_copy(update={"output_schema": models.ToolOutputSchema.from_wire(output)})
+
+    def result(self, value: object, revision: Revision) -> models.CallToolResult | models.InputRequiredResult:
         """Return the result for a value. Raises `LocalProtocolError` for data that does not fit the annotation."""
         if isinstance(value, CALL_RESULTS):
             if isinstance(value, models.CallToolResult) and self.schema is not None:
@@ -97,6 +111,9 @@ class ToolReturns:
             )
         structured = self._structured(self._data, value)
         self._schemas.conform({"structuredContent": structured})
+        if self._wraps and revision.structured_content is StructuredContent.OBJECTS:
+            text = models.TextContent(text=_json(structured))
+            return models.CallToolResult(content=[text], structured_content={WRAPPER: structured})
         # The server adds the JSON text (TOOL-5).
         return models.CallToolResult(content=[], structured_content=structured)
 
@@ -161,9 +178,9 @@ def _json(value: object) -> str:
 
 
 def contents_of(
-    value: object, uri: str, mime_type: str | None
+    value: object, uri: str, mime_type: str | None, cache: Mapping[str, Any]
 ) -> models.ReadResourceResult | models.InputRequiredResult:
-    """Return the contents of a resource. Raises `ResourceNotFound` for None."""
+    """Return the contents of a resource, with the members about caching. Raises `ResourceNotFound` for None."""
     if isinstance(value, READ_RESULTS):
         return value
     if value is None:
@@ -171,7 +188,7 @@ def contents_of(
     items = [item for item in _several(value) if isinstance(item, Contents)]
     if not items or len(items) < len(_several(value)):
         items = [_contents(value, uri, mime_type)]
-    return models.ReadResourceResult(contents=items)
+    return models.ReadResourceResult(contents=items, **cache)
 
 
 def _contents(value: object, uri: str, mime_type: str | None) -> Contents:

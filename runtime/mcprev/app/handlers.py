@@ -1,0 +1,175 @@
+"""The handler of an app: serves the registered functions (TOOL-1, RES-2, RES-4, PROM-1, COMP-1, COMP-3, PAGE-2).
+
+It overrides the same methods as a handler written by hand. A URI is looked up among the fixed resources first, then
+among the templates, in the order of registration: the first one that matches the URI and accepts its variables. What
+a client does not see does not exist for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
+
+from mcprev.app.registry import Entry, Prompt, Registry, Resource, ResourceTemplate
+from mcprev.app.results import completion_of, contents_of, messages_of
+from mcprev.app.signatures import ArgumentError
+from mcprev.core.tool_schemas import refusal
+from mcprev.errors import InvalidParams, ResourceNotFound
+from mcprev.json_schema.validation import describe
+from mcprev.revisions import StructuredContent
+from mcprev.server.context import Context
+from mcprev.server.server import ServerHandler
+from mcprev_types.latest import models
+
+E = TypeVar("E", bound=Entry)
+PAGE: Final = 250
+"""The number of entries on a page. Few servers have more, and some clients read only the first page."""
+
+
+class Handler(ServerHandler):
+    """The base class of the handlers of each kind."""
+
+    def __init__(self, registered: Registry) -> None:
+        self._there = registered
+
+
+class Tools(Handler):
+    """Serves tools."""
+
+    async def list_tools(self, ctx: Context, params: models.PaginatedRequestParams) -> models.ListToolsResult:
+        """Return a page of the tools."""
+        found, cursor = _page(self._there.tools, ctx, params)
+        wraps = ctx.request.revision.structured_content is StructuredContent.OBJECTS
+        return models.ListToolsResult(
+            tools=[tool.returns.wrapped_tool(tool.listed) if wraps else tool.listed for tool in found],
+            next_cursor=cursor,
+        )
+
+    async def call_tool(
+        self, ctx: Context, params: models.CallToolRequestParams
+    ) -> models.CallToolResult | models.InputRequiredResult:
+        """Validate the arguments and call a tool."""
+        tool = self._there.tools.get(params.name)
+        if tool is None or (tool.checks and not tool.shown(ctx)):
+            raise InvalidParams(f"Unknown tool: {params.name:.100}")
+        try:
+            arguments = tool.function.read(params.arguments or {})
+        except ArgumentError as error:
+            return models.CallToolResult.from_wire(
+                refusal(params.name, error.complaints, ctx.request.revision)
+            )
+        return tool.returns.result(await tool.function(ctx, arguments), ctx.request.revision)
+
+
+class Resources(Handler):
+    """Serves resources and their templates."""
+
+    async def list_resources(
+        self, ctx: Context, params: models.PaginatedRequestParams
+    ) -> models.ListResourcesResult:
+        """Return a page of the resources with a fixed URI."""
+        found, cursor = _page(self._there.resources, ctx, params)
+        return models.ListResourcesResult(resources=[entry.listed for entry in found], next_cursor=cursor)
+
+    async def list_resource_templates(
+        self, ctx: Context, params: models.PaginatedRequestParams
+    ) -> models.ListResourceTemplatesResult:
+        """Return a page of the templates."""
+        found, cursor = _page(self._there.templates, ctx, params)
+        return models.ListResourceTemplatesResult(
+            resource_templates=[entry.listed for entry in found], next_cursor=cursor
+        )
+
+    async def read_resource(
+        self, ctx: Context, params: models.ReadResourceRequestParams
+    ) -> models.ReadResourceResult | models.InputRequiredResult:
+        """Read the resource at a URI."""
+        entry, arguments = self._find(params.uri, ctx)
+        value = await entry.function(ctx, arguments)
+        return contents_of(value, params.uri, entry.listed.mime_type, entry.cache)
+
+    def _find(self, uri: str, ctx: Context) -> tuple[Resource | ResourceTemplate, dict[str, Any]]:
+        fixed = self._there.resources.get(uri)
+        if fixed is not None and fixed.shown(ctx):
+            return fixed, {}
+        for entry in tuple(self._there.templates.values()):
+            texts = entry.template.match(uri)
+            if texts is not None and entry.shown(ctx):
+                try:
+                    return entry, entry.function.read_texts(texts)
+                except ArgumentError:
+                    continue  # the variables do not fit: another template may match
+        raise ResourceNotFound("Resource not found", data={"uri": uri})
+
+
+class Prompts(Handler):
+    """Serves prompts."""
+
+    async def list_prompts(
+        self, ctx: Context, params: models.PaginatedRequestParams
+    ) -> models.ListPromptsResult:
+        """Return a page of the prompts."""
+        found, cursor = _page(self._there.prompts, ctx, params)
+        return models.ListPromptsResult(prompts=[prompt.listed for prompt in found], next_cursor=cursor)
+
+    async def get_prompt(
+        self, ctx: Context, params: models.GetPromptRequestParams
+    ) -> models.GetPromptResult | models.InputRequiredResult:
+        """Return a prompt with its arguments filled in."""
+        prompt = self._there.prompts.get(params.name)
+        if prompt is None or not prompt.shown(ctx):
+            raise InvalidParams(f"Unknown prompt: {params.name:.100}")
+        try:
+            arguments = prompt.function.read_texts(params.arguments or {})
+        except ArgumentError as error:
+            text = describe(error.complaints, "arguments")
+            raise InvalidParams(f"Invalid arguments for prompt '{params.name}': {text}") from None
+        return messages_of(await prompt.function(ctx, arguments), prompt.listed.description)
+
+
+class Completions(Handler):
+    """Serves completions."""
+
+    async def complete(self, ctx: Context, params: models.CompleteRequestParams) -> models.CompleteResult:
+        """Complete an argument of a prompt or a variable of a template; return no values without a completion."""
+        reference, name = params.ref, params.argument.name
+        of: Mapping[str, Prompt | ResourceTemplate]
+        if isinstance(reference, models.PromptReference):
+            of, key = self._there.prompts, reference.name
+        else:
+            of, key = self._there.templates, reference.uri
+        entry = of.get(key)
+        if entry is None or not entry.shown(ctx) or name not in entry.function.names:
+            raise InvalidParams(f"Invalid params: '{key:.100}' has no argument '{name:.100}'")
+        function = self._there.completions.get((key, name))
+        if function is None:
+            return completion_of([])
+        settled = (params.context and params.context.arguments) or {}
+        told = {"value": params.argument.value, "arguments": settled}
+        try:
+            wanted = function.read({known: told[known] for known in function.names})
+        except ArgumentError as error:
+            raise InvalidParams(f"Invalid params: {describe(error.complaints, 'argument')}") from None
+        return completion_of(await function(ctx, wanted))
+
+
+HANDLERS: Final[Mapping[str, type[Handler]]] = {
+    "tools": Tools, "resources": Resources, "templates": Resources, "prompts": Prompts, "completions": Completions,
+}  # fmt: skip
+"""The class that serves each kind."""
+
+
+def _page(
+    entries: Mapping[str, E], ctx: Context, params: models.PaginatedRequestParams
+) -> tuple[list[E], str | None]:
+    """Return a page of what the client sees and the next cursor: the name of its last entry, which stays valid on
+    changes.
+    """
+    entries = {name: entry for name, entry in entries.items() if entry.shown(ctx)}
+    names, start = list(entries), 0
+    if params.cursor is not None:
+        if params.cursor not in entries:
+            raise InvalidParams("Invalid params: no such cursor")
+        start = names.index(params.cursor) + 1
+    page = names[start : start + PAGE]
+    return [entries[name] for name in page], page[-1] if start + PAGE < len(names) else None

@@ -1,0 +1,470 @@
+"""What is served to whom, and how that changes: mounting, tags, hiding, disabling, removing; at every revision."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import Annotated, Any
+
+import aiohttp
+import pytest
+
+import mcprev
+from http_in_process import InProcess
+from mcprev.errors import InvalidParams, LocalProtocolError, McpError, ResourceNotFound
+from mcprev.revisions import DEFAULT, HttpShape, Revision
+from mcprev_types.latest import models as m
+from named import ROW_E, D, row_of
+from running import run, until
+
+EVERY = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
+
+
+async def listed(client: mcprev.Client) -> list[str]:
+    """The names and URIs that a client sees."""
+    found = [tool.name async for tool in client.tools()]
+    found += [resource.uri async for resource in client.resources()]
+    found += [template.uri_template async for template in client.resource_templates()]
+    return found + [prompt.name async for prompt in client.prompts()]
+
+
+def text_of(result: Any) -> str:
+    return "".join(block.text for block in result.content)
+
+
+def shop(**options: Any) -> mcprev.App:
+    """An app with one entry of each kind."""
+    app = mcprev.App("shop", "1", **options)
+
+    @app.tool(tags={"public"})
+    async def buy(thing: str) -> str:
+        return f"bought {thing}"
+
+    @app.resource("shop://open", tags={"public"})
+    def is_open() -> str:
+        return "yes"
+
+    @app.resource("shop://things/{thing}", tags={"admin"})
+    def thing(thing: str) -> str:
+        return f"a {thing}"
+
+    @app.prompt(tags={"admin"})
+    def advise(thing: str) -> str:
+        return f"Which {thing}?"
+
+    @app.completion("advise", "thing")
+    def things(value: str) -> list[str]:
+        return [f"{value}!"]
+
+    @app.completion("shop://things/{thing}", "thing")
+    def more(value: str) -> list[str]:
+        return [f"{value}?"]
+
+    return app
+
+
+ALL = ["buy", "shop://open", "shop://things/{thing}", "advise"]
+PREFIXED = ["x_buy", "shop://x/open", "shop://x/things/{thing}", "x_advise"]
+
+
+async def used(client: mcprev.Client, names: list[str]) -> list[str]:
+    """What each of these entries answers."""
+    tool, fixed, template, prompt = names
+    read = await client.read_resource(fixed)
+    one = await client.read_resource(template.replace("{thing}", "hat"))
+    got = await client.get_prompt(prompt, {"thing": "hat"})
+    by_prompt = await client.complete(m.PromptReference(name=prompt), "thing", "h")
+    by_template = await client.complete(m.ResourceTemplateReference(uri=template), "thing", "h")
+    return [
+        text_of(await client.call_tool(tool, {"thing": "hat"})),
+        read.to_wire()["contents"][0]["text"],
+        one.to_wire()["contents"][0]["text"],
+        got.to_wire()["messages"][0]["content"]["text"],
+        *by_prompt.completion.values,
+        *by_template.completion.values,
+    ]
+
+
+ANSWERS = ["bought hat", "yes", "a hat", "Which hat?", "h!", "h?"]
+
+
+def at(row: Revision, app: mcprev.App, work: Callable[[mcprev.Client], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with mcprev.connect(app, mode=row.name) as client:
+            await work(client)
+
+    run(main())
+
+
+# -- mounting --------------------------------------------------------------------------------------------
+
+
+@EVERY
+@pytest.mark.parametrize(("prefix", "names"), [("x", PREFIXED), (None, ALL)])
+def test_an_app_serves_what_is_mounted_in_it(row: Revision, prefix: str | None, names: list[str]) -> None:
+    outer = mcprev.App("outer", "1")
+    outer.mount(shop(), prefix)
+
+    async def work(client: mcprev.Client) -> None:
+        assert await listed(client) == names
+        assert await used(client, names) == ANSWERS
+
+    at(row, outer, work)
+
+
+def test_apps_nest_and_share_a_name_under_different_prefixes() -> None:
+    inner, middle, outer = shop(), mcprev.App("middle", "1"), mcprev.App("outer", "1")
+    middle.mount(inner, "x")
+    outer.mount(middle, "y")
+    outer.mount(inner, "z")
+
+    async def work(client: mcprev.Client) -> None:
+        names = await listed(client)
+        assert names[:2] == ["y_x_buy", "z_buy"]
+        assert "shop://y/x/open" in names
+        assert text_of(await client.call_tool("y_x_buy", {"thing": "hat"})) == "bought hat"
+
+    at(ROW_E, outer, work)
+
+
+@EVERY
+def test_what_changes_in_a_mounted_app_changes_where_it_is_mounted_and_clients_are_told(
+    row: Revision,
+) -> None:
+    inner, outer = shop(), mcprev.App("outer", "1")
+    outer.mount(inner, "x")
+    told: list[mcprev.Change] = []
+
+    async def work(client: mcprev.Client) -> None:
+        async with client.listen(tools=True) as changes:
+
+            async def listen() -> None:
+                async for change in changes:
+                    told.append(change)  # noqa: PERF401 - each when it comes
+
+            listening = asyncio.create_task(listen())
+
+            @inner.tool
+            async def sell() -> str:
+                return "sold"
+
+            await until(lambda: len(told) == 1)
+            assert text_of(await client.call_tool("x_sell", {})) == "sold"
+            inner.remove_tool("sell")
+            await until(lambda: len(told) == 2)
+            with pytest.raises(McpError, match="Unknown tool: x_sell"):
+                await client.call_tool("x_sell", {})
+            inner.disable("buy")
+            await until(lambda: len(told) == 3)
+            assert [tool.name async for tool in client.tools()] == []
+            inner.enable("buy")
+            await until(lambda: len(told) == 4)
+            assert [tool.name async for tool in client.tools()] == ["x_buy"]
+            listening.cancel()
+
+    at(row, outer, work)
+
+
+def test_the_lifespan_of_a_mounted_app_runs_too() -> None:
+    events: list[str] = []
+
+    async def inner_lifespan(server: mcprev.Server) -> AsyncGenerator[int, None]:
+        events.append("inner open")
+        yield 4
+        events.append("inner closed")
+
+    async def outer_lifespan(server: mcprev.Server) -> AsyncGenerator[str, None]:
+        events.append("outer open")
+        yield "x"
+        events.append("outer closed")
+
+    inner = mcprev.App("inner", "1", lifespan=inner_lifespan)
+    outer = mcprev.App("outer", "1", lifespan=outer_lifespan)
+
+    @inner.tool
+    async def both(
+        number: Annotated[int, mcprev.FromLifespan], text: Annotated[str, mcprev.FromLifespan]
+    ) -> str:
+        return f"{number} {text}"
+
+    outer.mount(inner, "a")
+    outer.mount(inner, "b")
+
+    async def work(client: mcprev.Client) -> None:
+        assert text_of(await client.call_tool("b_both", {})) == "4 x"
+
+    at(ROW_E, outer, work)
+    assert events == ["outer open", "inner open", "inner closed", "outer closed"]
+
+
+async def _pass(call: mcprev.HandlerCall, call_next: mcprev.CallNext) -> mcprev.HandlerResult:
+    return await call_next(call)
+
+
+def test_what_cannot_be_mounted_is_refused_and_changes_nothing() -> None:
+    inner, outer = shop(), shop()
+    with pytest.raises(ValueError, match="'buy' is registered already"):
+        outer.mount(inner)
+    with pytest.raises(ValueError, match="'a b' is no prefix"):
+        outer.mount(inner, "a b")
+    long = mcprev.App("long", "1")
+    long.tool(lambda_of(), name="t" * 100)
+    with pytest.raises(ValueError, match="is too long for the name of a tool"):
+        outer.mount(long, "x" * 64)
+    with pytest.raises(ValueError, match="middleware of the mounted app would have no effect"):
+        outer.mount(mcprev.App("m", "1", middleware=[_pass]), "m")
+    outer.mount(inner, "x")
+    with pytest.raises(ValueError, match="an app cannot be mounted in itself"):
+        inner.mount(outer, "y")
+    with pytest.raises(ValueError, match="'x_buy' is registered already"):
+        outer.tool(lambda_of(), name="x_buy")
+    assert isinstance(outer.server, mcprev.Server)
+
+    @inner.tool(name="late")
+    async def late() -> str:
+        return ""
+
+    with pytest.raises(ValueError, match="'x_late' is registered already"):
+        outer.tool(lambda_of(), name="x_late")
+    tools = mcprev.App("tools", "1")
+    tools.tool(lambda_of(), name="only")
+    assert isinstance(tools.server, mcprev.Server)
+    with pytest.raises(LocalProtocolError, match="the first of its kind"):
+        tools.mount(shop(), "s")
+
+    async def work(client: mcprev.Client) -> None:
+        assert [tool.name async for tool in client.tools()] == ["only"]
+
+    at(ROW_E, tools, work)
+
+
+def lambda_of() -> Callable[[], Awaitable[str]]:
+    async def nothing() -> str:
+        return ""
+
+    return nothing
+
+
+# -- who sees what ---------------------------------------------------------------------------------------
+
+
+def by_header(scope: Mapping[str, Any]) -> str | None:
+    return next((value.decode() for name, value in scope["headers"] if name == b"x-user"), None)
+
+
+def is_admin(ctx: mcprev.Context) -> bool:
+    return ctx.principal == "root"
+
+
+def to_admins(ctx: mcprev.Context, tags: frozenset[str]) -> bool:
+    return "admin" not in tags or is_admin(ctx)
+
+
+def guarded() -> mcprev.App:
+    app = shop(visible=to_admins)
+
+    @app.tool(visible=is_admin)
+    async def drop() -> str:
+        return "dropped"
+
+    outer = mcprev.App("outer", "1", visible=lambda ctx, tags: "public" not in tags or bool(ctx.principal))
+    outer.mount(app, "x")
+    return outer
+
+
+@EVERY
+def test_what_is_hidden_from_a_principal_does_not_exist_for_it(row: Revision) -> None:
+    async def main() -> None:
+        app = guarded().server.asgi(principal=by_header, sse=True)
+        connector = InProcess(app)
+
+        async def work(user: str, names: list[str]) -> None:
+            headers = {"x-user": user} if user else {}
+            async with aiohttp.ClientSession(
+                connector=connector, connector_owner=False, headers=headers
+            ) as session:
+                path = "/sse" if row.http is HttpShape.SSE else "/mcp"
+                target = mcprev.http(connector.origin + path, session=session)
+                async with mcprev.connect(target, mode=row.name) as client:
+                    assert await listed(client) == names
+                    if user == "root":
+                        assert await used(client, PREFIXED) == ANSWERS
+                        assert text_of(await client.call_tool("x_drop", {})) == "dropped"
+                        return
+                    for call in (
+                        client.call_tool("x_drop", {}),
+                        client.get_prompt("x_advise", {"thing": "hat"}),
+                        client.complete(m.PromptReference(name="x_advise"), "thing", "h"),
+                        client.complete(
+                            m.ResourceTemplateReference(uri="shop://x/things/{thing}"), "thing", "h"
+                        ),
+                        client.raw("tools/list", {"cursor": "x_drop"}),
+                    ):
+                        with pytest.raises(InvalidParams, match=r"Unknown|has no argument|no such cursor"):
+                            await call
+                    with pytest.raises(ResourceNotFound):
+                        await client.read_resource("shop://x/things/hat")
+
+        await work("root", ["x_buy", "x_drop", *PREFIXED[1:]])
+        await work("ann", ["x_buy", "shop://x/open"])
+        await work("", [])
+        await app.aclose()
+        await connector.close()
+
+    run(main())
+
+
+def test_who_sees_an_entry_cannot_be_awaited() -> None:
+    async def later(ctx: mcprev.Context) -> bool:
+        return False
+
+    app = mcprev.App("a", "1")
+    with pytest.raises(TypeError, match="`visible` cannot be awaited"):
+        app.tool(visible=later)(lambda_of())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match="`tags` is one string"):
+        app.tool(tags="admin")(lambda_of())
+
+
+@EVERY
+def test_entries_are_taken_out_of_service_and_put_back_by_name_and_by_tag(row: Revision) -> None:
+    app = shop()
+    app.disable(tags={"admin"})
+
+    async def work(client: mcprev.Client) -> None:
+        assert await listed(client) == ["buy", "shop://open"]
+        with pytest.raises(InvalidParams, match="Unknown prompt"):
+            await client.get_prompt("advise", {"thing": "hat"})
+        app.disable("shop://open")
+        app.enable("advise")
+        assert await listed(client) == ["buy", "advise"]
+        app.enable("shop://open", tags=["admin"])
+        assert sorted(await listed(client)) == sorted(ALL)
+        assert await used(client, ALL) == ANSWERS
+
+    at(row, app, work)
+    with pytest.raises(ValueError, match="'bye' is not registered"):
+        app.disable("bye")
+
+
+def test_what_is_out_of_service_keeps_its_name_and_where_it_is_mounted_its_state() -> None:
+    inner, outer = shop(), mcprev.App("outer", "1")
+    outer.mount(inner, "x")
+    outer.disable("x_buy")
+    with pytest.raises(ValueError, match="'x_buy' is registered already"):
+        outer.tool(lambda_of(), name="x_buy")
+    inner.disable("buy")
+    inner.enable("buy")
+
+    async def work(client: mcprev.Client) -> None:
+        assert "x_buy" not in await listed(client)
+
+    at(ROW_E, outer, work)
+    inner.remove_tool("buy")
+    with pytest.raises(ValueError, match="'x_buy' is not registered"):
+        outer.enable("x_buy")
+
+
+@EVERY
+def test_entries_are_removed_and_clients_are_told(row: Revision) -> None:
+    app = shop()
+    told: list[mcprev.Change] = []
+
+    async def work(client: mcprev.Client) -> None:
+        async with client.listen(tools=True, prompts=True, resources=True) as changes:
+
+            async def listen() -> None:
+                async for change in changes:
+                    told.append(change)  # noqa: PERF401 - each when it comes
+
+            listening = asyncio.create_task(listen())
+            app.remove_tool("buy")
+            app.remove_prompt("advise")
+            app.remove_resource("shop://open")
+            app.remove_resource("shop://things/{thing}")
+            await until(lambda: len(told) >= 3)
+            listening.cancel()
+        assert await listed(client) == []
+        with pytest.raises(InvalidParams, match="Unknown tool: buy"):
+            await client.call_tool("buy", {"thing": "hat"})
+
+        @app.tool
+        async def buy() -> str:
+            return "again"
+
+        assert text_of(await client.call_tool("buy", {})) == "again"
+
+    at(row, app, work)
+    for remove in (app.remove_prompt, app.remove_resource):
+        with pytest.raises(ValueError, match="'advise' is not registered"):
+            remove("advise")
+
+
+# -- what is said of an entry ----------------------------------------------------------------------------
+
+
+@EVERY
+def test_a_resource_says_how_long_it_may_be_kept(row: Revision) -> None:
+    app = mcprev.App("a", "1")
+    reads: list[str] = []
+
+    @app.resource("notes://all", ttl_ms=60_000, cache_scope="public")
+    def notes() -> str:
+        reads.append("all")
+        return "all"
+
+    @app.resource("notes://{name}", ttl_ms=5)
+    def note(name: str) -> str:
+        return name
+
+    async def work(client: mcprev.Client) -> None:
+        one = (await client.read_resource("notes://all")).to_wire()
+        other = (await client.read_resource("notes://a")).to_wire()
+        await client.read_resource("notes://all")
+        if not row.handshake:
+            assert (one["ttlMs"], one["cacheScope"]) == (60_000, "public")
+            assert (other["ttlMs"], other["cacheScope"]) == (5, "private")
+        assert len(reads) == (2 if row.handshake else 1)
+
+    at(row, app, work)
+
+
+def test_what_no_client_can_be_told_about_caching_is_refused() -> None:
+    app = mcprev.App("a", "1")
+    with pytest.raises(ValueError, match="ttl_ms"):
+        app.resource("notes://all", ttl_ms=-1)(lambda_of())
+
+
+@pytest.mark.parametrize("row", [row_of(D), ROW_E], ids=lambda row: row.name)
+def test_a_tool_says_itself_that_it_runs_as_a_task(row: Revision) -> None:
+    inner, app = mcprev.App("inner", "1"), mcprev.App("a", "1")
+
+    @inner.tool(task="required")
+    async def work(ctx: mcprev.Context) -> str:
+        await ctx.detach()
+        return "done"
+
+    app.mount(inner, "x")
+
+    async def main() -> None:
+        async with mcprev.connect(app, mode=row.name) as client:
+            task = await client.start_tool("x_work", {})
+            assert task.id is not None
+
+            @app.tool(task="optional")
+            async def later(ctx: mcprev.Context) -> str:
+                await ctx.detach()
+                return "later"
+
+            assert (await client.start_tool("later", {})).id is not None
+
+    run(main())
+
+
+def test_a_first_task_that_comes_too_late_is_refused() -> None:
+    app = shop()
+    assert isinstance(app.server, mcprev.Server)
+    with pytest.raises(LocalProtocolError, match="the first tool that can run as a task"):
+        app.tool(lambda_of(), name="t", task="optional")
+    app.tool(lambda_of(), name="t")
+    with pytest.raises(ValueError, match="'sometimes' is not a valid Support"):
+        mcprev.App("b", "1").tool(lambda_of(), name="t", task="sometimes")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
