@@ -53,11 +53,11 @@ generated: setup
 	$(BIN)/mcprev generate --check
 
 test: setup
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist worksteal
 
 # The part of `make test` that compares with upstream's own files; skipped where they are not.
 upstream: setup
-	$(BIN)/pytest -n auto -m upstream
+	$(BIN)/pytest -n auto --dist worksteal -m upstream
 
 # `make test` tries a fixed number of cases in about a minute; this tries new ones, for `SECONDS` in each test, and
 # shows how many. A failure says which `SEED` runs its case again.

@@ -8,6 +8,7 @@ upstream's files are marked `upstream` and skipped where those files are not.
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         Path(str(target)).write_text(
             json.dumps([requirements.checks(item) for item in items]), encoding="utf-8"
         )
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than cores: some tests wait, for processes and for time limits."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.fixture(params=["asyncio", "uvloop"])

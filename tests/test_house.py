@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +39,24 @@ TESTS: Final = files("tests")
 PACKAGES: Final = files("generated")
 
 
+def of_each(names: Iterable[str]) -> Callable[[Callable[[str], None]], Callable[[], None]]:
+    """Make one test of what is checked of each file; it names every file that fails."""
+
+    def decorate(check: Callable[[str], None]) -> Callable[[], None]:
+        def test() -> None:
+            failed: list[str] = []
+            for name in names:
+                try:
+                    check(name)
+                except AssertionError as error:
+                    failed.append(f"{name}: {error}")
+            assert not failed, "\n".join(failed)
+
+        return test
+
+    return decorate
+
+
 def docstrings(tree: ast.AST) -> set[int]:
     """The string nodes that are documentation, attribute docstrings included, by identity."""
     found: set[int] = set()
@@ -58,6 +76,15 @@ def names_in(node: ast.AST) -> str:
             return ""
 
 
+def test_every_file_that_fails_a_check_is_named() -> None:
+    @of_each(["a", "b", "c"])
+    def test(name: str) -> None:
+        assert name == "b", "not b"
+
+    with pytest.raises(AssertionError, match=r"(?s)^a: not b.*\n  c: not b"):
+        test()
+
+
 def named_revisions(text: str) -> Iterator[str]:
     """Revisions that code names: whole strings, modules and attributes; not those in prose."""
     tree = ast.parse(text)
@@ -70,7 +97,7 @@ def named_revisions(text: str) -> Iterator[str]:
             yield names_in(node)
 
 
-@pytest.mark.parametrize("name", HANDWRITTEN)
+@of_each(HANDWRITTEN)
 def test_handwritten_code_names_no_revision(name: str) -> None:
     if name.startswith(REVISION_TABLES):
         return
@@ -84,7 +111,7 @@ NAMING_TESTS: Final = (
 """Tests that may name revisions: the table of names, peers of others, and what a type checker has to see."""
 
 
-@pytest.mark.parametrize("name", TESTS)
+@of_each(TESTS)
 def test_tests_name_no_pinned_revision(name: str) -> None:
     if name.startswith(NAMING_TESTS):
         return
@@ -98,14 +125,14 @@ def test_the_search_for_revisions_finds_them() -> None:
     assert sorted(named_revisions(source)) == ["2025-11-25", "a.v2025_11_25", "v2024_11_05"]
 
 
-@pytest.mark.parametrize("name", [*HANDWRITTEN, *TESTS, *PACKAGES])
+@of_each([*HANDWRITTEN, *TESTS, *PACKAGES])
 def test_every_module_says_what_it_is_for(name: str) -> None:
     doc = ast.get_docstring(ast.parse((ROOT / name).read_text(encoding="utf-8")))
     assert doc
     assert len(doc.split("\n")[0]) > 15
 
 
-@pytest.mark.parametrize("name", PACKAGES)
+@of_each(PACKAGES)
 def test_a_generated_module_says_what_made_it_and_from_what(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     first, *rest = [line for line in text.split('"""')[0].split("\n") if line.startswith("#")]
@@ -138,7 +165,7 @@ EVERYTHING: Final = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", EVERYTHING)
+@of_each(EVERYTHING)
 def test_no_file_names_a_path_of_somebodys_machine(name: str) -> None:
     if name == str(Path(__file__).relative_to(ROOT)):
         return
@@ -146,14 +173,14 @@ def test_no_file_names_a_path_of_somebodys_machine(name: str) -> None:
     assert [line for line in lines if MACHINE.search(line)] == []
 
 
-@pytest.mark.parametrize("name", [*HANDWRITTEN, *TESTS])
+@of_each([*HANDWRITTEN, *TESTS])
 def test_nothing_is_left_to_do(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     words = ("TO" + "DO", "FIX" + "ME", "X" + "XX")
     assert not any(re.search(rf"\b{word}\b", text) for word in words)
 
 
-@pytest.mark.parametrize("name", HANDWRITTEN)
+@of_each(HANDWRITTEN)
 def test_a_module_is_short_enough_to_read(name: str) -> None:
     lines = (ROOT / name).read_text(encoding="utf-8").count("\n")
     assert lines <= 450
@@ -185,7 +212,7 @@ def references_outside(text: str, *, pages: bool = True) -> list[str]:
     return [*OUTSIDE.findall(text), *named]
 
 
-@pytest.mark.parametrize("name", PROSE)
+@of_each(PROSE)
 def test_no_file_refers_to_a_page_that_is_not_here(name: str) -> None:
     if name not in {
         "tests/test_house.py",

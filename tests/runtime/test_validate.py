@@ -30,6 +30,8 @@ MODERN: Final = tuple(row for row in DEFAULT if not row.handshake)
 each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 each_session = pytest.mark.parametrize("row", SESSIONS, ids=lambda row: row.name)
 each_modern = pytest.mark.parametrize("row", MODERN, ids=lambda row: row.name)
+KINDS: Final = {(row.accepts_batch, row.handshake): row for row in DEFAULT}.values()
+"""The latest revision of each kind whose transcripts are read in a way of their own."""
 EVERY: Final = [(row, method) for row in DEFAULT for method in row.methods]
 each_method = pytest.mark.parametrize(("row", "method"), EVERY, ids=lambda x: getattr(x, "name", x))
 
@@ -499,7 +501,7 @@ def levels(row: Revision, size: int) -> list[Any]:
         levels,
     ],
 )
-@each_row
+@pytest.mark.parametrize("row", KINDS, ids=lambda row: row.name)
 @req("SEC-6", everywhere=True)
 def test_steps_grow_with_the_transcript_only(
     row: Revision, make: Callable[[Revision, int], list[Any]]
