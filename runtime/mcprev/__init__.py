@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mcprev.app.app import App as App
     from mcprev.app.dependencies import Depends as Depends
     from mcprev.app.dependencies import FromLifespan as FromLifespan
+    from mcprev.app.rate_limit import RateLimit as RateLimit
     from mcprev.client.client import Client as Client
     from mcprev.client.connect import Target as Target
     from mcprev.client.connect import connect as connect
@@ -156,6 +157,7 @@ __version__ = "0.1.0"
 _HOMES: Final = {
     "app.app": ("App",),
     "app.dependencies": ("Depends", "FromLifespan"),
+    "app.rate_limit": ("RateLimit",),
     "transports.http.client.oauth.authorizer": ("Authorization",),
     "transports.http.client.oauth.grants": ("ClientCredentials", "EnterpriseManaged", "OAuth", "WorkloadIdentity"),
     "transports.http.client.oauth.loopback": ("Loopback",),

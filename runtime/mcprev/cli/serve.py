@@ -45,7 +45,10 @@ def command(
     hosts: tuple[str, ...],
     drain: float | None,
 ) -> None:
-    """Serve SERVER, a mcprev.Server or mcprev.App in MODULE, which is a module name or the path of a file."""
+    """Serve SERVER, a mcprev.Server or mcprev.App in MODULE, which is a module name or the path of a file.
+
+    SERVER may also be a function without arguments that returns one of them.
+    """
     if stdio and http is not None:
         raise click.UsageError("pass --stdio or --http, not both")
     server = _find(target)
@@ -89,7 +92,7 @@ def _port(text: str) -> int:
 
 
 def _find(target: str) -> Server:
-    """Return the server that a target names."""
+    """Return the server that a target names, or that the function returns which it names."""
     from mcprev.server.server import Server
 
     module_name, _, name = target.rpartition(":")
@@ -102,6 +105,9 @@ def _find(target: str) -> Server:
         found = getattr(found, part, None)
         if found is None:
             raise click.ClickException(f"there is no '{name}' in {module_name}")
+    if not hasattr(found, "server") and not isinstance(found, Server) and callable(found):
+        found = found()
+        name += "()"
     found = getattr(found, "server", found)  # of an App
     if not isinstance(found, Server):
         raise click.ClickException(
