@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from mcprev.client.options import Options as Options
     from mcprev.client.request_handler import ClientHandler as ClientHandler
     from mcprev.client.request_handler import form_defaults as form_defaults
+    from mcprev.client.several import Clients as Clients
+    from mcprev.client.several import connect_all as connect_all
     from mcprev.client.subscriptions import Change as Change
     from mcprev.client.subscriptions import Subscription as Subscription
     from mcprev.client.tasks import ClientTask as ClientTask
@@ -101,6 +103,9 @@ if TYPE_CHECKING:
         SchemaError as SchemaError,
     )
     from mcprev.errors import (
+        ServersFailed as ServersFailed,
+    )
+    from mcprev.errors import (
         SessionExpired as SessionExpired,
     )
     from mcprev.errors import (
@@ -177,8 +182,9 @@ _HOMES: Final = {
         "InvalidRequest", "IssuerMismatch", "LocalProtocolError", "McpError", "MethodNotFound",
         "MissingClientCapability", "NegotiationError", "ProcessExited", "RegistrationRejected",
         "RemoteProtocolError", "RequestTimeout", "ResourceNotFound", "RpcError", "SchemaError",
-        "SessionExpired", "TaskCancelled", "TokenRejected", "ToolError", "TransportError",
+        "ServersFailed", "SessionExpired", "TaskCancelled", "TokenRejected", "ToolError", "TransportError",
     ),
+    "client.several": ("Clients", "connect_all"),
     "client.subscriptions": ("Change", "Subscription"),
     "client.options": ("Options",),
     "protocol.cache": ("ResultCache",),

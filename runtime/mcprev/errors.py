@@ -35,6 +35,7 @@ McpError
 ├── RequestTimeout                no response in time; says which limit was reached, and after how long
 ├── MissingExtra                  a library is not installed; says which extra installs it
 ├── ToolError                     a tool failed; the model gets the text
+├── ServersFailed                 some of several servers cannot be reached; carries the error of each by name
 ├── InputDeclined                 the user or a callback declined what a server asked for
 ├── TaskCancelled                 a task was cancelled before it had a result
 ├── SchemaError                   a JSON Schema cannot be used: its dialect, its size, its references
@@ -339,6 +340,15 @@ class MissingExtra(McpError, ImportError):
 
 class ToolError(McpError):
     """Raised by a tool that fails. The model reads its text; it does not read the text of other exceptions."""
+
+
+class ServersFailed(McpError):
+    """Some of several servers cannot be reached."""
+
+    def __init__(self, errors: Mapping[str, McpError]) -> None:
+        super().__init__("\n".join(f"the server '{name}': {error}" for name, error in errors.items()))
+        self.errors: Mapping[str, McpError] = {**errors}
+        """The error of each of them, by name."""
 
 
 class InputDeclined(McpError):

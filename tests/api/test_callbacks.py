@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 
@@ -39,7 +39,7 @@ class Asks(mcprev.ServerHandler):
             ),
             "elicitation": form("who"),
         }
-        answer = await ctx.ask(params.name, requests[params.name])
+        answer = cast("m.ElicitResult", await ctx.ask(params.name, requests[params.name]))
         return m.CallToolResult(content=[m.TextContent(text=json.dumps(answer.to_wire()))])
 
 
@@ -59,6 +59,14 @@ async def filled(params: m.ElicitRequestParams) -> dict[str, Any]:
     return {"name": "bob"}
 
 
+def declined(params: m.ElicitRequestParams) -> None:
+    """The user does not answer."""
+
+
+def cancelled(params: m.ElicitRequestParams) -> m.ElicitResult:
+    return m.ElicitResult(action="cancel")
+
+
 ANSWER: Final = {"role": "assistant", "model": "m5", "content": {"type": "text", "text": "x"}}
 GIVEN: Final[dict[str, tuple[str, Any, object]]] = {
     # the option and its value, and the answer that the server gets
@@ -68,8 +76,8 @@ GIVEN: Final[dict[str, tuple[str, Any, object]]] = {
     "sampling": ("sampling", sampled, ANSWER),
     "async sampling": ("sampling", sampled_later, ANSWER),
     "content": ("elicitation", filled, {"action": "accept", "content": {"name": "bob"}}),
-    "declined": ("elicitation", lambda _: None, {"action": "decline"}),
-    "cancelled": ("elicitation", lambda _: m.ElicitResult(action="cancel"), {"action": "cancel"}),
+    "declined": ("elicitation", declined, {"action": "decline"}),
+    "cancelled": ("elicitation", cancelled, {"action": "cancel"}),
 }  # fmt: skip
 
 

@@ -31,7 +31,7 @@ logger: Final = logging.getLogger("mcprev.client")
 
 async def finished(value: Awaitable[T] | T) -> T:
     """Return what a callback returned, awaited if it is awaitable."""
-    return await value if inspect.isawaitable(value) else value
+    return cast("T", await value if inspect.isawaitable(value) else value)
 
 
 def handler_of(

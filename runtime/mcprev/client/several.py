@@ -1,0 +1,250 @@
+"""Several servers as one: connects to those of the `mcpServers` configuration of hosts (PAGE-1, SEAM-1).
+
+The names of tools and prompts and the URIs of resources bear the name of their server as a prefix.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from typing_extensions import Unpack, override
+
+from mcprev.client.connect import HasServer, Target, connect
+from mcprev.client.methods import Methods
+from mcprev.client.options import Options
+from mcprev.errors import Json, LocalProtocolError, McpError, ServersFailed
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from mcprev.client.client import Client
+    from mcprev_types import Model
+
+SEPARATOR: Final = "__"
+_VARIABLE: Final = re.compile(r"\$\{(?:env:)?(\w+)(?::-([^}]*))?\}")
+_LISTS: Final[Mapping[str, tuple[str, str]]] = {
+    # by method: the member with the list, and the member of its items that bears the prefix
+    "tools/list": ("tools", "name"),
+    "prompts/list": ("prompts", "name"),
+    "resources/list": ("resources", "uri"),
+    "resources/templates/list": ("resource_templates", "uri_template"),
+}
+_CALLS: Final[Mapping[str, tuple[str, ...]]] = {
+    # by method: the path of the param that bears the prefix
+    "tools/call": ("name",),
+    "prompts/get": ("name",),
+    "resources/read": ("uri",),
+    "completion/complete": ("ref",),
+}
+
+
+class Clients(Methods):
+    """Open connections to several servers, with the methods of one client; `clients["name"]` is a single client."""
+
+    def __init__(
+        self, clients: Mapping[str, Client], errors: Mapping[str, McpError], separator: str = SEPARATOR
+    ) -> None:
+        """Called by `mcprev.connect_all`."""
+        self.clients: Mapping[str, Client] = MappingProxyType({**clients})
+        """The clients by the names of their servers, in the order of the configuration."""
+        self.errors: Mapping[str, McpError] = MappingProxyType({**errors})
+        """Why servers are missing, by name; empty unless `partial` was set."""
+        self._separator = separator
+
+    def __getitem__(self, name: str) -> Client:
+        """The client of a server. Raises `ServersFailed` if it could not be reached, and `KeyError`."""
+        if name in self.errors:
+            raise ServersFailed({name: self.errors[name]})
+        return self.clients[name]
+
+    @override
+    async def call(self, method: str, params: Mapping[str, Json], **options: Unpack[Options]) -> object:
+        """Call a method of the server that the params name; a list is of all servers, one after the other.
+
+        Raises `LocalProtocolError` for a name without the prefix of a server, `ServersFailed` for one of a server that could
+        not be reached, and what `Client.call` raises. For other methods, use a single client.
+        """
+        if method in _LISTS:
+            return await self._page(method, params, options)
+        if method not in _CALLS:
+            raise TypeError(f"'{method}' is for one server: use the client of it, such as clients['name']")
+        sent = holder = {**params}
+        (member,) = _CALLS[method]
+        if member == "ref":
+            holder = sent["ref"] = {**sent["ref"]}
+            member = "uri" if "uri" in holder else "name"
+        server, separator, holder[member] = str(holder[member]).partition(self._separator)
+        if not separator or (server not in self.clients and server not in self.errors):
+            known = ", ".join(f"'{name}{self._separator}'" for name in self.clients)
+            raise LocalProtocolError(
+                f"'{params.get(member, server)}' begins with no server's name; there are {known}"
+            )
+        return await self[server].call(method, sent, **options)
+
+    async def _page(self, method: str, params: Mapping[str, Json], options: Options) -> object:
+        """Return a page of one server; its cursor leads to the next page or the next server."""
+        names = [name for name, client in self.clients.items() if _offers(client, method)]
+        number, _, cursor = str(params.get("cursor") or "0:").partition(":")
+        member, bearer = _LISTS[method]
+        if not number.isdecimal() or (names and int(number) >= len(names)):
+            raise LocalProtocolError(f"'{params.get('cursor')}' is no cursor of this client")
+        if not names:
+            from mcprev.client.calls import result_reader
+
+            return result_reader(method)(
+                {member if member != "resource_templates" else "resourceTemplates": []}
+            )
+        name = names[int(number)]
+        page: Any = await self.clients[name].call(method, {"cursor": cursor} if cursor else {}, **options)
+        items = [_renamed(item, bearer, f"{name}{self._separator}") for item in getattr(page, member)]
+        following = f"{int(number) + 1}:" if int(number) + 1 < len(names) else None
+        if page.next_cursor is not None:
+            following = f"{number}:{page.next_cursor}"
+        return page.model_copy(update={member: items, "next_cursor": following})
+
+    async def aclose(self) -> None:
+        """End all connections; may be called again."""
+        await asyncio.gather(*(client.aclose() for client in self.clients.values()))
+
+
+def _offers(client: Client, method: str) -> bool:
+    """Return whether a server declares the capability of a list."""
+    return getattr(client.capabilities, method.partition("/")[0]) is not None
+
+
+def _renamed(item: Model, member: str, prefix: str) -> Model:
+    return item.model_copy(update={member: prefix + str(getattr(item, member))})
+
+
+def targets_of(
+    config: str | os.PathLike[str] | Mapping[str, Json], separator: str = SEPARATOR
+) -> dict[str, Target | HasServer | str]:
+    """Return what to connect to, by name. Raises `OSError`, and `ValueError` that says which entry is not valid."""
+    found: Json = config if isinstance(config, Mapping) else json.loads(Path(config).read_text("utf-8"))
+    for key in ("mcpServers", "servers"):
+        if isinstance(found, Mapping) and isinstance(cast("Mapping[str, Json]", found).get(key), Mapping):
+            found = cast("Mapping[str, Json]", found)[key]
+    if not isinstance(found, Mapping):
+        raise ValueError(  # noqa: TRY004 - a file may say anything
+            "the configuration is no object with servers by name, such as {'mcpServers': {...}}"
+        )
+    targets: dict[str, Target | HasServer | str] = {}
+    for name, entry in cast("Mapping[str, Json]", found).items():
+        if not name or separator in name:
+            raise ValueError(
+                f"'{name}' cannot be a prefix with '{separator}'; rename it or pass another `separator`"
+            )
+        try:
+            if not (isinstance(entry, Mapping) and cast("Mapping[str, Json]", entry).get("disabled")):
+                targets[name] = _target(entry)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"the server '{name}' of the configuration: {error}") from error
+    return targets
+
+
+def _target(entry: Json) -> Target | HasServer | str:
+    if not isinstance(entry, Mapping):
+        return cast("Target | HasServer | str", entry)  # what `connect` takes
+    members = cast("Mapping[str, Json]", entry)
+    if "url" in members:
+        from mcprev.transports.http.client.target import http
+
+        return http(_filled(members["url"]), headers=_texts(members, "headers"))
+    if "command" not in members:
+        raise ValueError("it has neither `command` nor `url`")
+    arguments: Json = members.get("args") or []
+    if not isinstance(arguments, list):
+        raise TypeError("`args` is no list")
+    from mcprev.transports.stdio.client import stdio
+
+    words = [_filled(word) for word in (members["command"], *cast("Sequence[Json]", arguments))]
+    cwd: Json = members.get("cwd")
+    return stdio(*words, env=_texts(members, "env"), cwd=None if cwd is None else _filled(cwd))
+
+
+def _texts(members: Mapping[str, Json], name: str) -> dict[str, str]:
+    found: Json = members.get(name) or {}
+    if not isinstance(found, Mapping):
+        raise TypeError(f"`{name}` is no object")
+    return {key: _filled(value) for key, value in cast("Mapping[str, Json]", found).items()}
+
+
+def _filled(text: Json) -> str:
+    """Return a text with the variables of the environment that it names. Raises `TypeError` and `ValueError`."""
+    if not isinstance(text, str):
+        raise TypeError(f"{text!r:.100} is no text")
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in os.environ and ":-" not in match[0]:
+            raise ValueError(f"the variable {match[1]} is not set")
+        return os.environ.get(match[1], match[2])
+
+    return _VARIABLE.sub(value, text)
+
+
+class connect_all:  # noqa: N801 - called like a function
+    """Connections to several servers: `async with connect_all("mcp.json") as clients`, or `await connect_all(...)`."""
+
+    def __init__(
+        self,
+        config: str | os.PathLike[str] | Mapping[str, Json],
+        *,
+        partial: bool = False,
+        separator: str = SEPARATOR,
+        **options: Any,  # noqa: ANN401 - those of `connect`
+    ) -> None:
+        """Read the configuration: the `mcpServers` JSON of hosts, as a mapping or as the path of a file.
+
+        A value may also be what `connect` takes, such as an app of this process. Each entry has `command`, `args`, `env` and `cwd`, or `url`, `type` and `headers`; an entry that is `disabled` is
+        left out. `${NAME}` and `${NAME:-default}` stand for variables of the environment.
+
+        - `partial`: go on without servers that cannot be reached, and keep their errors in `Clients.errors`. Without it
+          one of them ends all connections, and `ServersFailed` names each with its error.
+        - `separator` stands between the name of a server and that of a tool or prompt, or a URI.
+        - `options` are those of `connect`, for each server.
+
+        Raises `OSError` for a file that cannot be read, and `ValueError` for a configuration that is not valid.
+        """
+        self._targets = targets_of(config, separator)
+        self._partial, self._separator, self._options = partial, separator, options
+        self._open: Clients | None = None
+
+    async def __aenter__(self) -> Clients:
+        """Connect to all servers at once. Raises `ServersFailed`."""
+        connecting = {name: connect(target, **self._options) for name, target in self._targets.items()}
+        async with AsyncExitStack() as stack:
+            async with asyncio.TaskGroup() as group:
+                tasks = {name: group.create_task(_open(stack, each)) for name, each in connecting.items()}
+            ends = {name: task.result() for name, task in tasks.items()}
+            errors = {name: end for name, end in ends.items() if isinstance(end, McpError)}
+            if errors and not self._partial:
+                raise ServersFailed(errors)
+            stack.pop_all()
+        clients = {name: end for name, end in ends.items() if not isinstance(end, McpError)}
+        self._open = Clients(clients, errors, self._separator)
+        return self._open
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._open is not None:
+            await self._open.aclose()
+
+    def __await__(self) -> Generator[Any, None, Clients]:
+        return self.__aenter__().__await__()
+
+
+async def _open(stack: AsyncExitStack, connecting: connect) -> Client | McpError:
+    """Return the client, which `stack` closes, or why there is none."""
+    try:
+        return await stack.enter_async_context(connecting)
+    except McpError as error:
+        return error

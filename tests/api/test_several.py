@@ -1,0 +1,188 @@
+"""Several servers as one: their configuration, their names with prefixes, and one that cannot be reached."""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import mcprev
+from mcprev.client.several import targets_of
+from mcprev.revisions import DEFAULT, Revision
+from mcprev_types.latest import models as m
+from requirements import req
+from running import run
+
+each_row = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
+GONE: Final = {"command": "/no/such/command"}
+
+
+def app(name: str) -> mcprev.App:
+    made = mcprev.App(name, "1")
+
+    @made.tool
+    async def greet(who: str) -> str:
+        return f"{name}: hi {who}"
+
+    @made.resource("memo:///x")
+    def memo() -> str:
+        return name
+
+    @made.resource("memo:///{key}")
+    def memos(key: str) -> str:
+        return name + key
+
+    @made.prompt
+    async def hello(who: str) -> str:
+        return f"{name} {who}"
+
+    @made.completion("hello", "who")
+    async def names(value: str) -> list[str]:
+        return [name + value]
+
+    return made
+
+
+class OnlyTools(mcprev.ServerHandler):
+    """Lists its tools on several pages."""
+
+    async def list_tools(self, ctx: mcprev.Context, params: m.PaginatedRequestParams) -> m.ListToolsResult:
+        number = int(params.cursor or 0)
+        tool = m.Tool(name=f"t{number}", input_schema=m.ToolInputSchema())
+        return m.ListToolsResult(tools=[tool], next_cursor=str(number + 1) if number < 2 else None)
+
+
+SERVERS: Final[dict[str, Any]] = {
+    "one": app("one"),
+    "pages": mcprev.Server(OnlyTools(), "p", "1"),
+    "two": app("two"),
+}
+
+
+@req("PAGE-1", "PAGE-3", "COMP-2", "SEAM-1")
+@each_row
+def test_the_names_of_several_servers_have_prefixes(row: Revision) -> None:
+    async def main() -> None:
+        async with mcprev.connect_all(SERVERS, mode=row.name) as clients:
+            tools = [tool.name async for tool in clients.tools()]
+            assert tools == ["one__greet", "pages__t0", "pages__t1", "pages__t2", "two__greet"]
+            assert [each.name async for each in clients.prompts()] == ["one__hello", "two__hello"]
+            assert [each.uri async for each in clients.resources()] == ["one__memo:///x", "two__memo:///x"]
+            templates = [each.uri_template async for each in clients.resource_templates()]
+            assert templates == ["one__memo:///{key}", "two__memo:///{key}"]
+            assert (await clients.call_tool("two__greet", {"who": "x"})).text == "two: hi x"
+            assert await clients.call_tool("one__greet", {"who": "x"}, as_=str) == "one: hi x"
+            (content,) = (await clients.read_resource("two__memo:///x")).contents
+            assert content.to_wire()["text"] == "two"
+            (message,) = (await clients.get_prompt("one__hello", {"who": "x"})).messages
+            assert message.content.to_wire()["text"] == "one x"
+            assert (await clients.complete("two__hello", "who", "b")).completion.values == ["twob"]
+            assert clients["pages"].revision == row.name
+            with pytest.raises(
+                mcprev.LocalProtocolError, match=r"'three__x' begins with no .*'one__', 'pages__'"
+            ):
+                await clients.call_tool("three__x")
+            with pytest.raises(mcprev.LocalProtocolError, match="'9:' is no cursor"):
+                await clients.list_tools("9:")
+            with pytest.raises(TypeError, match="is for one server"):
+                await clients.call("ping", {})
+            connection = clients["one"].connection
+        assert connection.error is not None
+
+    run(main())
+
+
+@req("PAGE-1")
+@each_row
+def test_no_server_has_such_a_list(row: Revision) -> None:
+    async def main() -> None:
+        async with mcprev.connect_all({"p": SERVERS["pages"]}, mode=row.name) as clients:
+            assert [each async for each in clients.resource_templates()] == []
+            assert [each async for each in clients.prompts()] == []
+
+    run(main())
+
+
+@req("SEAM-1", everywhere=True)
+def test_a_server_that_cannot_be_reached_is_named() -> None:
+    """It ends the others, or is missing by name from those that are there."""
+
+    async def main() -> None:
+        config = {"mcpServers": {**SERVERS, "gone": GONE, "lost": GONE}}
+        with pytest.raises(mcprev.ServersFailed, match=r"the server 'gone': .*/no/such/command") as caught:
+            await mcprev.connect_all(config)
+        assert caught.value.errors.keys() == {"gone", "lost"}
+        async with mcprev.connect_all(config, partial=True) as clients:
+            assert clients.clients.keys() == SERVERS.keys()
+            assert isinstance(clients.errors["gone"], mcprev.ProcessExited)
+            with pytest.raises(mcprev.ServersFailed, match="the server 'gone'"):
+                await clients.call_tool("gone__x")
+            assert (await clients.call_tool("one__greet", {"who": "x"})).text == "one: hi x"
+
+    run(main())
+
+
+@req("STDIO-1", everywhere=True)
+def test_the_configuration_of_a_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = (
+        "import mcprev, os\n"
+        "app = mcprev.App('a', '1')\n"
+        "@app.tool\n"
+        "def where() -> str: return os.getcwd() + os.environ['WORD'] + os.environ['OTHER']\n"
+        "app.run_stdio()\n"
+    )
+    monkeypatch.setenv("PIECE", "piece")
+    entry = {
+        "command": sys.executable,
+        "args": ["-c", "${SCRIPT}"],
+        "env": {"WORD": "${env:PIECE}!", "OTHER": "${NO_SUCH:-none}"},
+        "cwd": str(tmp_path),
+    }
+    monkeypatch.setenv("SCRIPT", script)
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": {"a": entry, "off": {**GONE, "disabled": True}}}))
+
+    async def main() -> None:
+        async with mcprev.connect_all(path) as clients:
+            assert (await clients.call_tool("a__where")).text == f"{tmp_path}piece!none"
+
+    run(main(), limit=60)
+
+
+@req("HTTP-1", everywhere=True)
+def test_targets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", "secret")
+    entry = {"type": "http", "url": "https://x.example/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}}
+    for config in ({"mcpServers": {"x": entry}}, {"servers": {"x": entry}}, {"x": entry}):
+        target: Any = targets_of(config)["x"]
+        assert isinstance(target, mcprev.http)
+        assert target.url == "https://x.example/mcp"
+        assert target._headers == {"Authorization": "Bearer secret"}
+
+
+BAD: Final[dict[str, tuple[Any, str]]] = {
+    "no object": ([], "no object with servers by name"),
+    "neither": ({"x": {"type": "stdio"}}, "the server 'x' .* neither `command` nor `url`"),
+    "a separator": ({"a__b": GONE}, "'a__b' cannot be a prefix with '__'"),
+    "no name": ({"": GONE}, "cannot be a prefix"),
+    "args": ({"x": {"command": "c", "args": "a b"}}, "the server 'x' .*`args` is no list"),
+    "a number": ({"x": {"command": "c", "args": [5]}}, "5 is no text"),
+    "env": ({"x": {"command": "c", "env": ["A=b"]}}, "`env` is no object"),
+    "a variable": ({"x": {"command": "${NO_SUCH_VARIABLE}"}}, "the variable NO_SUCH_VARIABLE is not set"),
+    "no URL": ({"x": {"url": "ftp://x"}}, "the server 'x'"),
+}
+
+
+@req("SEAM-1", everywhere=True)
+@pytest.mark.parametrize("case", BAD)
+def test_configurations_that_are_refused(case: str, tmp_path: Path) -> None:
+    config, says = BAD[case]
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=says):
+        mcprev.connect_all(path)
