@@ -83,7 +83,7 @@ NPM_DAY   := 2026-11-20
 
 interop: setup $(OLD_SDKS:%=.interop/%/.ready) $(NEW_SDKS:%=.interop/%/.ready) \
          $(PIP_PEERS:%=.interop/%/.ready) $(NPM_PEERS:%=.interop/%/.ready)
-	MCPREV_PEERS_TABLE=docs/peers.md $(BIN)/pytest tests/interop -n auto --dist loadgroup
+	MCPREV_PEERS_TABLE=docs/peers.md $(BIN)/pytest tests/interop -n auto
 
 $(OLD_SDKS:%=.interop/%/.ready): PINS := pydantic==2.11.7
 .interop/2.3.0/.ready: PINS := httptools uvloop
@@ -121,12 +121,8 @@ endef
 	$(call npm_peer,@modelcontextprotocol/server-memory@$*)
 .interop/filesystem-%/.ready:
 	$(call npm_peer,@modelcontextprotocol/server-filesystem@$*)
-.interop/inspector-0.%/.ready:
-	$(call npm_peer,@modelcontextprotocol/inspector-cli@0.$*)
-.interop/inspector-1.%/.ready:
-	$(call npm_peer,@modelcontextprotocol/inspector-cli@1.$*)
-.interop/inspector-2.%/.ready:
-	$(call npm_peer,@modelcontextprotocol/inspector@2.$*)
+.interop/inspector-%/.ready:
+	$(call npm_peer,@modelcontextprotocol/inspector@$*)
 
 # The official conformance suite: node and the suite come from the npm registry, pinned by package-lock.json.
 conformance: setup tests/conformance/node_modules/.ready

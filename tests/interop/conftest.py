@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator
 
 import pytest
+from xdist.remote import Producer  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # pyright: ignore[reportMissingTypeStubs]
 
 from interop.defects import known
 from interop.holding import Held
-from interop.peers import Peer
+from interop.peers import ALL, Peer
 from interop.tally import Tally
 from interop.watching import Seen, watch, watch_plainly
 
@@ -63,6 +65,19 @@ def pytest_configure(config: pytest.Config) -> None:
     """Count what comes of each peer's cases in the process that hears of them all."""
     if not hasattr(config, "workerinput") and Tally.wanted():
         config.pluginmanager.register(Tally(), "interop-tally")
+
+
+class PeerScheduling(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives all the tests of a module with one peer to one worker, which starts the peer once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        module = nodeid.partition("::")[0]
+        return next((f"{module} {peer.id}" for peer in ALL if peer.id in nodeid), nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> PeerScheduling:
+    """Tests that share a process are run by one worker."""
+    return PeerScheduling(config, log)
 
 
 def _peer_of(item: pytest.Item) -> Peer | None:

@@ -107,6 +107,16 @@ DEFECTS: Final = (
         f"{SERVER}test_changes_are_told_on_streams",
         "its clients have no subscriptions at revisions without sessions",
     ),
+    Defect(
+        ("2025-*-fastmcp*",),
+        f"{SERVER}test_the_user_refuses_to_sample",
+        "its clients answer any error of a sampling handler with -32603",
+    ),
+    Defect(
+        ("2026-*-fastmcp4.*",),
+        f"{SERVER}test_what_is_not_asked_for_is_not_logged",
+        "its clients ask for the logs of every call, from the level debug on",
+    ),
 )
 
 

@@ -101,8 +101,10 @@ async def outcome(work):
         return {"code": error.error.code, "message": error.error.message, "data": error.error.data}
 
 
-async def pages(ask, items):
-    """The sizes of the pages of a list, and its items."""
+async def pages(client, items):
+    """The sizes of the pages of a list, and its items; release 2 has cursors only in its session."""
+    two = fastmcp.__version__.startswith("2")
+    ask = getattr(client.session, f"list_{items}") if two else getattr(client, f"list_{items}_mcp")
     sizes, found, cursor = [], [], {}
     while True:
         result = await ask(**cursor)
@@ -140,7 +142,7 @@ async def ping(client):
 
 @case
 async def tools(client):
-    return await pages(client.list_tools_mcp, "tools")
+    return await pages(client, "tools")
 
 
 @case
@@ -223,7 +225,7 @@ async def cancelled(client):
 @case
 async def resources(client):
     return {
-        **await pages(client.list_resources_mcp, "resources"),
+        **await pages(client, "resources"),
         "templates": [plain(template) for template in await client.list_resource_templates()],
         "text": plain(await client.read_resource_mcp("memo:///one")),
         "bytes": plain(await client.read_resource_mcp("memo:///bytes")),
@@ -234,7 +236,7 @@ async def resources(client):
 @case
 async def prompts(client):
     return {
-        **await pages(client.list_prompts_mcp, "prompts"),
+        **await pages(client, "prompts"),
         "prompt": plain(await client.get_prompt_mcp("greet", {"name": "ann"})),
     }
 

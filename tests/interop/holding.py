@@ -259,7 +259,7 @@ def case(
     """
 
     def mark(work: Case) -> Callable[..., None]:
-        peers = chosen("client", since, until, transports, DECORATED if role == "decorated" else PEERS)
+        peers = chosen(since, until, transports, DECORATED if role == "decorated" else PEERS)
 
         @wraps(work)
         def test(**given: Any) -> None:

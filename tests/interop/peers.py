@@ -23,6 +23,7 @@ LIMIT: Final = 20.0
 MCP: Final = "mcp"
 """The official Python SDK."""
 FASTMCP: Final = "fastmcp"
+INSPECTOR: Final = "inspector"
 TYPESCRIPT: Final = "typescript"
 """The official TypeScript SDK."""
 NODE: Final = next(
@@ -71,16 +72,17 @@ class Peer:
         if self.name == TYPESCRIPT:
             script = str(HERE / f"typescript_{role}.mjs")
             return str(NODE), "--experimental-eventsource", script, str(self.folder)
-        script = f"sdk{self.release[0]}" if self.name == MCP else self.name
+        script = f"sdk{self.release[0]}" if self.name == MCP else self.name.replace("-", "_")
         return str(self.folder / "bin" / "python"), str(HERE / f"{script}_{role}.py")
 
-    def conditions(self, group: str) -> list[pytest.MarkDecorator]:
-        """What has to be there for a test with it to run, and the group of tests that share its process."""
+    def program(self, path: str, *options: str) -> tuple[str, ...]:
+        """The command that runs a JavaScript file of the release's own, below its packages."""
+        return str(NODE), str(self.folder / "node_modules" / "@modelcontextprotocol" / path), *options
+
+    def missing(self) -> pytest.MarkDecorator:
+        """Skips a test where the release is not installed."""
         missing = not (self.folder / ".ready").exists()
-        return [
-            pytest.mark.skipif(missing, reason=f"{self.name} {self.release} is missing: `make interop`"),
-            pytest.mark.xdist_group(f"{group}-{self.id}"),
-        ]
+        return pytest.mark.skipif(missing, reason=f"{self.name} {self.release} is missing: `make interop`")
 
 
 def peers(name: str, releases: Sequence[tuple[str, str]], *transports: str, mode: str = "auto") -> list[Peer]:
@@ -116,7 +118,23 @@ DECORATED: Final = (*(peer for peer in PEERS if peer.name == MCP), *DECORATING)
 """The servers in the decorated style."""
 CLIENTS: Final = (*PEERS, *DECORATING)
 """The clients that try everything."""
-ALL: Final = CLIENTS
+FRAMEWORKS: Final = (
+    *peers("langchain", [("0.3.2", D)], "stdio", "http"),
+    *peers("pydantic-ai", [("2.68.0", NAMED[4])], "stdio", "http"),
+)
+"""Hosts' frameworks, which turn tools of servers into tools of agents."""
+INSPECTORS: Final = (
+    *peers(INSPECTOR, [("0.14.3", B), ("1.0.3", D), ("2.12.0", NAMED[4])], "stdio", "http", mode="modern"),
+    *peers(INSPECTOR, [("2.12.0", D)], "stdio", "http", mode="legacy"),
+)
+"""The command lines of the Inspector."""
+REFERENCE: Final = (
+    *peers("everything", [("2025.3.19", A), ("2026.8.31", D)], "stdio"),
+    *peers("memory", [("2026.8.31", D)], "stdio"),
+    *peers("filesystem", [("2026.8.31", D)], "stdio"),
+)
+"""The reference servers."""
+ALL: Final = (*CLIENTS, *FRAMEWORKS, *INSPECTORS, *REFERENCE)
 """Every peer."""
 
 
@@ -124,16 +142,15 @@ TRANSPORTS: Final = ("stdio", "http", "sse")
 
 
 def chosen(
-    group: str,
     since: str,
     until: str,
     transports: tuple[str, ...] = TRANSPORTS,
     among: Sequence[Peer] = PEERS,
 ) -> list[Any]:
-    """The peers that speak a range of revisions, as parameters of tests of one group."""
+    """The peers that speak a range of revisions, as parameters of tests."""
     last = ORDER.index(until)
     return [
-        pytest.param(peer, id=peer.id, marks=peer.conditions(group))
+        pytest.param(peer, id=peer.id, marks=peer.missing())
         for peer in among
         if peer.since(since) and ORDER.index(peer.revision) <= last and peer.transport in transports
     ]

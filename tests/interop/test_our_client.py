@@ -30,7 +30,7 @@ UNKNOWN = "memo:///unknown"
 
 
 OLDER = [
-    pytest.param(peer, revision, id=f"{revision}-{peer.name}{peer.release}", marks=peer.conditions("client"))
+    pytest.param(peer, revision, id=f"{revision}-{peer.name}{peer.release}", marks=peer.missing())
     for peer in PEERS
     if peer.transport == "stdio" and peer.mode == "auto"
     for revision in NAMES[: NAMES.index(peer.revision)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
@@ -56,7 +56,7 @@ class Seen:
 def watch(peer: Peer) -> Seen:
     """Run the client; where it is to talk HTTP, next to a server that listens."""
     server: AbstractContextManager[tuple[str, ...]] = (
-        nullcontext(("stdio", *OURS)) if peer.transport == "stdio" else _listening(peer.transport)
+        nullcontext(("stdio", *OURS)) if peer.transport == "stdio" else listening(peer.transport)
     )
     with server as where:
         return _run(peer, where, {})
@@ -64,7 +64,7 @@ def watch(peer: Peer) -> Seen:
 
 def watch_plainly(peer: Peer) -> Seen:
     """Run the cases that need neither sessions nor streams, next to a server that has none."""
-    with _listening(peer.transport, "--plain") as where:
+    with listening(peer.transport, "--plain") as where:
         return _run(peer, where, {"CASES": ",".join(PLAIN)})
 
 
@@ -82,7 +82,7 @@ def _run(peer: Peer, where: tuple[str, ...], env: Mapping[str, str]) -> Seen:
 
 
 @contextmanager
-def _listening(transport: str, *options: str) -> Generator[tuple[str, str], None, None]:
+def listening(transport: str, *options: str) -> Generator[tuple[str, str], None, None]:
     """A server of ours that listens: the first line that it writes says where."""
     with subprocess.Popen([*OURS, "--http", "0", *options], stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -104,11 +104,12 @@ def seen_by(
     until: str = E,
     fixture: str = "seen",
     transports: tuple[str, ...] = TRANSPORTS,
+    among: Sequence[Peer] = CLIENTS,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A check of what was seen with every peer of a range of revisions: marked and parametrised."""
 
     def mark(test: Callable[..., None]) -> Callable[..., None]:
-        peers = chosen("server", since, until, transports, CLIENTS)
+        peers = chosen(since, until, transports, among)
         test = pytest.mark.parametrize(fixture, peers, indirect=True, scope="session")(test)
         marked: Callable[..., None] = req(*ids)(test)
         return marked
