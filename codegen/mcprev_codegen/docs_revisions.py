@@ -14,7 +14,7 @@ from typing import Final
 from mcprev_codegen.diff import Level, Report, Selection, compare_sides, select, wording
 from mcprev_codegen.diff.render_markdown import code, report_markdown
 from mcprev_codegen.methods import CLIENT_TO_SERVER, SERVER_TO_CLIENT, Method
-from mcprev_codegen.sources import Revision, dated, load
+from mcprev_codegen.sources import Revision
 
 INDEX: Final = "README.md"
 MATRIX: Final = "matrix.md"
@@ -40,12 +40,11 @@ def owns(name: str, head: str) -> bool:
     )
 
 
-def render(folder: Path) -> dict[str, str]:
+def render(folder: Path, revisions: Sequence[Revision]) -> dict[str, str]:
     """Every page by its file name: one for each pair of neighbours, the matrix of methods, and an index.
 
-    Raises `CodegenError` when a revision cannot be loaded.
+    `revisions` are the dated ones, oldest first.
     """
-    revisions = [load(folder, name) for name in dated(folder)]
     reports = [compare_sides(folder, old, new) for old, new in pairwise(revisions)]
     pages = {_page(report): _pair(report) for report in reports}
     return {INDEX: _index(reports), MATRIX: _matrix(revisions), **pages}

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -171,8 +172,6 @@ class _Package:
         return found
 
     def dispatch(self, docs: Docs) -> str:
-        environment = _environment()
-        environment.filters["docstring"] = docs.method
         to_server, to_client = self.inbound(CLIENT_TO_SERVER), self.inbound(SERVER_TO_CLIENT)
         handlers = [
             {
@@ -196,9 +195,7 @@ class _Package:
                 "doc": "What a server sends as messages of its own: one coroutine for each method.",
             },
         ]  # fmt: skip
-        return environment.get_template("dispatch.py.jinja2").render(
-            header=self.header(), revision=self.revision, handlers=handlers, callers=callers
-        )
+        return self.render("dispatch.py", handlers=handlers, callers=callers, docstring=docs.method)
 
     def deltas(self) -> str:
         tables: list[dict[str, Any]] = []
@@ -381,6 +378,7 @@ def _literal_source(value: object) -> str:
     return repr(value)
 
 
+@cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES / "package"),

@@ -146,11 +146,11 @@ class ModelPlanner:
         found = [r for other in inline for r in ir.references(self.schema.types[other])]
         return tuple(dict.fromkeys(r for r in found if r not in inline))
 
-    def document(self, section: Section) -> Node:
-        """A JSON Schema of a section: its names and members; what they are is the templates' to say."""
+    def document(self) -> Node:
+        """A JSON Schema of the names and members, by `module.name`; what they are is the templates' to say."""
         classes = self.classes
         defs: Node = {
-            class_name(name): (
+            f"{section.module}.{class_name(name)}": (
                 {
                     "type": "object",
                     "properties": {f.name: {} for f in classes[name].members},
@@ -159,6 +159,7 @@ class ModelPlanner:
                 if name in classes
                 else {"type": "string"}
             )
+            for section in self.sections
             for name in section.types
         }
         return {"$schema": jsonschema.DIALECT, "title": "Models", "$defs": defs}
@@ -201,9 +202,9 @@ class ModelPlanner:
             for name in other.types
         }
 
-    def template_data(self, section: Section) -> defaultdict[str, dict[str, Any]]:
+    def template_data(self, section: Section) -> dict[str, dict[str, Any]]:
         """What the templates get to know of every class and alias of a section, by Python name."""
-        data: defaultdict[str, dict[str, Any]] = defaultdict(dict)
+        data: dict[str, dict[str, Any]] = {}
         here = {*self.loaded(section)}
         for name in section.types:
             hints = Hints(self.schema, module_name(self.revision.name), here)
@@ -377,8 +378,12 @@ class Module:
 def generate(planner: ModelPlanner) -> Iterator[Module]:
     """The modules of a revision's `models`, in source order."""
     package = frozenset({module_name(planner.revision.name)})
-    for section in planner.sections:
-        data = planner.template_data(section)
+    by_section = {section: planner.template_data(section) for section in planner.sections}
+    texts = _write(
+        planner.document(),
+        {f"{s.module}.{name}": entry for s, data in by_section.items() for name, entry in data.items()},
+    )
+    for section, data in by_section.items():
         names = frozenset(name for entry in data.values() for name in _names(entry))
         if any(planner.classes[name].bases for name in section.types if name in planner.classes):
             names |= (
@@ -388,7 +393,7 @@ def generate(planner: ModelPlanner) -> Iterator[Module]:
         for name, home in sorted(planner.loaded(section).items()):
             if class_name(name) in names:
                 imports.setdefault(home, []).append(class_name(name))
-        yield Module(section, dict(sorted(imports.items())), names, _write(planner.document(section), data))
+        yield Module(section, dict(sorted(imports.items())), names, texts[f"{section.module}.py"])
 
 
 def _names(data: Mapping[str, Any]) -> Iterator[str]:
@@ -411,8 +416,8 @@ def _names(data: Mapping[str, Any]) -> Iterator[str]:
         yield from ("Annotated", "Field")
 
 
-def _write(document: Node, data: defaultdict[str, dict[str, Any]]) -> str:
-    """What datamodel-code-generator makes of a document."""
+def _write(document: Node, data: Mapping[str, dict[str, Any]]) -> dict[str, str]:
+    """What datamodel-code-generator makes of a document, by file."""
     import datamodel_code_generator as dcg
     from datamodel_code_generator.enums import DataModelType
     from datamodel_code_generator.model import get_data_model_types
@@ -430,10 +435,13 @@ def _write(document: Node, data: defaultdict[str, dict[str, Any]]) -> str:
         data_type_manager_type=types.data_type_manager,
         target_python_version=version,
         custom_template_dir=TEMPLATES,
-        extra_template_data=data,
+        extra_template_data=defaultdict(dict, data),
         naming_strategy=dcg.NamingStrategy.PrimaryFirst,
         use_type_alias=True,
         skip_root_model=True,
         snake_case_field=True,
     )
-    return str(parser.parse(with_import=False, format_=False))
+    found = parser.parse(with_import=False, format_=False)
+    if isinstance(found, str):
+        raise AssertionError("a name with a dot stands in a module")
+    return {name: result.body for (name, *_), result in found.items()}

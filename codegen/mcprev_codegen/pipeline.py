@@ -8,7 +8,7 @@ from __future__ import annotations
 import keyword
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
@@ -78,18 +78,18 @@ def generate(
         raise InputError("nothing is pinned yet; run `mcprev import PATH_OR_URL --revision REV` first")
     pinned = sources.load_pinned(folder)
     status = decisions.status(folder, pinned)
-    job = _Job(folder, extension, status.pending)
+    job = _Job(extension, pinned, [name for name in sources.dated(folder) if name not in status.pending])
     made = dict(_packages(job, wanted, report))
     packages = {name: made[name] for name in wanted}
     files = {
         f"{module_name(n)}/{name}": text for n, package in packages.items() for name, text in package.items()
     }
     if not only or not (target / "index.py").is_file():
-        files |= _shared(job, packages, target.name)
+        files |= _shared(job, wanted, status.pending, target.name)
     plans = [trees.plan(Tree(target, files, whole=not only, owns=emit.owns, known_by=emit.SHARED))]
     skeletons: dict[Path, str] = {}
     if docs is not None:
-        pages = docs_revisions.render(folder)
+        pages = docs_revisions.render(folder, [pinned[name] for name in sources.dated(folder)])
         plans.append(
             trees.plan(
                 Tree(docs, pages, whole=True, owns=docs_revisions.owns, known_by=docs_revisions.ALWAYS)
@@ -148,24 +148,21 @@ def generate_project(
 class _Job:
     """What every package of a run is made from; goes to the processes that make them."""
 
-    folder: Path
     extension: Revision | None
-    pending: frozenset[str]
+    pinned: Mapping[str, Revision]
+    """Oldest first."""
+    complete: Sequence[str]
+    """The dated revisions that are neighbours of each other, oldest first."""
 
-    def load(self, name: str) -> Revision:
-        """A revision: the one that is not pinned, or a pinned one."""
-        return self.extension or sources.load(self.folder, name)
-
-    def complete(self) -> list[str]:
-        """The dated revisions that are neighbours of each other, oldest first."""
-        return [name for name in sources.dated(self.folder) if name not in self.pending]
+    def revision(self, name: str) -> Revision:
+        """The one that is not pinned, or a pinned one."""
+        return self.extension or self.pinned[name]
 
 
-def _shared(job: _Job, packages: Mapping[str, Mapping[str, str]], name: str) -> dict[str, str]:
-    revisions = [job.load(name) for name in packages]
-    complete = job.complete()
-    latest = ([r for r in revisions if r.name in complete and r.pin is not None] or revisions)[-1]
-    return emit.shared_files(revisions, job.pending, latest, name)
+def _shared(job: _Job, names: Sequence[str], pending: Collection[str], package: str) -> dict[str, str]:
+    revisions = [job.revision(name) for name in names]
+    latest = ([r for r in revisions if r.name in job.complete and r.pin is not None] or revisions)[-1]
+    return emit.shared_files(revisions, pending, latest, package)
 
 
 def _packages(job: _Job, names: Sequence[str], report: Report) -> Iterator[tuple[str, dict[str, str]]]:
@@ -187,13 +184,12 @@ def _packages(job: _Job, names: Sequence[str], report: Report) -> Iterator[tuple
 
 def _package(job: _Job, name: str) -> dict[str, str]:
     """One revision's files; runs in a process of its own."""
-    order = list(load_pins(job.folder))
-    revision = job.load(name)
+    revision = job.revision(name)
     if revision.pin is None and revision.like is None:
         return emit.package_files(revision, RevisionChain([revision], None, ()))
+    order = list(job.pinned)
     place = order.index(revision.spoken_as)
-    complete = job.complete()
-    chain = [sources.load(job.folder, n) for n in order[:place] if n in complete]
-    later = [sources.load(job.folder, n) for n in order[place + 1 :] if n in complete]
+    chain = [job.pinned[n] for n in order[:place] if n in job.complete]
+    later = [job.pinned[n] for n in order[place + 1 :] if n in job.complete]
     neighbours = RevisionChain([*chain, revision], chain[-1] if chain else None, later)
     return emit.package_files(revision, neighbours)

@@ -225,7 +225,7 @@ def test_texts_of_a_schema_are_escaped_on_the_page() -> None:
 
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
-    return render(SCHEMA)
+    return render(SCHEMA, [load(name) for name in DATED])
 
 
 def test_there_is_a_page_for_each_pair_a_matrix_and_an_index(pages: dict[str, str]) -> None:
@@ -235,7 +235,7 @@ def test_there_is_a_page_for_each_pair_a_matrix_and_an_index(pages: dict[str, st
 
 
 def test_the_pages_are_the_same_every_time(pages: dict[str, str]) -> None:
-    assert render(SCHEMA) == pages
+    assert render(SCHEMA, [load(name) for name in DATED]) == pages
 
 
 def test_the_matrix_has_every_method_of_every_revision_with_its_direction(pages: dict[str, str]) -> None:
