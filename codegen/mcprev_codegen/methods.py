@@ -45,7 +45,7 @@ class Method:
     alternates: tuple[str, ...]
     """Further results that may come instead."""
     result_source: str | None
-    """Where the result was found: `response`, `naming` or `empty`."""
+    """Where the result was found: `response`, `naming` or `empty`; in a comparison, `likeness` too."""
     capability: str | None
     """A dotted path into the capabilities of the receiver (requests) or the sender (notifications)."""
     name_param: str | None
@@ -60,6 +60,13 @@ class Method:
     def results(self) -> tuple[str, ...]:
         """Every type that may answer, the primary one first."""
         return (self.result, *self.alternates) if self.result else ()
+
+    @property
+    def result_unions(self) -> frozenset[str]:
+        """The unions of a schema that list what answers the method."""
+        if self.transport == "embedded":
+            return frozenset({"InputResponse"})
+        return frozenset("ServerResult" if d == CLIENT_TO_SERVER else "ClientResult" for d in self.directions)
 
 
 def method_table(schema: Schema, facts: OverlayFacts, *, lenient: bool = False) -> dict[str, Method]:
@@ -145,10 +152,8 @@ class _Table:
             alternate = self.facts.alternate[literal]
             if not self.lenient or alternate in self.schema.types:
                 results.append(alternate)
-        if kind == "request" and not self.lenient:
-            self._check_results(decl, results, directions, transport)
         fields = self._field_names(params.type) if params else frozenset[str]()
-        return Method(
+        found = Method(
             method=literal,
             stub=stub(name),
             kind=kind,
@@ -168,6 +173,9 @@ class _Table:
             task_augmented="task" in fields,
             deprecated=decl.tags.deprecated,
         )
+        if kind == "request" and not self.lenient:
+            self._check_results(found)
+        return found
 
     def _params_name(self, decl: ir.Decl, params: ir.Field | None) -> str | None:
         if params is None:
@@ -202,18 +210,16 @@ class _Table:
             )
         return "empty", ["EmptyResult"]
 
-    def _check_results(
-        self, decl: ir.Decl, results: list[str], directions: tuple[str, ...], transport: str
-    ) -> None:
-        unions = {"InputResponse"} if transport == "embedded" else set[str]()
-        if transport == "jsonrpc":
-            unions |= {"ServerResult" if d == CLIENT_TO_SERVER else "ClientResult" for d in directions}
-        for union in unions:
+    def _check_results(self, method: Method) -> None:
+        for union in sorted(method.result_unions):
             members = {m.name for m in self._spelled(union)}
-            missing = [r for r in results if r not in members and r not in self.facts.alternate.values()]
+            missing = [
+                r for r in method.results if r not in members and r not in self.facts.alternate.values()
+            ]
             if missing:
                 raise self.schema.fail(
-                    decl, f"{', '.join(missing)} answers '{decl.name}' but is not in {union}"
+                    self.schema.types[method.type],
+                    f"{', '.join(missing)} answers '{method.type}' but is not in {union}",
                 )
 
     def _spelled(self, union: str) -> Iterator[ir.Ref]:

@@ -25,6 +25,9 @@ LIKELY = (
     ("Annotations", "Audience"),
     ("Role", "Speaker"),
     ("ContentBlock", "Part"),
+    ("ListToolsResult", "ToolPage"),  # a result, which its name alone ties to its request
+    ("CallToolResult", "Outcome"),
+    ("ElicitResult", "Reply"),
 )
 
 
@@ -49,6 +52,7 @@ TOGETHER = (
     {"Prompt": "Template", "PromptArgument": "Blank"},  # the one is used by the other
     {"TextContent": "Words", "ImageContent": "Picture", "AudioContent": "Sound"},  # alternatives of one union
     {"Annotations": "Hints", "Role": "Speaker", "SamplingMessage": "Turn"},
+    {"ListToolsResult": "Page", "ListPromptsResult": "Sheet", "CompleteResult": "Ending"},
 )
 
 
@@ -113,6 +117,17 @@ def test_another_value_of_a_literal_member_is_no_rename() -> None:
     told = compare(_base(SECOND).revision, revision_of(other, SECOND))
     assert told.renamed == ()
     assert any(c.worst is not Verdict.OK for c in told.changes)
+
+
+def test_results_of_one_shape_are_not_guessed_apart() -> None:
+    """What answers which request is not to be seen, once their names say nothing."""
+    text = print_module(load(FOURTH).declared.module)
+    other = re.sub(r"\bGetTaskResult\b", "Aaa", re.sub(r"\bCancelTaskResult\b", "Bbb", text))
+    told = compare(_base(FOURTH).revision, revision_of(other, FOURTH))
+    assert told.renamed == ()
+    assert {c.path for c in told.changes if c.id == "result-changed"} == {
+        "method:tasks/get", "method:tasks/cancel",
+    }  # fmt: skip
 
 
 TRUE = {

@@ -10,7 +10,7 @@ from mcprev_codegen.diff.context import Context
 from mcprev_codegen.diff.declarations import compare_declarations
 from mcprev_codegen.diff.exchanges import compare_methods
 from mcprev_codegen.diff.model import Change, Names, Report, Subject, ordered
-from mcprev_codegen.diff.renames import known, pair
+from mcprev_codegen.diff.renames import known, linked, pair
 from mcprev_codegen.diff.sides import checkout_file
 from mcprev_codegen.diff.view import View, view
 from mcprev_codegen.revisions import load_pins
@@ -26,6 +26,7 @@ def compare(old: Revision, new: Revision, was: Mapping[str, str] | None = None) 
     if was is None:
         was = {before: after for after, before in new.facts.was.items()}
     before, after = view(old), view(new)
+    before, after = linked(before, after), linked(after, before)
     context = Context(before, after, pair(before, after, was))
     changes = [*compare_methods(context), *compare_declarations(context), *compare_constants(context)]
     return _report(context, changes)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
@@ -52,6 +52,32 @@ def known(revisions: Sequence[Revision]) -> dict[str, str]:
         renamed = {was: name for name, was in revision.facts.was.items()}
         names = {first: renamed.get(last, last) for first, last in names.items()}
     return {first: last for first, last in names.items() if first != last}
+
+
+def linked(side: View, other: View) -> View:
+    """The side with the results that it names otherwise: by its name alone, no result tells which request it answers.
+
+    Where a method of the other side has a result whose name this side has not, it is the one among the results that
+    nothing else has a name for, and which keeps half of its members.
+    """
+    types, methods = side.schema.types, side.revision.methods
+    answers = {result for method in methods.values() for result in method.results}
+    scores: Scores = {}
+    for method in methods.values():
+        twin = other.revision.methods.get(method.method)
+        lost = twin.result if twin and method.result_source == "empty" else None
+        if lost is None or lost in types:
+            continue
+        unions = [ir.references(types[union]) for union in method.result_unions if union in types]
+        for name in {name for union in unions for name in union}:
+            if name not in answers and name not in other.schema.types:
+                kept = _kept(other, side, lost, name, {})
+                if kept >= ALIKE:
+                    scores[method.method, name] = kept + _likeness(lost, name)
+    found = {
+        name: replace(methods[name], result=result, result_source="likeness") for name, result in _best(scores)
+    }
+    return replace(side, revision=replace(side.revision, methods={**methods, **found})) if found else side
 
 
 def pair(old: View, new: View, was: Mapping[str, str]) -> Pairing:
