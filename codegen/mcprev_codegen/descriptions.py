@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mcprev_codegen import ir
-from mcprev_codegen.errors import InputError
+from mcprev_codegen.errors import InputError, reason
 
 FILE: Final = "descriptions.toml"
 
@@ -79,7 +79,7 @@ def load(folder: Path, revision: str) -> Descriptions:
     try:
         data = _parsed(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{path}: {error}") from None
+        raise InputError(f"{path}: cannot be read: {reason(error)}") from None
     types = {
         name: TypeText(t.get("doc"), dict(t.get("fields", {}))) for name, t in data.get("types", {}).items()
     }

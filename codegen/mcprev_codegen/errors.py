@@ -74,6 +74,11 @@ class SeveralErrors(CodegenError):
         return SeveralErrors, (self.errors,)
 
 
+def reason(error: Exception) -> str:
+    """Why a file cannot be read or written; what the system says repeats neither its name nor a number."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
 def together(errors: Sequence[CodegenError]) -> CodegenError:
     """One error that stands for all of them."""
     return errors[0] if len(errors) == 1 else SeveralErrors(errors)

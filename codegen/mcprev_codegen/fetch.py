@@ -13,7 +13,7 @@ from typing import IO, Final
 
 from typing_extensions import override
 
-from mcprev_codegen.errors import InputError
+from mcprev_codegen.errors import InputError, reason
 
 LIMIT: Final = 8_000_000
 """Bytes; upstream's largest file has a fiftieth of them."""
@@ -104,5 +104,5 @@ def _addresses(host: str) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise InputError(f"{host}: no such host: {error}") from None
+        raise InputError(f"{host}: no such host: {reason(error)}") from None
     return [ipaddress.ip_address(str(address[4][0]).partition("%")[0]) for address in found]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from mcprev_codegen import ir, typescript
-from mcprev_codegen.errors import CodegenError, InputError
+from mcprev_codegen.errors import CodegenError, InputError, reason
 from mcprev_codegen.fetch import fetch, is_url
 from mcprev_codegen.printer import print_module
 from mcprev_codegen.revisions import Pin, contract_path, digest, load_pins, save_pin, with_contract
@@ -121,7 +121,7 @@ def _read(source: str) -> bytes:
     try:
         return Path(source).read_bytes()
     except OSError as error:
-        raise InputError(f"{source}: cannot be read: {error.strerror}") from None
+        raise InputError(f"{source}: cannot be read: {reason(error)}") from None
 
 
 def _commit_in(source: str) -> str | None:

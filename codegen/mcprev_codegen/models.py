@@ -443,5 +443,5 @@ def _write(document: Node, data: Mapping[str, dict[str, Any]]) -> dict[str, str]
     )
     found = parser.parse(with_import=False, format_=False)
     if isinstance(found, str):
-        raise AssertionError("a name with a dot stands in a module")
+        raise TypeError("names with a dot make modules")
     return {name: result.body for (name, *_), result in found.items()}

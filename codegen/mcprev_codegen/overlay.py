@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mcprev_codegen import ir, typescript
-from mcprev_codegen.errors import InputError, SchemaError, at_line
+from mcprev_codegen.errors import InputError, SchemaError, at_line, reason
 from mcprev_codegen.ir import Json
 from mcprev_codegen.printer import print_inline, print_member
 from mcprev_codegen.resolve import Schema
@@ -106,7 +106,7 @@ def load(folder: Path) -> tuple[Entry, ...]:
         text = path.read_text(encoding="utf-8")
         data: dict[str, Any] = tomllib.loads(text)
     except (OSError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{path}: {error}") from None
+        raise InputError(f"{path}: cannot be read: {reason(error)}") from None
     lines = text.split("\n")
     starts = [n for n, line in enumerate(lines, 1) if line.strip() == "[[entry]]"]
     return tuple(

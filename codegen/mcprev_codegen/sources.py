@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mcprev_codegen import descriptions, overlay, typescript
-from mcprev_codegen.errors import CodegenError, InputError, SchemaError, together
+from mcprev_codegen.errors import CodegenError, InputError, SchemaError, reason, together
 from mcprev_codegen.hoist import hoist
 from mcprev_codegen.methods import MESSAGE_UNIONS, Method, method_table, unlisted
 from mcprev_codegen.overlay import OverlayFacts
@@ -87,7 +87,7 @@ def load_file(folder: Path, path: Path, revision: str | None = None, *, lenient:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error}") from None
+        raise InputError(f"{path}: cannot be read: {reason(error)}") from None
     return load_bytes(folder, data, str(path), path.resolve().parent.name, revision, lenient=lenient)
 
 
@@ -149,7 +149,7 @@ def _read(path: Path) -> Schema:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from None
+        raise InputError(f"{path}: cannot be read: {reason(error)}") from None
     return Schema(typescript.parse(text, str(path)), str(path), text.split("\n"))
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from mcprev_codegen import lineage
-from mcprev_codegen.errors import InputError
+from mcprev_codegen.errors import InputError, reason
 from mcprev_codegen.naming import module_name
 from mcprev_codegen.printer import print_inline
 from mcprev_codegen.sources import Revision
@@ -68,7 +68,7 @@ def _parsed(path: Path) -> ast.Module:
     try:
         return ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from None
+        raise InputError(f"{path}: cannot be read: {reason(error)}") from None
 
 
 def _text(node: ast.expr) -> str:

@@ -94,9 +94,15 @@ def test_wrong_usage_exits_with_2(tmp_path: Path, arguments: list[str], words: s
     ("arguments", "words"),
     [
         (["generate", "2000-01-01"], "no pinned revision '2000-01-01'"),
-        (["generate", "--schema", "gone.ts", "--out", "out", REVISION], "gone.ts: cannot be read"),
+        (
+            ["generate", "--schema", "gone.ts", "--out", "out", REVISION],
+            "gone.ts: cannot be read: No such file or directory\n",
+        ),
         (["generate", "--schema", "gone.ts", "--out", "in"], "'in' is no name for one"),
-        (["import", "gone.ts", "--revision", REVISION], "gone.ts: cannot be read"),
+        (
+            ["import", "gone.ts", "--revision", REVISION],
+            "gone.ts: cannot be read: No such file or directory\n",
+        ),
         (["import", "gone.ts", "--revision", "Not A Name"], "is no name for a revision"),
     ],
 )

@@ -36,7 +36,8 @@ export interface Thing extends Base {
   colour: Colour;
   shade: Shade;
   block: Block;
-  /** @minimum 0 */
+  /** @minimum 0
+   * @default 0 */
   size?: number;
   spot: { x: number; y?: number };
   tags: string[];
@@ -181,6 +182,8 @@ EDITS: Final = (
     _edit("constraint-tightened:any", "Thing.tags", ("  tags:", "  /** @maxItems 3 */\n  tags:")),
     _edit("format-changed:removed", "Image.data", ("  /** @format byte */\n", "")),
     _edit("format-changed:replaced", "Image.data", ("@format byte", "@format uri")),
+    _edit("default-changed:replaced", "Thing.size", ("@default 0", "@default 1")),
+    _edit("default-changed:removed", "Thing.size", ("\n   * @default 0", "")),
     _edit("constant-added:any", "FRESH", ("export const LOST", 'export const FRESH = "x";\nexport const LOST')),
     _edit("constant-changed:version", "LATEST_PROTOCOL_VERSION", ('"0.1"', '"0.2"')),
     _edit("constant-changed:sent", "JSONRPC_VERSION", ('"2.0"', '"3.0"')),

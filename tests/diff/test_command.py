@@ -260,6 +260,16 @@ def test_a_side_may_be_a_file_or_its_folder(tmp_path: Path) -> None:
     ]
 
 
+def test_what_a_file_says_that_is_passed_over_is_a_warning_beside_the_report(tmp_path: Path) -> None:
+    path = tmp_path / "schema.ts"
+    path.write_text(BASE.replace("@minimum 0", "@minimum 0\n   * @colour red"), encoding="utf-8")
+    result = run(FOURTH, str(path), "--format", "json")
+    assert (result.exit_code, json.loads(result.stdout)["new"]["name"]) == (0, str(path))
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"warning: {path}:{_line('size?') - 1}:")
+    assert "@colour" in line
+
+
 # -- other outputs -------------------------------------------------------------------------------------------------
 
 

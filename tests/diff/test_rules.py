@@ -55,6 +55,7 @@ TAXONOMY = [
     "constraint-tightened",
     "constraint-loosened",
     "format-changed",
+    "default-changed",
     "deprecated",
     "undeprecated",
     "internal",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from mcprev_codegen.errors import EXIT_CODE, CodegenError
+from mcprev_codegen.errors import EXIT_CODE, CodegenError, reason
 
 if TYPE_CHECKING:
     from mcprev_codegen.diff import Report, Selection, Verdict
@@ -135,7 +135,7 @@ def _deliver(text: str, output: Path | None) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        click.echo(f"{output or 'standard output'}: cannot be written: {error.strerror}", err=True)
+        click.echo(f"{output or 'standard output'}: cannot be written: {reason(error)}", err=True)
         sys.exit(_UNWRITTEN)
 
 
@@ -171,6 +171,8 @@ def _compared(old_name: str, new_name: str, selection: Selection, ignore_file: P
         old, new = (
             load_side(folder, _latest(folder) if name == _LATEST else name) for name in (old_name, new_name)
         )
+        for warning in (*old.warnings, *new.warnings):
+            click.echo(f"warning: {warning}", err=True)
         known = {*old.declared.types, *new.declared.types}, {*old.methods, *new.methods}
         for named, names, what in (
             (selection.types, known[0], "type"),

@@ -17,7 +17,7 @@ from typing import Final, cast
 
 from mcprev_codegen.diff.model import Change, Ignored, Report
 from mcprev_codegen.diff.rules import table
-from mcprev_codegen.errors import InputError
+from mcprev_codegen.errors import InputError, reason
 
 TABLE: Final = "ignore"
 _WHAT: Final = ("rule", "path", "fingerprint")
@@ -51,7 +51,7 @@ def read_ignores(path: Path) -> tuple[Entry, ...]:
     try:
         data: dict[str, object] = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from None
+        raise InputError(f"{path}: cannot be read: {reason(error)}") from None
     entries = data.pop(TABLE, [])
     if data or not isinstance(entries, list):
         raise InputError(f"{path}: an ignore file has [[{TABLE}]] tables and nothing else")

@@ -22,8 +22,6 @@ from mcprev_codegen.resolve import FlatField, FlatType
 PARAMS: Final = "params"
 _TOP: Final = frozenset({ir.Prim("unknown"), ir.Prim("any")})
 
-"""How a limit is written in the source."""
-
 Delta = tuple[FlatField | None, FlatField | None]
 
 
@@ -212,10 +210,21 @@ def _limits(spot: _Member, old: ir.Field, new: ir.Field) -> Iterator[Change]:
         for was, is_now in _steps(name, getattr(old.tags, name), getattr(new.tags, name)):
             rule = "constraint-tightened" if tightened(name, was, is_now) else "constraint-loosened"
             yield spot.change(rule, _tag(spot.old(old), name, was), _tag(spot.new(new), name, is_now))
-    if old.tags.format != new.tags.format:
-        case = "removed" if new.tags.format is None else "added" if old.tags.format is None else "replaced"
-        before, after = _reading(spot.old(old), old.tags.format), _reading(spot.new(new), new.tags.format)
-        yield spot.change("format-changed", before, after, case)
+    yield from _replaced(spot, old, new, "format", "none", "{}")
+    yield from _replaced(spot, old, new, "default", "no default", "default {}")
+
+
+def _replaced(
+    spot: _Member, old: ir.Field, new: ir.Field, tag: str, none: str, written: str
+) -> Iterator[Change]:
+    """What changed of a tag that is there with some text, or is not there."""
+    was, is_now = getattr(old.tags, tag), getattr(new.tags, tag)
+    if was == is_now:
+        return
+    case = "removed" if is_now is None else "added" if was is None else "replaced"
+    texts = [none if text is None else written.format(text) for text in (was, is_now)]
+    before, after = _reading(spot.old(old), texts[0]), _reading(spot.new(new), texts[1])
+    yield spot.change(f"{tag}-changed", before, after, case)
 
 
 def _steps(

@@ -75,7 +75,8 @@ def linked(side: View, other: View) -> View:
                 if kept >= ALIKE:
                     scores[method.method, name] = kept + _likeness(lost, name)
     found = {
-        name: replace(methods[name], result=result, result_source="likeness") for name, result in _best(scores)
+        name: replace(methods[name], result=result, result_source="likeness")
+        for name, result in _best(scores)
     }
     return replace(side, revision=replace(side.revision, methods={**methods, **found})) if found else side
 

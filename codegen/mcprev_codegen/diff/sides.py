@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 from urllib.parse import urlsplit
 
-from mcprev_codegen.errors import InputError
+from mcprev_codegen.errors import InputError, reason
 from mcprev_codegen.fetch import fetch, is_url
 from mcprev_codegen.revisions import load_pins
 from mcprev_codegen.sources import Revision, load, load_bytes, load_file
@@ -75,7 +75,7 @@ def _git(*arguments: str) -> bytes:
     try:
         done = subprocess.run(["git", *arguments], capture_output=True, check=False, timeout=_GIT_TIMEOUT)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise InputError(f"{named}: git cannot be asked: {error}") from None
+        raise InputError(f"{named}: git cannot be asked: {reason(error)}") from None
     if done.returncode != 0:
         why = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0].removeprefix("fatal: ")
         raise InputError(f"{named}: git has no such file: {why or 'not found'}")
