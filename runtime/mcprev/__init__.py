@@ -144,6 +144,8 @@ if TYPE_CHECKING:
     from mcprev.transports.http.client.oauth.grants import EnterpriseManaged as EnterpriseManaged
     from mcprev.transports.http.client.oauth.grants import OAuth as OAuth
     from mcprev.transports.http.client.oauth.grants import WorkloadIdentity as WorkloadIdentity
+    from mcprev.transports.http.client.oauth.kept import DiskTokens as DiskTokens
+    from mcprev.transports.http.client.oauth.kept import KeyringTokens as KeyringTokens
     from mcprev.transports.http.client.oauth.loopback import Loopback as Loopback
     from mcprev.transports.http.client.oauth.store import MemoryTokens as MemoryTokens
     from mcprev.transports.http.client.oauth.store import Registration as Registration
@@ -165,6 +167,7 @@ _HOMES: Final = {
     "app.rate_limit": ("RateLimit",),
     "transports.http.client.oauth.authorizer": ("Authorization",),
     "transports.http.client.oauth.grants": ("ClientCredentials", "EnterpriseManaged", "OAuth", "WorkloadIdentity"),
+    "transports.http.client.oauth.kept": ("DiskTokens", "KeyringTokens"),
     "transports.http.client.oauth.loopback": ("Loopback",),
     "transports.http.client.oauth.store": ("MemoryTokens", "Registration", "TokenKey", "TokenStore", "Tokens"),
     "transports.http.server.access": ("Access",),

@@ -1,0 +1,161 @@
+"""Token stores that outlive the process: files that only their owner can read, and the keyring of the system (AUTH-22).
+
+Each record has a name of its own, a hash of what it belongs to. Stores of several processes can share a folder: a record
+is written as a whole, and the last one written stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import mkstemp
+from typing import Any, Final, Protocol, TypeVar
+
+from typing_extensions import override
+
+from mcprev.errors import MissingExtra
+from mcprev.transports.http.client.oauth.store import Registration, TokenKey, Tokens
+
+R = TypeVar("R", Tokens, Registration)
+SERVICE: Final = "mcprev"
+"""The default name of the service in the keyring."""
+
+
+class KeptTokens:
+    """The part shared by the stores: it turns records into text. A damaged record counts as none."""
+
+    async def tokens(self, key: TokenKey, /) -> Tokens | None:
+        """Return the stored tokens, or None."""
+        return await self._record(Tokens, *key)
+
+    async def keep_tokens(self, key: TokenKey, tokens: Tokens | None, /) -> None:
+        """Store tokens, replacing earlier ones; None deletes them."""
+        await self._keep(tokens, *key)
+
+    async def registration(self, issuer: str, /) -> Registration | None:
+        """Return the client's registration at an authorization server, or None."""
+        return await self._record(Registration, issuer)
+
+    async def keep_registration(self, issuer: str, registration: Registration | None, /) -> None:
+        """Store a registration, replacing an earlier one; None deletes it."""
+        await self._keep(registration, issuer)
+
+    async def _record(self, kind: type[R], *key: str) -> R | None:
+        text = await asyncio.to_thread(self._read, _name(key))
+        try:
+            found = json.loads(text or "null")
+            return kind(**found["record"]) if found["key"] == list(key) else None
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return None
+
+    async def _keep(self, record: Tokens | Registration | None, *key: str) -> None:
+        if record is None:
+            await asyncio.to_thread(self._delete, _name(key))
+        else:
+            text = json.dumps({"key": key, "record": asdict(record)})
+            await asyncio.to_thread(self._write, _name(key), text)
+
+    def _read(self, name: str) -> str | None:
+        raise NotImplementedError
+
+    def _write(self, name: str, text: str) -> None:
+        raise NotImplementedError
+
+    def _delete(self, name: str) -> None:
+        raise NotImplementedError
+
+
+def _name(key: tuple[str, ...]) -> str:
+    return hashlib.sha256("\n".join(key).encode()).hexdigest()
+
+
+class DiskTokens(KeptTokens):
+    """Stores tokens and registrations in files that only their owner can read."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        """Store in `folder`, which is made when it is needed. The calls raise `OSError` if files cannot be written."""
+        self._folder = Path(folder)
+
+    @override
+    def _read(self, name: str) -> str | None:
+        try:
+            return (self._folder / name).read_text("utf-8")
+        except (FileNotFoundError, UnicodeDecodeError):
+            return None
+
+    @override
+    def _write(self, name: str, text: str) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # `mkstemp` makes a file that only its owner can read.
+        descriptor, temporary = mkstemp(dir=self._folder, prefix=".new-")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).replace(self._folder / name)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+    @override
+    def _delete(self, name: str) -> None:
+        (self._folder / name).unlink(missing_ok=True)
+
+
+class Keyring(Protocol):
+    """What is needed of the `keyring` library, or of one of its backends."""
+
+    def get_password(self, service: str, username: str, /) -> str | None:
+        """Return a secret, or None."""
+        ...
+
+    def set_password(self, service: str, username: str, password: str, /) -> None:
+        """Store a secret."""
+        ...
+
+    def delete_password(self, service: str, username: str, /) -> None:
+        """Delete a secret, which must be there."""
+        ...
+
+
+class KeyringTokens(KeptTokens):
+    """Stores tokens and registrations in the keyring of the system."""
+
+    def __init__(self, service: str = SERVICE, *, backend: Keyring | None = None) -> None:
+        """Store under the name `service`, in a `backend` of the `keyring` library instead of its default.
+
+        Raises `MissingExtra` if `keyring` is not installed. The calls raise what `keyring` raises.
+        """
+        if backend is None and find_spec("keyring") is None:
+            raise MissingExtra("storing tokens in the keyring of the system", "keyring", "keyring")
+        self._service = service
+        self._backend = backend
+
+    @property
+    def _keyring(self) -> Keyring:
+        if self._backend is None:
+            from importlib import import_module
+
+            found: Any = import_module("keyring")
+            self._backend = found
+        assert self._backend is not None
+        return self._backend
+
+    @override
+    def _read(self, name: str) -> str | None:
+        return self._keyring.get_password(self._service, name)
+
+    @override
+    def _write(self, name: str, text: str) -> None:
+        self._keyring.set_password(self._service, name, text)
+
+    @override
+    def _delete(self, name: str) -> None:
+        if self._keyring.get_password(self._service, name) is not None:
+            self._keyring.delete_password(self._service, name)
