@@ -155,6 +155,8 @@ if TYPE_CHECKING:
     from mcprev.transports.http.client.target import http as http
     from mcprev.transports.http.server.access import Access as Access
     from mcprev.transports.http.server.bearer import Bearer as Bearer
+    from mcprev.transports.http.server.verifiers import IntrospectionVerifier as IntrospectionVerifier
+    from mcprev.transports.http.server.verifiers import JwtVerifier as JwtVerifier
     from mcprev.transports.memory import memory as memory
     from mcprev.transports.stdio.client import stdio as stdio
     from mcprev.wire.bounds import json_bounds as json_bounds
@@ -172,6 +174,7 @@ _HOMES: Final = {
     "transports.http.client.oauth.store": ("MemoryTokens", "Registration", "TokenKey", "TokenStore", "Tokens"),
     "transports.http.server.access": ("Access",),
     "transports.http.server.bearer": ("Bearer",),
+    "transports.http.server.verifiers": ("IntrospectionVerifier", "JwtVerifier"),
     "client.client": ("Client",),
     "client.connect": ("Target", "connect"),
     "client.context": ("ClientContext",),

@@ -1,0 +1,214 @@
+"""Verifiers of bearer tokens for `mcprev.Bearer`: JSON Web Tokens by published keys, and introspection (RFC 7662).
+
+Neither is told by a token whom to ask: keys and answers come from the URL that the author sets. What cannot be asked
+raises, so the request is refused with 503 and the client keeps its token; an invalid token is None, so 401.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final, cast
+from urllib.parse import quote_plus
+
+from mcprev.errors import Json, MissingExtra
+from mcprev.transports.http.client.oauth.resources import check_issuer, is_loopback, split
+from mcprev.transports.http.server.access import Access
+
+try:
+    import aiohttp
+except ImportError as _error:
+    raise MissingExtra("verifying tokens", "aiohttp", "http") from _error
+
+ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+"""The algorithms with public keys; a secret shared by all who verify would let each of them issue tokens."""
+MAX_AGE: Final = 300.0
+"""Seconds after which keys are read again."""
+COOLDOWN: Final = 10.0
+"""Seconds within which an unknown key has the keys read again only once."""
+MAX_BODY: Final = 256 * 1024
+"""The maximum size of keys and answers in bytes."""
+MAX_KEYS: Final = 100
+TIMEOUT: Final = 10.0
+LEEWAY: Final = 60
+"""Seconds by which clocks may differ."""
+
+
+class JwtVerifier:
+    """Verifies JSON Web Tokens with the keys that their issuer publishes (JWKS). Needs mcprev[http,jwt]."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        issuer: str,
+        algorithms: Sequence[str] = ALGORITHMS,
+        session: aiohttp.ClientSession | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Set the URL of the keys, and the issuer that tokens have to name.
+
+        `session` makes the requests; default: a new one each time. `Bearer` then checks the audience and scopes of
+        tokens. Raises `ValueError` for a URL that is neither https nor of this machine, and `mcprev.errors.MissingExtra`
+        without joserfc.
+        """
+        try:
+            from joserfc import jws, jwt
+            from joserfc.errors import JoseError
+            from joserfc.jwk import KeySet
+        except ImportError as error:
+            raise MissingExtra("verifying JSON Web Tokens", "joserfc", "jwt") from error
+        check_issuer(issuer)
+        self._url, self._issuer, self._algorithms = _checked(url), issuer, list(algorithms)
+        self._session, self._clock = session, clock
+        self._jws, self._jwt, self._errors, self._read_keys = jws, jwt, JoseError, KeySet.import_key_set
+        self._keys: list[Any] = []
+        self._read_at = float("-inf")
+        self._lock = asyncio.Lock()
+
+    async def __call__(self, token: str) -> Access | None:
+        """Return the content of a token, or None for an invalid one. Raises if the keys cannot be read."""
+        try:
+            kid = self._jws.extract_compact(token.encode()).headers().get("kid")
+        except (self._errors, ValueError):
+            return None
+        for key in await self._keys_for(kid):
+            try:
+                claims = self._jwt.decode(token, key, algorithms=self._algorithms).claims
+                self._registry().validate(claims)
+                return _access(claims, ())
+            except (self._errors, ValueError, TypeError):
+                continue
+        return None
+
+    def _registry(self) -> Any:  # noqa: ANN401 - of joserfc
+        needed: dict[str, Any] = {"essential": True}
+        return self._jwt.JWTClaimsRegistry(
+            now=int(self._clock()),
+            leeway=LEEWAY,
+            iss={"essential": True, "value": self._issuer},
+            exp=needed,
+            sub=needed,
+        )
+
+    async def _keys_for(self, kid: object) -> list[Any]:
+        """Return the keys that may have signed a token; they are read again for an unknown one."""
+        async with self._lock:
+            age = self._clock() - self._read_at
+            if age >= MAX_AGE or (not self._matching(kid) and age >= COOLDOWN):
+                found = await self._fetch()
+                self._keys, self._read_at = found, self._clock()
+        return self._matching(kid)
+
+    def _matching(self, kid: object) -> list[Any]:
+        return [key for key in self._keys if kid is None or key.kid == kid]
+
+    async def _fetch(self) -> list[Any]:
+        async with _session(self._session) as session:
+            document = await _json(session, "GET", self._url)
+        keys = document.get("keys")
+        if not isinstance(keys, list) or len(cast("list[Json]", keys)) > MAX_KEYS:
+            raise ValueError(f"{self._url} holds no JSON Web Key Set of at most {MAX_KEYS} keys")
+        found: list[Any] = []
+        for key in cast("list[Json]", keys):
+            try:
+                found += self._read_keys({"keys": [key]}).keys
+            except (self._errors, ValueError, TypeError, KeyError):
+                continue  # of a type that is not known here
+        return [key for key in found if key.key_type != "oct" and key.as_dict().get("use") != "enc"]
+
+
+class IntrospectionVerifier:
+    """Asks the authorization server about each token (RFC 7662), so that a revoked one is refused at once."""
+
+    def __init__(
+        self,
+        url: str,
+        client_id: str,
+        client_secret: str,
+        *,
+        issuer: str | None = None,
+        audience: str | None = None,
+        session: aiohttp.ClientSession | None = None,
+    ) -> None:
+        """Set the endpoint, and the credentials of this server there.
+
+        `issuer` is compared with that of the answer, if it names one. `audience` is that of tokens whose answer names
+        none: pass it only if the authorization server issues tokens for this server alone. `session` makes the
+        requests; default: a new one each time. Raises `ValueError` for a URL that is neither https nor of this machine.
+        """
+        self._url, self._issuer, self._session = _checked(url), issuer, session
+        basic = aiohttp.encode_basic_auth(quote_plus(client_id), quote_plus(client_secret))
+        self._credentials = {"authorization": basic}
+        self._audience = () if audience is None else (audience,)
+
+    async def __call__(self, token: str) -> Access | None:
+        """Return the content of a token, or None for one that is not active. Raises if nobody answers."""
+        form = {"token": token, "token_type_hint": "access_token"}
+        async with _session(self._session) as session:
+            answer = await _json(session, "POST", self._url, form, self._credentials)
+        other = self._issuer is not None and answer.get("iss", self._issuer) != self._issuer
+        if answer.get("active") is not True or other:
+            return None
+        try:
+            return _access(answer, self._audience)
+        except (ValueError, TypeError):
+            return None
+
+
+def _access(claims: Mapping[str, Json], audience: tuple[str, ...]) -> Access:
+    """Return the content of a token. Raises `ValueError` or `TypeError` for claims of a wrong type."""
+    client = claims.get("client_id", claims.get("azp"))
+    return Access(
+        claims.get("sub", client),
+        audience=claims.get("aud", audience),
+        scopes=claims.get("scope", claims.get("scp", ())),
+        client_id=client,
+        expires=claims.get("exp"),
+        claims=claims,
+    )
+
+
+def _checked(url: str) -> str:
+    parts = split(url)
+    if parts is None or not (parts.scheme == "https" or is_loopback(parts.hostname or "")):
+        raise ValueError(f"{url!r} is neither an https URL nor one of this machine")
+    return url
+
+
+@asynccontextmanager
+async def _session(given: aiohttp.ClientSession | None) -> AsyncGenerator[aiohttp.ClientSession, None]:
+    if given is not None:
+        yield given
+        return
+    async with aiohttp.ClientSession() as session:
+        yield session
+
+
+async def _json(
+    session: aiohttp.ClientSession,
+    verb: str,
+    url: str,
+    form: Mapping[str, str] | None = None,
+    credentials: Mapping[str, str] | None = None,
+) -> dict[str, Json]:
+    """Return the JSON object at a URL. Raises `ValueError` for anything else, and what aiohttp raises."""
+    timeout = aiohttp.ClientTimeout(total=TIMEOUT)
+    headers = {"accept": "application/json", **(credentials or {})}
+    async with session.request(
+        verb, url, data=form, allow_redirects=False, timeout=timeout, headers=headers
+    ) as response:
+        body = b""
+        async for chunk in response.content.iter_chunked(64 * 1024):
+            body += chunk
+            if len(body) > MAX_BODY:
+                raise ValueError(f"{url} answers with more than {MAX_BODY} bytes")
+        if response.status != 200:
+            raise ValueError(f"{url} answers with status {response.status}")
+    found: Json = json.loads(body)
+    if isinstance(found, dict):
+        return cast("dict[str, Json]", found)
+    raise ValueError(f"{url} answers with JSON that is no object")

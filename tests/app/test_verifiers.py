@@ -1,0 +1,266 @@
+"""The verifiers of tokens: JSON Web Tokens by the issuer's keys, and introspection, against servers on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+import mcprev
+from api.transports import http
+from mcprev.errors import TokenRejected
+from mcprev.transports.http.server.verifiers import COOLDOWN, MAX_AGE, MAX_BODY, MAX_KEYS
+from named import ROW_D, ROW_E
+from running import run
+
+jwk = pytest.importorskip("joserfc.jwk")
+jwt = pytest.importorskip("joserfc.jwt")
+
+ISSUER: Final = "https://as.example"
+HERE: Final = "https://mcp.example/mcp"
+KEY: Final = jwk.ECKey.generate_key("P-256", {"kid": "one"})
+RSA: Final = jwk.RSAKey.generate_key(2048, {"kid": "two"})
+FOREIGN: Final = jwk.ECKey.generate_key("P-256", {"kid": "one"})
+SECRET: Final = jwk.OctKey.generate_key(256, {"kid": "secret"})
+NOW: Final = 1_000_000.0
+
+
+class Endpoint:
+    """Answers with what it is told."""
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+        self.status = 200
+        self.asked: list[tuple[str | None, Mapping[str, Any]]] = []
+
+    async def respond(self, request: web.Request) -> web.Response:
+        self.asked.append((request.headers.get("authorization"), dict(await request.post())))
+        if isinstance(self.answer, bytes):
+            return web.Response(body=self.answer, status=self.status)
+        return web.json_response(self.answer, status=self.status)
+
+
+@asynccontextmanager
+async def served(endpoint: Endpoint) -> AsyncGenerator[str, None]:
+    app = web.Application()
+    app.router.add_route("*", "/x", endpoint.respond)
+    runner = web.AppRunner(app, shutdown_timeout=1)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/x"
+    finally:
+        await runner.cleanup()
+
+
+def public(*keys: Any) -> dict[str, Any]:
+    return {"keys": [key.as_dict(private=False) for key in keys]}
+
+
+def token(key: Any = KEY, alg: str = "ES256", header: Mapping[str, Any] | None = None, **claims: Any) -> str:
+    said = {
+        "iss": ISSUER, "sub": "ann", "aud": HERE, "scope": "a b", "client_id": "c", "exp": int(NOW) + 600, **claims,
+    }  # fmt: skip
+    head = {"alg": alg, "kid": key.kid} if header is None else {"alg": alg, **header}
+    return str(
+        jwt.encode(
+            head, {name: value for name, value in said.items() if value is not None}, key, algorithms=[alg]
+        )
+    )
+
+
+class Clock:
+    now = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def verified(text: str, keys: object = None) -> mcprev.Access | None:
+    async def main() -> mcprev.Access | None:
+        endpoint = Endpoint(public(KEY, RSA) if keys is None else keys)
+        async with served(endpoint) as url:
+            return await mcprev.JwtVerifier(url, issuer=ISSUER, clock=Clock())(text)
+
+    return run(main())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [token(), token(RSA, "RS256"), token(header={}), token(scope=None, scp=["a", "b"])],
+    ids=["EC", "RSA", "no kid", "scp"],
+)
+def test_a_token_of_the_issuer_is_read(text: str) -> None:
+    found = verified(text)
+    assert found is not None
+    assert (found.subject, found.audience, found.scopes) == ("ann", (HERE,), {"a", "b"})
+    assert (found.client_id, found.expires) == ("c", NOW + 600)
+    assert found.claims["iss"] == ISSUER
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        token(iss="https://other.example"), token(iss=None), token(sub=None), token(exp=None), token(sub=4),
+        token(exp=int(NOW) - 120), token(nbf=int(NOW) + 120), token(FOREIGN), token(scope=4),
+        token(SECRET, "HS256"), token(SECRET, "HS256", header={"kid": "one"}), "x", "a.b.c", token()[:-8] + "AAAAAAAA",
+    ],
+)  # fmt: skip
+def test_any_other_token_is_invalid(text: str) -> None:
+    assert verified(text, public(KEY, RSA)) is None
+
+
+def test_secrets_and_unknown_keys_in_the_set_are_left_out() -> None:
+    keys = {"keys": [{"kty": "new"}, SECRET.as_dict(), *public(KEY)["keys"]]}
+    assert verified(token(), keys) is not None
+    assert verified(token(SECRET, "HS256"), keys) is None
+
+
+def test_keys_are_kept_and_read_again_when_they_are_old_or_one_is_unknown() -> None:
+    async def main() -> None:
+        endpoint, clock = Endpoint(public(KEY)), Clock()
+        async with served(endpoint) as url, aiohttp.ClientSession() as session:
+            verify = mcprev.JwtVerifier(url, issuer=ISSUER, clock=clock, session=session)
+            assert all(await asyncio.gather(*(verify(token()) for _ in range(3))))
+            assert len(endpoint.asked) == 1
+            endpoint.answer = public(KEY, RSA)
+            assert await verify(token(RSA, "RS256")) is None
+            clock.now += COOLDOWN
+            assert await verify(token(RSA, "RS256"))
+            assert len(endpoint.asked) == 2
+            clock.now += MAX_AGE
+            endpoint.answer = public(RSA)
+            assert await verify(token()) is None
+            assert len(endpoint.asked) == 3
+
+    run(main())
+
+
+UNUSABLE: Final[list[tuple[object, int]]] = [
+    (b"{", 200), ([], 200), ({"keys": 3}, 200), ({}, 200), (b"x" * (MAX_BODY + 1), 200), ({"keys": []}, 500),
+    ({"keys": [{}] * (MAX_KEYS + 1)}, 200),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "status"), UNUSABLE)
+def test_keys_that_cannot_be_read_are_no_verdict(answer: object, status: int) -> None:
+    async def main() -> None:
+        endpoint = Endpoint(answer)
+        endpoint.status = status
+        async with served(endpoint) as url:
+            with pytest.raises(ValueError, match=r"answers|holds no|Expecting"):
+                await mcprev.JwtVerifier(url, issuer=ISSUER)(token())
+
+    run(main())
+
+
+def asked(answer: object, *, status: int = 200, **options: Any) -> tuple[mcprev.Access | None, Endpoint]:
+    async def main() -> tuple[mcprev.Access | None, Endpoint]:
+        endpoint = Endpoint(answer)
+        endpoint.status = status
+        async with served(endpoint) as url:
+            verify = mcprev.IntrospectionVerifier(url, "me", "p w", **options)
+            return await verify("the-token"), endpoint
+
+    return run(main())
+
+
+ACTIVE: Final = {
+    "active": True,
+    "sub": "ann",
+    "aud": [HERE],
+    "scope": "a b",
+    "exp": 5,
+    "client_id": "c",
+    "iss": ISSUER,
+}
+
+
+def test_the_authorization_server_is_asked_about_a_token_with_our_credentials() -> None:
+    found, endpoint = asked(ACTIVE)
+    assert found is not None
+    assert (found.subject, found.audience, found.scopes) == ("ann", (HERE,), {"a", "b"})
+    assert (found.expires, found.client_id) == (5, "c")
+    credentials = aiohttp.encode_basic_auth("me", "p+w")
+    assert endpoint.asked == [(credentials, {"token": "the-token", "token_type_hint": "access_token"})]
+
+
+@pytest.mark.parametrize(
+    ("answer", "options"),
+    [
+        ({"active": False}, {}), ({}, {}), ({**ACTIVE, "active": "true"}, {}), ({**ACTIVE, "sub": 4}, {}),
+        ({**ACTIVE, "iss": "https://other.example"}, {"issuer": ISSUER}),
+    ],
+)  # fmt: skip
+def test_a_token_that_is_not_active_is_invalid(answer: object, options: Any) -> None:
+    assert asked(answer, **options)[0] is None
+
+
+def test_the_audience_is_assumed_only_where_the_author_says_so() -> None:
+    bare = {"active": True, "client_id": "c"}
+    found, _ = asked(bare)
+    assert found is not None
+    assert (found.subject, found.audience) == ("c", ())
+    found, _ = asked(bare, audience=HERE)
+    assert found is not None
+    assert found.audience == (HERE,)
+
+
+def test_an_endpoint_that_refuses_us_gives_no_verdict() -> None:
+    with pytest.raises(ValueError, match="answers with status 401"):
+        asked({"error": "invalid_client"}, status=401)
+
+
+@pytest.mark.parametrize("url", ["http://as.example/x", "as.example", "ftp://as.example"])
+def test_a_url_that_others_can_read_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="is neither an https URL nor one of this machine"):
+        mcprev.IntrospectionVerifier(url, "a", "b")
+    with pytest.raises(ValueError, match="is neither an https URL nor one of this machine"):
+        mcprev.JwtVerifier(url, issuer=ISSUER)
+
+
+@pytest.mark.parametrize("row", [ROW_D, ROW_E], ids=lambda row: row.name)
+def test_a_server_lets_in_who_has_a_token(row: Any) -> None:
+    app = mcprev.App("a", "1")
+
+    @app.tool
+    async def who(ctx: mcprev.Context) -> str:
+        return str(ctx.principal)
+
+    async def main() -> None:
+        async with served(Endpoint(public(KEY))) as url:
+            verify = mcprev.JwtVerifier(url, issuer=ISSUER)
+            auth = mcprev.Bearer(verify, resource=HERE, authorization_servers=[ISSUER])
+            good = {"authorization": f"Bearer {token(exp=int(time.time()) + 600)}"}
+            bad = {
+                "authorization": f"Bearer {token(aud='https://other.example', exp=int(time.time()) + 600)}"
+            }
+            async with http(auth=auth)(app.server, row) as target:
+                assert isinstance(target, mcprev.http)
+                for headers in (good, bad):
+                    async with aiohttp.ClientSession(headers=headers) as session:
+                        to = mcprev.http(target.url, session=session)
+                        if headers is bad:
+                            with pytest.raises(TokenRejected):
+                                await mcprev.connect(to, mode=row.name)
+                            continue
+                        async with mcprev.connect(to, mode=row.name) as client:
+                            result = await client.call_tool("who", {})
+                            assert result.to_wire()["content"] == [{"type": "text", "text": "ann"}]
+
+    run(main())
+
+
+def test_without_joserfc_the_extra_is_named() -> None:
+    code = "import sys; sys.modules['joserfc'] = None; import mcprev; mcprev.JwtVerifier('https://x', issuer='https://x')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "mcprev[jwt]" in done.stderr
