@@ -250,11 +250,11 @@ class connect:  # noqa: N801 - called like a function
             icons=icons,
         )
         self._identity = ClientCapabilities(
-            object() if handler is None else checked_handler(handler, "ClientHandler"),
-            info,
-            self._revisions,
-            own,
-            None if capabilities is None else capabilities.to_wire(),
+            handler=object() if handler is None else checked_handler(handler, "ClientHandler"),
+            info=info,
+            revisions=self._revisions,
+            exact=own,
+            declared={} if capabilities is None else capabilities.to_wire(),
             tasks=tasks,
         )
         self._prior = None if prior is None else prior.to_wire()

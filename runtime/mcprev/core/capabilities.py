@@ -7,9 +7,9 @@ a peer first negotiates it, so that only the generated packages in use are impor
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from typing_extensions import override
 
@@ -58,39 +58,41 @@ _INTERNAL: Final = frozenset(
 """Methods that the engines handle, whatever a handler overrides."""
 
 
+def _computed() -> Any:  # noqa: ANN401 - a dict of what its field says
+    """A field for results by the name of the revision."""
+    return field(default_factory=dict[str, Any], init=False, repr=False)
+
+
+@dataclass(eq=False, kw_only=True)
 class Capabilities:
     """The part shared by both roles: the methods that a handler serves, and a cache of the computed results."""
 
-    _base: str
-    _direction: Direction
+    handler: object
+    info: Mapping[str, Json]
+    revisions: tuple[Revision, ...]
+    exact: Mapping[str, object]
+    """The handlers for one revision each."""
+    declared: Mapping[str, Json]
+    """The capabilities that the author declares."""
+    tasks: bool
+    _received: dict[str, frozenset[str]] = _computed()
+    _kinds: dict[str, Mapping[str, RequestKind]] = _computed()
+    _capabilities: dict[str, dict[str, Json]] = _computed()
+    _introduction: dict[str, dict[str, Json]] = _computed()
 
-    def __init__(
-        self,
-        handler: object,
-        info: Mapping[str, Json],
-        revisions: tuple[Revision, ...],
-        exact: Mapping[str, object],
-        capabilities: Mapping[str, Json] | None,
-    ) -> None:
-        self.handler = handler
-        self.info = info
-        self.revisions = revisions
-        self.exact = exact
-        self._extra = capabilities or {}
-        self.extensions: Collection[str] = self._extra.get("extensions") or ()
-        """The extensions that the author declares (MOD-17)."""
+    _base: ClassVar[str]
+    _direction: ClassVar[Direction]
+
+    def __post_init__(self) -> None:
         for name in self.extensions:
             error = extension_error(name)
             if error is not None:
                 raise ValueError(error)
-        self._received: dict[str, frozenset[str]] = {}
-        self.forget()
 
-    def forget(self) -> None:
-        """Drop what was computed for each revision."""
-        self._kinds: dict[str, Mapping[str, RequestKind]] = {}
-        self._capabilities: dict[str, dict[str, Json]] = {}
-        self._introduction: dict[str, dict[str, Json]] = {}
+    @property
+    def extensions(self) -> Collection[str]:
+        """The extensions that the author declares (MOD-17)."""
+        return self.declared.get("extensions") or ()
 
     def handler_at(self, revision: Revision) -> tuple[object, Revision]:
         """Return the handler that serves a revision, and the revision it is written for (SEAM-9)."""
@@ -180,51 +182,35 @@ class Capabilities:
         raise NotImplementedError
 
 
+@dataclass(eq=False, kw_only=True)
 class ServerCapabilities(Capabilities):
     """The capabilities and the info of a server."""
 
     _base = "ServerHandler"
     _direction = Direction.CLIENT_TO_SERVER
-
-    def __init__(
-        self,
-        handler: object,
-        info: Mapping[str, Json],
-        revisions: tuple[Revision, ...],
-        exact: Mapping[str, object],
-        capabilities: Mapping[str, Json] | None,
-        instructions: str | None,
-        requires: Mapping[str, Mapping[str, Json]],
-        *,
-        tasks: bool = False,
-    ) -> None:
-        super().__init__(handler, info, revisions, exact, capabilities)
-        self._tasks = tasks
-        self._instructions = instructions
-        self._requires = requires
-        self.notifies: bool = True
-        """Whether sessions can be notified of changes."""
+    instructions: str | None
+    requires: Mapping[str, Mapping[str, Json]]
+    """The client capabilities that methods require."""
+    notifies: bool = True
+    """Whether sessions can be notified of changes."""
 
     def silent(self) -> ServerCapabilities:
         """Return the declaration without subscriptions and change notifications in sessions.
 
         It is for a transport that cannot send what belongs to no request.
         """
-        found = copy(self)
-        found.notifies = False
-        found.forget()
-        return found
+        return replace(self, notifies=False)
 
     @override
     def requirements(self, method: str) -> Mapping[str, Json]:
-        if self._tasks and method in TASK_METHODS[TaskSupport.EXTENSION]:
+        if self.tasks and method in TASK_METHODS[TaskSupport.EXTENSION]:
             return TASK_NEEDS
-        return self._requires.get(method) or {}
+        return self.requires.get(method) or {}
 
     @override
     def _find_kinds(self, revision: Revision) -> Mapping[str, RequestKind]:
         kinds = {spec.method: RequestKind.SERVED for spec in self.overridden(revision, MethodKind.REQUEST)}
-        if self._tasks:
+        if self.tasks:
             kinds.update(dict.fromkeys(TASK_METHODS[revision.tasks], RequestKind.SERVED))
         if not revision.handshake:
             return {**kinds, **_OWN}
@@ -248,15 +234,15 @@ class ServerCapabilities(Capabilities):
         if served:
             # The runtime serves logging for every server that serves any method (LOG-1).
             found["logging"] = {}
-        if self._tasks:
+        if self.tasks:
             found = _merged(found, _TASKS[revision.tasks])
-        return _merged(found, _at(self._extra, Payload.SERVER_CAPABILITIES, revision))
+        return _merged(found, _at(self.declared, Payload.SERVER_CAPABILITIES, revision))
 
     @override
     def _find_introduction(self, revision: Revision) -> dict[str, Json]:
         members: dict[str, Json] = {"capabilities": self.capabilities(revision)}
-        if self._instructions is not None:
-            members["instructions"] = self._instructions
+        if self.instructions is not None:
+            members["instructions"] = self.instructions
         if revision.handshake:
             return {"protocolVersion": revision.version, "serverInfo": self.info_at(revision), **members}
         return {
@@ -269,29 +255,17 @@ class ServerCapabilities(Capabilities):
         }
 
 
+@dataclass(eq=False, kw_only=True)
 class ClientCapabilities(Capabilities):
     """The capabilities and the info of a client."""
 
     _base = "ClientHandler"
     _direction = Direction.SERVER_TO_CLIENT
 
-    def __init__(
-        self,
-        handler: object,
-        info: Mapping[str, Json],
-        revisions: tuple[Revision, ...],
-        exact: Mapping[str, object],
-        capabilities: Mapping[str, Json] | None,
-        *,
-        tasks: bool = True,
-    ) -> None:
-        super().__init__(handler, info, revisions, exact, capabilities)
-        self._tasks = tasks
-
     @property
     def result_types(self) -> frozenset[str]:
         """The result types that the client accepts besides those of the schema (BASE-15)."""
-        return frozenset({TASK}) if self._tasks else frozenset()
+        return frozenset({TASK}) if self.tasks else frozenset()
 
     def receives(self, revision: Revision, method: str) -> bool:
         """Return whether the handler receives a notification."""
@@ -315,9 +289,9 @@ class ClientCapabilities(Capabilities):
             found["elicitation"] = {"form": {}}
         if "roots" in found and _ROOTS_CHANGED in revision.methods:
             found["roots"] = {"listChanged": True}
-        if self._tasks and revision.tasks is TaskSupport.EXTENSION:
+        if self.tasks and revision.tasks is TaskSupport.EXTENSION:
             found = _merged(found, TASK_NEEDS)
-        return _merged(found, _at(self._extra, Payload.CLIENT_CAPABILITIES, revision))
+        return _merged(found, _at(self.declared, Payload.CLIENT_CAPABILITIES, revision))
 
     @override
     def _find_introduction(self, revision: Revision) -> dict[str, Json]:

@@ -126,13 +126,13 @@ class Server:
             icons=icons,
         )
         self.identity: ServerCapabilities = ServerCapabilities(
-            handler if handler is not None else object(),
-            info,
-            allowed,
-            own,
-            None if capabilities is None else capabilities.to_wire(),
-            instructions,
-            {method: needs.to_wire() for method, needs in (requires or {}).items()},
+            handler=handler if handler is not None else object(),
+            info=info,
+            revisions=allowed,
+            exact=own,
+            declared={} if capabilities is None else capabilities.to_wire(),
+            instructions=instructions,
+            requires={method: needs.to_wire() for method, needs in (requires or {}).items()},
             tasks=tasks is not None,
         )
         self.tasks: TaskManager | None = None
