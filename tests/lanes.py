@@ -383,13 +383,6 @@ def hurry() -> None:
     asyncio.get_running_loop().set_debug(enabled=False)
 
 
-def pass_time(seconds: float) -> None:
-    """Let the loop's clock go on at once: every timer that is due by then runs."""
-    loop = asyncio.get_running_loop()
-    before = loop.time
-    loop.time = lambda: before() + seconds  # type: ignore[method-assign]
-
-
 def open_descriptors() -> int:
     """How many descriptors this process has open; zero where that cannot be seen."""
     listed = Path("/proc/self/fd")

@@ -23,6 +23,13 @@ class CheckedLoop(asyncio.SelectorEventLoop):
     see them in the warnings of a failing test, run it with `python -X dev -m pytest`.
     """
 
+    ahead = 0.0
+    """Seconds by which the clock was set forward."""
+
+    @override
+    def time(self) -> float:
+        return super().time() + self.ahead
+
     @override
     def get_debug(self) -> bool:
         return super().get_debug() and sys.flags.dev_mode
@@ -62,6 +69,13 @@ async def until(condition: Callable[[], bool]) -> None:
     """Let others run until something is the case; the test's own limit is the bound."""
     while not condition():  # noqa: ASYNC110 - what happens is not ours to signal
         await asyncio.sleep(0)
+
+
+def pass_time(seconds: float) -> None:
+    """Let the loop's clock go on at once: every timer that is due by then runs."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, CheckedLoop)
+    loop.ahead += seconds
 
 
 class Records(logging.Handler):

@@ -15,15 +15,17 @@ from mcprev.errors import RequestTimeout
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
 from requirements import E, req
-from running import run
+from running import pass_time, run
 
 SHORT: Final = 0.5
+BOUND: Final = 20.0
+"""What a call may take that nobody lets end before."""
 ASKING: Final = [row for row in DEFAULT if "form" in row.elicitation_modes]
 MODERN: Final = next(row for row in DEFAULT if row.input_in_results)
 
 
 class Slow:
-    """A person who answers once and never again, and says when nobody waits any more."""
+    """A person who answers once, then lets time pass and never answers, and says when nobody waits any more."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -33,6 +35,7 @@ class Slow:
         self.asked += 1
         if self.asked == 1:
             return m.ElicitResult(action="decline")
+        pass_time(BOUND)
         try:
             await asyncio.Event().wait()
         finally:
@@ -53,15 +56,15 @@ def test_a_call_ends_in_time_although_its_own_handler_does_not_answer(row: Revis
         async with mcprev.connect(target, handler=callbacks(elicit=person.elicit), mode=row.name) as ours:
             await ours.call_tool("x")  # whatever is done once takes its time now
             with pytest.raises(RequestTimeout) as caught:
-                await ours.call_tool("x", total_timeout=SHORT, timeout=None)
+                await ours.call_tool("x", total_timeout=BOUND, timeout=None)
             assert caught.value.kind == "total"
             assert person.asked == 2
             if row is MODERN:
-                assert 0 < caught.value.elapsed < 20 * SHORT
+                assert BOUND <= caught.value.elapsed < 2 * BOUND
                 assert person.left.is_set()
             await ours.ping()
 
-    run(main())
+    run(main(), limit=5 * BOUND)
 
 
 @req("TIME-1", "MRTR-6", at=E)

@@ -12,11 +12,12 @@ import pytest
 
 import mcprev
 from auth.world import CALLBACK, OAUTH, PRM, World, basic, form, query, world
+from lanes import turns
 from mcprev.revisions import DEFAULT, Revision
 from named import NAMES as SPOKEN
 from raw_server import Exchange, text
 from requirements import A, B, D, E, req
-from running import run, until
+from running import pass_time, run, until
 
 EARLIER: Final = [name for name in SPOKEN if name == A]
 """The revision of another transport, where it is spoken."""
@@ -784,33 +785,54 @@ def test_a_store_that_breaks_fails_what_waits_for_it_and_shows_nothing(row: Revi
 
 # -- lifetimes ---------------------------------------------------------------------------------------------
 
+BOUND: Final = 20.0
+"""The seconds that calls may take; logins take twice as long, on a clock that is set forward."""
+
+
+async def later(at: World, url: str, clients: list[mcprev.Client]) -> str:
+    """Log in after a long time, once those who called wait for it."""
+    for client in clients:
+        connection: Any = client.connection
+        await until(lambda: connection.timeouts._holding > 0)  # noqa: B023 - called at once
+    pass_time(2 * BOUND)
+    await turns()
+    return await at.browse(url)
+
 
 @req("AUTH-22", "AUTH-2")
 def test_no_clock_runs_while_somebody_logs_in(row: Revision) -> None:
     async def main() -> None:
         async with world(row, {"tools/call": text("hi")}) as at:
 
+            clients: list[mcprev.Client] = []
+
             async def slow(url: str) -> str:
-                await asyncio.sleep(0.4)
-                return await at.browse(url)
+                return await later(at, url, clients)
 
             auth = mcprev.OAuth(redirect_uri=CALLBACK, open=slow)
             async with connect(
-                at, auth, probe_timeout=0.3, open_timeout=0.3, timeout=0.3, total_timeout=0.3
+                at, auth, probe_timeout=BOUND, open_timeout=BOUND, timeout=BOUND, total_timeout=BOUND
             ) as client:
                 assert client.revision == row.name
+                clients.append(client)
                 at.good.clear()
                 await client.call_tool("any", {})
                 assert len(at.pages) == 2
 
+                asked = asyncio.Event()
+
                 async def mute(exchange: Exchange) -> None:
+                    asked.set()
                     await exchange.gone.wait()
 
                 at.speaks.replies["tools/call"] = mute
+                call = asyncio.create_task(client.call_tool("any", {}))
+                await asked.wait()
+                pass_time(2 * BOUND)
                 with pytest.raises(mcprev.RequestTimeout):
-                    await client.call_tool("any", {})
+                    await call
 
-    run(main())
+    run(main(), limit=20 * BOUND)
 
 
 @req("AUTH-22", at=B)
@@ -827,18 +849,20 @@ def test_nor_does_that_of_the_oldest_transport() -> None:
                     else usual(exchange)
                 )
 
+            clients: list[mcprev.Client] = []
+
             async def slow(url: str) -> str:
-                await asyncio.sleep(1)
-                return await at.browse(url)
+                return await later(at, url, clients)
 
             at.admit, at.browser = admit, slow  # type: ignore[method-assign]
-            target = mcprev.http(at.mcp.url, auth=at.oauth(), connect_timeout=0.5)
-            async with mcprev.connect(target, revisions=[*EARLIER, B], timeout=0.5) as client:
+            target = mcprev.http(at.mcp.url, auth=at.oauth(), connect_timeout=BOUND)
+            async with mcprev.connect(target, revisions=[*EARLIER, B], timeout=BOUND) as client:
+                clients.append(client)
                 at.good.clear()
                 await client.call_tool("any", {})
                 assert len(at.pages) == 2
 
-    run(main())
+    run(main(), limit=20 * BOUND)
 
 
 @req("AUTH-22")

@@ -32,6 +32,7 @@ from lanes import (
     turns,
     whole,
 )
+from mcprev.core.limits import CLOSE
 from mcprev.errors import ConnectionLost, HttpStatusError, McpError, RequestTimeout
 from raw_server import Exchange, Mcp, Reply
 from requirements import E, req
@@ -503,7 +504,7 @@ def test_giving_up_while_a_connection_is_made_leaves_nothing_behind() -> None:
                 await ended(task)
             began = loop.time()
             await client.aclose()
-            assert loop.time() - began < 0.5
+            assert loop.time() - began < CLOSE
             await until(lambda: server.open == 0)
 
     leaves_nothing(main)

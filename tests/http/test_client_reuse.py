@@ -20,7 +20,6 @@ from lanes import (
     hurry,
     laid,
     lanes,
-    pass_time,
     requesting,
     turns,
     whole,
@@ -29,7 +28,7 @@ from mcprev.errors import ConnectionLost, RemoteProtocolError
 from mcprev.revisions import revision_named
 from raw_server import Exchange, Mcp, Reply
 from requirements import D, E, req
-from running import run, until
+from running import pass_time, run, until
 
 LONG: Final = 3600.0
 """Seconds after which nothing is kept."""
