@@ -58,11 +58,6 @@ _INTERNAL: Final = frozenset(
 """Methods that the engines handle, whatever a handler overrides."""
 
 
-def _computed() -> Any:  # noqa: ANN401 - a dict of what its field says
-    """A field for results by the name of the revision."""
-    return field(default_factory=dict[str, Any], init=False, repr=False)
-
-
 @dataclass(eq=False, kw_only=True)
 class Capabilities:
     """The part shared by both roles: the methods that a handler serves, and a cache of the computed results."""
@@ -75,10 +70,12 @@ class Capabilities:
     declared: Mapping[str, Json]
     """The capabilities that the author declares."""
     tasks: bool
-    _received: dict[str, frozenset[str]] = _computed()
-    _kinds: dict[str, Mapping[str, RequestKind]] = _computed()
-    _capabilities: dict[str, dict[str, Json]] = _computed()
-    _introduction: dict[str, dict[str, Json]] = _computed()
+    _received: dict[str, frozenset[str]] = field(init=False, default_factory=dict[str, frozenset[str]])
+    _kinds: dict[str, Mapping[str, RequestKind]] = field(
+        init=False, default_factory=dict[str, Mapping[str, RequestKind]]
+    )
+    _capabilities: dict[str, dict[str, Json]] = field(init=False, default_factory=dict[str, dict[str, Json]])
+    _introduction: dict[str, dict[str, Json]] = field(init=False, default_factory=dict[str, dict[str, Json]])
 
     _base: ClassVar[str]
     _direction: ClassVar[Direction]
