@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
 
@@ -68,6 +69,7 @@ from mcprev.revisions import LATEST, Era, HttpShape
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from mcprev.client.recording import Recording
     from mcprev.client.tools import Policy
     from mcprev.transports.memory import PipeServer
     from mcprev_types.latest import models
@@ -188,6 +190,7 @@ class connect:  # noqa: N801 - called like a function
         validate: Policy = "warn",
         ping_interval: float | None = None,
         tasks: bool = True,
+        record: str | os.PathLike[str] | None = None,
     ) -> None:
         """Prepare a connection to `target`; `async with` or `await` opens it. Timeouts are in seconds.
 
@@ -218,6 +221,8 @@ class connect:  # noqa: N801 - called like a function
         - `ping_interval` sends a ping that often, at revisions that have pings. A server that does not respond
           within 10 s is lost.
         - `tasks` declares that the server may respond with a task; the client follows it to its result.
+        - `record` is a file to which every message is appended, for `mcprev validate`. It holds arguments and results;
+          HTTP headers and members with names of secrets are left out.
 
         Raises `ValueError` for unknown names, and `TypeError` for a target or a handler that cannot be one, and for a
         handler beside functions that take its place.
@@ -261,16 +266,35 @@ class connect:  # noqa: N801 - called like a function
         self._verdict = verdict
         self._bounds = (probe_timeout, open_timeout)
         self._client: Client | None = None
+        self._record = record
+        self._recording: Recording | None = None
 
     async def __aenter__(self) -> Client:
-        """Connect. Raises `NegotiationError`, which says what was tried, or `TransportError`."""
+        """Connect. Raises `NegotiationError`, which says what was tried, `TransportError`, or the `OSError` of `record`."""
+        if self._record is None:
+            return await self._connect()
+        from mcprev.client.recording import Recording
+
+        self._recording = Recording(self._record)
+        try:
+            return await self._connect()
+        except BaseException:
+            self._recording.close()
+            raise
+
+    async def _close(self) -> None:
+        await self._target.close()
+        if self._recording is not None:
+            self._recording.close()
+
+    async def _connect(self) -> Client:
         server_cache, loop = self._settings.server_cache, asyncio.get_running_loop()
         prior = self._prior or server_cache.introduction(loop.time())
         opened, handler = await self._open(self._verdict, prior)
         if isinstance(opened.plan.step, Ready) and opened.plan.step.method is Method.DISCOVER:
             server_cache.introduced(opened.discovery, loop.time())
         session = ClientSession(opened, self._identity, self._settings, self._reopen, handler)
-        client = self._client = handler.client = Client(session, self._target.close)
+        client = self._client = handler.client = Client(session, self._close)
         if self._on_change is not None:
             await self._report_changes(client, self._on_change)
         return client
@@ -291,7 +315,7 @@ class connect:  # noqa: N801 - called like a function
     async def _open(
         self, verdict: Era | None, prior: dict[str, Json] | None
     ) -> tuple[OpenedConnection, ClientRequestHandler]:
-        attempt = _Attempt(self._target, self._identity, self._bounds)
+        attempt = _Attempt(self._target, self._identity, self._bounds, self._recording)
         try:
             versions = None if prior is None else prior["supportedVersions"]
             plan = await attempt.run(self._plan(verdict, versions))
@@ -341,7 +365,14 @@ class connect:  # noqa: N801 - called like a function
 class _Attempt:
     """Carries out the steps of a plan."""
 
-    def __init__(self, target: Target, identity: ClientCapabilities, bounds: tuple[float, float]) -> None:
+    def __init__(
+        self,
+        target: Target,
+        identity: ClientCapabilities,
+        bounds: tuple[float, float],
+        recording: Recording | None,
+    ) -> None:
+        self._recording = recording
         self._target = target
         self._identity = identity
         self._bounds = bounds
@@ -364,11 +395,19 @@ class _Attempt:
     async def spawn(self, shape: HttpShape | None) -> None:
         """Open a connection; a previous one is closed first."""
         await self.close()
-        protocol, target = ClientProtocol(self._identity, self._identity.result_types), self._target
+        target, on_send = self._target, None
+        if self._recording is None:
+            protocol = ClientProtocol(self._identity, self._identity.result_types)
+        else:
+            from mcprev.client.recording import RecordingProtocol
+
+            protocol = RecordingProtocol(self._identity, self._identity.result_types, self._recording)
+            on_send = protocol.sent
         if isinstance(target, HttpTarget):
             self._connection = await target.open(protocol, self.handler, shape)
         else:
             self._connection = await target.open(protocol, self.handler)
+        self._connection.on_send = on_send
 
     async def close(self) -> None:
         """Close the connection and the target; completes even if the caller is cancelled."""

@@ -32,5 +32,9 @@ _BEARER: Final = re.compile(rb"\b(Bearer|Basic|DPoP)[ ]+[A-Za-z0-9._~+/=-]{8,}",
 
 def redacted(message: bytes) -> str:
     """Return the beginning of a message, with the values of secret members removed."""
-    text = _SECRET.sub(rb'\1"[...]"', message[: 2 * MOST])
-    return repr(_BEARER.sub(rb"\1 [...]", text)[:MOST])
+    return repr(without_secrets(message[: 2 * MOST])[:MOST])
+
+
+def without_secrets(message: bytes) -> bytes:
+    """Return JSON with the values of secret members removed; what is valid JSON stays valid."""
+    return _BEARER.sub(rb"\1 [...]", _SECRET.sub(rb'\1"[...]"', message))

@@ -1,0 +1,92 @@
+"""Writes the messages of a client to a file that `mcprev validate` reads (BASE-10, SEC-6).
+
+Messages are written as they are sent, and as they were understood when they were received. HTTP headers, and so tokens,
+are no part of messages; values of members with names of secrets are replaced, as in the log of payloads.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from pathlib import Path
+from typing import Final
+
+from typing_extensions import override
+
+from mcprev.protocol.connection_state import LocalInfo
+from mcprev.protocol.endpoint import ClientProtocol
+from mcprev.wire.jsonrpc import Batch, Malformed, Message, encode
+from mcprev.wire.payloads import without_secrets
+from mcprev_types import Direction
+
+MOST: Final = 256 * 1024 * 1024
+"""The maximum size of a file, in bytes."""
+logger: Final = logging.getLogger("mcprev.client")
+
+
+class Recording:
+    """A file with one message on each line, for all connections of one client."""
+
+    def __init__(self, path: str | os.PathLike[str], most: int = MOST) -> None:
+        """Append to the file, which is made for its owner alone if it is not there. Raises `OSError`.
+
+        Recording ends, with a warning, where the file would be larger than `most` bytes or cannot be written.
+        """
+        self._path = Path(path)
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._file = os.fdopen(descriptor, "ab", buffering=0)
+        self._room = most - os.fstat(descriptor).st_size
+        self._name = f"{os.urandom(4).hex()}-"
+        """Begins the names of connections, which must differ from those that are in the file."""
+        self._connections = 0
+
+    def connection(self) -> str:
+        """Return the name of the next connection."""
+        self._connections += 1
+        return f"{self._name}{self._connections}"
+
+    def write(self, session: str, direction: Direction, message: bytes) -> None:
+        """Write a message. Does not raise."""
+        line = b'{"session":"%b","direction":"%b","message":%b}\n' % (
+            session.encode(), direction.value.encode(), without_secrets(message),
+        )  # fmt: skip
+        if self._file.closed:
+            return
+        self._room -= len(line)
+        why: object = "it has reached its maximum size"
+        try:
+            if self._room >= 0:
+                self._file.write(line)
+                return
+        except OSError as error:
+            why = error
+        logger.warning("the recording '%s' ends early: %s", self._path, why)
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class RecordingProtocol(ClientProtocol):
+    """The client side of a connection whose messages are recorded."""
+
+    def __init__(self, local: LocalInfo, result_types: frozenset[str], recording: Recording) -> None:
+        super().__init__(local, result_types)
+        self._recording = recording
+        self._name = recording.connection()
+
+    @override
+    def receive(self, message: Message | Batch, now: float) -> None:
+        for one in message.messages if isinstance(message, Batch) else (message,):
+            if isinstance(one, Malformed):
+                data = json.dumps(one.excerpt).encode()  # a text is no message, which `validate` says
+            else:
+                data = encode(one, null_id_in_errors=True)
+            self._recording.write(self._name, Direction.SERVER_TO_CLIENT, data)
+        super().receive(message, now)
+
+    def sent(self, message: bytes) -> None:
+        """Record a message that is sent."""
+        self._recording.write(self._name, Direction.CLIENT_TO_SERVER, message)
