@@ -102,7 +102,7 @@ def verified(text: str, keys: object = None) -> mcprev.Access | None:
 def test_a_token_of_the_issuer_is_read(text: str) -> None:
     found = verified(text)
     assert found is not None
-    assert (found.subject, found.audience, found.scopes) == ("ann", (HERE,), {"a", "b"})
+    assert (found.subject, found.audience, sorted(found.scopes)) == ("ann", (HERE,), ["a", "b"])
     assert (found.client_id, found.expires) == ("c", NOW + 600)
     assert found.claims["iss"] == ISSUER
 
@@ -188,7 +188,7 @@ ACTIVE: Final = {
 def test_the_authorization_server_is_asked_about_a_token_with_our_credentials() -> None:
     found, endpoint = asked(ACTIVE)
     assert found is not None
-    assert (found.subject, found.audience, found.scopes) == ("ann", (HERE,), {"a", "b"})
+    assert (found.subject, found.audience, sorted(found.scopes)) == ("ann", (HERE,), ["a", "b"])
     assert (found.expires, found.client_id) == (5, "c")
     credentials = aiohttp.encode_basic_auth("me", "p+w")
     assert endpoint.asked == [(credentials, {"token": "the-token", "token_type_hint": "access_token"})]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from mcprev.server.lifespan import Lifespan
+    from mcprev.server.server import Lifespan
     from mcprev.server.tasks import Tasks
     from mcprev.transports.http.server.asgi import AsgiApp
     from mcprev.transports.http.server.options import HttpOptions

@@ -36,7 +36,7 @@ class FromLifespan:
 
 
 @dataclass(slots=True)
-class Scope:
+class RequestScope:
     """The dependencies of one request."""
 
     ctx: Context
@@ -45,7 +45,7 @@ class Scope:
     known: dict[Factory, object] = field(default_factory=dict[Factory, object])
 
 
-Need: TypeAlias = Callable[[Scope], Awaitable[object]]
+Need: TypeAlias = Callable[[RequestScope], Awaitable[object]]
 
 
 def need_of(hint: Any, within: tuple[Factory, ...] = ()) -> Need | None:  # noqa: ANN401 - any annotation
@@ -64,11 +64,11 @@ def need_of(hint: Any, within: tuple[Factory, ...] = ()) -> Need | None:  # noqa
     return None
 
 
-async def _from_lifespan(kind: type[object], scope: Scope) -> object:
+async def _from_lifespan(kind: type[object], scope: RequestScope) -> object:
     return scope.ctx.lifespan(kind)
 
 
-async def _context(scope: Scope) -> Context:
+async def _context(scope: RequestScope) -> Context:
     return scope.ctx
 
 
@@ -107,7 +107,7 @@ class Dependency:
     def _refuse(self, why: str) -> NoReturn:
         raise TypeError(f"{self._title}(): {why}")
 
-    def _way(self, inner: Factory) -> Callable[[Scope, Mapping[str, object]], Awaitable[object]]:
+    def _way(self, inner: Factory) -> Callable[[RequestScope, Mapping[str, object]], Awaitable[object]]:
         """Return how the function is called."""
         if inspect.isasyncgenfunction(inner):
             make = asynccontextmanager(cast("Callable[..., AsyncGenerator[object, None]]", self._function))
@@ -119,7 +119,7 @@ class Dependency:
             return lambda _, given: cast("Awaitable[object]", self._function(**given))
         return lambda scope, given: scope.in_thread(partial(self._function, **given))
 
-    async def value(self, scope: Scope) -> object:
+    async def value(self, scope: RequestScope) -> object:
         """Return the value for a request. Raises what the function raises."""
         if self._function not in scope.known:
             given = await values(self._needs, scope)
@@ -127,13 +127,15 @@ class Dependency:
         return scope.known[self._function]
 
 
-async def values(needs: Mapping[str, Need], scope: Scope) -> dict[str, object]:
+async def values(needs: Mapping[str, Need], scope: RequestScope) -> dict[str, object]:
     """Return the values of the parameters that are no arguments, one after the other."""
     return {name: await need(scope) for name, need in needs.items()}
 
 
 @asynccontextmanager
-async def _threaded(block: AbstractContextManager[object], scope: Scope) -> AsyncGenerator[object, None]:
+async def _threaded(
+    block: AbstractContextManager[object], scope: RequestScope
+) -> AsyncGenerator[object, None]:
     """Enter and leave a blocking context manager in threads."""
     value = await scope.in_thread(block.__enter__)
     try:

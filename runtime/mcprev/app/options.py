@@ -16,8 +16,8 @@ from mcprev_types.latest import models
 if TYPE_CHECKING:
     from mcprev.convert import OnDowngrade
     from mcprev.protocol.request_state import RequestStateSealer
-    from mcprev.server.lifespan import Lifespan
     from mcprev.server.middleware import Middleware
+    from mcprev.server.server import Lifespan
     from mcprev.server.tasks import Tasks
 
 _OWN: Final = ("tags", "visible", "task", "ttl_ms", "cache_scope")

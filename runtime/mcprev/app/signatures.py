@@ -22,7 +22,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 from typing_extensions import TypedDict
 
-from mcprev.app.dependencies import Depends, Need, Scope, need_of, read_hints, values
+from mcprev.app.dependencies import Depends, Need, RequestScope, need_of, read_hints, values
 from mcprev.errors import Json
 from mcprev.json_schema.bounds import LIST, OBJECT
 from mcprev.json_schema.typed import NO_SCHEMA, Schema, first_sentence, schema_of
@@ -134,7 +134,7 @@ class Function:
         """
         if self._needs and not ready:
             async with AsyncExitStack() as stack:
-                needed = await values(self._needs, Scope(ctx, stack, self._run_in_thread))
+                needed = await values(self._needs, RequestScope(ctx, stack, self._run_in_thread))
                 return await self(ctx, {**arguments, **needed}, ready=True)
         if self._context is not None:
             arguments = {**arguments, self._context: ctx}

@@ -11,37 +11,33 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from inspect import isasyncgenfunction
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast, get_origin
+from typing import Any, Final, TypeAlias, TypeVar, cast, get_origin
 
 from mcprev.errors import LocalProtocolError
 
-if TYPE_CHECKING:
-    from mcprev.server.server import Server
-
 T = TypeVar("T")
-Lifespan: TypeAlias = "Callable[[Server], AbstractAsyncContextManager[object] | AsyncIterator[object]]"
-"""A function that gets the server and returns an async context manager, or an async generator function that yields
-once."""
+Enter: TypeAlias = Callable[[], AbstractAsyncContextManager[object] | AsyncIterator[object]]
+"""A function that returns an async context manager, or an async generator function that yields once."""
 _logger: Final = logging.getLogger("mcprev.server")
 
 
 class _Run:
     """One run of the lifespan, from entering to leaving."""
 
-    def __init__(self, server: Server, lifespans: Sequence[Lifespan]) -> None:
+    def __init__(self, lifespans: Sequence[Enter]) -> None:
         self.loop = asyncio.get_running_loop()
         self.holders: set[object] = set()
         self.values: list[object] = []
         self.started: asyncio.Future[None] = self.loop.create_future()
         self.stopping = asyncio.Event()
-        self.task = self.loop.create_task(self._main(server, lifespans))
+        self.task = self.loop.create_task(self._main(lifespans))
 
-    async def _main(self, server: Server, lifespans: Sequence[Lifespan]) -> None:
+    async def _main(self, lifespans: Sequence[Enter]) -> None:
         try:
             async with AsyncExitStack() as stack:
-                for lifespan in lifespans:
-                    make = asynccontextmanager(lifespan) if isasyncgenfunction(lifespan) else lifespan
-                    manager = cast("AbstractAsyncContextManager[object]", make(server))
+                for enter in lifespans:
+                    make = asynccontextmanager(enter) if isasyncgenfunction(enter) else enter
+                    manager = cast("AbstractAsyncContextManager[object]", make())
                     self.values.append(await stack.enter_async_context(manager))
                 self.started.set_result(None)
                 await self.stopping.wait()
@@ -67,11 +63,9 @@ class _Run:
 class LifespanRunner:
     """Runs the lifespan of a server while somebody holds it."""
 
-    def __init__(
-        self, server: Server, lifespans: Sequence[Lifespan], before_end: Callable[[], Awaitable[None]]
-    ) -> None:
+    def __init__(self, lifespans: Sequence[Enter], before_end: Callable[[], Awaitable[None]]) -> None:
         """Set the lifespans, which are entered in this order; `before_end` ends what still uses their values."""
-        self._server, self._lifespans, self._before_end = server, lifespans, before_end
+        self._lifespans, self._before_end = lifespans, before_end
         self._run: _Run | None = None
 
     async def hold(self, owner: object) -> None:
@@ -81,7 +75,7 @@ class LifespanRunner:
             if self._run is run:
                 self._run = None
         if run is None:
-            run = self._run = _Run(self._server, self._lifespans)
+            run = self._run = _Run(self._lifespans)
         run.holders.add(owner)
         if not run.started.done():
             await asyncio.wait({run.task, run.started}, return_when=asyncio.FIRST_COMPLETED)

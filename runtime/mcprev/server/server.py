@@ -28,12 +28,13 @@ from mcprev.wire.jsonrpc import MAX_LINE
 from mcprev_types.latest import dispatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
+    from contextlib import AbstractAsyncContextManager
 
     from typing_extensions import Unpack
 
     from mcprev.core.method_binding import Stub
-    from mcprev.server.lifespan import Lifespan, LifespanRunner
+    from mcprev.server.lifespan import LifespanRunner
     from mcprev.server.middleware import Middleware
     from mcprev.server.task_manager import TaskManager
     from mcprev.server.tasks import Tasks
@@ -46,6 +47,9 @@ ServerHandler: TypeAlias = dispatch.ServerHandler[Context]
 _logger: Final = logging.getLogger("mcprev.server")
 HOST: Final = "127.0.0.1"
 PORT: Final = 8000
+Lifespan: TypeAlias = "Callable[[Server], AbstractAsyncContextManager[object] | AsyncIterator[object]]"
+"""A function that gets the server and returns an async context manager, or an async generator function that yields
+once."""
 _RUNTIME: Final = frozenset({"server/discover", "subscriptions/listen"})
 
 
@@ -146,7 +150,7 @@ class Server:
             from mcprev.server.lifespan import LifespanRunner
 
             several = (lifespan,) if callable(lifespan) else lifespan
-            self.lifespan = LifespanRunner(self, several, self._end_tasks)
+            self.lifespan = LifespanRunner([partial(each, self) for each in several], self._end_tasks)
         self.on_downgrade = on_downgrade
         """Replaces what an older peer cannot be told; None to use the defaults."""
         around: Callable[[str, Stub], Stub] | None = None

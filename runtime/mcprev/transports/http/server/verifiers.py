@@ -15,7 +15,8 @@ from typing import Any, Final, cast
 from urllib.parse import quote_plus
 
 from mcprev.errors import Json, MissingExtra
-from mcprev.transports.http.client.oauth.resources import check_issuer, is_loopback, split
+from mcprev.transports.http.client.oauth.resources import check_issuer, split
+from mcprev.transports.http.security import is_loopback
 from mcprev.transports.http.server.access import Access
 
 try:
@@ -85,13 +86,12 @@ class JwtVerifier:
         return None
 
     def _registry(self) -> Any:  # noqa: ANN401 - of joserfc
-        needed: dict[str, Any] = {"essential": True}
         return self._jwt.JWTClaimsRegistry(
             now=int(self._clock()),
             leeway=LEEWAY,
             iss={"essential": True, "value": self._issuer},
-            exp=needed,
-            sub=needed,
+            exp={"essential": True},
+            sub={"essential": True},
         )
 
     async def _keys_for(self, kid: object) -> list[Any]:
@@ -109,11 +109,11 @@ class JwtVerifier:
     async def _fetch(self) -> list[Any]:
         async with _session(self._session) as session:
             document = await _json(session, "GET", self._url)
-        keys = document.get("keys")
-        if not isinstance(keys, list) or len(cast("list[Json]", keys)) > MAX_KEYS:
+        keys: Json = document.get("keys")
+        if keys.__class__ is not list or len(keys) > MAX_KEYS:
             raise ValueError(f"{self._url} holds no JSON Web Key Set of at most {MAX_KEYS} keys")
         found: list[Any] = []
-        for key in cast("list[Json]", keys):
+        for key in keys:
             try:
                 found += self._read_keys({"keys": [key]}).keys
             except (self._errors, ValueError, TypeError, KeyError):
