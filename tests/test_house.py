@@ -16,6 +16,7 @@ import pytest
 
 from mcprev_codegen.naming import module_name
 from named import NAMED
+from requirements import REQUIREMENTS
 from support import GENERATED, REVISIONS, ROOT, load
 
 DATE: Final = re.compile(r"20\d\d[-_]\d\d[-_]\d\d")
@@ -130,6 +131,18 @@ def test_every_module_says_what_it_is_for(name: str) -> None:
     doc = ast.get_docstring(ast.parse((ROOT / name).read_text(encoding="utf-8")))
     assert doc
     assert len(doc.split("\n")[0]) > 15
+
+
+@of_each(HANDWRITTEN)
+def test_requirements_are_named_in_comments_and_module_headers(name: str) -> None:
+    """Not in what `help()` and editors show."""
+    tree = ast.parse((ROOT / name).read_text(encoding="utf-8"))
+    texts = [
+        node.value.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and node is not tree.body[0]
+    ]
+    assert {id_ for text in texts for id_ in re.findall(r"[A-Z]+-\d+", str(text))}.isdisjoint(REQUIREMENTS)
 
 
 @of_each(PACKAGES)

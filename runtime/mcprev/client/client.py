@@ -250,10 +250,10 @@ class Client(Methods):
     async def _answer_inputs(
         self, method: str, requests: Mapping[str, Mapping[str, Json]], attempt: int, end: float | None
     ) -> dict[str, Json]:
-        """Return the answers to all input requests of a result, by the deadline `end` of the call (TIME-1).
+        """Return the answers to all input requests of a result, by the deadline `end` of the call.
 
         Raises what `InputAnswerer.answer_input` raises, and `RequestTimeout` if the handler takes longer.
-        """
+        """  # TIME-1
         began = self.connection.now()
         bound = asyncio.timeout_at(end)
         try:

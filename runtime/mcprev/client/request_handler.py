@@ -76,7 +76,7 @@ class ClientRequestHandler:
             answer_failure(failure, incoming, self._identity.handler_at(incoming.revision)[1], logger)
 
     def _check(self, incoming: IncomingRequest) -> None:
-        """Raise `InvalidParams` for what the revision does not allow a server to ask of this client (SAMP-2, ELIC-8)."""
+        """Raise `InvalidParams` for what the revision does not allow a server to ask of this client."""  # SAMP-2, ELIC-8
         revision, method, params = incoming.revision, incoming.method, incoming.params
         if params is not None:
             try:
@@ -113,7 +113,7 @@ class ClientRequestHandler:
         return least is not None and notified.method == LOG and SEVERITY.get(level, 0) < SEVERITY[least]
 
     async def answer_input(self, request: Mapping[str, Json], /) -> dict[str, Json]:
-        """Return the handler's answer to an input request (MRTR-5, MRTR-12). Raises `InputDeclined` (MRTR-10)."""
+        """Return the handler's answer to an input request. Raises `InputDeclined`."""  # MRTR-5, MRTR-12, MRTR-10
         client, handler, method = self.client, self._identity.handler, str(request.get("method"))
         assert client is not None, "no call is made before the client exists"
         if method not in overridden(handler, LATEST, "ClientHandler"):
@@ -155,7 +155,7 @@ def check_input_request(method: str, params: Json, capabilities: Mapping[str, Js
 
 
 def _checked_answer(method: str, params: Json, answer: dict[str, Json]) -> dict[str, Json]:
-    """Return the handler's answer if it is valid. Raises `LocalProtocolError` (ROOT-1, ELIC-3)."""
+    """Return the handler's answer if it is valid. Raises `LocalProtocolError`."""  # ROOT-1, ELIC-3
     wrong = asking.response_error(method, params, answer)
     if wrong is not None:
         raise LocalProtocolError(f"the answer of the handler of '{method}' is not valid: {wrong}")

@@ -35,7 +35,7 @@ _NOTHING: Final[Mapping[str, Json]] = {}
 
 
 class InputAnswerer(Protocol):
-    """Answers the input requests that results and tasks contain (MRTR-5, MRTR-12, TASKX-4)."""
+    """Answers the input requests that results and tasks contain."""  # MRTR-5, MRTR-12, TASKX-4
 
     async def answer_input(self, request: Mapping[str, Json], /) -> dict[str, Json]:
         """Return the answer to one input request. Raises `InputDeclined` and `RemoteProtocolError`."""
@@ -138,10 +138,10 @@ class ClientSession:
     ) -> dict[str, Json]:
         """Send a request and return its result, both in the latest revision unless `raw`; `end` is its deadline.
 
-        A lost connection is replaced first. The request is sent once more if the session expired (HTTP-23), and once
-        if the stream of its answer broke and the method or the caller allows a repetition (HTTPM-7): a server that was
+        A lost connection is replaced first. The request is sent once more if the session expired, and once
+        if the stream of its answer broke and the method or the caller allows a repetition: a server that was
         restarted causes both.
-        """
+        """  # HTTP-23, HTTPM-7
         progress = listener(options, self.start) if options else None
         repeated: tuple[bool, ...] = ()
         while True:
@@ -208,7 +208,7 @@ class ClientSession:
         return {**meta, LOG_LEVEL: level}
 
     async def _set_level_of(self, options: Options) -> None:
-        """Set the log level of a call where only the whole session has one (CONV-39)."""
+        """Set the log level of a call where only the whole session has one."""  # CONV-39
         level, per_session = options.get("log_level"), not self.revision.log_level_per_request
         if level and per_session and declares(self.protocol.engine.peer_capabilities or {}, "logging"):
             await self.set_log_level(level)

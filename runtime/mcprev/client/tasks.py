@@ -124,7 +124,7 @@ class ClientTask:
         return cast("dict[str, Json]", result)
 
     async def _await_result(self) -> dict[str, Json]:
-        """Return the answer to `tasks/result`, which comes when the task ends; the server may ask meanwhile (TASK-4)."""
+        """Return the answer to `tasks/result`, which comes when the task ends; the server may ask meanwhile."""  # TASK-4
         revision, whole = self._session.revision, {"taskId": self.id}
         try:
             found = await self._session.raw(tasks.RESULT, whole, timeout=None, total_timeout=None, retry=True)
@@ -136,7 +136,7 @@ class ClientTask:
         return cast("dict[str, Json]", up(found, validate=False))
 
     async def _answer(self) -> None:
-        """Answer each input request once, however often it is reported (TASKX-4)."""
+        """Answer each input request once, however often it is reported."""  # TASKX-4
         asked: Mapping[str, Mapping[str, Json]] = self._state.get("inputRequests") or {}
         new = {key: request for key, request in asked.items() if key not in self._answered}
         if not new:
@@ -151,7 +151,7 @@ class ClientTask:
             raise
 
     def _poll_interval(self) -> float:
-        """Return the seconds to wait before the next poll (TASK-8)."""
+        """Return the seconds to wait before the next poll."""  # TASK-8
         every = self._state.get("pollInterval", self._state.get("pollIntervalMs"))
         if isinstance(every, bool) or not isinstance(every, int | float):
             every = tasks.DEFAULT_POLL

@@ -95,8 +95,8 @@ def unmet_input(method: str, request: Mapping[str, Json]) -> UnmetInput:
     """Return the response to `method` if the client does not support an embedded request: a failed tool result or an
     error.
 
-    Its text holds the message and the URL of the request, so that a user can act on it (CONV-17).
-    """
+    Its text holds the message and the URL of the request, so that a user can act on it.
+    """  # CONV-17
     params = cast("JsonObject", request.get("params") or {})
     details = [str(params[name]) for name in ("message", "url") if name in params]
     need = "elicitation" if request.get("method") == _ELICIT else f"'{request.get('method')}'"
@@ -105,7 +105,7 @@ def unmet_input(method: str, request: Mapping[str, Json]) -> UnmetInput:
 
 
 def argument_failure(message: str, *, at: str) -> UnmetInput:
-    """Return the response to a tool call with invalid arguments at a revision (CONV-35, TOOL-2)."""
+    """Return the response to a tool call with invalid arguments at a revision."""  # CONV-35, TOOL-2
     return _failed(_TOOL_CALL, message, as_result=revision_named(at).tool_argument_errors_are_results)
 
 
@@ -118,8 +118,8 @@ def _failed(method: str, text: str, *, as_result: bool) -> UnmetInput:
 def url_error(result: Mapping[str, Json], *, to: str, mint: Callable[[], str] | None = None) -> JsonObject:
     """Return the error that sends the client to the URLs of an InputRequiredResult.
 
-    Raises `ConversionError` for a revision without URL elicitation, and for any other input request (ERR-3).
-    """
+    Raises `ConversionError` for a revision without URL elicitation, and for any other input request.
+    """  # ERR-3
     requests = requests_for(result, to=to, mint=mint)
     for key, request in requests.items():
         if (request.params or {}).get("mode") != "url":

@@ -273,7 +273,7 @@ def _version_step(old: str, new: str) -> Compiled:
 
 
 def _meta_version_step(old: str, new: str) -> Compiled:
-    """Return the step that replaces the version in the `_meta` of stateless requests (META-9)."""
+    """Return the step that replaces the version in the `_meta` of stateless requests."""  # META-9
 
     def convert_version(value: Json, _: ConversionContext) -> Json:
         meta = as_object(as_object(value).get("_meta"))

@@ -114,12 +114,12 @@ def initialize_params(
 
 
 def subscribed_resources(listen: Mapping[str, Json]) -> tuple[str, ...]:
-    """Return the URIs to send `resources/subscribe` for, from the params of `subscriptions/listen` (CONV-38)."""
+    """Return the URIs to send `resources/subscribe` for, from the params of `subscriptions/listen`."""  # CONV-38
     return tuple(_filter(listen).get("resourceSubscriptions") or ())
 
 
 def listens_to(listen: Mapping[str, Json], method: str, params: Mapping[str, Json] | None) -> bool:
-    """Return whether the params of `subscriptions/listen` select a notification that a session received (CONV-38)."""
+    """Return whether the params of `subscriptions/listen` select a notification that a session received."""  # CONV-38
     wanted = _filter(listen)
     if method == _UPDATED:
         return (params or {}).get("uri") in (wanted.get("resourceSubscriptions") or ())
@@ -127,10 +127,10 @@ def listens_to(listen: Mapping[str, Json], method: str, params: Mapping[str, Jso
 
 
 def level_change(meta: Mapping[str, Json], current: str | None) -> JsonObject | None:
-    """Return the params of `logging/setLevel` to send before a request with this `_meta` (CONV-39).
+    """Return the params of `logging/setLevel` to send before a request with this `_meta`.
 
     None if the request names no level or the current level of the session.
-    """
+    """  # CONV-39
     level = meta.get(LOG_LEVEL)
     return {"level": level} if level is not None and level != current else None
 

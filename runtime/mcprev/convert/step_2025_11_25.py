@@ -44,7 +44,7 @@ def _sampling_request(params: JsonObject, _: ConversionContext) -> JsonObject:
 
 
 def _split(message: Json, index: int) -> list[Json]:
-    """Split a message with several blocks into one message per block, with the same role (CONV-25, CONV-26)."""
+    """Split a message with several blocks into one message per block, with the same role."""  # CONV-25, CONV-26
     content = as_object(message).get("content")
     blocks = as_list(content)
     for at, block in enumerate(blocks or [content]):
@@ -106,7 +106,7 @@ def _field(name: str, field: Json, context: ConversionContext) -> Json:
 
 
 def _modes_down(capabilities: JsonObject, context: ConversionContext) -> JsonObject:
-    """Remove modes; elicitation without a mode means forms, so a client with URLs only loses the capability (ELIC-1)."""
+    """Remove modes; elicitation without a mode means forms, so a client with URLs only loses the capability."""  # ELIC-1
     elicitation = as_object(capabilities.get("elicitation"))
     if "url" in elicitation and "form" not in elicitation:
         capabilities = without(capabilities, "elicitation")
@@ -123,7 +123,7 @@ def _modes_up(capabilities: JsonObject, _: ConversionContext) -> JsonObject:
 
 
 def _url_error(error: JsonObject, _method: str, _: ConversionContext) -> JsonObject:
-    """Add the URLs to the message of the error, because the peer does not know its code (CONV-17, ERR-3)."""
+    """Add the URLs to the message of the error, because the peer does not know its code."""  # CONV-17, ERR-3
     if error.get("code") != URL_ELICITATION_REQUIRED:
         return error
     asked = as_list(as_object(error.get("data")).get("elicitations")) or []

@@ -37,7 +37,7 @@ from mcprev_types import Child, TypeDelta
 from mcprev_types.v2026_07_28.constants import MAX_ITEMS, META_KEYS
 
 _MOST_VALUES: Final = MAX_ITEMS["CompleteResultCompletion.values"]
-"""The maximum number of completions in a result (COMP-1)."""
+"""The maximum number of completions in a result."""  # COMP-1
 _NEW_CODES: Final[Mapping[int, int]] = {
     HEADER_MISMATCH: INVALID_REQUEST,
     MISSING_CLIENT_CAPABILITY: INVALID_PARAMS,
@@ -49,9 +49,7 @@ _NEW_CODES: Final[Mapping[int, int]] = {
 
 
 def _complete(result: JsonObject, context: ConversionContext) -> JsonObject:
-    """Refuse a result that is not complete; the author may replace one that asks for input by a complete one
-    (CONV-17).
-    """
+    """Refuse a result that is not complete; the author may replace one that asks for input by a complete one."""  # CONV-17
     kind = result.get("resultType", "complete")
     if kind == "input_required":
         found = context.downgrade(result, Reason.INPUT_REQUIRED)
@@ -75,9 +73,9 @@ def _tool_result_down(result: JsonObject, context: ConversionContext) -> JsonObj
 
 
 def _objects_only(result: JsonObject, _: ConversionContext) -> JsonObject:
-    """Convert structured content that is not an object to text (CONV-4), also in tool results inside sampling
+    """Convert structured content that is not an object to text, also in tool results inside sampling
     messages.
-    """
+    """  # CONV-4
     if "structuredContent" not in result or isinstance(result["structuredContent"], dict):
         return result
     return structured_as_text(result)
@@ -125,9 +123,7 @@ def _schema(schema: JsonObject, _: ConversionContext) -> JsonObject:
 
 
 def _stamp(params: JsonObject, context: ConversionContext) -> JsonObject:
-    """Set the `_meta` of a stateless request from the caller of `convert`, ignoring what the peer sent (MOD-1,
-    META-9).
-    """
+    """Set the `_meta` of a stateless request from the caller of `convert`, ignoring what the peer sent."""  # MOD-1, META-9
     given = params.get("_meta")
     if given is None:
         given = {}

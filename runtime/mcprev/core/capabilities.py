@@ -50,7 +50,7 @@ _TASKS: Final[Mapping[TaskSupport, Mapping[str, Json]]] = {
     TaskSupport.CORE: {"tasks": CORE_CAPABILITY},
     TaskSupport.EXTENSION: TASK_NEEDS,
 }
-"""The capability with which a server declares that its tools can run as tasks (TASK-1, TASKX-1)."""
+"""The capability with which a server declares that its tools can run as tasks."""  # TASK-1, TASKX-1
 _ROOTS_CHANGED: Final = "notifications/roots/list_changed"
 _INTERNAL: Final = frozenset(
     {"notifications/cancelled", "notifications/progress", "notifications/initialized", "initialize", "ping"}
@@ -88,11 +88,11 @@ class Capabilities:
 
     @property
     def extensions(self) -> Collection[str]:
-        """The extensions that the author declares (MOD-17)."""
+        """The extensions that the author declares."""  # MOD-17
         return self.declared.get("extensions") or ()
 
     def handler_at(self, revision: Revision) -> tuple[object, Revision]:
-        """Return the handler that serves a revision, and the revision it is written for (SEAM-9)."""
+        """Return the handler that serves a revision, and the revision it is written for."""  # SEAM-9
         own = self.exact.get(revision.name)
         return (self.handler, LATEST) if own is None else (own, revision)
 
@@ -261,7 +261,7 @@ class ClientCapabilities(Capabilities):
 
     @property
     def result_types(self) -> frozenset[str]:
-        """The result types that the client accepts besides those of the schema (BASE-15)."""
+        """The result types that the client accepts besides those of the schema."""  # BASE-15
         return frozenset({TASK}) if self.tasks else frozenset()
 
     def receives(self, revision: Revision, method: str) -> bool:
@@ -299,7 +299,7 @@ class ClientCapabilities(Capabilities):
 
 
 def introduction(*, icons: Sequence[Model] = (), **texts: str | None) -> dict[str, Json]:
-    """Return the info of a peer as members of the latest revision's Implementation (LIFE-14)."""
+    """Return the info of a peer as members of the latest revision's Implementation."""  # LIFE-14
     info: dict[str, Json] = {name: text for name, text in texts.items() if text is not None}
     if icons:
         info["icons"] = [icon.to_wire() for icon in icons]

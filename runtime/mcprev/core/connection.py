@@ -130,12 +130,12 @@ class Connection:
         """Wait while the peer reads a channel too slowly."""
 
     def refuses(self, incoming: IncomingRequest) -> McpError | None:
-        """Return why no request can be sent to the peer on behalf of `incoming`, or None (HTTP-32)."""
+        """Return why no request can be sent to the peer on behalf of `incoming`, or None."""  # HTTP-32
         del incoming
         return None
 
     async def hang_up(self, incoming: IncomingRequest, retry: float | None) -> bool:
-        """Close the HTTP connection of a request but not its stream; return whether that was possible (HTTP-17)."""
+        """Close the HTTP connection of a request but not its stream; return whether that was possible."""  # HTTP-17
         del incoming, retry
         return False
 
@@ -276,8 +276,8 @@ class Connection:
     ) -> dict[str, Json]:
         """Wait for the response to a call that was just passed to the engine.
 
-        Raises the error that the call failed with. If the waiting task is cancelled, so is the call (CANC-7).
-        """
+        Raises the error that the call failed with. If the waiting task is cancelled, so is the call.
+        """  # CANC-7
         future: asyncio.Future[dict[str, Json]] = self._loop.create_future()
         call.handle = future
         if progress is not None or stream is not None:

@@ -67,7 +67,7 @@ class MethodBinding:
         self.revision: Revision = revision
         self.stub: Stub = stub if iscoroutinefunction(stub) else _awaited(stub)
         self.may_ask: bool = spec.input_responses
-        """Whether the handler may return `InputRequiredResult` (MRTR-1)."""
+        """Whether the handler may return `InputRequiredResult`."""  # MRTR-1
         self.rule: Callable[[dict[str, Json]], dict[str, Json]] | None = RULES.get(method)
         """The rule that results of the method keep beyond their types."""
         self.up: Converter = converter(method, PayloadKind.PARAMS, from_=revision, to=written)
@@ -102,7 +102,7 @@ class MethodBinding:
             raise InvalidParams(f"Invalid params: {error}") from None
 
     def result(self, wire: dict[str, Json], context: ConversionContext | None = None) -> dict[str, Json]:
-        """Return the result at the peer's revision. Raises `ConversionError` for an invalid result (SEAM-4)."""
+        """Return the result at the peer's revision. Raises `ConversionError` for an invalid result."""  # SEAM-4
         down = self.down
         assert down is not None
         if self.plain is not None and only_text(wire):
@@ -224,7 +224,7 @@ class HandlerTable(dict[tuple[Revision, str], MethodBinding]):
 
 
 def error_at(error: RpcError, method: str, revision: Revision, written: Revision) -> dict[str, Json]:
-    """Return the error object for the peer, with the error code of its revision (ERR-2, CONV-33, CONV-34)."""
+    """Return the error object for the peer, with the error code of its revision."""  # ERR-2, CONV-33, CONV-34
     wire = error.to_wire()
     if isinstance(error, ResourceNotFound):
         wire["code"] = written.resource_not_found
@@ -268,9 +268,7 @@ def log_failure(error: BaseException, method: str, logger: logging.Logger) -> No
 def answer_failure(
     error: Exception, incoming: IncomingRequest, written: Revision, logger: logging.Logger
 ) -> None:
-    """Send the error response to a request whose handler raised. Only an `RpcError` is sent; others are logged
-    (ERR-1).
-    """
+    """Send the error response to a request whose handler raised. Only an `RpcError` is sent; others are logged."""  # ERR-1
     if isinstance(error, MethodNotHandled):
         incoming.fail({"code": -32601, "message": f"Method not found: {incoming.method}"})
         return

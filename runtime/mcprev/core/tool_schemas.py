@@ -50,10 +50,10 @@ class ToolSchemas:
         return param_mismatch(headers, arguments, self.param_headers)
 
     def check(self, params: Mapping[str, Json], revision: Revision) -> dict[str, Json] | None:
-        """Return the result for a call with invalid arguments, or None (TOOL-2, TOOL-3, CONV-35).
+        """Return the result for a call with invalid arguments, or None.
 
         Raises `InvalidParams` if the revision reports them as an error.
-        """
+        """  # TOOL-2, TOOL-3, CONV-35
         arguments = params.get("arguments")
         check = self._arguments
         if check is None:
@@ -66,7 +66,7 @@ class ToolSchemas:
         return refusal(self.name, found, revision)
 
     def conform(self, result: dict[str, Json]) -> None:
-        """Raise `LocalProtocolError` for a structured result that does not match its schema (TOOL-4)."""
+        """Raise `LocalProtocolError` for a structured result that does not match its schema."""  # TOOL-4
         structured = result.get("structuredContent", MISSING)
         if (
             result.get("isError") is True
@@ -104,7 +104,7 @@ class ToolSchemas:
 
 
 def refusal(name: str, found: list[ValidationIssue], revision: Revision) -> dict[str, Json]:
-    """Return the result for invalid arguments. Raises `InvalidParams` if the revision reports them as an error (CONV-35)."""
+    """Return the result for invalid arguments. Raises `InvalidParams` if the revision reports them as an error."""  # CONV-35
     from mcprev.json_schema.validation import describe
 
     text = f"Invalid arguments for tool '{name}': {describe(found, 'arguments')}"

@@ -316,7 +316,7 @@ def _unique_items(_: Json, value: Json, instance: Json, __: Json) -> Iterator[An
 
 
 def _resolve(schema: dict[str, Any], dialect: str) -> None:
-    """Raise `SchemaError` for a reference that does not resolve within the schema (JSCH-2)."""
+    """Raise `SchemaError` for a reference that does not resolve within the schema."""  # JSCH-2
     referencing: Any = import_module("referencing")
     specification = cast("Any", import_module("referencing.jsonschema")).specification_with(dialect)
     resource = specification.create_resource(schema)

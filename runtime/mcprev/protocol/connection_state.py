@@ -43,7 +43,7 @@ class LocalInfo(Protocol):
         ...
 
     def kinds(self, revision: Revision) -> Mapping[str, RequestKind]:
-        """Return the requests served at a revision; any other method is unknown (SEAM-2)."""
+        """Return the requests served at a revision; any other method is unknown."""  # SEAM-2
         ...
 
     def notifications(self, revision: Revision) -> frozenset[str]:
@@ -51,7 +51,7 @@ class LocalInfo(Protocol):
         ...
 
     def capabilities(self, revision: Revision) -> dict[str, Json]:
-        """Return the capabilities at a revision (SEAM-3)."""
+        """Return the capabilities at a revision."""  # SEAM-3
         ...
 
     def introduction(self, revision: Revision) -> dict[str, Json]:
@@ -91,11 +91,11 @@ class Responder(Protocol):
         ...
 
     def progress(self, request: IncomingRequest, params: dict[str, Json]) -> bool:
-        """Report progress of a request; return whether the report is sent (PROG-2)."""
+        """Report progress of a request; return whether the report is sent."""  # PROG-2
         ...
 
     def allows_log(self, request: IncomingRequest | None, level: str) -> bool:
-        """Return whether a log message of a level is to be sent (LOG-2, LOG-3)."""
+        """Return whether a log message of a level is to be sent."""  # LOG-2, LOG-3
         ...
 
     def send_notification(self, method: str, params: dict[str, Json] | None, channel: Channel = None) -> None:
@@ -156,7 +156,7 @@ class IncomingRequest:
         """The notifications that a listen stream carries; None for every other request."""
         self.open: bool = True
         self.reports_progress: bool = False
-        """Whether progress is reported after the response, for a request whose result is a task (PROG-4)."""
+        """Whether progress is reported after the response, for a request whose result is a task."""  # PROG-4
         self.progress: float = float("-inf")
         self.token: RequestId | None = None
         meta: Json = None if self.params is None else self.params.get("_meta")
@@ -168,7 +168,7 @@ class IncomingRequest:
         """The error code of the response; None before the response and for a result."""
 
     def respond(self, result: dict[str, Json]) -> None:
-        """Send the result; no effect if the request is closed (CANC-2)."""
+        """Send the result; no effect if the request is closed."""  # CANC-2
         if self.open:
             if self.engine.completes_results:
                 self.engine.complete_result(self, result)
@@ -182,7 +182,7 @@ class IncomingRequest:
             self.engine.connection.close(self, jsonrpc.encode_error(self.id, wire, null_id=False))
 
     def cancel(self, reason: str) -> None:
-        """Cancel the request, which gets no response then (CANC-2, HTTPM-6); no effect if it is closed."""
+        """Cancel the request, which gets no response then; no effect if it is closed."""  # CANC-2, HTTPM-6
         if self.open:
             state = self.engine.connection
             state.close(self, None)
@@ -190,12 +190,12 @@ class IncomingRequest:
 
 
 def _token(value: object) -> RequestId | None:
-    """Return a valid progress token, or None (PROG-1)."""
+    """Return a valid progress token, or None."""  # PROG-1
     return value if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 
 
 class BatchResponse:
-    """The responses to a batch, which are sent together (BATCH-2)."""
+    """The responses to a batch, which are sent together."""  # BATCH-2
 
     __slots__ = ("answers", "waiting")
 
@@ -335,9 +335,9 @@ class ConnectionState:
         self.shared: bool = False
         """Whether several clients share the connection: their ids may collide, so requests are identified by origin."""
         self.streams: bool = False
-        """Whether each request has a stream of its own, whose end cancels the request (HTTPM-6)."""
+        """Whether each request has a stream of its own, whose end cancels the request."""  # HTTPM-6
         self.accepts_batch: bool = False
-        """Whether arrays are accepted as messages now (BATCH-6, AMB-16)."""
+        """Whether arrays are accepted as messages now."""  # BATCH-6, AMB-16
         self.calls: PendingCalls = PendingCalls()
         self.incoming: dict[object, IncomingRequest] = {}
         self.events: list[Event] = []
@@ -405,7 +405,7 @@ class ConnectionState:
             self.sends.append((None, jsonrpc.encode_batch(batch.answers)))
 
     def fail_malformed(self, message: jsonrpc.Malformed) -> bool:
-        """Fail the call that a malformed response belongs to (BASE-6). Returns whether there was one."""
+        """Fail the call that a malformed response belongs to. Returns whether there was one."""  # BASE-6
         meant = message.shape is jsonrpc.Shape.RESPONSE or message.shape is jsonrpc.Shape.ID_ONLY
         call = self.calls.close(message.id) if meant else None
         if call is None:

@@ -112,7 +112,7 @@ class ServerProtocol(EndpointProtocol):
 
     @override
     def receive(self, message: Message | jsonrpc.Batch, now: float) -> None:
-        """Process what `jsonrpc.parse` returned for a line; `_meta` selects the engine of a request (NEG-8)."""
+        """Process what `jsonrpc.parse` returned for a line; `_meta` selects the engine of a request."""  # NEG-8
         if isinstance(message, Request):
             meta: Json = None if message.params is None else message.params.get("_meta")
             if self._modern and (not self._handshake or (meta.__class__ is dict and VERSION in meta)):
@@ -142,13 +142,13 @@ class ServerProtocol(EndpointProtocol):
                 session.batch(message.messages, now)
 
     def changed(self, kind: Changed, uri: str | None) -> None:
-        """Notify the peer of a change in the way it subscribed (SUB-8)."""
+        """Notify the peer of a change in the way it subscribed."""  # SUB-8
         self.session.changed(kind, uri)
         self.stateless.changed(kind, uri)
 
     @override
     def end(self) -> None:
-        """End the listen streams with results before the connection is closed (SUB-4)."""
+        """End the listen streams with results before the connection is closed."""  # SUB-4
         self.stateless.end_streams()
 
 

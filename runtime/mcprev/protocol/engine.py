@@ -59,7 +59,7 @@ class Engine:
         raise NotImplementedError
 
     def cancel_incoming(self, params: Mapping[str, Json] | None) -> None:
-        """Cancel a request on behalf of the peer; unknown, finished and malformed ids have no effect (CANC-3)."""
+        """Cancel a request on behalf of the peer; unknown, finished and malformed ids have no effect."""  # CANC-3
         id_ = (params or {}).get("requestId")
         known = (
             isinstance(id_, str | int | float) and not isinstance(id_, bool) and not self.connection.shared
@@ -72,7 +72,7 @@ class Engine:
         incoming.cancel(reason if isinstance(reason, str) else "no reason given")
 
     def progress(self, request: IncomingRequest, params: dict[str, Json]) -> bool:
-        """Report progress of a request, if it is open, has a progress token and the progress increased (PROG-2)."""
+        """Report progress of a request, if it is open, has a progress token and the progress increased."""  # PROG-2
         if not (request.open or request.reports_progress) or request.token is None:
             return False
         if not params["progress"] > request.progress:
@@ -83,7 +83,7 @@ class Engine:
         return True
 
     def allows_log(self, request: IncomingRequest | None, level: str) -> bool:
-        """Return whether a log message of a level is to be sent (LOG-2, LOG-3)."""
+        """Return whether a log message of a level is to be sent."""  # LOG-2, LOG-3
         raise NotImplementedError
 
     # -- requests of our own -------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ class Engine:
         self.connection.sends.append((channel, jsonrpc.encode_notification(method, params)))
 
     def cancel(self, call: Call, reason: str) -> None:
-        """Cancel a call and notify the peer (CANC-7); no effect if it was answered before."""
+        """Cancel a call and notify the peer; no effect if it was answered before."""  # CANC-7
         if call in self.connection.calls:
             self.connection.calls.close(call.id)
             self._cancel_closed(call, reason)
@@ -124,7 +124,7 @@ class Engine:
         self.announce_cancel(call, reason)
 
     def announce_cancel(self, call: Call, reason: str) -> None:
-        """Notify the peer that a call was cancelled, except for calls of the negotiation (LIFE-17, CANC-7)."""
+        """Notify the peer that a call was cancelled, except for calls of the negotiation."""  # LIFE-17, CANC-7
         if call.method not in _NEVER_CANCELLED:
             channel = (
                 call.channel if isinstance(call.channel, IncomingRequest) and call.channel.open else None
@@ -132,14 +132,14 @@ class Engine:
             self.send_notification(CANCELLED, {"requestId": call.id, "reason": reason}, channel)
 
     def tick(self, now: float) -> None:
-        """Cancel the calls whose deadline has passed (LIFE-18, TIME-1)."""
+        """Cancel the calls whose deadline has passed."""  # LIFE-18, TIME-1
         for call in self.connection.calls.due(now):
             kind = call.timed_out(now)
             self._cancel_closed(call, f"timeout ({kind})")
             self.connection.events.append(CallTimedOut(call, kind, now - call.sent_at))
 
     def answered(self, message: Response | ErrorResponse) -> None:
-        """Process a response; a late one, or one to an unknown id, has no effect (CANC-3)."""
+        """Process a response; a late one, or one to an unknown id, has no effect."""  # CANC-3
         call = self.connection.calls.close(message.id)
         if call is None:
             self.connection.diagnose(f"a response to no pending request: {message.id!r}")
@@ -177,11 +177,10 @@ class Engine:
     def check_sendable(
         self, revision: Revision, method: str, capabilities: Mapping[str, Json] | None
     ) -> None:
-        """Raise `LocalProtocolError` for a request that the revision does not have or the peer does not support
-        (LIFE-9, LIFE-10).
+        """Raise `LocalProtocolError` for a request that the revision does not have or the peer does not support.
 
         Capabilities that are None are not checked.
-        """
+        """  # LIFE-9, LIFE-10
         spec = revision.methods.get(method)
         if spec is None or spec.result is None:
             raise LocalProtocolError(f"'{method}' is not a request of {revision.name}")
@@ -192,7 +191,7 @@ class Engine:
             )
 
     def pass_on(self, revision: Revision, notification: Notification) -> None:
-        """Emit a notification that the handler receives; any other has no effect (BASE-9)."""
+        """Emit a notification that the handler receives; any other has no effect."""  # BASE-9
         if notification.method in self.local.notifications(revision):
             self.connection.events.append(
                 NotificationReceived(revision, notification.method, notification.params, notification.origin)
@@ -212,5 +211,5 @@ def declares(capabilities: Mapping[str, Json], path: str) -> bool:
 
 
 def unknown_method(method: str) -> MethodNotFound:
-    """Return the error for a method that is not served (BASE-9)."""
+    """Return the error for a method that is not served."""  # BASE-9
     return MethodNotFound(f"Method not found: {method}")

@@ -94,8 +94,8 @@ class Handshake(Engine):
     def request(self, message: Request, batch: BatchResponse | None = None) -> None:
         """Process a request: look up the action for its kind in this state.
 
-        Before a revision is negotiated, a method of any configured one counts as served (LIFE-8).
-        """
+        Before a revision is negotiated, a method of any configured one counts as served.
+        """  # LIFE-8
         if self._kinds is _OPENERS and message.method not in _OPENERS:
             kinds = {
                 method: kind for each in self.revisions for method, kind in self.local.kinds(each).items()
@@ -110,7 +110,7 @@ class Handshake(Engine):
         self.notification_actions[self.state][kind](self, message, now)
 
     def batch(self, messages: tuple[jsonrpc.Message, ...], now: float) -> None:
-        """Process the members of a batch one by one; the responses are sent together (BATCH-1, BATCH-7)."""
+        """Process the members of a batch one by one; the responses are sent together."""  # BATCH-1, BATCH-7
         responses = BatchResponse()
         for message in messages:
             if isinstance(message, Request):
@@ -127,7 +127,7 @@ class Handshake(Engine):
         self.connection.settle(responses)
 
     def pong(self, message: Request, batch: BatchResponse | None) -> None:
-        """Answer `ping` immediately (PING-1)."""
+        """Answer `ping` immediately."""  # PING-1
         self.connection.reply(message, batch, jsonrpc.encode_result(message.id, {}))
 
     def serve(self, message: Request, batch: BatchResponse | None) -> None:
@@ -139,7 +139,7 @@ class Handshake(Engine):
             self.connection.events.append(incoming)
 
     def unknown(self, message: Request, batch: BatchResponse | None) -> None:
-        """Refuse an unknown method (BASE-9)."""
+        """Refuse an unknown method."""  # BASE-9
         self.connection.refuse(message, unknown_method(message.method), batch)
 
     def ignore_request(self, message: Request, batch: BatchResponse | None) -> None:
@@ -153,7 +153,7 @@ class Handshake(Engine):
         self.connection.diagnose(f"an unexpected notification: {message.method}")
 
     def on_cancelled(self, message: Notification, now: float) -> None:
-        """Cancel a request on behalf of the peer (CANC-2)."""
+        """Cancel a request on behalf of the peer."""  # CANC-2
         del now
         self.cancel_incoming(message.params)
 
@@ -218,7 +218,7 @@ class HandshakeServer(Handshake):
         self.client_info: dict[str, Json] = {}
 
     def on_initialize(self, message: Request, batch: BatchResponse | None) -> None:
-        """Negotiate: accept the requested revision, or offer the latest configured one (LIFE-3, AMB-2)."""
+        """Negotiate: accept the requested revision, or offer the latest configured one."""  # LIFE-3, AMB-2
         params = message.params or {}
         asked = params.get("protocolVersion")
         if batch is not None:
@@ -239,19 +239,19 @@ class HandshakeServer(Handshake):
         )
 
     def assume(self, revision: Revision) -> None:
-        """Open a session without `initialize`, at a revision, for an unknown client (AMB-15)."""
+        """Open a session without `initialize`, at a revision, for an unknown client."""  # AMB-15
         self._agree(revision, None, State.READY)
 
     def refuse_again(self, message: Request, batch: BatchResponse | None) -> None:
-        """Refuse a second `initialize` (LIFE-15)."""
+        """Refuse a second `initialize`."""  # LIFE-15
         self.connection.refuse(message, InvalidRequest("the session is initialized already"), batch)
 
     def refuse_early(self, message: Request, batch: BatchResponse | None) -> None:
-        """Refuse a request before `initialize` (LIFE-8)."""
+        """Refuse a request before `initialize`."""  # LIFE-8
         self.connection.refuse(message, InvalidRequest(f"initialize first, before '{message.method}'"), batch)
 
     def set_level(self, message: Request, batch: BatchResponse | None) -> None:
-        """Set the minimum log level of the session (LOG-2)."""
+        """Set the minimum log level of the session."""  # LOG-2
         level = (message.params or {}).get("level")
         if not (isinstance(level, str) and level in SEVERITY):
             self.connection.refuse(
@@ -262,7 +262,7 @@ class HandshakeServer(Handshake):
         self.pong(message, batch)
 
     def subscribe(self, message: Request, batch: BatchResponse | None) -> None:
-        """Subscribe to a resource (SUB-1)."""
+        """Subscribe to a resource."""  # SUB-1
         self._change_subscription(message, batch, self.subscribed.add)
 
     def unsubscribe(self, message: Request, batch: BatchResponse | None) -> None:
@@ -289,12 +289,12 @@ class HandshakeServer(Handshake):
 
     @override
     def allows_log(self, request: IncomingRequest | None, level: str) -> bool:
-        """Return whether the session logs a level; sessions begin with `initialize` (LOG-2)."""
+        """Return whether the session logs a level; sessions begin with `initialize`."""  # LOG-2
         del request
         return self.state in _MAY_CALL and SEVERITY[level] >= SEVERITY[self.level]
 
     def changed(self, kind: Changed, uri: str | None) -> None:
-        """Notify the client of a change: of lists if declared, of resources if subscribed (SUB-1)."""
+        """Notify the client of a change: of lists if declared, of resources if subscribed."""  # SUB-1
         change = CHANGES[kind]
         if self.state is not State.READY or not declares(
             self.local.capabilities(self.revision), change.capability
@@ -312,7 +312,7 @@ class HandshakeClient(Handshake):
     answers_malformed = False
 
     def initialize(self, revision: Revision, now: float, *, timeout: float | None) -> Call:
-        """Request a session at a revision; a second time if the response asks for another one (AMB-2)."""
+        """Request a session at a revision; a second time if the response asks for another one."""  # AMB-2
         if self.state not in _MAY_INITIALIZE:
             raise LocalProtocolError(f"initialize cannot be sent: the session is {self.state.name.lower()}")
         self.state = State.OPENING
@@ -321,16 +321,16 @@ class HandshakeClient(Handshake):
         )
 
     def opened(self, revision: Revision, capabilities: object) -> None:
-        """Accept the response to `initialize` and confirm it (LIFE-5)."""
+        """Accept the response to `initialize` and confirm it."""  # LIFE-5
         self._agree(revision, capabilities, State.READY)
         self.send_notification(INITIALIZED, None)
 
     def refuse_early(self, message: Request, batch: BatchResponse | None) -> None:
-        """Refuse a request before the session is open (LIFE-8)."""
+        """Refuse a request before the session is open."""  # LIFE-8
         self.connection.refuse(message, InvalidRequest("the session is not open yet"), batch)
 
     def ignore_early(self, message: Notification, now: float) -> None:
-        """Ignore a notification before the session is open, such as a log message (LIFE-7)."""
+        """Ignore a notification before the session is open, such as a log message."""  # LIFE-7
         self.ignore(message, now)
 
     @override

@@ -63,13 +63,13 @@ class Endpoint:
     revisions: tuple[Revision, ...]
     """The served revisions, oldest first."""
     sessions: bool = True
-    """Whether `initialize` opens a session (HTTP-19)."""
+    """Whether `initialize` opens a session."""  # HTTP-19
     sessionless: bool = False
-    """Whether requests of the handshake era are served without a session (AMB-15)."""
+    """Whether requests of the handshake era are served without a session."""  # AMB-15
     get_stream: bool = True
-    """Whether a session has a standalone stream (AMB-3)."""
+    """Whether a session has a standalone stream."""  # AMB-3
     deletes: bool = True
-    """Whether a client may delete its session (HTTP-24)."""
+    """Whether a client may delete its session."""  # HTTP-24
     json_only: bool = False
     """Whether responses of the handshake era are always JSON, so that clients need not accept streams."""
 
@@ -78,7 +78,7 @@ class Endpoint:
     modern: tuple[Revision, ...] = field(init=False)
     """The revisions of the stateless era."""
     assumed: Revision | None = field(init=False)
-    """The revision of a request without version header and session (HTTP-26); None if it is not served."""
+    """The revision of a request without version header and session; None if it is not served."""  # HTTP-26
     allow: bytes = field(init=False)
     """The value of the `Allow` header."""
     by_version: Mapping[str | None, Revision] = field(init=False)
@@ -86,7 +86,7 @@ class Endpoint:
     modern_versions: frozenset[str | None] = field(init=False)
     """The versions of the stateless era."""
     name_params: Mapping[str, str] = field(init=False)
-    """Maps a method to the parameter that `Mcp-Name` repeats (HDR-2)."""
+    """Maps a method to the parameter that `Mcp-Name` repeats."""  # HDR-2
 
     def __post_init__(self) -> None:
         legacy, modern = of_era(self.revisions, Era.HANDSHAKE), of_era(self.revisions, Era.STATELESS)
@@ -187,7 +187,7 @@ def _post(
 def _modern(
     endpoint: Endpoint, headers: Headers, message: Good | Batch, meta: dict[str, Json] | None
 ) -> RequestClass:
-    """Classify a message of the stateless era; headers are compared only with a valid `_meta` (AMB-6)."""
+    """Classify a message of the stateless era; headers are compared only with a valid `_meta`."""  # AMB-6
     if not isinstance(message, (Request, Notification)):
         what = "batches are" if isinstance(message, Batch) else "a response is"
         return HttpError(400, InvalidRequest(f"Invalid Request: {what} not part of this revision"))
@@ -233,7 +233,7 @@ def _legacy(
 def _sessionless(
     endpoint: Endpoint, headers: Headers, message: Good | Batch, version: str | None
 ) -> RequestClass:
-    """Classify a sessionless request; its revision is the header's, or the one without version header (HTTP-26)."""
+    """Classify a sessionless request; its revision is the header's, or the one without version header."""  # HTTP-26
     revision = endpoint.assumed if version is None else endpoint.by_version.get(version)
     if revision is None:
         condition = "without MCP-Protocol-Version" if version is None else "at this MCP-Protocol-Version"
@@ -274,7 +274,7 @@ def _refuse(
 
 
 def _null_id(endpoint: Endpoint, headers: Headers, live: Revision | None) -> bool:
-    """Return whether an error without an id has `"id": null` at the request's most likely revision (BASE-7)."""
+    """Return whether an error without an id has `"id": null` at the request's most likely revision."""  # BASE-7
     revision = (
         live
         or endpoint.by_version.get(headers.text(names.VERSION_KEY))
@@ -301,7 +301,7 @@ def _no_batch(revision: Revision) -> HttpError:
 
 
 def _no_session(endpoint: Endpoint, headers: Headers, message: Message | Batch | None) -> HttpError:
-    """Return 404 for an unknown session, 400 for a missing session id (HTTP-21, HTTP-22)."""
+    """Return 404 for an unknown session, 400 for a missing session id."""  # HTTP-21, HTTP-22
     if names.SESSION_ID_KEY in headers.repeated:
         return _refuse(endpoint, headers, None, 400, "Mcp-Session-Id is repeated", message)
     if session_id(headers) is not None:
@@ -321,9 +321,7 @@ def _wrong_version(
     message: Message | Batch | None,
     version: str | None,
 ) -> HttpError | None:
-    """Return the error for a version header that differs from the session's (NEG-10, AMB-5), except on `initialize`
-    (NEG-11).
-    """
+    """Return the error for a version header that differs from the session's, except on `initialize`."""  # NEG-10, AMB-5, NEG-11
     if version is None or version == live.version:
         return None
     if isinstance(message, Request) and message.method == INITIALIZE:

@@ -41,10 +41,10 @@ Good: TypeAlias = Request | Notification | Response | ErrorResponse
 
 @record
 class StatelessRequest:
-    """A request for the stateless engine, which checks its `_meta` (MOD-3).
+    """A request for the stateless engine, which checks its `_meta`.
 
-    The headers match the body. A notification is answered with 202 (HTTPM-3).
-    """
+    The headers match the body. A notification is answered with 202.
+    """  # MOD-3, HTTPM-3
 
     message: Request | Notification
     accept: Accept
@@ -60,7 +60,7 @@ class InitializeRequest:
 
 @record
 class SessionRequest:
-    """A message in an open session. One without response (`wants_answer`) gets 202 (HTTP-6, BATCH-4)."""
+    """A message in an open session. One without response (`wants_answer`) gets 202."""  # HTTP-6, BATCH-4
 
     message: Good | Batch
     revision: Revision
@@ -78,7 +78,7 @@ class SessionlessRequest:
 
 @dataclass(frozen=True, slots=True)
 class OpenStream:
-    """The client opens the standalone stream of its session, or resumes one of its streams (HTTP-10, HTTP-15)."""
+    """The client opens the standalone stream of its session, or resumes one of its streams."""  # HTTP-10, HTTP-15
 
     revision: Revision
     last_event_id: str | None
@@ -86,7 +86,7 @@ class OpenStream:
 
 @dataclass(frozen=True, slots=True)
 class DeleteSession:
-    """The client deletes its session (HTTP-24)."""
+    """The client deletes its session."""  # HTTP-24
 
     revision: Revision
 
@@ -98,9 +98,9 @@ class HttpError:
     status: int
     error: RpcError
     id: RequestId | None = None
-    """The id of the request, if it is known (ERR-6)."""
+    """The id of the request, if it is known."""  # ERR-6
     null_id: bool = False
-    """Whether the body has `"id": null` if there is no id (BASE-7)."""
+    """Whether the body has `"id": null` if there is no id."""  # BASE-7
     headers: tuple[tuple[bytes, bytes], ...] = ()
     """Headers besides the content type."""
 
@@ -122,7 +122,7 @@ RequestClass: TypeAlias = (
 
 
 def wants_answer(message: Good | Batch) -> bool:
-    """Return whether a message gets a response; others are accepted with 202 and no body (HTTP-6, BATCH-4)."""
+    """Return whether a message gets a response; others are accepted with 202 and no body."""  # HTTP-6, BATCH-4
     if isinstance(message, Batch):
         return any(
             isinstance(member, Request) or (isinstance(member, Malformed) and member.answer is not None)
@@ -146,9 +146,9 @@ _BEFORE: Final[Mapping[int, int]] = {
 
 
 def status_of(error_code: int, *, pre_dispatch: bool) -> int:
-    """Return the HTTP status of an error of the stateless era (ERR-6, AMB-7); in sessions it is always 200.
+    """Return the HTTP status of an error of the stateless era; in sessions it is always 200.
 
     `pre_dispatch` says that no handler was called. Protocol-level codes have their status wherever they are raised: a
-    handler too may find that a capability is missing (MOD-6).
-    """
+    handler too may find that a capability is missing.
+    """  # ERR-6, AMB-7, MOD-6
     return (_BEFORE if pre_dispatch else _ALWAYS).get(error_code, 200)

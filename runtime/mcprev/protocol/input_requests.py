@@ -32,14 +32,14 @@ def _list(value: Json) -> Sequence[Any]:
 
 
 def request_error(method: str, params: Json) -> str | None:
-    """Return the error in an input request that no client could answer (ELIC-2, SAMP-3), or None."""
+    """Return the error in an input request that no client could answer, or None."""  # ELIC-2, SAMP-3
     if method == ELICIT:
         return _form_schema_error(_object(params))
     return _tool_message_error(_object(params)) if method == SAMPLE else None
 
 
 def undeclared(method: str, params: Json, capabilities: Mapping[str, Json]) -> str | None:
-    """Return the part of an input request that the client's capabilities do not cover (ELIC-8, SAMP-2), or None."""
+    """Return the part of an input request that the client's capabilities do not cover, or None."""  # ELIC-8, SAMP-2
     given = _object(params)
     if method == ELICIT:
         mode, modes = given.get("mode", "form"), _object(capabilities.get("elicitation"))
@@ -55,14 +55,14 @@ def undeclared(method: str, params: Json, capabilities: Mapping[str, Json]) -> s
 def without_context(
     method: str, params: dict[str, Json], capabilities: Mapping[str, Json]
 ) -> dict[str, Json]:
-    """Return the params without `includeContext` unless the client declared `sampling.context` (SAMP-2)."""
+    """Return the params without `includeContext` unless the client declared `sampling.context`."""  # SAMP-2
     if method != SAMPLE or "context" in _object(capabilities.get("sampling")):
         return params
     return {name: value for name, value in params.items() if name != "includeContext"}
 
 
 def _form_schema_error(params: Mapping[str, Any]) -> str | None:
-    """Return the error in a form schema, or None; forms are flat, one field for each member (ELIC-2)."""
+    """Return the error in a form schema, or None; forms are flat, one field for each member."""  # ELIC-2
     if params.get("mode", "form") != "form":
         return None
     fields = _object(_object(params.get("requestedSchema")).get("properties"))
@@ -84,7 +84,7 @@ def _is_choice(field: Mapping[str, Any]) -> bool:
 
 
 def _tool_message_error(params: Mapping[str, Any]) -> str | None:
-    """Check that tool results are alone in their message and match the tool uses of the message before (SAMP-3)."""
+    """Check that tool results are alone in their message and match the tool uses of the message before."""  # SAMP-3
     used: set[str] = set()
     for index, message in enumerate(_list(params.get("messages"))):
         place = f"messages.{index}"
@@ -108,7 +108,7 @@ def _blocks(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def response_error(method: str, params: Json, answer: Mapping[str, Json]) -> str | None:
-    """Return the error in a well-typed response before the client sends it (ROOT-1, ELIC-3), or None."""
+    """Return the error in a well-typed response before the client sends it, or None."""  # ROOT-1, ELIC-3
     if method == ROOTS:
         uris = [str(_object(root).get("uri")) for root in _list(answer.get("roots"))]
         other = [uri for uri in uris if not uri.lower().startswith("file://")]
@@ -117,14 +117,14 @@ def response_error(method: str, params: Json, answer: Mapping[str, Json]) -> str
 
 
 def response_mismatch(method: str, params: Json, answer: Mapping[str, Json]) -> str | None:
-    """Return why a response does not match its request (ELIC-3), or None."""
+    """Return why a response does not match its request, or None."""  # ELIC-3
     if method != ELICIT or answer.get("action") != "accept" or _object(params).get("mode") == "url":
         return None
     return form_error(_object(_object(params).get("requestedSchema")), _object(answer.get("content")))
 
 
 def without_unaccepted_content(method: str, params: Json, answer: dict[str, Json]) -> dict[str, Json]:
-    """Return a response without `content` unless it is an accepted form (ELIC-3)."""
+    """Return a response without `content` unless it is an accepted form."""  # ELIC-3
     kept = answer.get("action") == "accept" and _object(params).get("mode") != "url"
     if method != ELICIT or kept or "content" not in answer:
         return answer
@@ -132,7 +132,7 @@ def without_unaccepted_content(method: str, params: Json, answer: dict[str, Json
 
 
 def form_error(schema: Mapping[str, Json], content: Mapping[str, Json]) -> str | None:
-    """Return why content does not match a form schema, or None; unknown members are ignored (ELIC-3)."""
+    """Return why content does not match a form schema, or None; unknown members are ignored."""  # ELIC-3
     fields = _object(schema.get("properties"))
     for name in _list(schema.get("required")):
         if name not in content:
@@ -146,7 +146,7 @@ def form_error(schema: Mapping[str, Json], content: Mapping[str, Json]) -> str |
 
 
 def defaults(schema: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the default values of a form's fields, for fields that have one (ELIC-7)."""
+    """Return the default values of a form's fields, for fields that have one."""  # ELIC-7
     fields = _object(schema.get("properties"))
     return {name: _object(field)["default"] for name, field in fields.items() if "default" in _object(field)}
 

@@ -48,22 +48,20 @@ _BAGGAGE_SIZE: Final = 8192
 
 
 def key_error(key: str) -> str | None:
-    """Return the error in the form of a key, or None; a key is an optional prefix of labels and a name (META-2)."""
+    """Return the error in the form of a key, or None; a key is an optional prefix of labels and a name."""  # META-2
     if (_PREFIXED if "/" in key else _BARE).fullmatch(key) or key == "":
         return None
     return f"'{key:.80}' is not a valid key of _meta: use a name, or dotted labels, a slash and a name"
 
 
 def reserved(key: str) -> bool:
-    """Return whether a key is reserved for the specification (META-3)."""
+    """Return whether a key is reserved for the specification."""  # META-3
     labels = key.split("/", maxsplit=1)[0].split(".")
     return "/" in key and len(labels) > 1 and labels[1] in _OWNERS
 
 
 def extension_error(name: str) -> str | None:
-    """Return the error in the name of an extension, or None; it has the form of a `_meta` key with prefix and name
-    (MOD-17).
-    """
+    """Return the error in the name of an extension, or None; it has the form of a `_meta` key with prefix and name."""  # MOD-17
     if "/" in name and not name.endswith("/") and key_error(name) is None:
         return None
     return f"'{name:.80}' is not a valid name of an extension: use dotted labels, a slash and a name, as in 'org.example/name'"
@@ -74,9 +72,9 @@ def caller_meta_error(
 ) -> str | None:
     """Return the error in `_meta` members that a caller set, or None.
 
-    `stamped` are the keys that the runtime sets (META-9). `extensions` are those that this side declares: keys with
+    `stamped` are the keys that the runtime sets. `extensions` are those that this side declares: keys with
     the prefix of such an extension are allowed.
-    """
+    """  # META-9
     for key, value in meta.items():
         if key in stamped:
             return f"'{key}' is set by the runtime: pass its value to `connect` or to the call instead"
@@ -94,7 +92,7 @@ def _owned(key: str, extensions: Iterable[str]) -> bool:
 
 
 def trace_error(key: str, value: Json) -> str | None:
-    """Return the error in a trace context member, or None; the formats are W3C's (META-6)."""
+    """Return the error in a trace context member, or None; the formats are W3C's."""  # META-6
     check = _TRACES.get(key)
     if check is None or (isinstance(value, str) and check(value)):
         return None

@@ -18,7 +18,7 @@ from mcprev.protocol.stateless import INPUT_REQUIRED, missing_capability, uncove
 from mcprev.revisions import Revision
 
 MAX_ROUNDS: Final = 10
-"""The maximum number of rounds of one request (MRTR-6, MRTR-11)."""
+"""The maximum number of rounds of one request."""  # MRTR-6, MRTR-11
 RESPONSES: Final = "inputResponses"
 STATE: Final = "requestState"
 _ANSWERS: Final = "answers"
@@ -66,9 +66,7 @@ def requests_of(result: Mapping[str, Json]) -> dict[str, dict[str, Json]]:
 def check_askable(
     request: Mapping[str, Json], capabilities: Mapping[str, Json]
 ) -> MissingClientCapability | None:
-    """Return the error for an input request that the client's capabilities do not cover, or None (MRTR-3, ELIC-1,
-    SAMP-2).
-    """
+    """Return the error for an input request that the client's capabilities do not cover, or None."""  # MRTR-3, ELIC-1, SAMP-2
     missing = uncovered(capabilities, _needed(request, capabilities))
     return missing_capability(missing) if missing else None
 
@@ -76,7 +74,7 @@ def check_askable(
 def checked_request(
     request: Mapping[str, Json], revision: Revision, capabilities: Mapping[str, Json]
 ) -> dict[str, Json]:
-    """Return an input request as it is sent. Raises `LocalProtocolError` for an invalid one (ELIC-2, SAMP-3)."""
+    """Return an input request as it is sent. Raises `LocalProtocolError` for an invalid one."""  # ELIC-2, SAMP-3
     method, params = str(request.get("method")), request.get("params")
     error = asking.request_error(method, params)
     if error is not None:
@@ -124,9 +122,8 @@ class InputResponses:
     ) -> InputResponses:
         """Read the responses and the state of a retry.
 
-        Raises `InvalidParams` for a state that this server did not seal, or that belongs to another principal (MRTR-4,
-        SEC-5).
-        """
+        Raises `InvalidParams` for a state that this server did not seal, or that belongs to another principal.
+        """  # MRTR-4, SEC-5
         earlier: dict[str, Json] = {}
         token = params.get(STATE)
         if token is not None:
@@ -177,7 +174,7 @@ def input_required(requests: Mapping[str, dict[str, Json]], state: str | None) -
 def retry(
     params: Mapping[str, Json], result: Mapping[str, Json], answers: Mapping[str, Json]
 ) -> dict[str, Json]:
-    """Return the params of a client's retry: the same params, the responses and the unmodified state (MRTR-5)."""
+    """Return the params of a client's retry: the same params, the responses and the unmodified state."""  # MRTR-5
     again = {name: value for name, value in params.items() if name not in (RESPONSES, STATE)}
     if answers:
         again[RESPONSES] = dict(answers)

@@ -74,14 +74,14 @@ class PendingCalls:
         return call
 
     def find(self, id_: float | str | None) -> Call | None:
-        """Return the pending call for an id; ids echoed as a string or a float are tolerated (BASE-5)."""
+        """Return the pending call for an id; ids echoed as a string or a float are tolerated."""  # BASE-5
         if type(id_) is int:
             return self.waiting.get(id_)
         number = _as_number(id_)
         return None if number is None else self.waiting.get(number)
 
     def close(self, id_: float | str | None) -> Call | None:
-        """Remove and return the call for a response; None if the response is late or unknown (CANC-3)."""
+        """Remove and return the call for a response; None if the response is late or unknown."""  # CANC-3
         if type(id_) is int:
             return self.waiting.pop(id_, None)
         call = self.find(id_)
@@ -90,7 +90,7 @@ class PendingCalls:
         return call
 
     def progressed(self, token: float | str, now: float) -> Call | None:
-        """Return the pending call for a progress token, and restart its idle timeout (LIFE-18)."""
+        """Return the pending call for a progress token, and restart its idle timeout."""  # LIFE-18
         call = self.find(token)
         if call is not None:
             call.deadline = min(now + call.idle, call.limit)

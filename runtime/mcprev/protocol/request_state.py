@@ -140,10 +140,10 @@ class RequestStateSealer:
 
 
 def params_digest(params: Mapping[str, Json] | None) -> str:
-    """Return the SHA-256 of the params that a retry repeats: without input responses, state and `_meta` (MRTR-5).
+    """Return the SHA-256 of the params that a retry repeats: without input responses, state and `_meta`.
 
     The order of members does not matter. Absent and empty params are equal.
-    """
+    """  # MRTR-5
     repeated = {name: value for name, value in (params or {}).items() if name not in _ADDED_BY_RETRY}
     # A number beyond a double was parsed as infinity; the encoding is only compared, never sent.
     return hashlib.sha256(_COMPARED.encode(repeated).encode()).hexdigest()

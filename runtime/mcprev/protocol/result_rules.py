@@ -19,7 +19,7 @@ from mcprev.revisions import LATEST, load
 Result: TypeAlias = dict[str, Json]
 CALL: Final = "tools/call"
 MOST_VALUES: Final[int] = load(LATEST, "constants").MAX_ITEMS["CompleteResultCompletion.values"]
-"""The maximum number of completions in a result (COMP-1)."""
+"""The maximum number of completions in a result."""  # COMP-1
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _logger: Final = logging.getLogger("mcprev.server")
 
@@ -60,7 +60,7 @@ def _check_block(block: Mapping[str, Any], path: str) -> None:
 
 
 def _tool_result(result: Result) -> Result:
-    """Check base64 data, and add structured content as text for models that read only text (TOOL-5)."""
+    """Check base64 data, and add structured content as text for models that read only text."""  # TOOL-5
     readable = False
     content: Json = result.get("content")
     for index, block in enumerate(content if content.__class__ is list else ()):
@@ -90,7 +90,7 @@ def _contents(result: Result) -> Result:
 
 
 def _hinted(result: Result) -> Result:
-    """Check that `ttlMs` is an integer, which the schemas do not require (CACHE-1)."""
+    """Check that `ttlMs` is an integer, which the schemas do not require."""  # CACHE-1
     ttl = result.get("ttlMs")
     if isinstance(ttl, float):
         raise _wrong("ttlMs is a whole number of milliseconds", "$.ttlMs")

@@ -6,10 +6,10 @@ from enum import IntEnum, auto
 from typing import Final
 
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-"""The severities of log messages, lowest first (LOG-1)."""
+"""The severities of log messages, lowest first."""  # LOG-1
 SEVERITY: Final = {level: number for number, level in enumerate(LEVELS)}
 DEFAULT_LEVEL: Final = "warning"
-"""The log level of a session until the client sets one (LOG-2)."""
+"""The log level of a session until the client sets one."""  # LOG-2
 
 
 class State(IntEnum):  # whose hash, unlike that of Enum, is not computed in Python

@@ -82,7 +82,7 @@ class StatelessServer(Engine):
     # -- in ------------------------------------------------------------------------------------------------
 
     def request(self, message: Request) -> None:
-        """Process a request: the first check that fails answers it (AMB-6)."""
+        """Process a request: the first check that fails answers it."""  # AMB-6
         meta: Json = None if message.params is None else message.params.get("_meta")
         served = None
         if meta.__class__ is dict and is_valid_meta(meta):
@@ -123,7 +123,7 @@ class StatelessServer(Engine):
             self.connection.diagnose(f"an unexpected notification: {message.method}")
 
     def check_shape(self, message: Request, meta: dict[str, Json]) -> RpcError | None:
-        """Check that `_meta` has the required members (MOD-3)."""
+        """Check that `_meta` has the required members."""  # MOD-3
         error = meta_error(meta)
         if error is None:
             return None
@@ -137,28 +137,28 @@ class StatelessServer(Engine):
         return InvalidParams(f"Invalid params: {error}")
 
     def check_version(self, message: Request, meta: dict[str, Json]) -> RpcError | None:
-        """Check that the revision is supported (MOD-4)."""
+        """Check that the revision is supported."""  # MOD-4
         del message
         found = check_version(meta[VERSION], self.local.revisions)
         return found.error if isinstance(found, RevisionRefused) else None
 
     def check_capability(self, message: Request, meta: dict[str, Json]) -> RpcError | None:
-        """Check that the client declared the capabilities that the method requires (MOD-6)."""
+        """Check that the client declared the capabilities that the method requires."""  # MOD-6
         needs = uncovered(meta[CLIENT_CAPABILITIES], self.local.requirements(message.method))
         return missing_capability(needs) if needs else None
 
     def check_method(self, message: Request, meta: dict[str, Json]) -> RpcError | None:
-        """Check that the method is served (MOD-14)."""
+        """Check that the method is served."""  # MOD-14
         if message.method in self.local.kinds(self._by_version[meta[VERSION]]):
             return None
         return unknown_method(message.method)
 
     def discover(self, incoming: IncomingRequest) -> None:
-        """Answer `server/discover` (MOD-9)."""
+        """Answer `server/discover`."""  # MOD-9
         incoming.respond(dict(self.local.introduction(incoming.revision)))
 
     def listen(self, incoming: IncomingRequest) -> None:
-        """Open a listen stream; if its filter names tasks, the driver looks them up first (SUB-9)."""
+        """Open a listen stream; if its filter names tasks, the driver looks them up first."""  # SUB-9
         asked = (incoming.params or {}).get("notifications")
         if not isinstance(asked, dict):
             incoming.fail(InvalidParams("Invalid params: notifications is missing"))
@@ -168,10 +168,10 @@ class StatelessServer(Engine):
             self.open_stream(incoming, {})
 
     def open_stream(self, incoming: IncomingRequest, more: Mapping[str, Json]) -> None:
-        """Open a listen stream and acknowledge the notifications it carries as its first message (SUB-2).
+        """Open a listen stream and acknowledge the notifications it carries as its first message.
 
         `more` are filter members besides the changes that the server can report.
-        """
+        """  # SUB-2
         if not incoming.open:
             return
         if len(self.listeners) >= min(self._count_at, MAX_STREAMS):
@@ -188,14 +188,14 @@ class StatelessServer(Engine):
         self.stream(incoming, ACKNOWLEDGED, {"notifications": incoming.listen})
 
     def stream(self, incoming: IncomingRequest, method: str, params: dict[str, Json]) -> None:
-        """Send a notification on a listen stream, marked with the stream's subscription id (META-7)."""
+        """Send a notification on a listen stream, marked with the stream's subscription id."""  # META-7
         self.send_notification(method, {**params, "_meta": {SUBSCRIPTION_ID: incoming.id}}, incoming)
 
     # -- out -----------------------------------------------------------------------------------------------
 
     @override
     def complete_result(self, request: IncomingRequest, result: dict[str, Json]) -> None:
-        """Add the result type, the server info and the cache hints to a result (BASE-13, MOD-7, CACHE-1)."""
+        """Add the result type, the server info and the cache hints to a result."""  # BASE-13, MOD-7, CACHE-1
         kind = result.setdefault("resultType", COMPLETE)
         stamp = self._stamps.get((request.revision.name, request.method))
         cacheable, server_meta = stamp or self._find_stamp(request.revision, request.method)
@@ -214,20 +214,20 @@ class StatelessServer(Engine):
 
     @override
     def allows_log(self, request: IncomingRequest | None, level: str) -> bool:
-        """Return whether to send a log message: only for a request that set a level, at or above it (LOG-3)."""
+        """Return whether to send a log message: only for a request that set a level, at or above it."""  # LOG-3
         if request is None or not request.open or request.level is None:
             return False
         return SEVERITY[level] >= SEVERITY[request.level]
 
     def changed(self, kind: Changed, uri: str | None) -> None:
-        """Notify the listen streams that subscribed to a change (SUB-3, SUB-8)."""
+        """Notify the listen streams that subscribed to a change."""  # SUB-3, SUB-8
         self.listeners = [incoming for incoming in self.listeners if incoming.open]
         for incoming in self.listeners:
             if wants(incoming.listen or {}, kind, uri):
                 self.stream(incoming, CHANGES[kind].method, {} if uri is None else {"uri": uri})
 
     def end_streams(self) -> None:
-        """End every listen stream with a result, before the connection is closed (SUB-4, AMB-1)."""
+        """End every listen stream with a result, before the connection is closed."""  # SUB-4, AMB-1
         for incoming in self.listeners:
             self.end_stream(incoming)
         self.listeners = []
@@ -269,7 +269,7 @@ def is_valid_meta(meta: dict[str, Json]) -> bool:
 
 
 def meta_error(meta: object) -> str | None:
-    """Return the error in the `_meta` of a request, or None (MOD-3)."""
+    """Return the error in the `_meta` of a request, or None."""  # MOD-3
     if not isinstance(meta, dict):
         return "_meta is missing"
     members = cast("dict[str, Json]", meta)
@@ -314,7 +314,7 @@ def _paths(capabilities: Mapping[str, Json]) -> Iterator[str]:
 
 
 def missing_capability(needed: Mapping[str, Json]) -> MissingClientCapability:
-    """Return the error for capabilities that a request needs and the client has not declared (MOD-6)."""
+    """Return the error for capabilities that a request needs and the client has not declared."""  # MOD-6
     names = ", ".join(sorted(_paths(needed)))
     return MissingClientCapability(
         f"this needs the client capability {names}", data={"requiredCapabilities": dict(needed)}
@@ -348,10 +348,10 @@ class StatelessClient(Engine):
         progress: bool = False,
         unchecked: bool = False,
     ) -> Call:
-        """Send a request with the client's info and capabilities (MOD-1, MOD-2).
+        """Send a request with the client's info and capabilities.
 
         Raises `LocalProtocolError` if the revision or the known capabilities of the server forbid it.
-        """
+        """  # MOD-1, MOD-2
         if self.closed:
             raise LocalProtocolError("the connection is closed")
         if not unchecked:
@@ -367,12 +367,12 @@ class StatelessClient(Engine):
 
     @override
     def announce_cancel(self, call: Call, reason: str) -> None:
-        """Notify the server of a cancellation, unless closing the call's own stream does so (CANC-5, HTTPM-6)."""
+        """Notify the server of a cancellation, unless closing the call's own stream does so."""  # CANC-5, HTTPM-6
         if not self.connection.streams:
             super().announce_cancel(call, reason)
 
     def request(self, message: Request) -> None:
-        """Ignore a request: servers of this era send none, and it gets no response (BASE-11, BASE-12)."""
+        """Ignore a request: servers of this era send none, and it gets no response."""  # BASE-11, BASE-12
         self.connection.diagnose(
             f"a request from a server, which this revision does not allow: {message.method}"
         )
@@ -392,14 +392,14 @@ class StatelessClient(Engine):
                 self.connection.events.append(NotificationReceived(revision, message.method, message.params))
 
     def _stream_of(self, params: Mapping[str, Json]) -> Call | None:
-        """Return the open listen call that a notification belongs to (SUB-5)."""
+        """Return the open listen call that a notification belongs to."""  # SUB-5
         meta = params.get("_meta")
         id_ = cast("dict[str, Json]", meta).get(SUBSCRIPTION_ID) if isinstance(meta, dict) else None
         call = self.connection.calls.find(id_) if isinstance(id_, str | int | float) else None
         return call if call is not None and call.method == LISTEN else None
 
     def _ended(self, params: Mapping[str, Json]) -> None:
-        """Fail a listen call whose stream the server ended without a result (AMB-1)."""
+        """Fail a listen call whose stream the server ended without a result."""  # AMB-1
         id_ = params.get("requestId")
         call = self.connection.calls.find(id_) if isinstance(id_, str | int | float) else None
         if call is None or call.method != LISTEN:
@@ -411,7 +411,7 @@ class StatelessClient(Engine):
 
     @override
     def accept(self, call: Call, result: dict[str, Json]) -> None:
-        """Complete a call, or fail it if the type of its result is unknown (BASE-14, BASE-15)."""
+        """Complete a call, or fail it if the type of its result is unknown."""  # BASE-14, BASE-15
         kind = result.get("resultType", COMPLETE)
         if isinstance(kind, str) and kind in self._result_types:
             self.connection.events.append(CallCompleted(call, result))

@@ -18,7 +18,7 @@ ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 LISTEN: Final = "subscriptions/listen"
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 TASK_IDS: Final = "taskIds"
-"""The member of a listen filter that names tasks, from the tasks extension (SUB-9)."""
+"""The member of a listen filter that names tasks, from the tasks extension."""  # SUB-9
 TASK_NOTIFICATIONS: Final = frozenset({"notifications/tasks", "notifications/tasks/status"})
 """The notifications of task states, in the extension and in the core protocol."""
 HAS_TASKS: Final = "tasks/get"
@@ -77,7 +77,7 @@ SUBSCRIBABLE: Final = BY_METHOD.keys() | TASK_NOTIFICATIONS
 
 
 def accepted_filter(asked: Mapping[str, Json], capable: Iterable[Changed]) -> dict[str, Json]:
-    """Return the part of a listen filter that a server with these kinds of changes accepts (SUB-2, SEC-6)."""
+    """Return the part of a listen filter that a server with these kinds of changes accepts."""  # SUB-2, SEC-6
     kept: dict[str, Json] = {}
     for kind in capable:
         member = CHANGES[kind].member
@@ -92,7 +92,7 @@ def accepted_filter(asked: Mapping[str, Json], capable: Iterable[Changed]) -> di
 
 
 def resource_error(uri: object, others: Collection[str]) -> RpcError | None:
-    """Return the error for a resource to subscribe to, given the subscribed `others`, or None (SUB-1, SEC-6)."""
+    """Return the error for a resource to subscribe to, given the subscribed `others`, or None."""  # SUB-1, SEC-6
     if not (isinstance(uri, str) and len(uri) <= MAX_URI and is_uri(uri)):
         return InvalidParams(f"Invalid params: uri must be an absolute URI of at most {MAX_URI} characters")
     if len(others) >= MAX_RESOURCES and uri not in others:
@@ -103,7 +103,7 @@ def resource_error(uri: object, others: Collection[str]) -> RpcError | None:
 
 
 def wants(filter_: Mapping[str, Json], kind: Changed, uri: str | None) -> bool:
-    """Return whether a stream with this filter carries a change (SUB-3)."""
+    """Return whether a stream with this filter carries a change."""  # SUB-3
     value = filter_.get(CHANGES[kind].member)
     return uri in value if isinstance(value, list) else value is True
 
@@ -114,17 +114,17 @@ def methods(filter_: Mapping[str, Json]) -> frozenset[str]:
 
 
 def uris(filter_: Mapping[str, Json]) -> tuple[str, ...]:
-    """Return the resources that a filter names; in sessions each is subscribed to separately (CONV-38)."""
+    """Return the resources that a filter names; in sessions each is subscribed to separately."""  # CONV-38
     return tuple(filter_.get(CHANGES[Changed.RESOURCE].member) or ())
 
 
 def names_tasks(filter_: Mapping[str, Json]) -> bool:
-    """Return whether a filter has a list of tasks, even an empty one (SUB-9)."""
+    """Return whether a filter has a list of tasks, even an empty one."""  # SUB-9
     return filter_.get(TASK_IDS) is not None
 
 
 def task_ids(filter_: Mapping[str, Json]) -> tuple[str, ...]:
-    """Return the task ids in a filter, each once; other values are ignored (SUB-9)."""
+    """Return the task ids in a filter, each once; other values are ignored."""  # SUB-9
     named = filter_.get(TASK_IDS)
     ids = cast("list[object]", named) if isinstance(named, list) else []
     return tuple(dict.fromkeys(id_ for id_ in ids if isinstance(id_, str)))

@@ -18,9 +18,9 @@ from mcprev.errors import InvalidParams, Json, MissingClientCapability
 from mcprev.revisions import Revision, TaskSupport
 
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
-"""The name of the extension in the capabilities (TASKX-1)."""
+"""The name of the extension in the capabilities."""  # TASKX-1
 RELATED: Final = "io.modelcontextprotocol/related-task"
-"""The `_meta` member that relates a message to a task (META-8, TASK-6)."""
+"""The `_meta` member that relates a message to a task."""  # META-8, TASK-6
 TASK: Final = "task"
 """The `resultType` of a result that is a task."""
 GET: Final = "tasks/get"
@@ -30,7 +30,7 @@ CANCEL: Final = "tasks/cancel"
 LIST: Final = "tasks/list"
 STATUS: Final = "notifications/tasks/status"
 TASK_NOTIFICATION: Final = "notifications/tasks"
-"""The notification on a listen stream with the members of `tasks/get`, in the extension (SUB-9)."""
+"""The notification on a listen stream with the members of `tasks/get`, in the extension."""  # SUB-9
 METHODS: Final[Mapping[TaskSupport, frozenset[str]]] = {
     TaskSupport.NONE: frozenset(),
     TaskSupport.CORE: frozenset({GET, RESULT, CANCEL, LIST}),
@@ -40,7 +40,7 @@ METHODS: Final[Mapping[TaskSupport, frozenset[str]]] = {
 NEEDS: Final[Mapping[str, Json]] = {"extensions": {EXTENSION: {}}}
 """The capability that a client declares to receive tasks of the extension and to use their methods."""
 CORE_CAPABILITY: Final[Mapping[str, Json]] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
-"""The capability that a server declares for tasks of the core protocol (TASK-1)."""
+"""The capability that a server declares for tasks of the core protocol."""  # TASK-1
 TASKS_OF_TOOLS: Final = "tasks.requests.tools.call"
 """The part of it that says that tools can run as tasks, or must."""
 DEFAULT_POLL: Final = 1000
@@ -70,7 +70,7 @@ class Status(StrEnum):
 
 
 FINAL: Final = frozenset({Status.COMPLETED, Status.FAILED, Status.CANCELLED})
-"""The final states (TASK-2, TASK-5)."""
+"""The final states."""  # TASK-2, TASK-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Task:
     poll: int | None
     """The polling interval in milliseconds."""
     owner: str | None = None
-    """The principal that owns the task (TASK-7); None without authentication."""
+    """The principal that owns the task; None without authentication."""  # TASK-7
     session: str | None = None
     """The session that created the task; its tasks are listed together."""
     status: Status = Status.WORKING
@@ -94,7 +94,7 @@ class Task:
     asked: Mapping[str, Json] = field(default_factory=dict[str, Json])
     """The open input requests at the latest revision, by key."""
     used: frozenset[str] = frozenset()
-    """All keys used so far; none is used twice (TASKX-3)."""
+    """All keys used so far; none is used twice."""  # TASKX-3
     result: dict[str, Json] | None = None
     """The result at the latest revision."""
     error: dict[str, Json] | None = None
@@ -114,12 +114,12 @@ class Task:
 
 
 def begin(now: float, *, ttl: int | None, poll: int | None, owner: str | None, session: str | None) -> Task:
-    """Return a new task with an unguessable id (TASK-2)."""
+    """Return a new task with an unguessable id."""  # TASK-2
     return Task(secrets.token_urlsafe(24), now, now, ttl, poll, owner, session)
 
 
 def require_input(task: Task, key: str, request: Mapping[str, Json], now: float) -> Task:
-    """Return the task with an input request added. Raises `ValueError` for a key used before (TASKX-3)."""
+    """Return the task with an input request added. Raises `ValueError` for a key used before."""  # TASKX-3
     if key in task.used:
         raise ValueError(f"a task asks under each key once: '{key}' was used before")
     if task.ended:
@@ -142,7 +142,7 @@ def set_status(task: Task, message: str, now: float) -> Task:
 
 
 def complete(task: Task, result: dict[str, Json], now: float) -> Task:
-    """Return the task completed with a result; a task in a final state does not change (TASK-5)."""
+    """Return the task completed with a result; a task in a final state does not change."""  # TASK-5
     if task.ended:
         return task
     return replace(task, status=Status.COMPLETED, result=result, asked={}, updated=now)
@@ -174,7 +174,7 @@ class _TaskVocabulary:
     ttl: str
     poll: str
     tool_error: Status
-    """The status of a task whose tool result has `isError` (TASK-8, TASKX-2)."""
+    """The status of a task whose tool result has `isError`."""  # TASK-8, TASKX-2
 
 
 _WORDS: Final[Mapping[TaskSupport, _TaskVocabulary]] = {
@@ -246,22 +246,22 @@ def _iso_time(seconds: float) -> str:
 
 
 def unknown(task_id: object) -> InvalidParams:
-    """Return the error for a task that does not exist or belongs to another principal (TASK-5, TASKX-5)."""
+    """Return the error for a task that does not exist or belongs to another principal."""  # TASK-5, TASKX-5
     return InvalidParams(f"Unknown task: {task_id!r:.80}")
 
 
 def tasks_undeclared() -> MissingClientCapability:
-    """Return the error for a client that has not declared the extension (TASKX-5)."""
+    """Return the error for a client that has not declared the extension."""  # TASKX-5
     return MissingClientCapability(
         f"this needs the client extension {EXTENSION}", data={"requiredCapabilities": dict(NEEDS)}
     )
 
 
 def wanted_ttl(params: Mapping[str, Json], most: int | None) -> int | None:
-    """Return the lifetime that a client requests for its task, at most the author's limit (TASK-2).
+    """Return the lifetime that a client requests for its task, at most the author's limit.
 
     Raises `InvalidParams` for an invalid duration.
-    """
+    """  # TASK-2
     wish: Mapping[str, Json] = params.get("task") or {}
     asked = wish.get("ttl")
     if asked is None:

@@ -23,7 +23,7 @@ def is_uri(text: str) -> bool:
 
 
 def check_uri(uri: object) -> None:
-    """Raise `InvalidParams` unless the value is an absolute URI (RES-1)."""
+    """Raise `InvalidParams` unless the value is an absolute URI."""  # RES-1
     if not isinstance(uri, str) or not is_uri(uri):
         raise InvalidParams(f"Invalid params: uri is not an absolute URI: {uri!r:.80}")
 

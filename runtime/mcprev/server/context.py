@@ -375,7 +375,7 @@ def unasked(session: HandshakeServer, notified: NotificationReceived) -> Incomin
 
 
 def read_answer(key: str, request: Mapping[str, Json], answer: Mapping[str, Json]) -> object:
-    """The answer to a question, typed. Raises `InvalidParams` for one of another shape (MRTR-7)."""
+    """The answer to a question, typed. Raises `InvalidParams` for one of another shape."""  # MRTR-7
     from pydantic import ValidationError
 
     method = str(request["method"])
@@ -389,7 +389,7 @@ def read_answer(key: str, request: Mapping[str, Json], answer: Mapping[str, Json
 
 
 def fitting(key: str, request: Mapping[str, Json], answer: dict[str, Json]) -> dict[str, Json]:
-    """The answer that came with a request. Raises `InvalidParams` for one that is not to this question (ELIC-3)."""
+    """The answer that came with a request. Raises `InvalidParams` for one that is not to this question."""  # ELIC-3
     method, params = str(request["method"]), request.get("params")
     wrong = asking.response_mismatch(method, params, answer)
     if wrong is not None:

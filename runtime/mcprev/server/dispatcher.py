@@ -245,7 +245,7 @@ class RequestDispatcher:
     async def _ask_in_session(
         self, method_binding: MethodBinding, context: Context, params: dict[str, Json], wire: dict[str, Json]
     ) -> None:
-        """Send the input requests one by one and run the handler again, until it asks for nothing more (MRTR-11)."""
+        """Send the input requests one by one and run the handler again, until it asks for nothing more."""  # MRTR-11
         incoming, answers = context.request, context.answers
         _, up, down = self._peer_context(incoming, context.connection)
         for _ in range(mrtr.MAX_ROUNDS):

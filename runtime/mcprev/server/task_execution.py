@@ -51,7 +51,7 @@ class TaskRegistry(Protocol):
         ...
 
     def notify_status(self, task: Task, incoming: IncomingRequest, connection: Connection) -> None:
-        """Send a session the status of a task that it asked for (TASK-8)."""
+        """Send a session the status of a task that it asked for."""  # TASK-8
         ...
 
 
@@ -80,10 +80,10 @@ class TaskExecution:
         return self.task is not None
 
     async def detach(self, ttl: int | None, poll: int | None, message: str | None) -> None:
-        """Become a task: from now on nobody waits for the answer (TASKX-2).
+        """Become a task: from now on nobody waits for the answer.
 
         A request that was given up is past that. What the store raises is raised here, and it is none then.
-        """
+        """  # TASKX-2
         if self.task is not None or not self.request.open:
             return
         task = self._registry.begin(self.request, ttl, poll)
@@ -146,10 +146,10 @@ class TaskExecution:
             await self.keep(tasks.set_status(self.task, message, time.time()))
 
     async def ask(self, key: str, request: Mapping[str, Json], seconds: float | None) -> dict[str, Json]:
-        """Wait for an answer of the client's, however it comes (TASK-4, TASKX-3).
+        """Wait for an answer of the client's, however it comes.
 
         Raises `TaskCancelled` where nobody will be asked any more, `RequestTimeout`, and what the answer was.
-        """
+        """  # TASK-4, TASKX-3
         task = cast("Task", self.task)
         if task.ended:
             raise TaskCancelled(f"the task has ended: it is {task.status}")
@@ -173,7 +173,7 @@ class TaskExecution:
                 await self.keep(tasks.input_received(self.task, (key,), time.time()))
 
     async def answer(self, answers: Mapping[str, dict[str, Json] | McpError]) -> None:
-        """The client answered; what it was not asked is left alone (TASKX-3)."""
+        """The client answered; what it was not asked is left alone."""  # TASKX-3
         task = cast("Task", self.task)
         known = {key: answer for key, answer in answers.items() if key in task.asked}
         try:

@@ -84,7 +84,7 @@ class TaskManager:
         incoming.respond(await self._methods[incoming.method](incoming, context))
 
     def mark(self, result: dict[str, Json], revision: Revision) -> dict[str, Json]:
-        """A list of tools that says which of them can run as tasks, where there is a word for it (TOOL-10)."""
+        """A list of tools that says which of them can run as tasks, where there is a word for it."""  # TOOL-10
         if revision.tasks is not Place.CORE:
             return result
         marked = [
@@ -100,7 +100,7 @@ class TaskManager:
     # -- calls that may become tasks -----------------------------------------------------------------------
 
     def takes(self, incoming: IncomingRequest, context: Context) -> bool:
-        """Whether a call can become a task. Raises `RpcError` when it must and cannot, or may not (TASK-3)."""
+        """Whether a call can become a task. Raises `RpcError` when it must and cannot, or may not."""  # TASK-3
         params, revision = incoming.params or {}, incoming.revision
         if incoming.method != CALL or revision.tasks is Place.NONE:
             return False
@@ -221,7 +221,7 @@ class TaskManager:
     # -- requests about tasks ------------------------------------------------------------------------------
 
     async def _named(self, incoming: IncomingRequest) -> Task:
-        """The task that a request names. Raises `InvalidParams` for one that is not there (TASKX-5)."""
+        """The task that a request names. Raises `InvalidParams` for one that is not there."""  # TASKX-5
         name = (incoming.params or {}).get("taskId")
         task = await self._find(name, incoming)
         if task is None:
@@ -229,7 +229,7 @@ class TaskManager:
         return task
 
     async def _find(self, name: object, incoming: IncomingRequest) -> Task | None:
-        """The task of a name, if it is the asker's (TASK-7)."""
+        """The task of a name, if it is the asker's."""  # TASK-7
         running = self.running.get(name) if isinstance(name, str) else None
         task = await self.settings.store.load(name) if isinstance(name, str) else None
         if running is not None and (task is None or not task.ended):
@@ -241,7 +241,7 @@ class TaskManager:
         return _described(await self._named(incoming), incoming.revision)
 
     async def _listen(self, incoming: IncomingRequest, context: Context) -> None:
-        """Open a stream that tells of tasks, those of them that are the asker's and can be told of (SUB-9)."""
+        """Open a stream that tells of tasks, those of them that are the asker's and can be told of."""  # SUB-9
         if uncovered(context.capabilities, tasks.NEEDS):
             raise tasks.tasks_undeclared()
         found: list[tuple[TaskExecution | None, Task]] = []
@@ -255,7 +255,7 @@ class TaskManager:
         self.streams.open(incoming, context.connection, newest)
 
     async def _result(self, incoming: IncomingRequest, context: Context) -> dict[str, Json]:
-        """Wait for the end of a task; what it asks meanwhile is asked here (TASK-4)."""
+        """Wait for the end of a task; what it asks meanwhile is asked here."""  # TASK-4
         task = await self._named(incoming)
         running = self.running.get(task.id)
         while not task.ended:
@@ -301,7 +301,7 @@ class TaskManager:
         await running.answer({key: answer})
 
     async def _update(self, incoming: IncomingRequest, context: Context) -> dict[str, Json]:
-        """Answers came; what cannot be an answer is refused before any of them counts (TASKX-3)."""
+        """Answers came; what cannot be an answer is refused before any of them counts."""  # TASKX-3
         from mcprev.server.context import read_answer
 
         del context
@@ -323,7 +323,7 @@ class TaskManager:
         return {}
 
     async def _cancel(self, incoming: IncomingRequest, context: Context) -> dict[str, Json]:
-        """Give a task up; it says so before this is answered, and from then on (TASK-5)."""
+        """Give a task up; it says so before this is answered, and from then on."""  # TASK-5
         del context
         task, core = await self._named(incoming), incoming.revision.tasks is Place.CORE
         if task.ended and core:
@@ -345,7 +345,7 @@ class TaskManager:
         return tasks.members(task, incoming.revision) if core else {}
 
     async def _list(self, incoming: IncomingRequest, context: Context) -> dict[str, Json]:
-        """The asker's own tasks, a page at a time; a cursor is the name of the last one seen (TASK-7)."""
+        """The asker's own tasks, a page at a time; a cursor is the name of the last one seen."""  # TASK-7
         del context
         found = await self.settings.store.list(principal_of(incoming), _session(incoming))
         cursor, start = (incoming.params or {}).get("cursor"), 0
@@ -360,7 +360,7 @@ class TaskManager:
         return listed
 
     def notify_status(self, task: Task, incoming: IncomingRequest, connection: Connection) -> None:
-        """Tell the session that asked for a task what has become of it, where that can be told (TASK-8)."""
+        """Tell the session that asked for a task what has become of it, where that can be told."""  # TASK-8
         peer, revision = incoming.engine, incoming.revision
         if (
             tasks.STATUS in revision.methods

@@ -51,7 +51,7 @@ _SPACE: Final = b" \t"
 
 
 def encode_value(text: str) -> str:
-    """Encode a header value: plain if possible, else base64 (HDR-5). Raises `LocalProtocolError` for lone surrogates."""
+    """Encode a header value: plain if possible, else base64. Raises `LocalProtocolError` for lone surrogates."""  # HDR-5
     if _PLAIN.fullmatch(text) and text[: len(_OPEN)].lower() != _OPEN:
         return text
     try:
@@ -64,9 +64,9 @@ def encode_value(text: str) -> str:
 
 
 def decode_value(value: str) -> str:
-    """Decode a header value (HDR-5). Raises `ValueError` for characters not allowed in a header and for invalid
+    """Decode a header value. Raises `ValueError` for characters not allowed in a header and for invalid
     base64.
-    """
+    """  # HDR-5
     if not _READABLE.fullmatch(value):
         raise ValueError("it has characters that are not allowed in a header")
     if len(value) < len(_OPEN) + len(_CLOSE) or not (value.startswith(_OPEN) and value.endswith(_CLOSE)):
@@ -80,13 +80,12 @@ def decode_value(value: str) -> str:
 # -- the client ------------------------------------------------------------------------------------------
 
 TASK_NAMES: Final[Mapping[str, str]] = dict.fromkeys(("tasks/get", "tasks/update", "tasks/cancel"), "taskId")
-"""The parameter that `Mcp-Name` repeats for the methods of the tasks extension, which no schema lists (HDR-2,
-TASKX-5).
-"""
+"""The parameter that `Mcp-Name` repeats for the methods of the tasks extension, which no schema lists.
+"""  # HDR-2, TASKX-5
 
 
 def name_param(revision: Revision, method: str) -> str | None:
-    """Return the parameter that `Mcp-Name` repeats for a method at a revision, or None (HDR-2)."""
+    """Return the parameter that `Mcp-Name` repeats for a method at a revision, or None."""  # HDR-2
     if not revision.routing_headers:
         return None
     spec = revision.methods.get(method)
@@ -103,11 +102,11 @@ def request_headers(
 ) -> Pairs:
     """Return the headers that a client sends with a request or notification at a revision, without the session id.
 
-    `revision` is the negotiated one; `initialize`, which negotiates it, carries no version header (HTTP-25). `method`
-    is None for GET and DELETE. `param_headers` are those of the called tool (HDR-6). Notifications carry the routing
-    headers too, although no server may require them (AMB-8). Raises `LocalProtocolError` for an argument that no
+    `revision` is the negotiated one; `initialize`, which negotiates it, carries no version header. `method`
+    is None for GET and DELETE. `param_headers` are those of the called tool. Notifications carry the routing
+    headers too, although no server may require them. Raises `LocalProtocolError` for an argument that no
     header can hold.
-    """
+    """  # HTTP-25, HDR-6, AMB-8
     headers: Pairs = []
     if revision.version_header and not (method == "initialize" and revision.handshake):
         headers.append((VERSION, revision.version))
@@ -128,11 +127,11 @@ def request_headers(
 
 
 def render(value: Json, header: ParamHeader) -> str:
-    """Format an argument as a header value: text as it is, integers in decimal, booleans as `true` or `false` (HDR-6).
+    """Format an argument as a header value: text as it is, integers in decimal, booleans as `true` or `false`.
 
     An argument of another type than the declared one is formatted by its own type; the server validates it. Raises
     `LocalProtocolError` for a value that has no header form.
-    """
+    """  # HDR-6
     if isinstance(value, str):
         return encode_value(value)
     if isinstance(value, bool):
@@ -195,10 +194,10 @@ def mismatch(
     params: Mapping[str, Json],
     name_of: str | None,
 ) -> HeaderMismatch | None:
-    """Return the error for headers that do not match the body of their request, or None (HDR-1, HDR-3).
+    """Return the error for headers that do not match the body of their request, or None.
 
     `version` is the version in `_meta` and `name_of` the parameter that `Mcp-Name` repeats (see `name_param`).
-    """
+    """  # HDR-1, HDR-3
     error = _compare(headers, VERSION_KEY, VERSION, version) or _compare(headers, METHOD_KEY, METHOD, method)
     if error is None and name_of is not None:
         name = params.get(name_of)
@@ -248,9 +247,7 @@ def _read(headers: Headers, key: bytes, name: str) -> str | HeaderMismatch | Non
 def param_mismatch(
     headers: Headers, arguments: Json, param_headers: Sequence[ParamHeader]
 ) -> HeaderMismatch | None:
-    """Return the error for `Mcp-Param-*` headers that do not match the arguments, or None; unknown ones are ignored
-    (HDR-8).
-    """
+    """Return the error for `Mcp-Param-*` headers that do not match the arguments, or None; unknown ones are ignored."""  # HDR-8
     for header in param_headers:
         found = _read(headers, header.key, header.header)
         if isinstance(found, HeaderMismatch):
@@ -274,7 +271,7 @@ _NUMBER: Final = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1
 
 
 def equals_argument(text: str, value: Json) -> bool:
-    """Return whether a decoded header equals an argument; numbers are compared by value (HDR-8)."""
+    """Return whether a decoded header equals an argument; numbers are compared by value."""  # HDR-8
     if isinstance(value, str):
         return text == value
     if isinstance(value, bool):

@@ -38,10 +38,10 @@ from mcprev.wire.bounds import (
 from mcprev.wire.unread import find_id
 
 RequestId: TypeAlias = int | str | float
-"""An id as received. A float is a whole number that was written with a fraction part (BASE-16)."""
+"""An id as received. A float is a whole number that was written with a fraction part."""  # BASE-16
 
 MAX_LINE: Final = 16 * 1024 * 1024
-"""The default limit of a line, in bytes (STDIO-9)."""
+"""The default limit of a line, in bytes."""  # STDIO-9
 MAX_BATCH: Final = 10_000
 """A batch of more members is refused as a whole: each member may cost an error response."""
 EXCERPT: Final = 200
@@ -106,7 +106,7 @@ class Response:
 
 @record
 class ErrorResponse:
-    """The error response to a request. The id is None if the request had no readable id (BASE-7)."""
+    """The error response to a request. The id is None if the request had no readable id."""  # BASE-7
 
     id: RequestId | None
     error: dict[str, Json]
@@ -114,7 +114,7 @@ class ErrorResponse:
 
 @record
 class Malformed:
-    """Invalid input, as data, so that one malformed message does not affect the others (BASE-10)."""
+    """Invalid input, as data, so that one malformed message does not affect the others."""  # BASE-10
 
     code: int
     message: str
@@ -127,7 +127,7 @@ class Malformed:
 
     @property
     def answer(self) -> ErrorResponse | None:
-        """Return the error response to send, or None for input that gets no response (BASE-8)."""
+        """Return the error response to send, or None for input that gets no response."""  # BASE-8
         if self.shape is Shape.RESPONSE or self.shape is Shape.NOTIFICATION:
             return None
         return ErrorResponse(self.id, {"code": self.code, "message": self.message})
@@ -138,7 +138,7 @@ Message: TypeAlias = Request | Notification | Response | ErrorResponse | Malform
 
 @record
 class Batch:
-    """The messages of a JSON array, in order (BATCH-1)."""
+    """The messages of a JSON array, in order."""  # BATCH-1
 
     messages: tuple[Message, ...]
 
@@ -156,7 +156,7 @@ these.
 
 
 def parse(data: bytes | bytearray, *, batch: bool) -> Message | Batch:
-    """Parse one line or one HTTP body. `batch` says whether the revision allows arrays (BATCH-6). Never raises."""
+    """Parse one line or one HTTP body. `batch` says whether the revision allows arrays. Never raises."""  # BATCH-6
     try:
         if (
             len(data) > UNCHECKED or len(data) > json_bounds.max_values
@@ -318,7 +318,7 @@ def _integral(value: object) -> bool:
 
 
 def _id(value: dict[str, Json]) -> RequestId | None:
-    """Return the id of an envelope if it is valid; a bool is invalid, although it is an int in Python (BASE-2)."""
+    """Return the id of an envelope if it is valid; a bool is invalid, although it is an int in Python."""  # BASE-2
     found = value.get("id")
     if type(found) is int or type(found) is str or (type(found) is float and found.is_integer()):
         return found
@@ -398,16 +398,14 @@ def encode_result(request_id: RequestId, result: Json) -> bytes:
 
 
 def encode_error(request_id: RequestId | None, error: dict[str, Json], *, null_id: bool = False) -> bytes:
-    """Encode an error response. `null_id` writes `"id": null` for one without an id; else the member is omitted
-    (BASE-7).
-    """
+    """Encode an error response. `null_id` writes `"id": null` for one without an id; else the member is omitted."""  # BASE-7
     if request_id is None and not null_id:
         return _dump({"jsonrpc": "2.0", "error": error})
     return _dump({"jsonrpc": "2.0", "id": request_id, "error": error})
 
 
 def encode_batch(messages: Iterable[bytes]) -> bytes:
-    """Join encoded responses into one array, the response to a batch (BATCH-2)."""
+    """Join encoded responses into one array, the response to a batch."""  # BATCH-2
     return b"[%b]" % b",".join(messages)
 
 
@@ -430,8 +428,8 @@ def _dump(value: Json) -> bytes:
 def _one_line(text: bytes) -> bytes:
     """Return JSON without line ends. Raw line ends occur only between tokens, U+2028 and U+2029 only inside strings.
 
-    Node's readline ends lines at U+2028 and U+2029 too, so they are escaped (STDIO-1).
-    """
+    Node's readline ends lines at U+2028 and U+2029 too, so they are escaped.
+    """  # STDIO-1
     if b"\n" in text:
         text = text.replace(b"\n", b" ")
     return _SEPARATORS.sub(_escape, text) if b"\xe2" in text else text

@@ -12,13 +12,13 @@ _SPACE: Final = b" \t\r"
 
 
 class LineBuffer:
-    r"""Splits chunks of bytes into lines, wherever the chunks are cut (STDIO-1).
+    r"""Splits chunks of bytes into lines, wherever the chunks are cut.
 
     Only `\n` ends a line; at the end of input the caller feeds one. White space around a line and blank lines are
     dropped. A line over the limit yields one `Malformed`: immediately if the beginning shows the id of the message or
     is not a JSON object, else when the line ends, because the id may be its last member. The buffer holds at most the
     limit plus one chunk, and every byte is copied at most twice.
-    """
+    """  # STDIO-1
 
     __slots__ = ("_head", "_limit", "_rest", "_skipping")
 

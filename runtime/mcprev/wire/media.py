@@ -31,7 +31,7 @@ NEITHER: Final = Accept(json=False, sse=False)
 
 
 def accepted(value: bytes | None) -> Accept:
-    """Parse an `Accept` header. None, for an absent header, accepts neither format (HTTP-4)."""
+    """Parse an `Accept` header. None, for an absent header, accepts neither format."""  # HTTP-4
     if value is None:
         return NEITHER
     return _remembered(value) if len(value) <= _USUAL_LENGTH else _accepted(value)

@@ -52,7 +52,7 @@ class ParamHeader:
         object.__setattr__(self, "key", self.header.lower().encode())
 
     def value_in(self, arguments: Json) -> Json:
-        """Return the argument, or None if it is absent or null; both are omitted (HDR-6)."""
+        """Return the argument, or None if it is absent or null; both are omitted."""  # HDR-6
         value = arguments
         for step in self.path:
             if not isinstance(value, dict):

@@ -22,10 +22,10 @@ from mcprev.wire.jsonrpc import MAX_LINE
 MESSAGE: Final = "message"
 """The type of an event that carries JSON-RPC, and of an event without a type."""
 ENDPOINT: Final = "endpoint"
-"""The type of the event that names the URI to POST to (SSE-2)."""
+"""The type of the event that names the URI to POST to."""  # SSE-2
 MEDIA_TYPE: Final = "text/event-stream"
 KEEP_ALIVE: Final = b": keep-alive\n\n"
-"""A comment: readers ignore it, proxies count it as traffic (HTTPM-5)."""
+"""A comment: readers ignore it, proxies count it as traffic."""  # HTTPM-5
 MAX_EVENT: Final = MAX_LINE + 4096
 """The default limit of an event, in bytes of its lines: the largest message and the other fields."""
 MAX_RETRY: Final = 2**31 - 1
@@ -47,7 +47,7 @@ class Event:
 
     @property
     def is_message(self) -> bool:
-        """Return whether the data are a JSON-RPC message; an event without data is not one (HTTP-18)."""
+        """Return whether the data are a JSON-RPC message; an event without data is not one."""  # HTTP-18
         return self.event == MESSAGE and self.data != b""
 
 
@@ -68,7 +68,7 @@ class Decoder:
     )  # fmt: skip
 
     def __init__(self, limit: int = MAX_EVENT, *, last_event_id: str = "") -> None:
-        """`last_event_id` is the id from which a resumed stream continues (HTTP-15)."""
+        """`last_event_id` is the id from which a resumed stream continues."""  # HTTP-15
         self.last_event_id: str = last_event_id
         """The id for `Last-Event-ID` on resumption; empty if there is none."""
         self.retry: int | None = None
@@ -178,17 +178,17 @@ def encode_message(message: bytes, event_id: str | None = None) -> bytes:
 
 
 def encode_priming(event_id: str, retry: int | None = None) -> bytes:
-    """Encode the event that makes a stream resumable before its first message: an id and empty data (HTTP-17)."""
+    """Encode the event that makes a stream resumable before its first message: an id and empty data."""  # HTTP-17
     return encode_event(Event(id=event_id, retry=retry))
 
 
 def encode_retry(milliseconds: int) -> bytes:
-    """Encode a reconnection delay as an event without data, which is not a message (HTTP-17)."""
+    """Encode a reconnection delay as an event without data, which is not a message."""  # HTTP-17
     return encode_event(Event(retry=milliseconds))
 
 
 def encode_endpoint(uri: str) -> bytes:
-    """Encode the event that names the URI to POST to (SSE-2). Raises `LocalProtocolError` for a URI with a line end."""
+    """Encode the event that names the URI to POST to. Raises `LocalProtocolError` for a URI with a line end."""  # SSE-2
     return b"event: endpoint\ndata: %b\n\n" % _field(uri, "endpoint")
 
 

@@ -39,16 +39,16 @@ from mcprev.protocol.negotiation.steps import (
 from mcprev.revisions import Era, HttpShape
 
 ERA_NEUTRAL: Final = frozenset({401, 403, 407, 408, 425, 429, 502, 503, 504})
-"""Statuses that do not depend on the era: authentication (NEG-6), overload and gateway errors."""
+"""Statuses that do not depend on the era: authentication, overload and gateway errors."""  # NEG-6
 MAX_KNOWN: Final = 1000
 """The maximum number of cached endpoints; the oldest is evicted first."""
 
 
 def depends_on_era(status: int | None) -> bool:
-    """Return whether an HTTP error depends on the era; the caller handles any other (NEG-6).
+    """Return whether an HTTP error depends on the era; the caller handles any other.
 
     An error with an unknown status may depend on it.
-    """
+    """  # NEG-6
     return status not in ERA_NEUTRAL
 
 
@@ -103,7 +103,7 @@ def sse_refused(plan: Plan, outcome: HttpRefused) -> Plan:
 
 
 def _may_try_sse(plan: Plan, status: int | None) -> bool:
-    """Return whether a refused `initialize` is followed by a GET (NEG-6)."""
+    """Return whether a refused `initialize` is followed by a GET."""  # NEG-6
     allowed = any(revision.http is HttpShape.SSE for revision in plan.allowed)
     refused = status is not None and 400 <= status < 500
     return refused and allowed and not plan.tried_old and plan.shape is not HttpShape.SSE
@@ -133,7 +133,7 @@ class ProbeResult:
 
 
 class ProbeCache:
-    """Caches the probe results of endpoints, for a process or for its owner (NEG-7)."""
+    """Caches the probe results of endpoints, for a process or for its owner."""  # NEG-7
 
     def __init__(self, limit: int = MAX_KNOWN) -> None:
         self._known: dict[tuple[str, str, int | None, str], ProbeResult] = {}

@@ -99,9 +99,9 @@ def start(
     """Return the plan for a server, with its first step.
 
     `verdict` is the cached era of the server. `prior` are the versions of a DiscoverResult that is still valid; with a
-    mutual one no request is sent (NEG-7, NEG-12). `shape` is the cached HTTP transport, which opens the first
+    mutual one no request is sent. `shape` is the cached HTTP transport, which opens the first
     connection (`Plan.shape`). Values that do not match `allowed` are ignored.
-    """
+    """  # NEG-7, NEG-12
     if not allowed:
         raise ValueError("at least one revision has to be allowed")
     plan = Plan(allowed, first_step(allowed), probe)

@@ -32,7 +32,7 @@ STUCK: Final = "the server could not be initialized"
 
 
 def select_mutual(plan: Plan, outcome: Discovered) -> Plan:
-    """Select the newest mutual revision (NEG-2)."""
+    """Select the newest mutual revision."""  # NEG-2
     plan = add_versions(plan, outcome.supported)
     found = mutual(outcome.supported, plan.allowed)
     if found is None:
@@ -43,7 +43,7 @@ def select_mutual(plan: Plan, outcome: Discovered) -> Plan:
 
 
 def probe_refused(plan: Plan, outcome: Refused) -> Plan:
-    """Handle an error of a probe: NEG-3 and MOD-10 for codes of the stateless era, NEG-4 for others."""
+    """Handle an error of a probe."""  # NEG-3 and MOD-10 for codes of the stateless era, NEG-4 for others
     supported = strings(outcome.error.data, "supported")
     plan = add_versions(plan, supported)
     if outcome.error.code not in plan.probe.modern_errors:
@@ -59,14 +59,14 @@ def probe_refused(plan: Plan, outcome: Refused) -> Plan:
 
 
 def fall_back(plan: Plan, outcome: Outcome) -> Plan:
-    """Try `initialize`: after any other response to a probe the server may be of the handshake era (NEG-4)."""
+    """Try `initialize`: after any other response to a probe the server may be of the handshake era."""  # NEG-4
     if not plan.legacy:
         return fail(plan, outcome, "the server speaks none of the revisions allowed")
     return send_step_once(plan, outcome, Initialize(plan.legacy[-1]))
 
 
 def accept_version(plan: Plan, outcome: Initialized) -> Plan:
-    """Accept the server's version if it is allowed; else request an older one, if there is one (LIFE-4)."""
+    """Accept the server's version if it is allowed; else request an older one, if there is one."""  # LIFE-4
     plan = add_versions(plan, (outcome.version,))
     found = mutual((outcome.version,), plan.legacy)
     if found is not None:
@@ -82,7 +82,7 @@ def accept_version(plan: Plan, outcome: Initialized) -> Plan:
 
 
 def initialize_refused(plan: Plan, outcome: Refused) -> Plan:
-    """Handle an error of `initialize`: AMB-2 if it names versions, NEG-5 if a server was slow to answer the probe."""
+    """Handle an error of `initialize`."""  # AMB-2 if it names versions, NEG-5 if a server was slow to answer the probe
     supported = strings(outcome.error.data, "supported")
     plan = add_versions(plan, supported)
     found = mutual(
@@ -114,8 +114,8 @@ def probe_again(plan: Plan, outcome: Outcome, at: Revision | None, otherwise: st
 
 def exited(plan: Plan, outcome: Exited) -> Plan:
     """Handle the exit of a process: some servers exit on a request before `initialize`, so start one more without
-    probe (NEG-4).
-    """
+    probe.
+    """  # NEG-4
     probed = any(isinstance(step, Discover) for step in plan.asked)
     if not plan.probe.process:
         return fail(plan, outcome, "the server could not be reached")
@@ -138,7 +138,7 @@ def not_spawned(plan: Plan, outcome: Exited) -> Plan:
 
 
 def contradicted(plan: Plan, outcome: Contradicted) -> Plan:
-    """Probe again: the server does not support the negotiated or cached revision (NEG-7)."""
+    """Probe again: the server does not support the negotiated or cached revision."""  # NEG-7
     return probe_again(
         replace(plan, asked=()), outcome, None, "the server no longer speaks what was agreed on"
     )
@@ -148,7 +148,7 @@ def contradicted(plan: Plan, outcome: Contradicted) -> Plan:
 
 
 def first_step(allowed: tuple[Revision, ...]) -> Opening:
-    """Return the first step for an unknown server (NEG-1, LIFE-2)."""
+    """Return the first step for an unknown server."""  # NEG-1, LIFE-2
     modern = of_era(allowed, Era.STATELESS)
     newest = mutual(versions(modern), modern)
     return Initialize(allowed[-1]) if newest is None else Discover(newest)

@@ -48,7 +48,7 @@ class Respawn:
     then: Opening
     """The first step on the new connection."""
     shape: HttpShape | None = None
-    """Over HTTP, the transport to open: HTTP+SSE with a GET, else None (NEG-6)."""
+    """Over HTTP, the transport to open: HTTP+SSE with a GET, else None."""  # NEG-6
 
 
 class Method(StrEnum):
@@ -68,7 +68,7 @@ class Ready:
 
     @property
     def verdict(self) -> Era:
-        """The era to cache for this server (NEG-7)."""
+        """The era to cache for this server."""  # NEG-7
         return self.revision.era
 
 
@@ -112,7 +112,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class HttpRefused:
-    """An HTTP server returned an error status without a JSON-RPC error in the body (NEG-6)."""
+    """An HTTP server returned an error status without a JSON-RPC error in the body."""  # NEG-6
 
     step: Opening | Respawn
     status: int
@@ -150,7 +150,7 @@ class Spawned:
 
 @dataclass(frozen=True, slots=True)
 class Contradicted:
-    """The server does not support the negotiated revision (NEG-7)."""
+    """The server does not support the negotiated revision."""  # NEG-7
 
     why: str
 
@@ -169,7 +169,7 @@ Outcome: TypeAlias = (
 
 
 def discovered(step: Opening, result: Json) -> Discovered | InvalidReply:
-    """Read the result of `server/discover`; servers of the handshake era may return anything (NEG-4)."""
+    """Read the result of `server/discover`; servers of the handshake era may return anything."""  # NEG-4
     names = strings(result, "supportedVersions")
     return Discovered(step, names) if names else InvalidReply(step, "a result that names no versions")
 
@@ -187,9 +187,9 @@ class Probe:
     """How a transport interprets the responses to a probe."""
 
     modern_errors: frozenset[int]
-    """The error codes that only a server of the stateless era sends (NEG-3, NEG-6)."""
+    """The error codes that only a server of the stateless era sends."""  # NEG-3, NEG-6
     process: bool = True
-    """Whether the server is a child process, which a probe may have ended (NEG-4)."""
+    """Whether the server is a child process, which a probe may have ended."""  # NEG-4
 
 
 STDIO: Final = Probe(frozenset({UNSUPPORTED_PROTOCOL_VERSION}))
@@ -214,13 +214,13 @@ class Plan:
     asked: tuple[Opening, ...] = ()
     """The steps that were sent; each once, except for one more probe."""
     respawned: bool = False
-    """Whether the one restart after an exit is used up (NEG-4)."""
+    """Whether the one restart after an exit is used up."""  # NEG-4
     probed_again: bool = False
     late_discovery: bool = False
     shape: HttpShape | None = None
     """The HTTP transport of the connection; None for the default one and for a pipe."""
     tried_old: bool = False
-    """Whether the HTTP+SSE transport was tried (NEG-6)."""
+    """Whether the HTTP+SSE transport was tried."""  # NEG-6
 
     @property
     def legacy(self) -> tuple[Revision, ...]:

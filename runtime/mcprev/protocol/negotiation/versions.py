@@ -14,7 +14,7 @@ from mcprev.errors import Json, NegotiationError, UnsupportedProtocolVersion
 from mcprev.revisions import Era, Revision, by_version, revision_named, select
 
 VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
-"""The `_meta` member that marks a request of the stateless era (NEG-8)."""
+"""The `_meta` member that marks a request of the stateless era."""  # NEG-8
 
 
 def versions(revisions: Sequence[Revision]) -> tuple[str, ...]:
@@ -36,11 +36,11 @@ def of_era(revisions: Sequence[Revision], era: Era) -> tuple[Revision, ...]:
 
 
 def allow(names: Sequence[str] | None, mode: str = "auto") -> tuple[Revision, ...]:
-    """Return the revisions that a client's configuration allows: a list of names, narrowed by a mode (NEG-12, NEG-13).
+    """Return the revisions that a client's configuration allows: a list of names, narrowed by a mode.
 
     The mode is `auto`, `legacy` (no probe, handshakes only) or the name of one revision. Raises `ValueError` for an
     unknown name, or if no revision is left.
-    """
+    """  # NEG-12, NEG-13
     revisions = select(None if names is None else tuple(names))
     if mode == "auto":
         return revisions
@@ -68,7 +68,7 @@ class RevisionRefused:
 
     @property
     def error(self) -> UnsupportedProtocolVersion:
-        """The error for the client (MOD-4, MOD-15)."""
+        """The error for the client."""  # MOD-4, MOD-15
         data = {"supported": list(self.supported), "requested": self.requested}
         return UnsupportedProtocolVersion("Unsupported protocol version", data=data)
 
@@ -83,12 +83,12 @@ class RevisionRefused:
 
 
 def engine_for(params: Mapping[str, Json] | None, allowed: Sequence[Revision]) -> Era:
-    """Return the era whose engine serves a request, regardless of earlier messages on the connection (NEG-8, NEG-9).
+    """Return the era whose engine serves a request, regardless of earlier messages on the connection.
 
-    A request with a version in `_meta` is stateless, even `initialize` (MOD-14). Any other belongs to the handshake
+    A request with a version in `_meta` is stateless, even `initialize`. Any other belongs to the handshake
     era, whose engine requires `initialize` first. A server without that era passes it to the stateless engine, which
-    reports the missing version (MOD-3) and answers `initialize` with the supported versions (MOD-15).
-    """
+    reports the missing version and answers `initialize` with the supported versions.
+    """  # NEG-8, NEG-9, MOD-14, MOD-3, MOD-15
     meta = params.get("_meta") if params is not None else None
     if isinstance(meta, dict) and VERSION_KEY in meta:
         return Era.STATELESS
@@ -96,10 +96,10 @@ def engine_for(params: Mapping[str, Json] | None, allowed: Sequence[Revision]) -
 
 
 def answer_initialize(requested: str, allowed: Sequence[Revision]) -> Revision | RevisionRefused:
-    """Return the revision that answers `initialize`: the requested one, else the latest of the handshake era (LIFE-3).
+    """Return the revision that answers `initialize`: the requested one, else the latest of the handshake era.
 
-    An unsupported version is not an error (AMB-2), unless no revision of the era is allowed (MOD-15).
-    """
+    An unsupported version is not an error, unless no revision of the era is allowed.
+    """  # LIFE-3, AMB-2, MOD-15
     revisions = of_era(allowed, Era.HANDSHAKE)
     if not revisions:
         return RevisionRefused(requested, versions(allowed))
@@ -107,7 +107,7 @@ def answer_initialize(requested: str, allowed: Sequence[Revision]) -> Revision |
 
 
 def check_version(requested: str, allowed: Sequence[Revision]) -> Revision | RevisionRefused:
-    """Return the revision of a stateless request, by the version in its `_meta` (MOD-4)."""
+    """Return the revision of a stateless request, by the version in its `_meta`."""  # MOD-4
     for revision in allowed:  # runs for every request; a dated revision precedes its draft
         if revision.version == requested and revision.era is Era.STATELESS:
             return revision

@@ -215,7 +215,7 @@ def _forbidden(why: str) -> HttpError:
 
 
 def too_many_headers(pairs: Sequence[tuple[bytes, bytes]], limit: int = MAX_HEADERS) -> HttpError | None:
-    """Return the refusal of a request whose headers exceed the limit, which not every ASGI server checks (HTTP-31)."""
+    """Return the refusal of a request whose headers exceed the limit, which not every ASGI server checks."""  # HTTP-31
     if sum(map(len, chain.from_iterable(pairs))) <= limit:
         return None
     return too_long_a_head(limit)
@@ -230,5 +230,5 @@ def too_long_a_head(limit: int) -> HttpError:
 
 
 def new_session_id() -> str:
-    """Return a session id that cannot be guessed: 192 random bits in visible ASCII (HTTP-19, SEC-4)."""
+    """Return a session id that cannot be guessed: 192 random bits in visible ASCII."""  # HTTP-19, SEC-4
     return secrets.token_urlsafe(24)

@@ -48,10 +48,10 @@ def check_server_url(url: str) -> str:
 
 
 def endpoint_url(sse_url: str, data: bytes) -> str:
-    """Return the URL to POST to, from the data of an `endpoint` event and the URL of its stream (SSE-3).
+    """Return the URL to POST to, from the data of an `endpoint` event and the URL of its stream.
 
     Raises `RemoteProtocolError` for an invalid URL and for another origin than that of the stream.
-    """
+    """  # SSE-3
     uri = data.decode(errors="replace").strip()
     found = _joined(sse_url, uri)
     if not uri or found is None:
@@ -88,12 +88,12 @@ def redirected(url: str, status: int, location: str | None, *, verb: str, count:
 
 
 def check_fetch(url: str, *, private: bool = False) -> str:
-    """Return a URL that a server named and that the client is about to fetch, if that is allowed (SEC-1).
+    """Return a URL that a server named and that the client is about to fetch, if that is allowed.
 
     It must be https, and its host must not be an address of a private network in any spelling, such as `0x7f.1`.
     `private` allows private addresses, and http on loopback for development. Host names are checked by `is_public`
     after they are resolved. Raises `RemoteProtocolError`.
-    """
+    """  # SEC-1
     parts = _split(url)
     host = None if parts is None else parts.hostname
     if parts is None or not host or "@" in parts.netloc:
@@ -118,7 +118,7 @@ def fetch_redirected(url: str, location: str | None, *, count: int) -> str:
 
 
 def is_public(address: str) -> bool:
-    """Return whether a text is an IP address, with or without brackets, of the public internet (SEC-1)."""
+    """Return whether a text is an IP address, with or without brackets, of the public internet."""  # SEC-1
     found = _address(address)
     if isinstance(found, IPv6Address):
         if found.ipv4_mapped is not None:

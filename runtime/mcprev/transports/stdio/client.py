@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 INHERITED: Final = (
     "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
 )  # fmt: skip
-"""The environment variables that a server inherits by default (STDIO-10)."""
+"""The environment variables that a server inherits by default."""  # STDIO-10
 GRACE: Final = 2.0
 """Seconds that a server has to exit after stdin is closed, and again after SIGTERM."""
 TAIL: Final = 8 * 1024

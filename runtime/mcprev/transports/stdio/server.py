@@ -73,7 +73,7 @@ async def serve_stdio(
 
 
 def run_stdio(connect: Callable[[], LineConnection], lifespan: LifespanHold | None) -> None:
-    """Serve as the only purpose of this process, until the client disconnects or a signal arrives (STDIO-6)."""
+    """Serve as the only purpose of this process, until the client disconnects or a signal arrives."""  # STDIO-6
 
     async def main() -> None:
         serving = asyncio.create_task(serve_stdio(connect, lifespan, freeze=True))

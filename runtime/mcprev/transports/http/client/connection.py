@@ -38,7 +38,7 @@ from mcprev.wire.jsonrpc import Batch, Notification
 ASIDE: Final = 30.0
 """The timeout for sending a message that has no response, in seconds."""
 GRACE: Final = 5.0
-"""Seconds that the stream of a cancelled call may stay open after `notifications/cancelled` (AMB-10)."""
+"""Seconds that the stream of a cancelled call may stay open after `notifications/cancelled`."""  # AMB-10
 CANCELLED: Final = "notifications/cancelled"
 logger: Final = logging.getLogger("mcprev.client")
 
@@ -120,10 +120,10 @@ class HttpConnection(Connection):
         return not self._exchanges and self.error is None and not self.client_side.waiting
 
     def take(self, data: bytes) -> None:
-        """Pass a server's message to the engine; the messages of a batch one by one (BATCH-1).
+        """Pass a server's message to the engine; the messages of a batch one by one.
 
         Call `process_events` afterwards.
-        """
+        """  # BATCH-1
         link, now = self._connection_state, self.now()
         message = jsonrpc.parse(data, batch=link.accepts_batch)
         if isinstance(message, Batch):

@@ -51,7 +51,7 @@ class LegacySse:
         self._endpoint.result()
 
     async def _read(self) -> None:
-        """Read the stream; its end is the end of the connection (SSE-8)."""
+        """Read the stream; its end is the end of the connection."""  # SSE-8
         error: McpError | None = None
         response: HttpResponse | None = None
         try:

@@ -102,7 +102,7 @@ class HttpSession:
         self._max_message = max_message
         self._source = headers
         self.login: Login | None = None
-        """Authorizes the requests, if the user passed `auth` (AUTH-2)."""
+        """Authorizes the requests, if the user passed `auth`."""  # AUTH-2
 
     async def post(
         self, message: bytes, headers: Pairs, url: str | None = None, *, no_login: bool = False
@@ -196,10 +196,10 @@ class HttpSession:
             await self._session.close()
 
     async def failure(self, response: HttpResponse) -> McpError:
-        """Return the reason of an error response: the JSON-RPC error in its body, or its status (ERR-7).
+        """Return the reason of an error response: the JSON-RPC error in its body, or its status.
 
         A 401 without a login is `TokenRejected`, from that reason.
-        """
+        """  # ERR-7
         try:
             raw = await response.read(MAX_ERROR)
         except RemoteProtocolError:

@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 
 INITIALIZE: Final = "initialize"
 LIST_TIMEOUT: Final = 30.0
-"""Seconds for each page of `tools/list` when a call needs the headers of its tool (HDR-11)."""
+"""Seconds for each page of `tools/list` when a call needs the headers of its tool."""  # HDR-11
 MAX_PAGES: Final = 1000
 DELETE_TIMEOUT: Final = 2.0
-"""The timeout of the DELETE that ends a session, in seconds (HTTP-24)."""
+"""The timeout of the DELETE that ends a session, in seconds."""  # HTTP-24
 TAIL: Final = 0.5
 """Seconds to wait for the end of a stream after the response, so that its connection can be reused."""
 OPENING: Final = 0.5
@@ -88,7 +88,7 @@ class StreamableHttp:
         return by_version(version, ALL) if isinstance(version, str) else None
 
     def _session(self, headers: Pairs) -> Pairs:
-        """Add the session id (HTTP-20)."""
+        """Add the session id."""  # HTTP-20
         if self.session_id is not None:
             headers.append((SESSION_ID, self.session_id))
         return headers
@@ -121,7 +121,7 @@ class StreamableHttp:
             response.release()
 
     async def _call_headers(self, call: Call) -> Pairs:
-        """Return the headers of a call; list the tools first if the headers depend on them (HDR-11)."""
+        """Return the headers of a call; list the tools first if the headers depend on them."""  # HDR-11
         revision = self._revision_of(call)
         if revision is None:
             return self._session([])
@@ -134,7 +134,7 @@ class StreamableHttp:
         return self._session(request_headers(revision, call.method, call.params, found or ()))
 
     async def _read(self, call: Call, response: HttpResponse) -> None:
-        """Read the response, JSON or event stream (HTTP-7)."""
+        """Read the response, JSON or event stream."""  # HTTP-7
         if not 200 <= response.status < 300:
             raise await self._error_of(response)
         if call.method == INITIALIZE:
@@ -160,7 +160,7 @@ class StreamableHttp:
         )
 
     async def _error_of(self, response: HttpResponse) -> McpError:
-        """Return the error for an error response; `SessionExpired` if the session is unknown (HTTP-23)."""
+        """Return the error for an error response; `SessionExpired` if the session is unknown."""  # HTTP-23
         error = await self._requests.failure(response)
         unknown_method = isinstance(error, RpcError) and error.code == METHOD_NOT_FOUND
         if (
@@ -176,7 +176,7 @@ class StreamableHttp:
     # -- streams -------------------------------------------------------------------------------------------
 
     async def _stream(self, call: Call, response: HttpResponse) -> None:
-        """Read the event stream of a call, over several responses if it is interrupted (HTTP-15, HTTP-29)."""
+        """Read the event stream of a call, over several responses if it is interrupted."""  # HTTP-15, HTTP-29
         revision, cursor, calls = self._revision_of(call), ResumeState(), self._connection.calls
 
         def take(messages: list[bytes]) -> bool:
@@ -264,7 +264,7 @@ class StreamableHttp:
             self._logger.debug("the server has not said whether it has a stream of its own")
 
     async def _listen(self) -> None:
-        """Read the server's own stream, for messages outside of requests, if the server has one (HTTP-10)."""
+        """Read the server's own stream, for messages outside of requests, if the server has one."""  # HTTP-10
         cursor, opened, now = ResumeState(), False, asyncio.get_running_loop().time
         while True:
             response: HttpResponse | None = None
@@ -320,7 +320,7 @@ class StreamableHttp:
     # -- tools ---------------------------------------------------------------------------------------------
 
     def answered(self, event: CallCompleted) -> None:
-        """Learn from a `tools/list` result which tool arguments are headers (HDR-6)."""
+        """Learn from a `tools/list` result which tool arguments are headers."""  # HDR-6
         if (
             event.call.method == LIST_TOOLS
             and (revision := self._revision_of(event.call))
@@ -329,7 +329,7 @@ class StreamableHttp:
             self._tools.filter_page(event.result)
 
     async def _list_tools(self) -> None:
-        """List the tools; concurrent calls share one listing (HDR-11)."""
+        """List the tools; concurrent calls share one listing."""  # HDR-11
         if self._listing is None or self._listing.done():
             self._listing = self._connection.run_aside(self._list_all())
         await asyncio.wait({self._listing})
@@ -361,7 +361,7 @@ class StreamableHttp:
             self._logger.debug("the tools could not be listed: %s", error)
 
     async def _headers_rejected(self, call: Call, response: HttpResponse) -> bool:
-        """Return whether the server rejected the parameter headers; if so, refresh the tool's schema (HDR-9)."""
+        """Return whether the server rejected the parameter headers; if so, refresh the tool's schema."""  # HDR-9
         revision = self._revision_of(call)
         if revision is None or not revision.routing_headers:
             return False
@@ -392,7 +392,7 @@ class StreamableHttp:
             response.release()
 
     async def end_session(self) -> None:
-        """End the session (HTTP-24)."""
+        """End the session."""  # HTTP-24
         revision = self._revision
         if self.session_id is None or self._expired:
             return

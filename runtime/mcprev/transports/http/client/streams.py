@@ -34,7 +34,7 @@ class ResumeState:
     last_event_id: str = ""
     """The id of the last event that had one; empty if the stream cannot be resumed."""
     retry: float | None = None
-    """The delay in seconds that the server requested (HTTP-18)."""
+    """The delay in seconds that the server requested."""  # HTTP-18
     tried: int = 0
     """Attempts since the last event."""
 

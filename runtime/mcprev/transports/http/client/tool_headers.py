@@ -37,7 +37,7 @@ class ParamHeaderCache:
         self._logger = logger
 
     def filter_page(self, result: dict[str, Json]) -> None:
-        """Learn from one page of `tools/list`, and remove the tools that cannot be called (HDR-7)."""
+        """Learn from one page of `tools/list`, and remove the tools that cannot be called."""  # HDR-7
         tools: object = result.get("tools")
         if not isinstance(tools, list):
             return
@@ -70,8 +70,8 @@ class ParamHeaderCache:
     def repeatable(self, call: Call) -> bool:
         """Return whether a call can safely be sent twice, by its method or by the tool's annotations.
 
-        Annotations are hints of the server (TOOL-9), but so is the rest of the tool's description.
-        """
+        Annotations are hints of the server, but so is the rest of the tool's description.
+        """  # TOOL-9
         if call.method != CALL_TOOL:
             return call.method in READS
         return (call.params or {}).get("name") in self._harmless

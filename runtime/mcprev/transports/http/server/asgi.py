@@ -186,7 +186,7 @@ class AsgiApp:
         return stopped() if self._closed else None
 
     def _who(self, find: Principal, scope: Mapping[str, Any]) -> str | HttpError | None:
-        """Return the principal of a request, or 403 if `find` raises: None would mean an anonymous client (HTTP-28)."""
+        """Return the principal of a request, or 403 if `find` raises: None would mean an anonymous client."""  # HTTP-28
         try:
             return checked_principal(find(scope))
         except Exception:
@@ -194,7 +194,7 @@ class AsgiApp:
             return HttpError(403, InvalidRequest("Forbidden: it cannot be told who sends the request"))
 
     async def _authorize(self, auth: Bearer, http_request: HttpRequest) -> HttpError | None:
-        """Verify the token of a request; return the error response if it is refused. The metadata needs none (AUTH-1)."""
+        """Verify the token of a request; return the error response if it is refused. The metadata needs none."""  # AUTH-1
         if http_request.place in self._documents:
             return None
         found = await auth.admit(http_request.headers, http_request.scope.get("query_string", b""))

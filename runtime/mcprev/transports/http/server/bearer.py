@@ -54,7 +54,7 @@ TIMEOUT: Final = 10.0
 MAX_AGE: Final = 3600
 """The cache lifetime of the metadata, in seconds."""
 OFFLINE: Final = "offline_access"
-"""A scope for authorization servers only; no resource requires it (AUTH-18)."""
+"""A scope for authorization servers only; no resource requires it."""  # AUTH-18
 
 Fields: TypeAlias = tuple[tuple[bytes, bytes], ...]
 _KEY: Final = b"authorization"

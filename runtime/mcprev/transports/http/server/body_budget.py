@@ -16,7 +16,7 @@ from mcprev.wire.headers import Headers
 from mcprev.wire.jsonrpc import RequestId
 
 MAX_BODY: Final = 4 * 1024 * 1024
-"""The default limit of a request body, in bytes (HTTP-31)."""
+"""The default limit of a request body, in bytes."""  # HTTP-31
 MAX_BODIES: Final = 256 * 1024 * 1024
 """The default limit of all request bodies together, in bytes of memory."""
 MAX_OPENING: Final = 128 * 1024

@@ -90,7 +90,7 @@ class AsgiConnection(Connection):
         await response_stream.finish()
 
     async def serve_batch(self, batch: Batch, response_stream: ResponseStream) -> None:
-        """Process the members of a batch separately, so that a slow one delays no other (BATCH-4, BATCH-7)."""
+        """Process the members of a batch separately, so that a slow one delays no other."""  # BATCH-4, BATCH-7
         response_stream.batch, response_stream.inline = True, False
         broken = [member for member in batch.messages if isinstance(member, Malformed) and member.answer]
         response_stream.waiting = len(broken) + sum(isinstance(member, Request) for member in batch.messages)
@@ -244,7 +244,7 @@ class StatelessConnection(AsgiConnection):
         self.engine: HandshakeServer | StatelessServer = protocol.stateless
 
     def end_listening(self, response_stream: ResponseStream) -> None:
-        """End the listen stream that a response carries, if any, with its result (SUB-4)."""
+        """End the listen stream that a response carries, if any, with its result."""  # SUB-4
         incoming = self._connection_state.incoming.get(response_stream)
         if incoming is not None:
             self.protocol.stateless.end_stream(incoming)

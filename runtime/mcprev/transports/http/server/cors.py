@@ -77,7 +77,7 @@ class cors:  # noqa: N801 - called like a function
         await self._app(scope, receive, sent)
 
     def _preflight(self, headers: Headers) -> list[tuple[bytes, bytes]]:
-        """Return the preflight headers. `*` would exclude `Authorization`, so headers are listed by name (HTTP-30)."""
+        """Return the preflight headers. `*` would exclude `Authorization`, so headers are listed by name."""  # HTTP-30
         asked = [name.strip().lower() for name in (headers.get(_REQUESTED) or b"").split(b",")]
         params = [name for name in asked if name.startswith(_PARAM)]
         named = b", ".join([*(name.encode() for name in REQUEST_HEADERS), *params])

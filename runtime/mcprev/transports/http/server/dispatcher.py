@@ -91,7 +91,7 @@ class HttpDispatcher:
         return None if wait is None else now + wait
 
     async def aclose(self, linger: float) -> None:
-        """End all sessions and streams. Only calls in progress have `linger` seconds to finish (SUB-4)."""
+        """End all sessions and streams. Only calls in progress have `linger` seconds to finish."""  # SUB-4
         self.stopping = True
         self.shared.protocol.end()
         self.shared.process_events()
@@ -191,7 +191,7 @@ class HttpDispatcher:
         )
 
     async def _open(self, message: Request, http_request: HttpRequest) -> HttpError | None:
-        """Open a session; a failed `initialize` leaves none behind (HTTP-19, HTTP-27)."""
+        """Open a session; a failed `initialize` leaves none behind."""  # HTTP-19, HTTP-27
         client = http_request.client
         refused = opening_refusal(http_request.share, message.id) or self.sessions.make_room(
             client, message.id
@@ -234,7 +234,7 @@ class HttpDispatcher:
             session.left(response_stream)
 
     async def _without_session(self, verdict: SessionlessRequest, http_request: HttpRequest) -> None:
-        """Serve a request in a session of its own, without `initialize` (AMB-15)."""
+        """Serve a request in a session of its own, without `initialize`."""  # AMB-15
         session = self._session(http_request.principal, lasting=False)
         if verdict.revision is not None:
             session.protocol.session.assume(verdict.revision)

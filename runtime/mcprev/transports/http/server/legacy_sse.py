@@ -88,14 +88,14 @@ class LegacySseServerConnection(Connection):
         self._stopping = False
 
     def begin(self, response_stream: ResponseStream, endpoint: str) -> None:
-        """Send the endpoint for POST as the first event (SSE-2)."""
+        """Send the endpoint for POST as the first event."""  # SSE-2
         self._exchange = response_stream
         response_stream.started = True
         response_stream.write(encode_endpoint(endpoint))
         self.started()
 
     def take(self, body: bytes, http_request: HttpRequest) -> HttpError | None:
-        """Process a posted body; return the error response to an invalid message (SSE-4) and after the end."""
+        """Process a posted body; return the error response to an invalid message and after the end."""  # SSE-4
         if self.error is not None:
             return _refuse(404, "there is no such session")
         message = parse(body, batch=self._connection_state.accepts_batch)
@@ -134,7 +134,7 @@ class LegacySseServerConnection(Connection):
         return b""
 
     def left(self, response_stream: ResponseStream) -> None:
-        """End the session with its stream (SSE-6)."""
+        """End the session with its stream."""  # SSE-6
         del response_stream
         lost = ConnectionLost("the client closed its stream", in_flight=True, retry_safe=False)
         self._loop.call_soon(self.ended, lost)
@@ -218,7 +218,7 @@ class SseEndpoints:
                 del self._by_client[client]
 
     def endpoint(self, connection: LegacySseServerConnection, root: str) -> str:
-        """Return the endpoint for POST as a path, so that the client resolves it against its own URL (SSE-3)."""
+        """Return the endpoint for POST as a path, so that the client resolves it against its own URL."""  # SSE-3
         return f"{quote(root.rstrip('/'))}{quote(self._messages)}?{SESSION}={connection.id}"
 
     def find(self, http_request: HttpRequest) -> LegacySseServerConnection | HttpError:

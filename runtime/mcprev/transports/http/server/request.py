@@ -84,10 +84,10 @@ class HttpRequest:
 
     @property
     def client(self) -> str | None:
-        """The key for quotas: the principal, else the address; None if neither is known (SEC-6).
+        """The key for quotas: the principal, else the address; None if neither is known.
 
         Of an IPv6 address only the first 64 bits count, because one client usually has all addresses with that prefix.
-        """
+        """  # SEC-6
         if self.principal is not None:
             return f"principal {self.principal}"
         peer = self.scope.get("client")
@@ -138,7 +138,7 @@ class HttpRequest:
         await self.answer(reject.status, (JSON_TYPE, *reject.headers), reject.body)
 
     async def accept(self, status: int = 202) -> None:
-        """Respond to a message that has no response (HTTP-6, HTTPM-3)."""
+        """Respond to a message that has no response."""  # HTTP-6, HTTPM-3
         await self.answer(status, (), b"")
 
 

@@ -26,7 +26,7 @@ HIGH: Final = 64 * 1024
 MAX_WAITING: Final = 4 * 1024 * 1024
 """The number of unwritten bytes above which the client is disconnected; one message may be larger."""
 REQUEST_CANCELLED: Final = -32800
-"""The error code of the response to a cancelled request, because HTTP requires a response (AMB-10)."""
+"""The error code of the response to a cancelled request, because HTTP requires a response."""  # AMB-10
 
 _SSE_HEAD: Final = (
     (b"content-type", b"text/event-stream"),
@@ -182,7 +182,7 @@ class ResponseStream:
             self._complete()
 
     def cancelled_request(self, request_id: RequestId) -> None:
-        """End a cancelled request; a client that expects JSON gets an error (AMB-10)."""
+        """End a cancelled request; a client that expects JSON gets an error."""  # AMB-10
         if self.started:
             self.waiting -= 1
             if not self.waiting:
@@ -211,7 +211,7 @@ class ResponseStream:
             self.write(encode_message(message))
 
     def start(self) -> None:
-        """Turn the response into an event stream; it begins with the batch's responses so far (BATCH-7)."""
+        """Turn the response into an event stream; it begins with the batch's responses so far."""  # BATCH-7
         if not self.started:
             self.started = True
             self.write(self.owner.opened(self))
@@ -232,10 +232,10 @@ class ResponseStream:
             self._write_soon()
 
     async def hang_up(self, retry: int | None) -> bool:
-        """Close the connection but not the stream; the client reconnects after `retry` milliseconds (HTTP-17).
+        """Close the connection but not the stream; the client reconnects after `retry` milliseconds.
 
         Returns False if the connection is closed already or the client cannot reconnect.
-        """
+        """  # HTTP-17
         if self.ended or self._close or not self.streams:
             return False
         self.start()
@@ -251,7 +251,7 @@ class ResponseStream:
         return True
 
     def hand_over(self) -> None:
-        """End this response, because another one continues its stream (HTTP-12, HTTP-15)."""
+        """End this response, because another one continues its stream."""  # HTTP-12, HTTP-15
         if not self.ended and not self._close:
             self._close = True
             if self._writer is None:
@@ -297,7 +297,7 @@ class ResponseStream:
                 _release(self._drained)
 
     async def drain(self) -> None:
-        """Wait while too many bytes are unwritten, as on pipes (STDIO-9)."""
+        """Wait while too many bytes are unwritten, as on pipes."""  # STDIO-9
         while self._size > HIGH and not self.ended:
             if self._drained is None or self._drained.done():
                 self._drained = asyncio.get_running_loop().create_future()
@@ -347,7 +347,7 @@ class ResponseStream:
     # -- the client ----------------------------------------------------------------------------------------
 
     def watch_client(self) -> None:
-        """Watch whether the client disconnects, and start a stream, because the request takes long (HTTPM-9)."""
+        """Watch whether the client disconnects, and start a stream, because the request takes long."""  # HTTPM-9
         if self.ended or not self.waiting:
             return
         if not self._watched:
@@ -357,7 +357,7 @@ class ResponseStream:
             self.start()
 
     def tick(self, now: float, keep_alive: float, stall: float) -> None:
-        """Send a comment on a silent stream, and disconnect a client that does not read (HTTPM-5, SEC-6)."""
+        """Send a comment on a silent stream, and disconnect a client that does not read."""  # HTTPM-5, SEC-6
         writing = self._writer is not None or self._finisher is not None
         if writing and now - self._busy >= stall:
             self._stalled = True

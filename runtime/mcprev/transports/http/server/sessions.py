@@ -47,7 +47,7 @@ _EVENT_ID: Final = re.compile(r"([0-9]{1,12})-([0-9]{1,12})")
 
 
 class SessionStream:
-    """One event stream of a session, over any number of connections (HTTP-14, HTTP-16)."""
+    """One event stream of a session, over any number of connections."""  # HTTP-14, HTTP-16
 
     __slots__ = ("_lost", "_needed", "_session", "_whole", "done", "last", "number", "reader")
 
@@ -135,7 +135,7 @@ class Session(AsgiConnection):
         super().__init__(protocol, handler, logger, max_handlers=max_handlers)
         self.id: str = new_session_id()
         self.principal = principal
-        """The principal that opened the session (HTTP-28)."""
+        """The principal that opened the session."""  # HTTP-28
         self.response_streams: set[ResponseStream] = set()
         """The open HTTP requests: calls in progress and GET streams."""
         self._events = events
@@ -163,7 +163,7 @@ class Session(AsgiConnection):
 
     @property
     def resumable(self) -> bool:
-        """Whether a client can resume a stream (HTTP-15)."""
+        """Whether a client can resume a stream."""  # HTTP-15
         return self._events is not None and self.protocol.session.agreed and self.revision.sse_resume
 
     def touch(self) -> None:
@@ -214,7 +214,7 @@ class Session(AsgiConnection):
 
     @override
     def refuses(self, incoming: IncomingRequest) -> McpError | None:
-        """Return why the server cannot send a request to the client on behalf of `incoming`, if so (HTTP-32)."""
+        """Return why the server cannot send a request to the client on behalf of `incoming`, if so."""  # HTTP-32
         response_stream = incoming.origin
         if (
             not isinstance(response_stream, ResponseStream)
@@ -256,7 +256,7 @@ class Session(AsgiConnection):
             self._pending.append(message)
 
     def listen(self, response_stream: ResponseStream) -> bool:
-        """Open a GET stream; return False if there are too many (HTTP-10)."""
+        """Open a GET stream; return False if there are too many."""  # HTTP-10
         if not self.resumable:
             for stream in [stream for stream in self._gets if stream.reader is None]:
                 self._gets.remove(stream)
@@ -287,10 +287,10 @@ class Session(AsgiConnection):
             stream.push(self._pending.popleft())
 
     async def resume(self, response_stream: ResponseStream, last_event_id: str) -> bool:
-        """Resume a stream after an event; return False if a required event is lost (HTTP-15, AMB-11).
+        """Resume a stream after an event; return False if a required event is lost.
 
         Required are the responses and server requests of a request's stream, and all events of any other stream.
-        """
+        """  # HTTP-15, AMB-11
         found = _EVENT_ID.fullmatch(last_event_id)
         stream = self._streams.get(int(found[1])) if found else None
         if found is None or stream is None or self._events is None or not self.resumable:
@@ -361,7 +361,7 @@ class Sessions:
         return len(self._open)
 
     def find(self, session_id: str | None, principal: str | None) -> Session | None:
-        """Return the session of a request, if it belongs to the principal (HTTP-22, HTTP-28)."""
+        """Return the session of a request, if it belongs to the principal."""  # HTTP-22, HTTP-28
         session = None if session_id is None else self._open.get(session_id)
         if session is None or session.principal != principal or session.error is not None:
             return None
@@ -370,11 +370,11 @@ class Sessions:
         return session
 
     def make_room(self, client: str | None, request_id: RequestId) -> HttpError | None:
-        """Make room for one more session of a client, or return the error response to its request (SEC-6).
+        """Make room for one more session of a client, or return the error response to its request.
 
         A client over its quota loses its own longest idle session. If the server is full, a session that was used only
         once is ended, else the longest idle one. A session in use is never ended.
-        """
+        """  # SEC-6
         own = None if client is None else self._by_client.get(client)
         if own is not None and len(own) >= self._per_client and not self._evict(own):
             error = InvalidRequest("Invalid Request: this client has too many sessions in use")

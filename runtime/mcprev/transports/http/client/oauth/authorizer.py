@@ -273,7 +273,7 @@ class Authorizer:
         return FlowRunner(self._url, session, private=private, seconds=self._auth.timeout)
 
     def _scopes(self, place: ProtectedServer, refusal: AuthChallenge) -> tuple[str, ...] | None:
-        """Return the scopes to request (AUTH-17). Raises `InsufficientScope` for more than `MAX_SCOPES`."""
+        """Return the scopes to request. Raises `InsufficientScope` for more than `MAX_SCOPES`."""  # AUTH-17
         before = None if refusal.used is None else refusal.used.tokens.scopes
         if refusal.more:
             found: tuple[str, ...] | None = more_scopes(place.profile, refusal.challenge, before)

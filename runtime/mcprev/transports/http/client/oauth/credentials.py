@@ -91,7 +91,7 @@ class Credentials:
 
 
 def check_server(url: str, *, private: bool) -> None:
-    """Raise `ValueError` for a server URL without https, which would expose tokens (AUTH-19)."""
+    """Raise `ValueError` for a server URL without https, which would expose tokens."""  # AUTH-19
     try:
         check_page(url.partition("#")[0])
     except DiscoveryFailed:

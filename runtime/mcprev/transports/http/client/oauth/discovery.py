@@ -124,7 +124,7 @@ def challenge_of(values: Iterable[str], schemes: Sequence[str] = ("bearer", "dpo
 
 
 def resource_urls(url: str, named: str | None) -> list[str]:
-    """Return the URLs of the protected resource metadata, in the order of trying (AUTH-5)."""
+    """Return the URLs of the protected resource metadata, in the order of trying."""  # AUTH-5
     parts = urlsplit(url)
     origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     found = [] if named is None else [named]
@@ -132,7 +132,7 @@ def resource_urls(url: str, named: str | None) -> list[str]:
 
 
 def server_urls(issuer: str, profile: AuthProfile) -> list[str]:
-    """Return the URLs of an authorization server's metadata, in the order of trying (AUTH-6)."""
+    """Return the URLs of an authorization server's metadata, in the order of trying."""  # AUTH-6
     parts = urlsplit(issuer)
     origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     found = [f"{origin}{OAUTH}{path}"]
@@ -189,8 +189,8 @@ def read_resource(
     """Read the metadata of the server at a URL; return None if it names no authorization server.
 
     `above` is a resource above the URL that the user accepts. Raises `DiscoveryFailed` for the metadata of any other
-    resource: this server must not receive a token for that one (AUTH-9).
-    """
+    resource: this server must not receive a token for that one.
+    """  # AUTH-9
     named = text(document, "resource")
     if named is not None and not is_resource(named, url, above):
         wider = is_above(named, url)
@@ -240,9 +240,9 @@ class ServerMetadata:
     methods: tuple[str, ...] | None = None
     """The supported client authentication methods of the token endpoint; None if not listed."""
     takes_documents: bool = False
-    """Whether the server accepts the URL of a metadata document as a client id (AUTH-12)."""
+    """Whether the server accepts the URL of a metadata document as a client id."""  # AUTH-12
     names_itself: bool = False
-    """Whether authorization responses carry `iss` (AUTH-15)."""
+    """Whether authorization responses carry `iss`."""  # AUTH-15
     proofs: tuple[str, ...] | None = None
     """The supported PKCE challenge methods; None if the metadata does not list any."""
 
@@ -250,8 +250,8 @@ class ServerMetadata:
 def read_server(document: Mapping[str, Json], issuer: str) -> ServerMetadata | None:
     """Read the metadata of an authorization server; return None if it has no token endpoint.
 
-    Raises `IssuerMismatch` if its `issuer` differs from the requested one (AUTH-7).
-    """
+    Raises `IssuerMismatch` if its `issuer` differs from the requested one.
+    """  # AUTH-7
     said = text(document, "issuer")
     if said != issuer:
         raise IssuerMismatch(
@@ -275,7 +275,7 @@ def read_server(document: Mapping[str, Json], issuer: str) -> ServerMetadata | N
 
 
 def default_server(at: str, issuer: str) -> ServerMetadata:
-    """Return the default endpoints of an authorization server without metadata at an origin (AUTH-3)."""
+    """Return the default endpoints of an authorization server without metadata at an origin."""  # AUTH-3
     return ServerMetadata(
         issuer=issuer,
         token_endpoint=f"{at}/token",
@@ -306,10 +306,10 @@ class ProtectedServer:
 
 
 def check_proofs(server: ServerMetadata) -> None:
-    """Raise `DiscoveryFailed` for an authorization server without PKCE (AUTH-8).
+    """Raise `DiscoveryFailed` for an authorization server without PKCE.
 
     Metadata that lists no methods means that the server supports none (RFC 8414, section 2).
-    """
+    """  # AUTH-8
     if S256 in (server.proofs or ()):
         return
     said = (
@@ -321,19 +321,19 @@ def check_proofs(server: ServerMetadata) -> None:
 def first_scopes(
     place: ProtectedServer, challenge: Challenge, wanted: Sequence[str] | None
 ) -> tuple[str, ...] | None:
-    """Return the scopes of the first authorization request; None omits `scope` (AUTH-17)."""
+    """Return the scopes of the first authorization request; None omits `scope`."""  # AUTH-17
     if wanted is not None:
         return join_scopes(wanted, challenge.scopes)
     return place.scopes if challenge.scopes is None else challenge.scopes
 
 
 def more_scopes(profile: AuthProfile, challenge: Challenge, before: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the scopes to request when the granted ones do not suffice (AUTH-17)."""
+    """Return the scopes to request when the granted ones do not suffice."""  # AUTH-17
     return join_scopes(before if profile.joins_scopes else (), challenge.scopes)
 
 
 def with_offline(place: ProtectedServer, scopes: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Add `offline_access` to the scopes if the server lists it, to get a refresh token (AUTH-18)."""
+    """Add `offline_access` to the scopes if the server lists it, to get a refresh token."""  # AUTH-18
     if scopes is None or not place.profile.offline_access or OFFLINE not in (place.server.scopes or ()):
         return None if scopes is None else tuple(scopes)
     return join_scopes(scopes, (OFFLINE,))
@@ -367,7 +367,7 @@ def registered_method(methods: Sequence[str] | None) -> str:
 
 
 def application_type(redirect_uri: str) -> str:
-    """Return the `application_type` for registration: `web` or `native`, by the redirect URI (AUTH-13)."""
+    """Return the `application_type` for registration: `web` or `native`, by the redirect URI."""  # AUTH-13
     parts = urlsplit(redirect_uri)
     return "web" if parts.scheme == "https" and not is_loopback(parts.hostname or "") else "native"
 
@@ -376,10 +376,10 @@ def application_type(redirect_uri: str) -> str:
 
 
 def check_page(url: str) -> str:
-    """Return a URL that may be opened in the user's browser: https, or http on loopback (SEC-2, AUTH-19).
+    """Return a URL that may be opened in the user's browser: https, or http on loopback.
 
     Raises `DiscoveryFailed` for any other.
-    """
+    """  # SEC-2, AUTH-19
     parts = split(url)
     if parts is None or (parts.scheme != "https" and not is_loopback(parts.hostname or "")):
         raise DiscoveryFailed(

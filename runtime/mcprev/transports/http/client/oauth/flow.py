@@ -88,10 +88,10 @@ def discover(
     """Find the authorization server of the MCP server at a URL.
 
     `rows` are the revisions that the server may speak, the preferred one first; if its metadata is absent, the rules
-    of the oldest are tried (AUTH-3). Revisions decide which URLs are tried, never which checks apply. `issuer` is the
+    of the oldest are tried. Revisions decide which URLs are tried, never which checks apply. `issuer` is the
     only authorization server that this client accepts, if set; `resource` is a resource above the URL that the
     metadata may name. Raises `DiscoveryFailed` or `IssuerMismatch`.
-    """
+    """  # AUTH-3
     first, search = revisions[0], _Search(revisions[0])
     assert first.auth is not None
     if first.auth.resource_metadata:
@@ -162,8 +162,8 @@ def _find_server(
 def _at_origin(search: _Search, revision: Revision, url: str, wanted: str | None) -> Flow[ProtectedServer]:
     """Treat the MCP server's origin as its authorization server, with the default endpoints if it has no metadata.
 
-    The issuer is not known in advance (AUTH-3): the origin counts with or without a slash at its end.
-    """
+    The issuer is not known in advance: the origin counts with or without a slash at its end.
+    """  # AUTH-3
     profile, at = revision.auth, discovery.origin(url)
     assert profile is not None
     if wanted not in (None, at, f"{at}/"):
@@ -193,7 +193,7 @@ def _at_origin(search: _Search, revision: Revision, url: str, wanted: str | None
 def register(
     place: ProtectedServer, name: str, redirect_uri: str, scopes: Sequence[str] | None
 ) -> Flow[Registration]:
-    """Register this client dynamically (AUTH-12, AUTH-13). Raises `RegistrationRejected`."""
+    """Register this client dynamically. Raises `RegistrationRejected`."""  # AUTH-12, AUTH-13
     server = place.server
     if server.registration_endpoint is None:
         raise RegistrationRejected(
@@ -253,10 +253,10 @@ def authorize(
     secret: Callable[[], str] = _secret,
     client_keys: ClientKeys = NO_MEANS,
 ) -> Flow[TokenResponse]:
-    """Run the authorization code flow in the user's browser and redeem the code (AUTH-8, AUTH-9, AUTH-11, AUTH-15).
+    """Run the authorization code flow in the user's browser and redeem the code.
 
     Raises `AuthorizationDenied`, `IssuerMismatch`, `TokenRejected`, or `AuthError` for a response to another request.
-    """
+    """  # AUTH-8, AUTH-9, AUTH-11, AUTH-15
     discovery.check_proofs(place.server)
     state, verifier = secret(), secret()
     page = _page(place, client, scopes, redirect_uri, state, verifier)
@@ -325,7 +325,7 @@ def read_redirect(back: str, state: str, place: ProtectedServer) -> str:
 
 
 def _check_issuer(said: str | None, place: ProtectedServer) -> None:
-    """Raise `IssuerMismatch` for a response of another authorization server, or one of unknown origin (AUTH-15)."""
+    """Raise `IssuerMismatch` for a response of another authorization server, or one of unknown origin."""  # AUTH-15
     server = place.server
     if said is None and server.names_itself:
         raise IssuerMismatch(

@@ -15,10 +15,10 @@ _PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}
 
 
 def canonical_resource(uri: str) -> str | None:
-    """Return a resource identifier in canonical form (AUTH-9, AUTH-10), or None if it is not one.
+    """Return a resource identifier in canonical form, or None if it is not one.
 
     The scheme and host are in lower case; a default port and a trailing slash are removed.
-    """
+    """  # AUTH-9, AUTH-10
     parts = split(uri)
     if parts is None:
         return None

@@ -57,10 +57,10 @@ class TokenResponse:
 def refresh(
     place: ProtectedServer, client: Registration, token: str, *, client_keys: ClientKeys = NO_MEANS
 ) -> Flow[TokenResponse]:
-    """Request a new token with a refresh token (AUTH-18).
+    """Request a new token with a refresh token.
 
     Raises `TokenRejected`; if its `error` is empty, the refresh token may still be valid.
-    """
+    """  # AUTH-18
     form = {"grant_type": "refresh_token", "refresh_token": token}
     return (yield from redeem(place, client, form, client_keys=client_keys))
 
@@ -118,7 +118,7 @@ def _scope(scopes: Sequence[str] | None) -> dict[str, str]:
 def redeem(
     place: ProtectedServer, client: Registration, form: Mapping[str, str], *, client_keys: ClientKeys
 ) -> Flow[TokenResponse]:
-    """Send a token request (AUTH-9). Raises `TokenRejected`, with the error code if the server sent one."""
+    """Send a token request. Raises `TokenRejected`, with the error code if the server sent one."""  # AUTH-9
     server, wanted = place.server, {**form, "resource": place.resource}
     who = printable(server.issuer)
 
