@@ -126,7 +126,8 @@ def generate_project(
 ) -> Result:
     """Generate an installable package from a schema.ts of one's own into the folder `out`.
 
-    The package has the name of the folder; `pyproject.toml` is written once, and is the user's from then on.
+    The package has the name of the folder; `pyproject.toml` is written where there is none. Nothing else in the folder
+    is touched, so that it may be a project with files of its own.
     `name`, `like` and `overlay` are those of `sources.load_extension`. Raises as `generate` does.
     """
     distribution = out.resolve().name
@@ -137,7 +138,10 @@ def generate_project(
     result = generate(folder, out / package, extension=extension, write=write)
     project = out / "pyproject.toml"
     if project.exists():
-        return result
+        if package in project.read_text(encoding="utf-8", errors="replace"):
+            return result
+        warning = f"{project}: left as it is; it does not name the package '{package}', so add it there"
+        return replace(result, warnings=(*result.warnings, warning))
     text = emit.project_file(distribution, package, extension)
     if write:
         trees.write_new(project, text)

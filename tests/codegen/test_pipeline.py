@@ -427,9 +427,32 @@ def test_the_project_file_is_written_once_and_installs_with_what_we_install(tmp_
     assert set(found["project"]["dependencies"]) < set(ours["dependencies"])
     assert found["project"]["requires-python"] == ours["requires-python"]
     assert found["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == ["acme_types"]
-    project.write_text("mine", encoding="utf-8")
-    assert not pipeline.generate_project(schema, path, tmp_path / "acme-types").changed
-    assert project.read_text(encoding="utf-8") == "mine"
+    project.write_text('[project]\nname = "mine"\npackages = ["acme_types"]', encoding="utf-8")
+    again = pipeline.generate_project(schema, path, tmp_path / "acme-types")
+    assert (again.changed, again.warnings) == ((), ())
+
+
+def test_a_project_of_somebody_elses_gets_the_package_and_keeps_every_file(tmp_path: Path) -> None:
+    schema, path, out = write_folder(tmp_path), acme(tmp_path), tmp_path / "acme-types"
+    for name in ("README.md", "pyproject.toml", "src/acme.py", "latest.py", "__init__.py"):
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_text(name, encoding="utf-8")
+    before = snapshot(out)
+    result = pipeline.generate_project(schema, path, out)
+    assert {name: data for name, data in snapshot(out).items() if not name.startswith("acme_types/")} == before
+    assert all(file.is_relative_to(out / "acme_types") for file in result.written)
+    (warning,) = result.warnings
+    assert warning.startswith(f"{out / 'pyproject.toml'}: left as it is; it does not name the package 'acme_types'")
+
+
+def test_a_package_folder_of_somebody_elses_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    schema, path, out = write_folder(tmp_path), acme(tmp_path), tmp_path / "acme-types"
+    (out / "acme_types").mkdir(parents=True)
+    (out / "acme_types" / "__init__.py").write_text("mine", encoding="utf-8")
+    before = snapshot(out)
+    with pytest.raises(InputError, match="name another folder"):
+        pipeline.generate_project(schema, path, out)
+    assert snapshot(out) == before
 
 
 @pytest.mark.parametrize(
