@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from mcprev_codegen import ir
-from mcprev_codegen.ir import Json
 from mcprev_codegen.resolve import FlatType, Schema
 from mcprev_codegen.sources import Revision
+from mcprev_codegen.templates.support._spec import Child, TypeDelta
 
 _ENVELOPE: Final = frozenset({"jsonrpc", "id"})
 _ANYTHING: Final = ("anything",)
@@ -35,42 +35,6 @@ class TypeHistory:
 
     since: str
     changed: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Child:
-    """A member to go down into: through lists (`[]`) and maps (`{}`) to one type, or to one of several.
-
-    The member of a union at the root of a payload is the whole value: its name is empty.
-    """
-
-    member: str
-    through: tuple[str, ...]
-    types: tuple[tuple[str, str], ...]
-    """Pairs of tag and type. Without a tag: of the member that only objects of the type have, or, where there is
-    nothing to choose, of an empty text.
-    """
-    tag: str
-
-
-@dataclass(frozen=True, slots=True)
-class TypeDelta:
-    """What to do with an object of one type, so that the neighbour knows its members."""
-
-    name_there: str
-    drop: tuple[str, ...] = ()
-    fill: tuple[tuple[str, Json], ...] = ()
-    missing: tuple[str, ...] = ()
-    retyped: tuple[str, ...] = ()
-    lost: tuple[Child, ...] = ()
-    children: tuple[Child, ...] = ()
-    untagged: tuple[tuple[str, str], ...] = ()
-    """Members in which nothing tells types apart, each with one of those types; only while deltas are made."""
-
-    @property
-    def changes(self) -> bool:
-        """Whether the type itself differs, its children aside."""
-        return bool(self.drop or self.fill or self.missing or self.retyped or self.lost)
 
 
 def pairing(older: Revision, newer: Revision) -> dict[str, str]:
@@ -182,6 +146,7 @@ def deltas(here: Revision, there: Revision, names: Mapping[str, str]) -> dict[st
     messages and their bases) are left out: params, results, errors and capabilities are converted.
     """
     found: dict[str, TypeDelta] = {}
+    untagged: dict[str, list[tuple[str, str]]] = {}
     params = {method.params for method in here.methods.values()}
     for name in payloads(here):
         other = names.get(name)
@@ -190,9 +155,10 @@ def deltas(here: Revision, there: Revision, names: Mapping[str, str]) -> dict[st
         if here.schema.is_object(ir.Ref(name)):
             if there.schema.is_object(ir.Ref(other)):
                 found[name] = _delta(here, there, name, names)
+                untagged[name] = _untagged_members(here, there, found[name], name)
         elif name in params:
             found[name] = TypeDelta(other, children=tuple(_children(here.schema, ir.Field("", ir.Ref(name)))))
-    return _pruned(found)
+    return _pruned(found, untagged)
 
 
 def payloads(revision: Revision) -> list[str]:
@@ -220,7 +186,7 @@ def _delta(here: Revision, there: Revision, name: str, names: Mapping[str, str])
     taken_over = theirs.index is not None and mine.index is None
     unknown = () if taken_over else tuple(f.name for f in mine.fields if f.name not in known)
     drop = tuple(name for name in unknown if name not in ignored)
-    fill: list[tuple[str, Json]] = []
+    fill: list[tuple[str, ir.Literal]] = []
     missing: list[str] = []
     retyped: list[str] = []
     for f in theirs.fields:
@@ -245,13 +211,18 @@ def _delta(here: Revision, there: Revision, name: str, names: Mapping[str, str])
         if (field := theirs.get(f.name)) is not None
         for c in _lost(_children(here.schema, f.field), there.schema, _children(there.schema, field))
     )
-    untagged = tuple(
+    return TypeDelta(other, drop, tuple(fill), tuple(missing), tuple(retyped), lost, children)
+
+
+def _untagged_members(here: Revision, there: Revision, delta: TypeDelta, name: str) -> list[tuple[str, str]]:
+    """The members that a delta leaves as they are and in which nothing tells types apart, each with one of those types."""
+    theirs = there.schema.flat(delta.there)
+    return [
         (f.name, type_)
-        for f in mine.fields
-        if f.name in known and f.name not in retyped
+        for f in here.schema.flat(name).fields
+        if theirs.get(f.name) is not None and f.name not in delta.retyped
         for type_ in _untagged(here.schema, f.field)
-    )
-    return TypeDelta(other, drop, tuple(fill), tuple(missing), tuple(retyped), lost, children, untagged)
+    ]
 
 
 def _lost(mine: Sequence[Child], schema: Schema, theirs: Sequence[Child]) -> Iterator[Child]:
@@ -311,14 +282,15 @@ def _within(mine: ir.Tags, theirs: ir.Tags) -> bool:
     return True
 
 
-def _known_value(revision: Revision, owner: str, member: ir.Field) -> Json:
+def _known_value(revision: Revision, owner: str, member: ir.Field) -> ir.Literal | None:
     """The one value a required member can have or defaults to; None when there is no such value."""
     literal = revision.schema.literal(member.type)
     if literal is not None:
         return literal
     names = (owner, *revision.schema.supertypes(owner))
     facts = revision.facts.default
-    return next((facts[f"{n}.{member.name}"] for n in names if f"{n}.{member.name}" in facts), None)
+    value = next((facts[f"{n}.{member.name}"] for n in names if f"{n}.{member.name}" in facts), None)
+    return value if isinstance(value, str | int | float) else None
 
 
 def _children(schema: Schema, member: ir.Field) -> list[Child]:
@@ -404,7 +376,9 @@ def _followed(schema: Schema, type_: ir.TypeExpr) -> ir.TypeExpr:
     return ir.Prim("unknown") if _is_anything(schema, type_) else schema.follow(type_)
 
 
-def _pruned(found: Mapping[str, TypeDelta]) -> dict[str, TypeDelta]:
+def _pruned(
+    found: Mapping[str, TypeDelta], untagged: Mapping[str, Sequence[tuple[str, str]]]
+) -> dict[str, TypeDelta]:
     """Only the types that change or lead to one that does, with only such children.
 
     A member in which such a type stands without a tag to find it by counts as retyped.
@@ -413,13 +387,13 @@ def _pruned(found: Mapping[str, TypeDelta]) -> dict[str, TypeDelta]:
     def kept(child: Child) -> tuple[tuple[str, str], ...]:
         return tuple(pair for pair in child.types if pair[1] in alive)
 
-    alive = {name for name, delta in found.items() if delta.changes}
+    alive = {n for n, d in found.items() if d.drop or d.fill or d.missing or d.retyped or d.lost}
     grown = True
     while grown:
         more = {
             n
             for n, d in found.items()
-            if any(kept(c) for c in d.children) or any(type_ in alive for _, type_ in d.untagged)
+            if any(kept(c) for c in d.children) or any(type_ in alive for _, type_ in untagged.get(n, ()))
         }
         grown = not more <= alive
         alive |= more
@@ -427,8 +401,9 @@ def _pruned(found: Mapping[str, TypeDelta]) -> dict[str, TypeDelta]:
         name: replace(
             delta,
             children=tuple(replace(c, types=kept(c)) for c in delta.children if kept(c)),
-            retyped=tuple(dict.fromkeys((*delta.retyped, *(m for m, t in delta.untagged if t in alive)))),
-            untagged=(),
+            retyped=tuple(
+                dict.fromkeys((*delta.retyped, *(m for m, t in untagged.get(name, ()) if t in alive)))
+            ),
         )
         for name, delta in found.items()
         if name in alive

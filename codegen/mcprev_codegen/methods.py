@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from mcprev_codegen import ir
-from mcprev_codegen.naming import camel_case, stub
+from mcprev_codegen.naming import stub
 from mcprev_codegen.overlay import OverlayFacts, outdated
 from mcprev_codegen.resolve import Schema
+from mcprev_codegen.templates.support._names import camel_case
 
 CLIENT_TO_SERVER: Final = "client_to_server"
 SERVER_TO_CLIENT: Final = "server_to_client"

@@ -19,10 +19,11 @@ from typing import Any, Final
 from mcprev_codegen import docs, ir, jsonschema
 from mcprev_codegen.hints import COUNT, Hint, Hints
 from mcprev_codegen.ir import Json
-from mcprev_codegen.naming import ATTRIBUTE_NAMES, attribute, camel_case, class_name, module_name, pascal_case
+from mcprev_codegen.naming import attribute, class_name, module_name, pascal_case
 from mcprev_codegen.resolve import FlatField, Schema
 from mcprev_codegen.sections import Layout, Section
 from mcprev_codegen.sources import Revision
+from mcprev_codegen.templates.support._names import wire_name
 
 TEMPLATES: Final = Path(__file__).with_name("templates") / "datamodel"
 Node = dict[str, Any]
@@ -258,7 +259,7 @@ class ModelPlanner:
             hint, default = hint.inside("Nullable"), "ABSENT"
         elif f.optional:
             hint, default = hint.inside("Opt"), "None"
-        alias = None if _derived(name) == f.name else f.name
+        alias = None if wire_name(name) == f.name else f.name
         if alias:
             hint = hint.annotated("wire", json.dumps(alias))
         if f.tags.deprecated:
@@ -351,11 +352,6 @@ def _same(wanted: FlatField | None, given: FlatField) -> bool:
         given.field.type,
         given.field.optional,
     )
-
-
-def _derived(attribute_name: str) -> str:
-    special = {name: member for member, name in ATTRIBUTE_NAMES.items()}
-    return special.get(attribute_name) or camel_case(attribute_name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,12 @@ import keyword
 import re
 from typing import Final
 
+from mcprev_codegen.templates.support._names import ATTRIBUTE_NAMES
+
 META_PREFIX: Final = "io.modelcontextprotocol/"
 
 CLASS_NAMES: Final = {"Annotated": "AnnotatedModel"}
 """Types whose own name would hide something that the generated module needs."""
-
-ATTRIBUTE_NAMES: Final = {"_meta": "meta", "$schema": "schema_uri"}
-"""Members whose wire name is no Python name; `mcprev_types._base` holds the way back."""
 
 
 def module_name(revision: str) -> str:
@@ -48,12 +47,6 @@ def attribute(member: str) -> str:
         return ATTRIBUTE_NAMES[member]
     name = snake_case(member.removeprefix(META_PREFIX))
     return name + "_" if keyword.iskeyword(name) else name
-
-
-def camel_case(attribute_name: str) -> str:
-    """The wire name that the generated base class derives from an attribute when nothing else is said."""
-    head, *rest = attribute_name.split("_")
-    return head + "".join(word[:1].upper() + word[1:] for word in rest)
 
 
 def stub(type_name: str) -> str:

@@ -121,7 +121,7 @@ def _questions(here: Revision, there: Revision, names: Mapping[str, str]) -> dic
             )
         for member in delta.retyped:
             lost = dict(pair for child in delta.lost if child.member == member for pair in child.types)
-            text = _unknown(there, lost) if lost else _retyped(here, there, name, delta.name_there, member)
+            text = _unknown(there, lost) if lost else _retyped(here, there, name, delta.there, member)
             found.setdefault(f"{name}.{member}", text)
     return found
 

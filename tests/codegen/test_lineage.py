@@ -21,10 +21,10 @@ from corpus import Corpus, Judge
 from mcprev_codegen import ir, lineage
 from mcprev_codegen.hoist import hoist
 from mcprev_codegen.ir import Json
-from mcprev_codegen.lineage import TypeDelta
 from mcprev_codegen.methods import method_table
 from mcprev_codegen.overlay import OverlayFacts
 from mcprev_codegen.sources import Revision
+from mcprev_codegen.templates.support._spec import Child, TypeDelta
 from support import DATED, DRAFT, FIFTH, FIRST, FOURTH, SECOND, THIRD, each_dated, load, package, schema_of
 
 STEPS: Final = (*pairwise(DATED), *((newer, older) for older, newer in pairwise(DATED)))
@@ -307,10 +307,10 @@ def test_a_tightened_limit_is_named_as_retyped() -> None:
 def test_a_delta_speaks_of_members_that_exist(here: str, there: str) -> None:
     for name, delta in deltas(here, there).items():
         if not load(here).schema.is_object(ir.Ref(name)):
-            assert delta == TypeDelta(delta.name_there, children=delta.children)
+            assert delta == TypeDelta(delta.there, children=delta.children)
             assert [child.member for child in delta.children] == [""]
             continue
-        mine, theirs = load(here).schema.flat(name), load(there).schema.flat(delta.name_there)
+        mine, theirs = load(here).schema.flat(name), load(there).schema.flat(delta.there)
         own, other = {f.name for f in mine.fields}, {f.name for f in theirs.fields}
         assert set(delta.drop) <= own - other
         assert {key for key, _ in delta.fill} | set(delta.missing) <= other
@@ -367,7 +367,7 @@ class Applied:
                 result[child.member] = self._inside(child, child.through, result[child.member])
         return result
 
-    def _inside(self, child: lineage.Child, through: tuple[str, ...], value: Json) -> Json:
+    def _inside(self, child: Child, through: tuple[str, ...], value: Json) -> Json:
         if through and through[0] == "[]":
             if not isinstance(value, list):
                 return value
@@ -408,7 +408,7 @@ def test_an_object_with_its_delta_applied_is_valid_next_door(here: str, there: s
         nonlocal vouched
         name, value = case
         applied = Applied(here, there)
-        other = deltas(here, there)[name].name_there
+        other = deltas(here, there)[name].there
         result = applied.convert(name, copy.deepcopy(value))
         if not applied.sure:
             return
@@ -463,7 +463,7 @@ def test_the_packages_have_these_tables(revision: str, side: str, other: str | N
     else:
         expected = deltas(revision, other)
     assert {name: (d.there, as_tuple(d)) for name, d in table.items()} == {
-        name: (d.name_there, as_tuple(d)) for name, d in expected.items()
+        name: (d.there, as_tuple(d)) for name, d in expected.items()
     }
     gone = load(revision).methods.keys() - load(other).methods.keys()
     assert cast("frozenset[str]", getattr(module, f"NOT_IN_{side}")) == gone

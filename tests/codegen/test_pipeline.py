@@ -31,6 +31,7 @@ SHARED = {
     "_base.py",
     "_errors.py",
     "_lazy.py",
+    "_names.py",
     "_open.py",
     "_spec.py",
     "index.py",
@@ -439,10 +440,14 @@ def test_a_project_of_somebody_elses_gets_the_package_and_keeps_every_file(tmp_p
         (out / name).write_text(name, encoding="utf-8")
     before = snapshot(out)
     result = pipeline.generate_project(schema, path, out)
-    assert {name: data for name, data in snapshot(out).items() if not name.startswith("acme_types/")} == before
+    assert {
+        name: data for name, data in snapshot(out).items() if not name.startswith("acme_types/")
+    } == before
     assert all(file.is_relative_to(out / "acme_types") for file in result.written)
     (warning,) = result.warnings
-    assert warning.startswith(f"{out / 'pyproject.toml'}: left as it is; it does not name the package 'acme_types'")
+    assert warning.startswith(
+        f"{out / 'pyproject.toml'}: left as it is; it does not name the package 'acme_types'"
+    )
 
 
 def test_a_package_folder_of_somebody_elses_is_refused_and_nothing_is_written(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, cast
 
@@ -20,6 +19,7 @@ from pydantic_core import CoreSchema, PydanticOmit, core_schema
 from typing_extensions import override
 
 from ._errors import with_json_paths
+from ._names import wire_name
 
 T = TypeVar("T")
 
@@ -92,14 +92,6 @@ Whole: TypeAlias = Annotated[int, _Exact(multiple_of=1)]
 
 DEPRECATED: Any = Field(json_schema_extra={"deprecated": True})
 """Marks a member that its revision deprecates. Nothing warns: whoever speaks to older peers has to read it."""
-
-_NAMES: Final[Mapping[str, str]] = {"meta": "_meta", "schema_uri": "$schema"}
-
-
-def wire_name(attribute: str) -> str:
-    """The wire name of an attribute: camelCase but for a few that are no Python names."""
-    head, *rest = attribute.split("_")
-    return _NAMES.get(attribute) or head + "".join(word[:1].upper() + word[1:] for word in rest)
 
 
 def wire(name: str) -> Any:  # noqa: ANN401 - as pydantic types a Field
