@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from mcprev.app.dependencies import FromLifespan as FromLifespan
     from mcprev.app.rate_limit import RateLimit as RateLimit
     from mcprev.client.client import Client as Client
-    from mcprev.client.connect import Target as Target
     from mcprev.client.connect import connect as connect
     from mcprev.client.context import ClientContext as ClientContext
     from mcprev.client.options import Options as Options
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from mcprev.client.several import connect_all as connect_all
     from mcprev.client.subscriptions import Change as Change
     from mcprev.client.subscriptions import Subscription as Subscription
+    from mcprev.client.targets import Target as Target
     from mcprev.client.tasks import ClientTask as ClientTask
     from mcprev.client.tool_result import ToolResult as ToolResult
     from mcprev.convert import convert as convert
@@ -176,7 +176,8 @@ _HOMES: Final = {
     "transports.http.server.bearer": ("Bearer",),
     "transports.http.server.verifiers": ("IntrospectionVerifier", "JwtVerifier"),
     "client.client": ("Client",),
-    "client.connect": ("Target", "connect"),
+    "client.connect": ("connect",),
+    "client.targets": ("Target",),
     "client.context": ("ClientContext",),
     "server.content": ("Audio", "File", "Image"),
     "server.context": ("Context",),

@@ -14,7 +14,7 @@ import pytest
 
 import mcprev
 from interop.peers import DECORATED, LIMIT, PEERS, TRANSPORTS, Peer, chosen
-from mcprev.client.connect import Target
+from mcprev.client.targets import Target
 from mcprev.errors import Json
 from mcprev.revisions import Era
 from mcprev_types.latest import models as m

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from corpus import Corpus
 from linear import assert_linear
-from mcprev.cli import main, transcript
+from mcprev.cli import main, payload_check, transcript
 from mcprev.cli.transcript import TranscriptValidator, Violation
 from mcprev.protocol.negotiation.versions import VERSION_KEY
 from mcprev.revisions import DEFAULT, Revision, TaskSupport
@@ -517,7 +517,7 @@ def test_steps_grow_with_the_transcript_only(
             checker.feed(number, line)
 
     work(lines(2))  # what is built once does not count
-    assert_linear(work, lines, transcript)
+    assert_linear(work, lines, transcript, payload_check)
 
 
 def test_deep_values_take_no_time() -> None:

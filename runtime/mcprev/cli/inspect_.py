@@ -19,7 +19,7 @@ from mcprev.cli.table import clean, echo_table
 
 if TYPE_CHECKING:
     from mcprev.client.client import Client
-    from mcprev.client.connect import Target
+    from mcprev.client.targets import Target
     from mcprev.transports.http.client.oauth.authorizer import Authorization
 
 TIMEOUT: Final = 30.0

@@ -21,16 +21,11 @@ The specification leaves these points open; they are decided here:
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import Final, TypeAlias, cast
 
-from pydantic import ValidationError
-
-from mcprev.core.method_binding import reader
+from mcprev.cli.payload_check import Place, judge, quote
 from mcprev.errors import Json
 from mcprev.protocol.negotiation.versions import VERSION_KEY
 from mcprev.protocol.tasks import GET, METHODS, TASK_NOTIFICATION, Status, is_task
@@ -48,13 +43,8 @@ from mcprev.wire.jsonrpc import (
     Shape,
     parse,
 )
-from mcprev_types import Direction, Kind, MethodSpec, Model, Transport, UnknownContent, locate
+from mcprev_types import Direction, Kind, MethodSpec, Transport
 
-EXCERPT: Final = 100
-"""The number of characters of the transcript that an error quotes."""
-_WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_TOP: Final = re.compile(r"(?:\.\w+|\[[^\]]*\])?")
-"""Matches the end of a path to the value itself or to a direct member."""
 _INITIALIZE: Final = "initialize"
 _OTHER: Final = {
     Direction.CLIENT_TO_SERVER: Direction.SERVER_TO_CLIENT,
@@ -70,11 +60,8 @@ _NAMES: Final = {
     Direction.CLIENT_TO_SERVER: "from client to server",
     Direction.SERVER_TO_CLIENT: "from server to client",
 }
-_reader: Final = cache(reader)
 Key: TypeAlias = tuple[Direction | None, bool, RequestId]
 """The key of a request: its sender, whether its id is a string (`1` differs from `"1"`), and its id."""
-Place: TypeAlias = tuple[str, str]
-"""A JSON path and its error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +201,7 @@ class TranscriptValidator:
             return [*found, ("$.method", _unknown(message.method, revision))]
         found += _misused(message, spec, direction, revision)
         if message.params is not None:
-            found += _judge(revision, (spec.params,), message.params, "$.params")
+            found += judge(revision, (spec.params,), message.params, "$.params")
         elif spec.params is not None and not spec.params_optional:
             found.append(("$.params", "Field required"))
         return found
@@ -269,7 +256,7 @@ class TranscriptValidator:
             return self._fixed, _same_version(version, self._fixed, path)
         revision = by_version(version, ALL)
         if revision is None:
-            return self._current, [(path, f"unknown protocol version {_quote(version)}")]
+            return self._current, [(path, f"unknown protocol version {quote(version)}")]
         self._session.stated = revision
         return revision, []
 
@@ -313,12 +300,12 @@ class TranscriptValidator:
             elif isinstance(version, str):
                 answered = _version_of(result)
                 if answered is None:
-                    found = [(path, f"no protocol version that has sessions: {_quote(version)}")]
+                    found = [(path, f"no protocol version that has sessions: {quote(version)}")]
                 else:
                     revision = answered
                     self._used.add(revision)
                     spec = revision.methods[_INITIALIZE]
-        return found + _judge(revision, (spec.result, *spec.alternate_results), result, "$.result")
+        return found + judge(revision, (spec.result, *spec.alternate_results), result, "$.result")
 
 
 def _task_error(value: Json, root: str, *more: tuple[str, Sequence[str]]) -> list[Place]:
@@ -349,10 +336,6 @@ def _key(direction: Direction | None, request_id: RequestId) -> Key:
     return direction, isinstance(request_id, str), request_id
 
 
-def _quote(text: str) -> str:
-    return f"'{text[:EXCERPT]}{'…' if len(text) > EXCERPT else ''}'"
-
-
 def _version_of(result: Json) -> Revision | None:
     """Return the revision of the session that a result of `initialize` opens."""
     if not isinstance(result, dict):
@@ -365,13 +348,13 @@ def _version_of(result: Json) -> Revision | None:
 def _same_version(version: str, revision: Revision, path: str) -> list[Place]:
     if version == revision.version:
         return []
-    return [(path, f"says {_quote(version)}, but is checked against '{revision.version}'")]
+    return [(path, f"says {quote(version)}, but is checked against '{revision.version}'")]
 
 
 def _unknown(method: str, revision: Revision) -> str:
     others = [r.name for r in DEFAULT if method in r.methods]
     hint = f" (there is one at {', '.join(others)})" if others else ""
-    return f"{revision.name} has no method {_quote(method)}{hint}"
+    return f"{revision.name} has no method {quote(method)}{hint}"
 
 
 def _misused(
@@ -390,70 +373,3 @@ def _misused(
     elif direction is not None and direction not in spec.directions:
         found.append(("$.method", f"never goes {_NAMES[direction]} at {revision.name}"))
     return found
-
-
-# -- validation --------------------------------------------------------------------------------------------
-
-
-def _judge(revision: Revision, names: Sequence[str | None], value: Json, root: str) -> list[Place]:
-    """Return the errors of a value that must be of one of several types, for the type that fits best."""
-    verdicts: list[list[Place]] = []
-    for name in names:
-        try:
-            typed = _reader(revision, name)(value)
-        except ValidationError as error:
-            verdicts.append(_places(error, value, root, revision))
-        else:
-            return list(_gaps(revision, typed, root))
-    # A type fits better if the members exist: a wrong nested member says more than a missing one.
-    return min(
-        verdicts, key=lambda places: sum(bool(_TOP.fullmatch(path[len(root) :])) for path, _ in places)
-    )
-
-
-@cache
-def _required(revision: Revision) -> Mapping[str, frozenset[str]]:
-    """Return the required members of each type of a revision, by the names of the wire."""
-    schema = json.loads(files(revision.package).joinpath("schema.json").read_text("utf-8"))
-    return {name: frozenset(type_.get("required", ())) for name, type_ in schema["$defs"].items()}
-
-
-def _gaps(revision: Revision, typed: object, root: str) -> Iterator[Place]:
-    """Yield what a valid value leaves out although the schema requires it, and content of an unknown type."""
-    waiting: list[tuple[object, str]] = [(typed, root)]
-    while waiting:
-        value, path = waiting.pop()
-        if isinstance(value, UnknownContent):
-            yield f"{path}.type", f"{revision.name} has no content of the type {_quote(value.type)}"
-        elif isinstance(value, Model):
-            required = _required(revision).get(type(value).__name__, frozenset())
-            for name, field in type(value).model_fields.items():
-                alias = field.alias or name
-                if name in value.model_fields_set:
-                    waiting.append((getattr(value, name), path + _step(alias)))
-                elif alias in required:
-                    yield path + _step(alias), "Field required"
-        elif isinstance(value, list):
-            waiting += [(item, f"{path}[{i}]") for i, item in enumerate(cast("list[object]", value))]
-        elif isinstance(value, dict):
-            items = cast("dict[str, object]", value).items()
-            waiting += [(item, path + _step(name)) for name, item in items if isinstance(item, Model | list)]
-
-
-def _places(error: ValidationError, value: Json, root: str, revision: Revision) -> list[Place]:
-    """Return the errors of a validator by JSON path; errors at the same path are merged."""
-    found: dict[str, list[str]] = {}
-    for one in error.errors(include_url=False, include_input=False, include_context=False):
-        steps, skipped = locate(value, one["loc"], missing=one["type"] == "missing")
-        types = [part for part in skipped if hasattr(revision.models, part)]
-        said = f"{one['msg']} (as {types[-1]})" if types else one["msg"]
-        texts = found.setdefault(root + "".join(map(_step, steps)), [])
-        if said not in texts:
-            texts.append(said)
-    return [(path, "; or ".join(texts)) for path, texts in found.items()]
-
-
-def _step(part: int | str) -> str:
-    if isinstance(part, int):
-        return f"[{part}]"
-    return f".{part}" if _WORD.fullmatch(part) else f"[{json.dumps(part)}]"

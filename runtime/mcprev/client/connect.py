@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from typing_extensions import override
 
@@ -29,10 +29,10 @@ from mcprev.client.reconnecting import OpenedConnection
 from mcprev.client.request_handler import ClientHandler, ClientRequestHandler
 from mcprev.client.server_cache import ServerCache
 from mcprev.client.session import CallSettings, ClientSession
+from mcprev.client.targets import HasServer, HttpTarget, Target, target_of
 from mcprev.convert import PayloadKind, convert, initialize_to_discover
 from mcprev.core.capabilities import ClientCapabilities, checked_handler, introduction, spoken
 from mcprev.core.connection import Connection
-from mcprev.core.interfaces import RequestHandler
 from mcprev.core.keepalive import check_interval
 from mcprev.core.reconnect_policy import NEVER, ReconnectPolicy
 from mcprev.errors import (
@@ -52,7 +52,7 @@ from mcprev.protocol.cache import ResultCache, Scope
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.negotiation import machine as planning
 from mcprev.protocol.negotiation import versions as negotiate
-from mcprev.protocol.negotiation.http import ProbeResult, depends_on_era
+from mcprev.protocol.negotiation.http import depends_on_era
 from mcprev.protocol.negotiation.machine import (
     Discover,
     Fail,
@@ -60,7 +60,6 @@ from mcprev.protocol.negotiation.machine import (
     Method,
     Outcome,
     Plan,
-    Probe,
     Ready,
     Respawn,
 )
@@ -81,79 +80,6 @@ OPEN: Final = 60.0
 LAST_WORDS: Final = 0.5
 """Seconds to wait until the other calls of an expired session have failed by themselves."""
 logger: Final = logging.getLogger("mcprev.client")
-
-
-class Target(Protocol):
-    """A server to connect to, such as `mcprev.stdio(...)`.
-
-    A target may have an attribute `restarts: ReconnectPolicy`, the default of `connect(restart=True)`. A server at a
-    URL implements `HttpTarget`.
-    """
-
-    async def open(self, protocol: ClientProtocol, handler: RequestHandler[Connection], /) -> Connection:
-        """Start the server if needed and connect to it. Raises `TransportError`."""
-        ...
-
-    async def close(self) -> None:
-        """Release what connections that have ended still hold, such as a process, within bounded time.
-
-        Idempotent. Several clients may use one target; each of them calls this when it closes.
-        """
-        ...
-
-
-@runtime_checkable
-class HttpTarget(Target, Protocol):
-    """A server at a URL. Its first responses show its era and transport; the target remembers them."""
-
-    probe: Probe
-    """The kinds of response that tell something about this server."""
-
-    @property
-    def known(self) -> ProbeResult | None:
-        """The remembered result of an earlier negotiation."""
-        ...
-
-    def learn(self, plan: Plan, /) -> None:
-        """Remember the result of a negotiation."""
-        ...
-
-    async def open(
-        self, protocol: ClientProtocol, handler: RequestHandler[Connection], /, shape: HttpShape | None = None
-    ) -> Connection:
-        """Connect, with the transport `shape` if given. Raises `TransportError`."""
-        ...
-
-
-def _target(given: object) -> Target:
-    """Return the target that is meant. Raises `TypeError`."""
-    if isinstance(given, str):
-        if not given.lower().startswith(("http://", "https://")):
-            raise TypeError(
-                f"{given!r:.100} is no URL; to start a command, pass mcprev.stdio('python', 'server.py')"
-            )
-        from mcprev.transports.http.client.target import http
-
-        return http(given)
-    if callable(getattr(given, "open", None)):
-        return cast("Target", given)
-    server = getattr(given, "server", given)  # an app has one
-    if callable(getattr(server, "connection", None)):
-        from mcprev.transports.memory import memory
-
-        return memory(cast("PipeServer", server))
-    raise TypeError(
-        f"a {type(given).__name__} is nothing to connect to; pass a URL, mcprev.stdio(...), mcprev.http(...) or a server"
-    )
-
-
-class HasServer(Protocol):
-    """A server made of functions, such as `mcprev.App`."""
-
-    @property
-    def server(self) -> PipeServer:
-        """Its server."""
-        ...
 
 
 class connect:  # noqa: N801 - called like a function
@@ -227,7 +153,7 @@ class connect:  # noqa: N801 - called like a function
         Raises `ValueError` for unknown names, and `TypeError` for a target or a handler that cannot be one, and for a
         handler beside functions that take its place.
         """
-        target = _target(target)
+        target = target_of(target)
         functions = handler_of(roots, sampling, elicitation, logging)
         if functions is not None and handler is not None:
             raise TypeError("pass a handler, or roots and functions in its place, but not both")

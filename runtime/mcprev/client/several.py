@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from typing_extensions import Unpack, override
 
-from mcprev.client.connect import HasServer, Target, connect
+from mcprev.client.connect import connect
 from mcprev.client.methods import Methods
 from mcprev.client.options import Options
+from mcprev.client.targets import HasServer, Target
 from mcprev.errors import Json, LocalProtocolError, McpError, ServersFailed
 
 if TYPE_CHECKING:

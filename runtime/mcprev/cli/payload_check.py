@@ -1,0 +1,99 @@
+"""Validates a payload of a transcript with the models of a revision, and names the JSON path of each error (BASE-10).
+
+Models fill in constants and defaults, and keep content of unknown types. Here both are errors: what the schema requires
+must be there, and content is of a type that the revision has.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Final, TypeAlias, cast
+
+from pydantic import ValidationError
+
+from mcprev.core.method_binding import reader
+from mcprev.errors import Json
+from mcprev.revisions import Revision
+from mcprev_types import Model, UnknownContent, locate
+
+EXCERPT: Final = 100
+"""The number of characters of the transcript that an error quotes."""
+_WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TOP: Final = re.compile(r"(?:\.\w+|\[[^\]]*\])?")
+"""Matches the end of a path to the value itself or to a direct member."""
+_reader: Final = cache(reader)
+Place: TypeAlias = tuple[str, str]
+"""A JSON path and its error."""
+
+
+def quote(text: str) -> str:
+    """Return the beginning of a text of the transcript in quotes."""
+    return f"'{text[:EXCERPT]}{'…' if len(text) > EXCERPT else ''}'"
+
+
+def judge(revision: Revision, names: Sequence[str | None], value: Json, root: str) -> list[Place]:
+    """Return the errors of a value that must be of one of several types, for the type that fits best."""
+    verdicts: list[list[Place]] = []
+    for name in names:
+        try:
+            typed = _reader(revision, name)(value)
+        except ValidationError as error:
+            verdicts.append(_places(error, value, root, revision))
+        else:
+            return list(_gaps(revision, typed, root))
+    # A type fits better if the members exist: a wrong nested member says more than a missing one.
+    return min(
+        verdicts, key=lambda places: sum(bool(_TOP.fullmatch(path[len(root) :])) for path, _ in places)
+    )
+
+
+@cache
+def _required(revision: Revision) -> Mapping[str, frozenset[str]]:
+    """Return the required members of each type of a revision, by the names of the wire."""
+    schema = json.loads(files(revision.package).joinpath("schema.json").read_text("utf-8"))
+    return {name: frozenset(type_.get("required", ())) for name, type_ in schema["$defs"].items()}
+
+
+def _gaps(revision: Revision, typed: object, root: str) -> Iterator[Place]:
+    """Yield what a valid value leaves out although the schema requires it, and content of an unknown type."""
+    waiting: list[tuple[object, str]] = [(typed, root)]
+    while waiting:
+        value, path = waiting.pop()
+        if isinstance(value, UnknownContent):
+            yield f"{path}.type", f"{revision.name} has no content of the type {quote(value.type)}"
+        elif isinstance(value, Model):
+            required = _required(revision).get(type(value).__name__, frozenset())
+            for name, field in type(value).model_fields.items():
+                alias = field.alias or name
+                if name in value.model_fields_set:
+                    waiting.append((getattr(value, name), path + _step(alias)))
+                elif alias in required:
+                    yield path + _step(alias), "Field required"
+        elif isinstance(value, list):
+            waiting += [(item, f"{path}[{i}]") for i, item in enumerate(cast("list[object]", value))]
+        elif isinstance(value, dict):
+            items = cast("dict[str, object]", value).items()
+            waiting += [(item, path + _step(name)) for name, item in items if isinstance(item, Model | list)]
+
+
+def _places(error: ValidationError, value: Json, root: str, revision: Revision) -> list[Place]:
+    """Return the errors of a validator by JSON path; errors at the same path are merged."""
+    found: dict[str, list[str]] = {}
+    for one in error.errors(include_url=False, include_input=False, include_context=False):
+        steps, skipped = locate(value, one["loc"], missing=one["type"] == "missing")
+        types = [part for part in skipped if hasattr(revision.models, part)]
+        said = f"{one['msg']} (as {types[-1]})" if types else one["msg"]
+        texts = found.setdefault(root + "".join(map(_step, steps)), [])
+        if said not in texts:
+            texts.append(said)
+    return [(path, "; or ".join(texts)) for path, texts in found.items()]
+
+
+def _step(part: int | str) -> str:
+    if isinstance(part, int):
+        return f"[{part}]"
+    return f".{part}" if _WORD.fullmatch(part) else f"[{json.dumps(part)}]"

@@ -1,0 +1,88 @@
+"""What a client can connect to (MOD-10, SEAM-1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
+
+from mcprev.core.connection import Connection
+from mcprev.core.interfaces import RequestHandler
+from mcprev.protocol.endpoint import ClientProtocol
+from mcprev.protocol.negotiation.http import ProbeResult
+from mcprev.protocol.negotiation.machine import Plan, Probe
+from mcprev.revisions import HttpShape
+
+if TYPE_CHECKING:
+    from mcprev.transports.memory import PipeServer
+
+
+class Target(Protocol):
+    """A server to connect to, such as `mcprev.stdio(...)`.
+
+    A target may have an attribute `restarts: ReconnectPolicy`, the default of `connect(restart=True)`. A server at a
+    URL implements `HttpTarget`.
+    """
+
+    async def open(self, protocol: ClientProtocol, handler: RequestHandler[Connection], /) -> Connection:
+        """Start the server if needed and connect to it. Raises `TransportError`."""
+        ...
+
+    async def close(self) -> None:
+        """Release what connections that have ended still hold, such as a process, within bounded time.
+
+        Idempotent. Several clients may use one target; each of them calls this when it closes.
+        """
+        ...
+
+
+@runtime_checkable
+class HttpTarget(Target, Protocol):
+    """A server at a URL. Its first responses show its era and transport; the target remembers them."""
+
+    probe: Probe
+    """The kinds of response that tell something about this server."""
+
+    @property
+    def known(self) -> ProbeResult | None:
+        """The remembered result of an earlier negotiation."""
+        ...
+
+    def learn(self, plan: Plan, /) -> None:
+        """Remember the result of a negotiation."""
+        ...
+
+    async def open(
+        self, protocol: ClientProtocol, handler: RequestHandler[Connection], /, shape: HttpShape | None = None
+    ) -> Connection:
+        """Connect, with the transport `shape` if given. Raises `TransportError`."""
+        ...
+
+
+class HasServer(Protocol):
+    """A server made of functions, such as `mcprev.App`."""
+
+    @property
+    def server(self) -> PipeServer:
+        """Its server."""
+        ...
+
+
+def target_of(given: object) -> Target:
+    """Return the target that is meant. Raises `TypeError`."""
+    if isinstance(given, str):
+        if not given.lower().startswith(("http://", "https://")):
+            raise TypeError(
+                f"{given!r:.100} is no URL; to start a command, pass mcprev.stdio('python', 'server.py')"
+            )
+        from mcprev.transports.http.client.target import http
+
+        return http(given)
+    if callable(getattr(given, "open", None)):
+        return cast("Target", given)
+    server = getattr(given, "server", given)  # an app has one
+    if callable(getattr(server, "connection", None)):
+        from mcprev.transports.memory import memory
+
+        return memory(cast("PipeServer", server))
+    raise TypeError(
+        f"a {type(given).__name__} is nothing to connect to; pass a URL, mcprev.stdio(...), mcprev.http(...) or a server"
+    )
