@@ -460,6 +460,46 @@ def test_a_tool_says_itself_that_it_runs_as_a_task(row: Revision) -> None:
     run(main())
 
 
+@EVERY
+def test_a_hidden_tool_that_runs_as_a_task_answers_as_one_that_does_not_exist(row: Revision) -> None:
+    app = mcprev.App("a", "1")
+    app.tool(lambda_of(), name="seen", task="optional")
+    app.tool(lambda_of(), name="hidden", task="required", visible=is_admin)
+    app.tool(lambda_of(), name="removed", task="required")
+    app.tool(lambda_of(), name="away", task="required")
+    app.disable("away")
+
+    async def work(client: mcprev.Client) -> None:
+        app.remove_tool("removed")
+        for call in (client.call_tool, client.start_tool):
+            answers: set[str] = set()
+            for name in ("hidden", "removed", "away", "nowhere"):
+                with pytest.raises(McpError) as caught:
+                    await call(name, {})
+                answers.add(f"{type(caught.value).__name__} {caught.value}".replace(name, "X"))
+            assert len(answers) == 1, answers
+        app.enable("away")
+        assert "away" in [tool.name async for tool in client.tools()]
+
+    at(row, app, work)
+
+
+def test_a_tool_that_takes_the_name_of_a_task_is_none_itself() -> None:
+    app = mcprev.App("a", "1", tasks=mcprev.Tasks({"by_option": "optional"}))
+    app.tool(lambda_of(), name="by_option")
+    app.tool(lambda_of(), name="by_itself", task="required")
+
+    async def work(client: mcprev.Client) -> None:
+        for name in ("by_option", "by_itself"):
+            app.remove_tool(name)
+            app.tool(lambda_of(), name=name)
+        tools = [tool.to_wire() async for tool in client.tools()]
+        support = [tool.get("execution", {}).get("taskSupport") for tool in tools]
+        assert support == ["optional", None]
+
+    at(row_of(D), app, work)
+
+
 def test_a_first_task_that_comes_too_late_is_refused() -> None:
     app = shop()
     assert isinstance(app.server, mcprev.Server)

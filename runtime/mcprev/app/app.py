@@ -55,7 +55,8 @@ class App:
 
     A parameter with the annotation `mcprev.Context` receives the context and is not an argument. Coroutine functions
     run in the event loop. All other functions run in threads, by default as many as cores plus four: they may block,
-    and can read the context but not send messages with it. A call waits while no thread is free. If a request is cancelled, its thread keeps running, and a warning is logged.
+    and can read the context but not send messages with it. A call waits while no thread is free. If a request is
+    cancelled, its thread keeps running, and a warning is logged.
 
     Decorators raise `TypeError` for a function without a schema and `ValueError` for a duplicate or invalid name. They
     raise `LocalProtocolError` for the first function of a kind that is registered after the server was created, because
@@ -75,8 +76,8 @@ class App:
         """Set the name and version of the server; the options are those of `mcprev.Server`.
 
         `visible` is called with the context of a request and the tags of an entry, and says whether the client sees it;
-        for a client that does not, it does not exist. `executor` runs the functions that are not async, such as a `concurrent.futures.ThreadPoolExecutor` with more
-        threads; it is not shut down. Default: that of the event loop.
+        for a client that does not, it does not exist. `executor` runs the functions that are not async, such as a
+        `concurrent.futures.ThreadPoolExecutor` with more threads; it is not shut down. Default: that of the event loop.
         """
         self._executor = executor
         self._name, self._version, self._options = name, version, options
@@ -94,17 +95,27 @@ class App:
         # A server declares what its handler class overrides, so create a class with the registered kinds.
         kinds = tuple(dict.fromkeys(HANDLERS[kind] for kind in registered.kinds()))
         made = cast("type[Handler]", type("AppHandler", kinds or (Handler,), {}))
-        options: ServerOptions = {**self._options, "lifespan": self._lifespans(), "tasks": self._tasks()}
+        tasks = self._tasks()
+        options: ServerOptions = {**self._options, "lifespan": self._lifespans(), "tasks": tasks}
         # Pydantic validates arguments with the same annotations, so the server need not validate them again.
         server = Server(made(registered), self._name, self._version, validate=False, **options)
         registered.served = frozenset(kind for kind, handler in HANDLERS.items() if handler in kinds)
-        registered.serves_tasks = server.tasks is not None
-        registered.on_set, registered.on_changed = partial(_set_task, server), server.changed
+        if tasks is not None:
+            given = self._options.get("tasks")
+            before = {} if given is None else given.tools
+            registered.serves_tasks, registered.on_set = True, partial(_set_task, tasks, before)
+        registered.on_changed = server.changed
         return server
 
     def _tasks(self) -> Tasks | None:
         """Return the settings of tasks with what the decorators say."""
-        tasks, tools = self._options.get("tasks"), self._registered.tools
+        tasks = self._options.get("tasks")
+        tools: dict[str, RegisteredTool] = {
+            **{
+                str(name): tool for (kind, name), tool in self._registered.disabled.items() if kind == "tools"
+            },
+            **self._registered.tools,
+        }
         for name in () if tasks is None else tasks.tools.keys() - tools.keys():
             from difflib import get_close_matches
 
@@ -112,13 +123,18 @@ class App:
             hint = f"; did you mean '{meant[0]}'?" if meant else ": register it before `app.server` is used"
             raise ValueError(f"`tasks` names '{name}', which is no tool of this app{hint}")
         declared = {name: tool.task for name, tool in tools.items() if tool.task is not None}
-        if not declared:
-            return tasks
+        if tasks is None and not declared:
+            return None
         from mcprev.server.tasks import Tasks
 
         tasks = Tasks({}) if tasks is None else copy(tasks)
-        tasks.tools = {**tasks.tools, **Tasks(declared).tools}
+        tasks.tools = {**tasks.tools, **declared}
+        tasks.shown = self._shows
         return tasks
+
+    def _shows(self, name: str, ctx: Context) -> bool:
+        tool = self._registered.tools.get(name)
+        return tool is not None and tool.shown(ctx)
 
     def _lifespans(self) -> tuple[Lifespan, ...]:
         own = self._options.get("lifespan", ())
@@ -322,7 +338,9 @@ class App:
         self._mounted.append(app)
 
 
-def _set_task(server: Server, kind: str, key: Key, entry: Any) -> None:  # noqa: ANN401 - of its kind
-    """Tell a running server that a new tool can run as a task."""
-    if kind == "tools" and entry.task is not None and server.tasks is not None:
-        server.tasks.settings.tools[str(key)] = entry.task
+def _set_task(
+    tasks: Tasks, before: Mapping[str, Support], kind: str, key: Key, entry: Any  # noqa: ANN401 - of its kind
+) -> None:
+    """Tell a running server whether a new tool can run as a task; `before` says so for tools that do not say it."""
+    if kind == "tools":
+        tasks.tools[str(key)] = entry.task or before.get(str(key), Support.FORBIDDEN)

@@ -23,7 +23,7 @@ E = TypeVar("E", bound="Entry")
 Check: TypeAlias = Callable[[Context], bool]
 Key: TypeAlias = "str | tuple[str, str]"
 """What an entry is registered under: its name or URI; of a completion that and the name of the argument."""
-KINDS: Final = {
+KINDS: Final[Mapping[str, Changed | None]] = {
     "tools": Changed.TOOLS, "resources": Changed.RESOURCES, "templates": Changed.RESOURCES,
     "prompts": Changed.PROMPTS, "completions": None,
 }  # fmt: skip

@@ -104,7 +104,9 @@ class TaskManager:
         params, revision = incoming.params or {}, incoming.revision
         if incoming.method != CALL or revision.tasks is Place.NONE:
             return False
-        support = self.settings.support(params.get("name"))
+        support, shown = self.settings.support(params.get("name")), self.settings.shown
+        if support is not Support.FORBIDDEN and shown is not None and not shown(params["name"], context):
+            support = Support.FORBIDDEN  # as for a tool that does not exist
         if revision.tasks is Place.CORE:
             wants = isinstance(params.get("task"), dict)
             refused = Support.FORBIDDEN if wants else Support.REQUIRED
