@@ -164,3 +164,19 @@ def test_a_handler_and_functions() -> None:
     server = mcprev.Server(Asks(), "s", "1")
     with pytest.raises(TypeError, match="but not both"):
         mcprev.connect(server, handler=Helpful(), roots=[])
+
+
+@req("ROOT-1")
+@each_row
+def test_a_handler_asks_for_the_roots(row: Revision) -> None:
+    app = mcprev.App("roots", "1.0")
+
+    @app.tool
+    async def where(ctx: mcprev.Context) -> str:
+        return " ".join([root.uri for root in await ctx.roots()] + [root.uri for root in await ctx.roots()])
+
+    async def main() -> None:
+        async with mcprev.connect(app, mode=row.name, roots=["file:///a"]) as client:
+            assert (await client.call_tool("where")).text == "file:///a file:///a"
+
+    run(main())

@@ -326,6 +326,12 @@ class Context(BaseContext):
         key = self._key(getattr(content, "text", "sample"))
         return sampled(await self.ask(key, request, timeout=timeout))
 
+    async def roots(self, *, timeout: float | None = ASK_TIMEOUT) -> list[models.Root]:  # noqa: ASYNC109
+        """Ask the client for its roots. Raises as `ask`."""
+        from mcprev_types.latest import models
+
+        return (await self.ask(self._key("roots"), models.ListRootsRequest(), timeout=timeout)).roots
+
     def _key(self, message: str) -> str:
         """Return the key of a question; the same one at the same place when the handler runs again."""
         if self.asked is None:

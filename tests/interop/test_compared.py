@@ -1,0 +1,291 @@
+"""The programs of docs/compared.md do what the page says of them, and the page counts them right."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from typing import Any, Final
+
+import pytest
+
+import mcprev
+from interop.compared import LIBRARIES, OURS, PAGE, PROGRAMS, TITLES, lines_of_code, page, program
+from mcprev_types.latest import models as m
+from requirements import D, req
+from running import run
+
+Check = Callable[[mcprev.Client, list[object]], Awaitable[None]]
+LIMIT: Final = 40.0
+"""Seconds that a program gets, its start included."""
+CHECKS: Final[dict[str, Check]] = {}
+
+
+def check(function: Check) -> Check:
+    """A check of the server of the line that is called as the function is."""
+    CHECKS[function.__name__] = function
+    return function
+
+
+async def text_of(client: mcprev.Client, name: str, /, **arguments: Any) -> str:
+    return (await client.call_tool(name, arguments)).text
+
+
+@check
+async def tool(client: mcprev.Client, logs: list[object]) -> None:
+    assert await text_of(client, "add", a=1) == "2"
+    assert (await client.call_tool("add", {"a": "much"})).is_error
+
+
+@check
+async def tool_error(client: mcprev.Client, logs: list[object]) -> None:
+    result = await client.call_tool("find", {"name": "ann"})
+    assert result.is_error
+    assert "there is no ann" in result.text
+
+
+@check
+async def structured_output(client: mcprev.Client, logs: list[object]) -> None:
+    result = await client.call_tool("weather", {"city": "Oslo"})
+    assert result.structured_content == {"city": "Oslo", "degrees": 21.5}
+
+
+@check
+async def resource_template(client: mcprev.Client, logs: list[object]) -> None:
+    [part] = (await client.read_resource("memo://ann")).contents
+    assert part.to_wire()["text"] == "all about ann"
+
+
+@check
+async def prompt(client: mcprev.Client, logs: list[object]) -> None:
+    [message] = (await client.get_prompt("greet", {"name": "ann"})).messages
+    assert message.content.to_wire()["text"] == "Greet ann."
+
+
+@check
+async def completion(client: mcprev.Client, logs: list[object]) -> None:
+    found = await client.complete(m.PromptReference(name="greet"), "name", "a")
+    assert found.completion.values == ["ann"]
+
+
+@check
+async def progress(client: mcprev.Client, logs: list[object]) -> None:
+    told: list[tuple[float, float | None, str | None]] = []
+
+    def tell(done: float, total: float | None, message: str | None) -> None:
+        told.append((done, total, message))
+
+    assert (await client.call_tool("work", progress=tell)).text == "done"
+    assert told == [(1, 2, "half")]
+
+
+@check
+async def log(client: mcprev.Client, logs: list[object]) -> None:
+    await client.call_tool("work", log_level="info")
+    assert logs in (["working"], [{"msg": "working", "extra": None}])
+
+
+@check
+async def elicitation(client: mcprev.Client, logs: list[object]) -> None:
+    assert await text_of(client, "ask") == "ann"
+
+
+@check
+async def sampling(client: mcprev.Client, logs: list[object]) -> None:
+    assert await text_of(client, "say") == "it"
+
+
+@check
+async def roots(client: mcprev.Client, logs: list[object]) -> None:
+    assert await text_of(client, "where") == "file:///srv"
+
+
+@check
+async def list_changes(client: mcprev.Client, logs: list[object]) -> None:
+    async with client.listen(tools=True) as changes:
+        await client.call_tool("learn")
+        await anext(changes)
+    assert await text_of(client, "hi") == "hi"
+
+
+@check
+async def mount(client: mcprev.Client, logs: list[object]) -> None:
+    assert await text_of(client, "shop_buy", item="hat") == "hat bought"
+
+
+@check
+async def lifespan(client: mcprev.Client, logs: list[object]) -> None:
+    assert await text_of(client, "age", name="ann") == "44"
+
+
+@check
+async def middleware(client: mcprev.Client, logs: list[object]) -> None:
+    result = await client.call_tool("open_shop")
+    assert result.is_error
+    assert "It is Sunday." in result.text
+
+
+@check
+async def dependency(client: mcprev.Client, logs: list[object]) -> None:
+    [listed] = [tool async for tool in client.tools()]
+    assert "user" not in listed.input_schema.to_wire().get("properties", {})
+    assert await text_of(client, "greet") == "hello ann"
+
+
+def programs(*lines: str) -> list[Any]:
+    """The programs of some lines, each with the library that it uses."""
+    return [
+        pytest.param(
+            line,
+            library,
+            id=f"{line}-{library}",
+            marks=pytest.mark.skipif(not python.exists(), reason=f"{library} is missing: `make interop`"),
+        )
+        for line in lines
+        for library, python in LIBRARIES.items()
+        if program(line, library).exists()
+    ]
+
+
+def command(line: str, library: str, *arguments: str) -> tuple[str, ...]:
+    return str(LIBRARIES[library]), str(program(line, library)), *arguments
+
+
+@req("BASE-5", at=D)
+@pytest.mark.parametrize(("line", "library"), programs(*CHECKS))
+def test_servers_do_what_the_table_says(line: str, library: str) -> None:
+    """In a session, for not every library asks and notifies without one."""
+    logs: list[object] = []
+    answer = m.CreateMessageResult(role="assistant", model="mini", content=m.TextContent(text="it"))
+
+    async def main() -> None:
+        target = mcprev.stdio(*command(line, library), stderr=lambda _: None)
+        connecting = mcprev.connect(
+            target,
+            mode="legacy",
+            roots=["file:///srv"],
+            elicitation=lambda _: {"name": "ann"},
+            sampling=lambda _: answer,
+            logging=lambda params: logs.append(params.data),
+        )
+        async with asyncio.timeout(LIMIT), connecting as client:
+            await CHECKS[line](client, logs)
+
+    run(main())
+
+
+async def output(*run_this: str) -> str:
+    """What a program prints; it must end well."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*run_this, stdout=pipe, stderr=pipe)
+    async with asyncio.timeout(LIMIT):
+        said, complaints = await process.communicate()
+    assert process.returncode == 0, complaints.decode()
+    return said.decode()
+
+
+@req("BASE-5", at=D)
+@pytest.mark.parametrize(
+    ("line", "library"), programs("client_stdio", "client_answers", "several_servers", "test_in_memory")
+)
+def test_clients_do_what_the_table_says(line: str, library: str) -> None:
+    """Each with the server of the same library that the first line of the table has, or one of our own that asks."""
+    asking = PROGRAMS.parent.parent / "tests" / "interop" / "asking_server.py"
+    server, expected = {
+        "client_stdio": (command("tool", library), "3\n"),
+        "several_servers": (command("tool", library), "3\n7\n"),
+        "client_answers": ((sys.executable, str(asking)), "ann\nfile:///srv\n"),
+        "test_in_memory": ((), ""),
+    }[line]
+    assert run(output(*command(line, library, *server))) == expected
+
+
+@pytest.fixture
+def port() -> int:
+    """A port that is free."""
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        found: int = free.getsockname()[1]
+        return found
+
+
+async def _listening(port: int, process: asyncio.subprocess.Process) -> None:
+    """Wait until a server listens; it must not end before it does."""
+    async with asyncio.timeout(LIMIT):
+        while process.returncode is None:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                await asyncio.sleep(0.05)
+            else:
+                writer.close()
+                await writer.wait_closed()
+                return
+    raise AssertionError("the server ended before it listened")
+
+
+@req("AUTH-1", at=D)
+@pytest.mark.parametrize(("line", "library"), programs("bearer_auth"))
+def test_tokens_are_required(line: str, library: str, port: int) -> None:
+    url = f"http://127.0.0.1:{port}/mcp"
+
+    async def main() -> None:
+        null = asyncio.subprocess.DEVNULL
+        process = await asyncio.create_subprocess_exec(
+            *command(line, library, str(port)), stdout=null, stderr=null
+        )
+        try:
+            await _listening(port, process)
+            with pytest.raises(mcprev.McpError):
+                await mcprev.connect(url)
+            known = mcprev.http(url, headers={"Authorization": "Bearer secret"})
+            async with mcprev.connect(known) as client:
+                assert await text_of(client, "who") == "ann"
+        finally:
+            process.terminate()
+            await process.wait()
+
+    run(main())
+
+
+@req("BASE-5", at=D)
+@pytest.mark.parametrize(("line", "library"), programs("client_http"))
+def test_clients_over_http_do_what_the_table_says(line: str, library: str) -> None:
+    app = mcprev.App("demo", "1.0")
+
+    @app.tool
+    def add(a: int, b: int) -> str:
+        return str(a + b)
+
+    async def main() -> None:
+        ports: asyncio.Queue[int] = asyncio.Queue()
+        serving = asyncio.create_task(app.server.serve_http(port=0, ready=ports.put_nowait))
+        url = f"http://127.0.0.1:{await ports.get()}/mcp"
+        assert await output(*command(line, library, url)) == "3\n"
+        serving.cancel()
+        await asyncio.wait({serving})
+
+    run(main())
+
+
+@req("BASE-5", everywhere=True)
+def test_every_line_of_the_table_is_run() -> None:
+    run_here = {*CHECKS, "client_stdio", "client_answers", "several_servers", "test_in_memory"}
+    assert run_here | {"bearer_auth", "client_http"} == set(TITLES)
+    assert {path.name for path in PROGRAMS.iterdir() if path.is_dir()} == set(TITLES)
+
+
+@req("BASE-5", everywhere=True)
+def test_the_page_counts_the_programs_as_they_are() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "PYTHONPATH=tests python -m interop.compared"
+
+
+@req("BASE-5", everywhere=True)
+@pytest.mark.parametrize("line", TITLES)
+def test_no_program_is_longer_than_with_fastmcp(line: str) -> None:
+    ours, theirs = lines_of_code(line, OURS), lines_of_code(line, "fastmcp")
+    assert ours is not None
+    assert theirs is not None
+    assert ours <= theirs
