@@ -121,6 +121,8 @@ def test_every_missing_or_retyped_member_is_decided(here: str, there: str) -> No
     known = {f"{name}.{m}" for name, delta in step.deltas.items() for m in (*delta.missing, *delta.retyped)}
     for pattern, reason in step.rules.accepted.items():
         assert reason
+        if not revision_named(there).negotiable:
+            continue  # no revision has deltas to a draft
         assert any(pattern in {entry, "*." + entry.partition(".")[2]} for entry in known), pattern
 
 

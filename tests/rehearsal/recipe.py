@@ -266,9 +266,7 @@ def _write_step(scratch: Scratch, plan: Plan, revision: str) -> None:
     """Give every entry of the skeleton its rule, and take the entries out."""
     path = scratch.path(step_module(revision))
     text = path.read_text(encoding="utf-8")
-    # A draft has no deltas up to it, so its skeleton asks for fewer reasons.
-    made = (d for m in plan.mutations for d in m.decisions)
-    decisions = [d for d in made if d.part != "accepted" or f'"{d.key}"' in text]
+    decisions = [d for m in plan.mutations for d in m.decisions]
     code = "\n\n".join(d.code for d in decisions if d.code)
     used = ["ConversionContext", "JsonObject", "Rules", *(name for name in _NEEDED if f"{name}(" in code)]
     head, found, _ = text.partition("from mcprev.convert.rules import Rules\n")
