@@ -150,6 +150,36 @@ def test_what_is_refused_when_it_is_made(case: str) -> None:
         make()
 
 
+class Working(mcprev.ServerHandler):
+    async def list_tools(self, ctx: mcprev.Context, params: Any) -> m.ListToolsResult:
+        return m.ListToolsResult(tools=[m.Tool(name="work", input_schema=m.ToolInputSchema())])
+
+    async def call_tool(self, ctx: mcprev.Context, params: Any) -> m.CallToolResult:
+        return m.CallToolResult(content=[])
+
+
+@req("TASK-3", "TASKX-1", "SEAM-2", at=E)
+def test_tasks_of_a_tool_that_a_handler_does_not_list(caplog: pytest.LogCaptureFixture) -> None:
+    """A handler may list other tools for others, so it is a warning, and once."""
+
+    async def main() -> None:
+        tasks = mcprev.Tasks({"wrok": "optional", "work": "optional", "rest": "optional"})
+        server = mcprev.Server(Working(), "s", "1", tasks=tasks)
+        for _ in range(2):
+            async with mcprev.connect(server) as client:
+                await client.call_tool("work")
+                server.changed("tools")
+                await client.call_tool("work")
+        await server.aclose()
+
+    run(main())
+    told = [record.message for record in caplog.records if record.message.startswith("`tasks` names")]
+    assert told == [
+        "`tasks` names 'rest', which the handler does not list",
+        "`tasks` names 'wrok', which the handler does not list; did you mean 'work'?",
+    ]
+
+
 @req("SEAM-1", at=E)
 def test_what_is_taken() -> None:
     target: Any = mcprev.connect("http://127.0.0.1:1/mcp")._target

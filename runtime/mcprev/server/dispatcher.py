@@ -70,7 +70,9 @@ class RequestDispatcher:
         self._states = states
         self._tasks = tasks
         self._handlers = HandlerTable(identity, "ServerHandler", wrap)
-        self.tools: ToolTable = ToolTable(self._handlers, identity.kinds)
+        self.tools: ToolTable = ToolTable(
+            self._handlers, identity.kinds, () if tasks is None else tasks.settings.tools
+        )
         """The schemas of the handler's tools."""
         self._validates = validate
         self._show_errors = show_errors

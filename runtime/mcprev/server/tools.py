@@ -9,8 +9,9 @@ knows the principal, a tool that is not listed for it does not exist for it.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
 from mcprev.core.interfaces import principal_of
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from mcprev.revisions import Revision
     from mcprev.server.context import Context
 
+_logger: Final = logging.getLogger("mcprev.server")
 MAX_PAGES: Final = 1_000
 """The maximum number of pages of a list."""
 MAX_LISTS: Final = 64
@@ -36,8 +38,13 @@ class ToolTable:
     """The schemas of the tools that a handler lists."""
 
     def __init__(
-        self, handler_table: HandlerTable, kinds: Callable[[Revision], Mapping[str, RequestKind]]
+        self,
+        handler_table: HandlerTable,
+        kinds: Callable[[Revision], Mapping[str, RequestKind]],
+        tasks: Collection[str] = (),
     ) -> None:
+        """`tasks` are the names of the tools that can run as tasks, which the handler should list."""
+        self._tasks = frozenset(tasks)
         self._handlers = handler_table
         self._kinds = kinds
         self._lists: OrderedDict[tuple[str, str | None], dict[str, ToolSchemas]] = OrderedDict()
@@ -97,6 +104,8 @@ class ToolTable:
     ) -> dict[str, ToolSchemas]:
         before, known = self._generation, self._lists.get(key, {})
         listed = {tool["name"]: tool for tool in await self._list(context, up)}
+        if self._tasks:
+            self._warn_of_tasks(listed)
         if len(known) > len(listed) + MAX_TOOLS:
             known = {}
         tools: dict[str, ToolSchemas] = {name: tool for name, tool in known.items() if name not in listed}
@@ -110,6 +119,16 @@ class ToolTable:
             if len(self._lists) > MAX_LISTS:
                 self._lists.popitem(last=False)
         return tools
+
+    def _warn_of_tasks(self, listed: Collection[str]) -> None:
+        """Warn once of names in `Tasks` that are not listed; a handler may list them for other clients."""
+        missing, self._tasks = self._tasks.difference(listed), frozenset()
+        for name in sorted(missing):
+            from difflib import get_close_matches  # imported late: only mistakes need it
+
+            meant = get_close_matches(name, listed, 1)
+            hint = f"; did you mean '{meant[0]}'?" if meant else ""
+            _logger.warning("`tasks` names '%s', which the handler does not list%s", name, hint)
 
     async def _list(self, context: Context, up: ConversionContext | None) -> list[dict[str, Json]]:
         """Return every tool that the handler lists for this client."""
