@@ -56,14 +56,6 @@ class TaskSupport(StrEnum):
     EXTENSION = "extension"
 
 
-class StructuredContent(StrEnum):
-    """What the structured content of a tool's result may be: nothing, JSON objects, or any JSON value."""
-
-    NONE = "none"
-    OBJECTS = "objects"
-    VALUES = "values"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthProfile:
     """How a client finds its authorization server over HTTP, and what it asks it for.
@@ -132,7 +124,8 @@ class Revision:
     """Whether a sampling message may have several content blocks."""
     sampling_tools: bool
     """Whether a sampling request may offer tools to the model."""
-    structured_content: StructuredContent  # TOOL-4
+    structured_objects: bool  # TOOL-4
+    """Whether a tool's result may have structured content, of JSON objects only."""
     tasks: TaskSupport
     auth: AuthProfile | None
     """How clients are authorized over HTTP; None where the revision does not define it."""
@@ -230,7 +223,7 @@ _A: Final = Revision(
     elicitation_modes=(),
     sampling_content_lists=False,
     sampling_tools=False,
-    structured_content=StructuredContent.NONE,
+    structured_objects=False,
     tasks=TaskSupport.NONE,
     auth=None,
     negotiable=True,
@@ -258,7 +251,7 @@ _B: Final = Revision(
     elicitation_modes=(),
     sampling_content_lists=False,
     sampling_tools=False,
-    structured_content=StructuredContent.NONE,
+    structured_objects=False,
     tasks=TaskSupport.NONE,
     auth=_AT_ORIGIN,
     negotiable=True,
@@ -286,7 +279,7 @@ _C: Final = Revision(
     elicitation_modes=("form",),
     sampling_content_lists=False,
     sampling_tools=False,
-    structured_content=StructuredContent.OBJECTS,
+    structured_objects=True,
     tasks=TaskSupport.NONE,
     auth=_NAMED,
     negotiable=True,
@@ -314,7 +307,7 @@ _D: Final = Revision(
     elicitation_modes=("form", "url"),
     sampling_content_lists=True,
     sampling_tools=True,
-    structured_content=StructuredContent.OBJECTS,
+    structured_objects=True,
     tasks=TaskSupport.CORE,
     auth=_ADVERTISED,
     negotiable=True,
@@ -342,7 +335,7 @@ _E: Final = Revision(
     elicitation_modes=("form", "url"),
     sampling_content_lists=True,
     sampling_tools=True,
-    structured_content=StructuredContent.VALUES,
+    structured_objects=False,
     tasks=TaskSupport.EXTENSION,
     auth=_JOINED,
     negotiable=True,

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from mcprev import revisions
 from mcprev.errors import RevisionError
-from mcprev.revisions import ALL, Revision, StructuredContent, TaskSupport
+from mcprev.revisions import ALL, Revision, TaskSupport
 from mcprev_types import index
 from mcprev_types.index import LATEST, REVISIONS
 from named import MEANT
@@ -63,19 +63,16 @@ def test_input_is_asked_for_in_results_where_requests_are_embedded(row: Revision
 
 @req("TOOL-4")
 @each_row
-def test_structured_content_is_what_the_schema_says(row: Revision) -> None:
-    fields = row.models.CallToolResult.model_fields
-    found = StructuredContent.NONE
-    if "structured_content" in fields:
-        try:
-            row.models.CallToolResult.from_wire(
-                {"content": [], "structuredContent": 3, "resultType": "complete"}
-            )
-        except ValidationError:
-            found = StructuredContent.OBJECTS
-        else:
-            found = StructuredContent.VALUES
-    assert row.structured_content is found
+def test_structured_content_is_of_objects_only_where_the_schema_says_so(row: Revision) -> None:
+    result = row.models.CallToolResult
+    objects = "structured_content" in result.model_fields
+    try:
+        result.from_wire({"content": [], "structuredContent": 3, "resultType": "complete"})
+    except ValidationError:
+        assert objects
+    else:
+        objects = False
+    assert row.structured_objects is objects
 
 
 @req("PROG-3")

@@ -16,7 +16,6 @@ from mcprev.app.signatures import ArgumentError
 from mcprev.core.tool_schemas import refusal
 from mcprev.errors import InvalidParams, ResourceNotFound
 from mcprev.json_schema.validation import describe
-from mcprev.revisions import StructuredContent
 from mcprev.server.context import Context
 from mcprev.server.server import ServerHandler
 from mcprev_types.latest import models
@@ -39,7 +38,7 @@ class Tools(Handler):
     async def list_tools(self, ctx: Context, params: models.PaginatedRequestParams) -> models.ListToolsResult:
         """Return a page of the tools."""
         found, cursor = _page(self._there.tools, ctx, params)
-        wraps = ctx.request.revision.structured_content is StructuredContent.OBJECTS
+        wraps = ctx.request.revision.structured_objects
         return models.ListToolsResult(
             tools=[tool.returns.wrapped_tool(tool.listed) if wraps else tool.listed for tool in found],
             next_cursor=cursor,

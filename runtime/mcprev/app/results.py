@@ -22,7 +22,7 @@ from mcprev.errors import Json, LocalProtocolError, ResourceNotFound
 from mcprev.json_schema.plain import compile_plain
 from mcprev.json_schema.typed import NO_SCHEMA, Schema, adapter_of, first_sentence, schema_of
 from mcprev.protocol.result_rules import MOST_VALUES
-from mcprev.revisions import Revision, StructuredContent
+from mcprev.revisions import Revision
 from mcprev_types.latest import models
 
 Block: TypeAlias = models.ContentBlock
@@ -111,7 +111,7 @@ class ToolReturns:
             )
         structured = self._structured(self._data, value)
         self._schemas.conform({"structuredContent": structured})
-        if self._wraps and revision.structured_content is StructuredContent.OBJECTS:
+        if self._wraps and revision.structured_objects:
             text = models.TextContent(text=_json(structured))
             return models.CallToolResult(content=[text], structured_content={WRAPPER: structured})
         # The server adds the JSON text (TOOL-5).
