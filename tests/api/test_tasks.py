@@ -532,7 +532,7 @@ def test_that_a_tool_requires_a_task_is_found_out_once(validate: Any) -> None:
 
         tool = {"name": "listed", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}}
         replies: dict[str, Any] = {"tools/list": {"tools": [tool]}, "tools/call": answer}
-        offers = {"tools": {"listChanged": True}, "tasks": {"requests": {"tools": {"call": {}}}}}
+        offers: Message = {"tools": {"listChanged": True}, "tasks": {"requests": {"tools": {"call": {}}}}}
         async with serving(CORE, replies, capabilities=offers, validate=validate) as (client, hand):
 
             async def sent(name: str) -> list[bool]:

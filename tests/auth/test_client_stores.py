@@ -120,6 +120,9 @@ def test_files_are_their_owners_and_whole(tmp_path: Path, monkeypatch: pytest.Mo
 
 @req("AUTH-22", everywhere=True)
 def test_without_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcprev.transports.http.client.oauth.kept.find_spec", lambda _: None)
+    def find_nothing(name: str) -> None:
+        """No library is installed."""
+
+    monkeypatch.setattr("mcprev.transports.http.client.oauth.kept.find_spec", find_nothing)
     with pytest.raises(ImportError, match=r"install mcprev\[keyring\]"):
         mcprev.KeyringTokens()
