@@ -100,7 +100,8 @@ class App:
         # Pydantic validates arguments with the same annotations, so the server need not validate them again.
         server = Server(made(registered), self._name, self._version, validate=False, **options)
         registered.served = frozenset(kind for kind, handler in HANDLERS.items() if handler in kinds)
-        if tasks is not None:
+        if tasks is not None and server.tasks is not None:
+            server.tasks.shown = self._shows
             given = self._options.get("tasks")
             before = {} if given is None else given.tools
             registered.serves_tasks, registered.on_set = True, partial(_set_task, tasks, before)
@@ -129,7 +130,6 @@ class App:
 
         tasks = Tasks({}) if tasks is None else copy(tasks)
         tasks.tools = {**tasks.tools, **declared}
-        tasks.shown = self._shows
         return tasks
 
     def _shows(self, name: str, ctx: Context) -> bool:

@@ -60,6 +60,8 @@ class TaskManager:
 
     def __init__(self, settings: Tasks) -> None:
         self.settings = settings
+        self.shown: Callable[[str, Context], bool] | None = None
+        """Whether a tool exists for the client of a request; set where that differs by client."""
         self.running: dict[str, TaskExecution] = {}
         """What runs as a task here, by its name."""
         self.streams: TaskSubscriptions = TaskSubscriptions(_described)
@@ -104,7 +106,7 @@ class TaskManager:
         params, revision = incoming.params or {}, incoming.revision
         if incoming.method != CALL or revision.tasks is Place.NONE:
             return False
-        support, shown = self.settings.support(params.get("name")), self.settings.shown
+        support, shown = self.settings.support(params.get("name")), self.shown
         if support is not Support.FORBIDDEN and shown is not None and not shown(params["name"], context):
             support = Support.FORBIDDEN  # as for a tool that does not exist
         if revision.tasks is Place.CORE:

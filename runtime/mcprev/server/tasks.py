@@ -5,13 +5,10 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mcprev.protocol import tasks
 from mcprev.protocol.tasks import Support, Task, TaskStore
-
-if TYPE_CHECKING:
-    from mcprev.server.context import Context
 
 ROOM: Final = 10_000
 """How many tasks the store in memory keeps."""
@@ -42,8 +39,6 @@ class Tasks:
         authentication). Raises `ValueError` for any other word than these three.
         """
         self.tools: dict[str, Support] = {name: Support(support) for name, support in tools.items()}
-        self.shown: Callable[[str, Context], bool] | None = None
-        """Whether a tool exists for the client of a request; a server whose tools differ by client sets it."""
         self.store: TaskStore = store or MemoryTaskStore()
         self.ttl = ttl
         self.poll = poll
