@@ -38,12 +38,12 @@ _LISTS: Final[Mapping[str, tuple[str, str]]] = {
     "resources/list": ("resources", "uri"),
     "resources/templates/list": ("resource_templates", "uri_template"),
 }
-_CALLS: Final[Mapping[str, tuple[str, ...]]] = {
-    # by method: the path of the param that bears the prefix
-    "tools/call": ("name",),
-    "prompts/get": ("name",),
-    "resources/read": ("uri",),
-    "completion/complete": ("ref",),
+_CALLS: Final[Mapping[str, str]] = {
+    # by method: the param that bears the prefix, or the reference whose name or URI does
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "completion/complete": "ref",
 }
 
 
@@ -78,7 +78,7 @@ class Clients(Methods):
         if method not in _CALLS:
             raise TypeError(f"'{method}' is for one server: use the client of it, such as clients['name']")
         sent = holder = {**params}
-        (member,) = _CALLS[method]
+        member = _CALLS[method]
         if member == "ref":
             holder = sent["ref"] = {**sent["ref"]}
             member = "uri" if "uri" in holder else "name"
