@@ -25,8 +25,6 @@ LIKENESS: Final = 0.5
 """The least share of words that two names must have in common."""
 REMAINS: Final = 0.75
 """The least share of members that the old shape of a name must keep to be recognised under another."""
-
-
 ALIKE: Final = 0.5
 """The least share of uses, and of members, that a type must keep to be recognised by its use."""
 
@@ -55,10 +53,11 @@ def known(revisions: Sequence[Revision]) -> dict[str, str]:
 
 
 def linked(side: View, other: View) -> View:
-    """The side with the results that it names otherwise: by its name alone, no result tells which request it answers.
+    """Return the side with its methods tied to results whose names tell nothing.
 
-    Where a method of the other side has a result whose name this side has not, it is the one among the results that
-    nothing else has a name for, and which keeps half of its members.
+    Only the name of a result says which request it answers. Where the other side has a result for a method and this
+    side has no type of that name, the result is a type that this side lists among the results, that answers nothing
+    else, that the other side does not have, and that keeps half of the members.
     """
     types, methods = side.schema.types, side.revision.methods
     answers = {result for method in methods.values() for result in method.results}
