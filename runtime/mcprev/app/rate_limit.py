@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Collection
+from typing import Final
 
 from mcprev.errors import InvalidRequest, MissingExtra, ToolError
 from mcprev.server.context import Context
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
 
-TOOLS: tuple[str, ...] = ("tools/call",)
+TOOLS: Final = ("tools/call",)
 
 
 def principal(ctx: Context) -> str:
