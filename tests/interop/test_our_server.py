@@ -355,3 +355,10 @@ def test_a_server_without_sessions_and_streams_serves_as_well(plainly_seen: Seen
         assert len(plain.noted) == 20
     if case == "resources":
         assert plain.saw["missing"]["message"] == "no such memo"
+
+
+@seen_by("SUB-2", "SUB-6", since=E, fixture="plainly_seen", transports=("http",))
+def test_changes_are_told_where_calls_are_answered_with_json(plainly_seen: Seen) -> None:
+    saw = plainly_seen.of("changes").saw
+    assert saw["honored"] == {"toolsListChanged": True, "resourceSubscriptions": ["memo:///one"]}
+    assert len(saw["events"]) == 3

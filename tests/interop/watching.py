@@ -63,9 +63,10 @@ def watch(peer: Peer) -> Seen:
 
 
 def watch_plainly(peer: Peer) -> Seen:
-    """Run the cases that need neither sessions nor streams, next to a server that has none."""
+    """Run the cases that need neither sessions nor streams of calls, next to a server that has none."""
+    more = ("changes",) if peer.since(E) else ()
     with listening(peer.transport, "--plain") as where:
-        return _run(peer, where, {"CASES": ",".join(PLAIN)})
+        return _run(peer, where, {"CASES": ",".join((*PLAIN, *more))})
 
 
 def _run(peer: Peer, where: tuple[str, ...], env: Mapping[str, str]) -> Seen:
