@@ -30,6 +30,8 @@ NODE: Final = next(
     (INTEROP / "node-22.23.3" / "node_modules").glob("node-linux-*/bin/node"), INTEROP / "node"
 )
 """What runs the peers that are written in JavaScript."""
+JAVASCRIPT: Final = (TYPESCRIPT, INSPECTOR, "everything", "memory", "filesystem")
+"""These peers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class Peer:
 
     def missing(self) -> pytest.MarkDecorator:
         """Skips a test where the release is not installed."""
-        missing = not (self.folder / ".ready").exists()
+        missing = not (self.folder / ".ready").exists() or (self.name in JAVASCRIPT and not NODE.exists())
         return pytest.mark.skipif(missing, reason=f"{self.name} {self.release} is missing: `make interop`")
 
 

@@ -44,16 +44,15 @@ class Tally:
             return
         name, release, revision = cast("tuple[str, str, str]", told["peer"])
         peer = (name, release)
-        if report.failed:
+        expected = hasattr(report, "wasxfail")
+        if report.failed or (report.skipped and not expected):
             self._whole = False
-        elif report.when == "call" and hasattr(report, "wasxfail"):
-            self._revisions[peer].add(revision)
-            self._causes[peer][str(told["defect"])] += 1
         elif report.when == "call":
             self._revisions[peer].add(revision)
-            self._passed[peer] += 1
-        elif report.skipped:
-            self._whole = False
+            if expected:
+                self._causes[peer][str(told["defect"])] += 1
+            else:
+                self._passed[peer] += 1
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the table, if all the cases of all the peers ran and came out as expected."""
