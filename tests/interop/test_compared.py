@@ -18,7 +18,7 @@ from requirements import D, req
 from running import run
 
 Check = Callable[[mcprev.Client, list[object]], Awaitable[None]]
-LIMIT: Final = 40.0
+LIMIT: Final = 120.0
 """Seconds that a program gets, its start included."""
 CHECKS: Final[dict[str, Check]] = {}
 
