@@ -158,6 +158,10 @@ RESULTS: list[tuple[Any, Any, list[str], Any]] = [
 ]  # fmt: skip
 
 
+def is_object(value: object) -> bool:
+    return isinstance(value, dict)
+
+
 @req("TOOL-1", "TOOL-4", "TOOL-5", "CONV-3", "CONV-4", "SEAM-1")
 @pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 @pytest.mark.parametrize(("hint", "value", "texts", "structured"), RESULTS)
@@ -170,7 +174,7 @@ def test_what_a_tool_returns(row: Revision, hint: Any, value: Any, texts: Any, s
         assert said(result) == texts
         wire = result.to_wire()
         there = structured is not NONE and row in OBJECTS
-        wrapped = row not in VALUES and not isinstance(structured, dict)
+        wrapped = row not in VALUES and not is_object(structured)
         data = {"result": structured} if wrapped else structured
         assert wire.get("structuredContent", NONE) == (data if there else NONE)
         if there and wrapped and tool.output_schema is not None:

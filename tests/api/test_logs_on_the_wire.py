@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 
@@ -199,14 +199,15 @@ def test_a_level_holds_where_the_server_cannot_be_told(row: Revision) -> None:
         handler = Reader()
         replies: dict[str, Any] = {"tools/call": {"content": []}}
         async with serving(row, replies, capabilities={"tools": {}}, handler=handler) as (client, hand):
-            for wanted, least in (("error", "error"), ("info", "info")):
-                await client.call_tool("t", log_level=wanted)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+            wanted: tuple[m.LoggingLevel, ...] = ("error", "info")
+            for least in wanted:
+                await client.call_tool("t", log_level=least)
                 handler.levels.clear()
                 for level in LEVELS:
                     hand.tell(MESSAGE, {"level": level, "data": 1})
                 await client.ping()
                 assert handler.levels == list(LEVELS[LEVELS.index(least) :])
             with pytest.raises(ValueError, match="no log level 'loud'"):
-                await client.call_tool("t", log_level="loud")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+                await client.call("tools/call", {"name": "t"}, log_level=cast("Any", "loud"))
 
     run(main())

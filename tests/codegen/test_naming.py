@@ -17,7 +17,7 @@ from mcprev_codegen import emit, ir, naming, sources
 from mcprev_codegen.errors import CodegenError, SchemaError
 from mcprev_codegen.models import ModelPlanner
 from mcprev_codegen.templates.support._names import camel_case
-from mcprev_types._base import wire_name
+from mcprev_types._names import wire_name
 from support import SCHEMA, each_revision, load
 
 

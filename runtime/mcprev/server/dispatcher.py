@@ -87,6 +87,7 @@ class RequestDispatcher:
                 await self._tasks.serve(incoming, self._context(connection, incoming))
                 return
             method_binding = self._handlers[revision, incoming.method]
+            stamp, up, down = peer_context = self._peer_context(incoming, connection)
             tool = self.tools.known(incoming) if incoming.method == CALL else None
             repeats = tool is not None and tool.param_headers != ()
             if repeats and revision.routing_headers and incoming.origin is not None:
@@ -103,7 +104,6 @@ class RequestDispatcher:
                     incoming.method, params, self._states, time.time(), principal=principal_of(incoming)
                 )
                 params = answers.into(params)
-            stamp, up, down = peer_context = self._peer_context(incoming, connection)
             context = Context(self._hooks, connection, incoming, stamp, answers)
             if self._tasks is not None and self._tasks.takes(incoming, context):
                 await self._call(method_binding, context, params, peer_context, tool)

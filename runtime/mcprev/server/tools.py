@@ -44,7 +44,7 @@ class ToolTable:
         tasks: Collection[str] = (),
     ) -> None:
         """`tasks` are the names of the tools that can run as tasks, which the handler should list."""
-        self._tasks = frozenset(tasks)
+        self._tasks: frozenset[str] = frozenset(tasks)
         self._handlers = handler_table
         self._kinds = kinds
         self._lists: OrderedDict[tuple[str, str | None], dict[str, ToolSchemas]] = OrderedDict()
