@@ -72,8 +72,8 @@ rehearse: setup
 	PYTHONPATH=tests $(BIN)/python -m rehearsal $(SEEDS)
 
 # Peers for tests/interop, each release in an environment of its own: the official SDKs of Python and TypeScript, servers,
-# clients and frameworks on top of them. What npm peers depend on in turn is as of one day. FastMCP 3.4.11 and 4.1.3 to 4.1.6
-# want a certifi that is not published.
+# clients and frameworks on top of them. What npm peers depend on in turn is as of one day. FastMCP 3.4.11, 4.1.3, 4.1.4
+# and 4.1.6 want a certifi that is not published.
 OLD_SDKS  := 1.8.1 1.9.4 1.10.1
 NEW_SDKS  := 1.23.3 2.3.0
 PIP_PEERS := fastmcp-2.14.7 fastmcp-3.4.10 fastmcp-4.1.2 langchain-0.3.2 pydantic-ai-2.68.0

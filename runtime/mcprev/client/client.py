@@ -174,7 +174,7 @@ class Client(Methods):
             as_task = not as_task
             sent = {**params, TASK: {}} if as_task else {**params}
             result = await session.request(CALL, sent, options, end)
-            self._server_cache.tools.set_task(sent["name"], required=as_task)
+            self._server_cache.tools.set_task(str(sent.get("name")), required=as_task)
         # Most results are complete, which two look-ups show.
         if TASK in result or result.get("resultType", COMPLETE) != COMPLETE:
             result = await self._provide_input(method, sent, result, options, end)
@@ -182,7 +182,7 @@ class Client(Methods):
                 result = await follow_task(session, result, end)
         typed: Any = self._read(method, result)
         if method == CALL:
-            self._server_cache.check(sent["name"], typed)
+            self._server_cache.check(str(sent.get("name")), typed)
         return typed
 
     async def start_tool(

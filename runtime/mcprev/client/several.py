@@ -204,8 +204,9 @@ class connect_all:  # noqa: N801 - called like a function
     ) -> None:
         """Read the configuration: the `mcpServers` JSON of hosts, as a mapping or as the path of a file.
 
-        A value may also be what `connect` takes, such as an app of this process. Each entry has `command`, `args`, `env` and `cwd`, or `url`, `type` and `headers`; an entry that is `disabled` is
-        left out. `${NAME}` and `${NAME:-default}` stand for variables of the environment.
+        Each entry has `command`, `args`, `env` and `cwd`, or `url`, `type` and `headers`; an entry that is `disabled` is
+        left out. An entry may also be what `connect` takes, such as an app of this process. `${NAME}` and
+        `${NAME:-default}` stand for variables of the environment.
 
         - `partial`: go on without servers that cannot be reached, and keep their errors in `Clients.errors`. Without it
           one of them ends all connections, and `ServersFailed` names each with its error.
