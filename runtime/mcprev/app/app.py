@@ -34,9 +34,13 @@ from mcprev_types.latest import models
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
+    from pathlib import Path
+    from typing import Self
 
+    import aiohttp
     from typing_extensions import Unpack
 
+    from mcprev.errors import Json
     from mcprev.server.server import Lifespan
     from mcprev.server.tasks import Tasks
     from mcprev.transports.http.server.asgi import AsgiApp
@@ -83,6 +87,36 @@ class App:
         self._name, self._version, self._options = name, version, options
         self._registered = Registry(visible=None if visible is None else checked(visible))
         self._mounted: list[App] = []
+
+    @classmethod
+    def from_openapi(
+        cls,
+        document: Mapping[str, Json] | str | Path,
+        *,
+        base_url: str | None = None,
+        session: aiohttp.ClientSession | None = None,
+        headers: Mapping[str, str] | None = None,
+        name: str | None = None,
+        version: str | None = None,
+        select: Callable[[str, str, Mapping[str, Json]], bool] | None = None,
+        **options: Unpack[ServerOptions],
+    ) -> Self:
+        """Return an app whose tools are the operations of an OpenAPI 3.0 or 3.1 document, and call its HTTP API.
+
+        `document` is the document or the path of a JSON or YAML file. `base_url` is where the API is; default: its
+        first server. `session` makes the requests; default: a new one each time. `headers` are sent with each request,
+        and are no arguments of tools. `name` and `version` are by default those of the document. `select` is called
+        with the method, the path and the operation, and says whether it becomes a tool. The tags of operations are
+        those of entries. Raises `ValueError` for a document that cannot be used, with the place in it, `OSError` for
+        a file that cannot be read, and `mcprev.errors.MissingExtra` without aiohttp.
+        """
+        from mcprev.app.openapi import Api
+
+        api = Api(document, base_url, session, headers, select)
+        app = cls(name or api.info("title"), version or api.info("version"), **options)
+        for tool in api.tools():
+            app._registered.add("tools", tool.listed.name, tool)
+        return app
 
     @property
     def server(self) -> Server:

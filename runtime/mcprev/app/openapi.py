@@ -1,0 +1,281 @@
+"""Tools that are the operations of an OpenAPI document, versions 3.0 and 3.1, and call its HTTP API.
+
+The document is read once, before anything is served; what it cannot say as a tool is a `ValueError` with its place in
+the document.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from mcprev.app.openapi_calls import JSON_TYPE, SEPARATORS, TOKEN, Argument, Backend, Operation
+from mcprev.app.openapi_document import Document, Schemas, as_list, as_object, as_text, below, load, refuse
+from mcprev.app.registry import MAX_TOOL_NAME, RegisteredTool
+from mcprev.app.results import ToolReturns
+from mcprev.app.signatures import ArgumentError, Function
+from mcprev.errors import Json, SchemaError
+from mcprev.json_schema.bounds import OBJECT, Validator
+from mcprev.json_schema.validation import compile_schema
+from mcprev_types.latest import models
+
+if TYPE_CHECKING:
+    import aiohttp
+
+_ANNOTATIONS: Final[Mapping[str, models.ToolAnnotations | None]] = {
+    "get": models.ToolAnnotations(read_only_hint=True),
+    "head": models.ToolAnnotations(read_only_hint=True),
+    "put": models.ToolAnnotations(idempotent_hint=True),
+    "delete": models.ToolAnnotations(destructive_hint=True),
+    **dict.fromkeys(("post", "patch", "options", "trace")),
+}
+"""The methods of operations, and what they say of a tool."""
+_PATH: Final = re.compile(r"/[^\x00-\x20\x7f-\U0010ffff?#\\]*")
+_NOT_ARGUMENTS: Final = frozenset(
+    {"accept", "authorization", "connection", "content-length", "content-type", "host", "transfer-encoding"}
+)
+"""Headers that are no parameters by the specification, or belong to the connection."""
+_COMBINED: Final = frozenset(
+    {"allOf", "anyOf", "oneOf", "not", "if", "patternProperties", "dependentSchemas", "minProperties", "maxProperties",
+     "dependentRequired", "unevaluatedProperties", "propertyNames"}
+)  # fmt: skip
+"""Keywords about an object as a whole; with one of them a body stays one argument."""
+Select: TypeAlias = Callable[[str, str, Mapping[str, Json]], bool]
+
+
+class _Called(Function):
+    """Calls an operation with arguments that its schema allows."""
+
+    def __init__(self, operation: Operation, check: Validator) -> None:
+        super().__init__(operation)
+        self._check = check
+
+    def read(self, given: Mapping[str, Json]) -> dict[str, Any]:
+        """Validate JSON arguments. Raises `ArgumentError`."""
+        found = self._check({**given})
+        if found:
+            raise ArgumentError(found)
+        return super().read({"arguments": {**given}})
+
+
+class Api:
+    """The operations of a document, and how its HTTP API is called."""
+
+    def __init__(
+        self,
+        document: Mapping[str, Json] | str | Path,
+        base_url: str | None = None,
+        session: aiohttp.ClientSession | None = None,
+        headers: Mapping[str, str] | None = None,
+        select: Select | None = None,
+    ) -> None:
+        """Read the document. Raises `ValueError`."""
+        self.document, self._select = Document(load(document)), select
+        self._based = base_url is not None
+        url = self._server() if base_url is None else base_url.rstrip("/")
+        self._backend = Backend(url, session, dict(headers or {}))
+
+    def info(self, member: str) -> str:
+        """Return the title or version of the API."""
+        at = below("#/info", member)
+        return as_text(as_object(self.document.root.get("info"), "#/info").get(member), at)
+
+    def _server(self) -> str:
+        servers = as_list(self.document.root.get("servers", []), "#/servers") or [{"url": ""}]
+        server = as_object(servers[0], "#/servers/0")
+        url = as_text(server.get("url"), "#/servers/0/url")
+        for name, variable in as_object(server.get("variables", {}), "#/servers/0/variables").items():
+            at = below("#/servers/0/variables", name)
+            url = url.replace(
+                f"{{{name}}}", as_text(as_object(variable, at).get("default"), below(at, "default"))
+            )
+        return url.rstrip("/")
+
+    # -- reading -----------------------------------------------------------------------------------------
+
+    def tools(self) -> Iterator[RegisteredTool]:
+        """Yield the tools of the selected operations. Raises `ValueError`."""
+        found = list(self._operations())
+        ids = Counter(str(operation.get("operationId")) for _, _, operation, _, _ in found)
+        used: set[str] = set()
+        for method, path, operation, item, at in found:
+            if self._select is not None and not self._select(method.upper(), path, operation):
+                continue
+            given = operation.get("operationId")
+            base = (
+                as_text(given, below(at, "operationId"))
+                if given and ids[str(given)] == 1
+                else f"{method}{path}"
+            )
+            base = name = re.sub(r"[^A-Za-z0-9_.-]+", "_", base).strip("_")[:MAX_TOOL_NAME] or method
+            number = 2
+            while name in used:
+                name, number = f"{base[: MAX_TOOL_NAME - 5]}_{number}", number + 1
+            used.add(name)
+            try:
+                yield self._tool(name, method, path, operation, item, at)
+            except RecursionError:
+                refuse(at, "nests too deeply; leave it out with `select`")
+        if not used:
+            refuse("#/paths", "has no operation that is selected; add one, or select others")
+
+    def _operations(self) -> Iterator[tuple[str, str, dict[str, Json], dict[str, Json], str]]:
+        for path, node in as_object(self.document.root.get("paths", {}), "#/paths").items():
+            if path.startswith("x-"):
+                continue
+            if not _PATH.fullmatch(path):
+                refuse(below("#/paths", path), "is no path of a URL; start it with '/' and percent-encode it")
+            item, at = self.document.resolve(node, below("#/paths", path))
+            for method in _ANNOTATIONS:
+                if method in item:
+                    yield method, path, as_object(item[method], below(at, method)), item, below(at, method)
+
+    def _tool(
+        self, name: str, method: str, path: str, operation: dict[str, Json], item: dict[str, Json], at: str
+    ) -> RegisteredTool:
+        if not self._based and ("servers" in operation or "servers" in item):
+            refuse(at, "has servers of its own; pass `base_url`, or leave the operation out with `select`")
+        schemas = Schemas(self.document, "readOnly")
+        found, body = self._parameters(schemas, path, operation, item, at), False
+        if "requestBody" in operation:
+            arguments, body = self._body(schemas, operation["requestBody"], below(at, "requestBody"))
+            found += arguments
+        counts = Counter(argument.name for argument in found)
+        named: dict[str, Argument] = {}
+        for argument in found:
+            key = argument.name
+            while counts[argument.name] > 1 and (key == argument.name or key in counts or key in named):
+                key += f"_{'body' if argument.place == 'member' else argument.place}"
+            named[key] = argument
+        schema: dict[str, Json] = {
+            "type": "object",
+            "properties": {key: argument.schema for key, argument in named.items()},
+            "required": [key for key, argument in named.items() if argument.required],
+            "additionalProperties": False,
+        }
+        if not schema["required"]:
+            del schema["required"]
+        schema = schemas.finish(schema)
+        called = Operation(self._backend, method, path, named, body=body)
+        output = None if method == "head" else self._output(operation, at)
+        check = _compiled(schema, at)
+        if output is not None:
+            called.answer = _compiled(output, below(at, "responses"))
+        texts = [operation.get(member) for member in ("summary", "description")]
+        listed = models.Tool(
+            name=name,
+            description="\n\n".join(dict.fromkeys(text for text in texts if isinstance(text, str) and text))
+            or None,
+            input_schema=models.ToolInputSchema.from_wire(schema),
+            output_schema=None if output is None else models.ToolOutputSchema.from_wire(output),
+            annotations=_ANNOTATIONS[method],
+        )
+        function = _Called(called, check)
+        tags = frozenset(tag for tag in as_list(operation.get("tags", []), at) if isinstance(tag, str))
+        return RegisteredTool(
+            listed=listed, function=function, returns=ToolReturns(name, function), tags=tags
+        )
+
+    def _parameters(
+        self, schemas: Schemas, path: str, operation: dict[str, Json], item: dict[str, Json], at: str
+    ) -> list[Argument]:
+        found: dict[tuple[str, str], Argument] = {}
+        own = {name.lower() for name in self._backend.headers} | _NOT_ARGUMENTS
+        of_path = at.rpartition("/")[0]
+        for owner, where in ((item, of_path), (operation, at)):
+            for index, node in enumerate(as_list(owner.get("parameters", []), below(where, "parameters"))):
+                given, place = self.document.resolve(node, below(where, "parameters", index))
+                argument = self._parameter(schemas, given, place)
+                if argument.place != "header" or argument.name.lower() not in own:
+                    found[argument.name, argument.place] = argument
+        variables = set(re.findall(r"\{([^{}]*)\}", path))
+        for name in variables ^ {name for name, place in found if place == "path"}:
+            refuse(
+                at, f"has '{name}' in the path or in its path parameters, but not in both; add or remove it"
+            )
+        return list(found.values())
+
+    def _parameter(self, schemas: Schemas, given: dict[str, Json], at: str) -> Argument:
+        name, place = as_text(given.get("name"), below(at, "name")), given.get("in")
+        styles = [style for of, style in SEPARATORS if of == place]
+        if not styles:
+            refuse(below(at, "in"), f"is {place!r:.50}; use path, query, header or cookie")
+        if place == "header" and not TOKEN.fullmatch(name):
+            refuse(below(at, "name"), f"{name!r:.100} is no name of a header; rename it")
+        style, node, where = given.get("style", styles[0]), given.get("schema", {}), below(at, "schema")
+        if style not in styles:
+            refuse(
+                below(at, "style"),
+                f"is {style!r:.50}; use {' or '.join(styles)}, or leave it out with `select`",
+            )
+        explode = given.get("explode", style == "form") is True
+        if "content" in given:
+            node, where = self._json_content(given, at)
+            style = "json"
+        schema = schemas.convert(node, where)
+        if isinstance(given.get("description"), str):
+            schema["description"] = given["description"]
+        required = place == "path" or given.get("required") is True
+        return Argument(name, str(place), schema, required, style, explode)
+
+    def _json_content(self, node: dict[str, Json], at: str) -> tuple[Json, str]:
+        """Return the schema of the JSON in a parameter, body or response."""
+        content = as_object(node.get("content", {}), below(at, "content"))
+        for kind, media in content.items():
+            if JSON_TYPE.fullmatch(kind.partition(";")[0].strip()):
+                where = below(at, "content", kind)
+                return as_object(media, where).get("schema", {}), below(where, "schema")
+        refuse(
+            below(at, "content"), "has no application/json; add it, or leave the operation out with `select`"
+        )
+
+    def _body(self, schemas: Schemas, node: Json, at: str) -> tuple[list[Argument], bool]:
+        """Return the arguments of a JSON body, and whether the body is sent without any of them."""
+        body, at = self.document.resolve(node, at)
+        required = body.get("required") is True
+        given, where = self._json_content(body, at)
+        target, place = self.document.resolve(given, where) if isinstance(given, OBJECT) else ({}, where)
+        whole = target.get("additionalProperties", False) is not False or target.get("nullable") is True
+        whole = whole or bool(target.keys() & _COMBINED)
+        if "properties" in target and not whole and target.get("type", "object") == "object":
+            inner = schemas.convert(target, place)
+            needed = as_list(inner.get("required", []), place)
+            if (required or not needed) and inner["properties"].keys() >= set(needed):
+                members = inner["properties"].items()
+                return [Argument(name, "member", one, name in needed) for name, one in members], required
+        schema = schemas.convert(given, where)
+        if isinstance(body.get("description"), str):
+            schema["description"] = body["description"]
+        return [Argument("body", "body", schema, required)], False
+
+    def _output(self, operation: dict[str, Json], at: str) -> dict[str, Json] | None:
+        """Return the schema of the only successful response, if it is an object of JSON."""
+        at = below(at, "responses")
+        responses = as_object(operation.get("responses", {}), at)
+        codes = [code for code in responses if code.startswith("2")]
+        if len(codes) != 1:
+            return None
+        response, at = self.document.resolve(responses[codes[0]], below(at, codes[0]))
+        content = as_object(response.get("content", {}), below(at, "content"))
+        if not any(JSON_TYPE.fullmatch(kind.partition(";")[0].strip()) for kind in content):
+            return None
+        given, at = self._json_content(response, at)
+        if not isinstance(given, OBJECT):
+            return None
+        target, at = self.document.resolve(given, at)
+        schemas = Schemas(self.document, "writeOnly")
+        if "type" not in target and "properties" in target:
+            target = {"type": "object", **target}
+        if target.get("type") != "object" or target.get("nullable") is True:
+            return None
+        return schemas.finish(schemas.convert(target, at))
+
+
+def _compiled(schema: dict[str, Json], at: str) -> Validator:
+    try:
+        return compile_schema(schema, trusted=True)
+    except SchemaError as error:
+        refuse(at, f"has a schema that cannot be used: {error}; mend it, or leave it out with `select`")

@@ -1,0 +1,205 @@
+"""OpenAPI documents, their references, and their schemas as JSON Schema.
+
+References resolve within the document, and nothing is fetched. Errors name the place in the document.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, NoReturn
+from urllib.parse import unquote
+
+from mcprev.errors import Json
+from mcprev.json_schema.bounds import LIST, OBJECT
+
+MAX_OBJECTS: Final = 2_000
+"""The maximum number of subschemas of one tool."""
+_BY_NAME: Final = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"})
+_LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_SINGLE: Final = frozenset(
+    {"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames",
+     "unevaluatedItems", "unevaluatedProperties"}
+)  # fmt: skip
+_DROPPED: Final = frozenset(
+    {"discriminator", "xml", "externalDocs", "example", "nullable", "$defs", "definitions"}
+)
+
+
+def refuse(at: str, why: str) -> NoReturn:
+    """Raise `ValueError` for a place in the document."""
+    raise ValueError(f"{at}: {why}")
+
+
+def as_object(value: Json, at: str) -> dict[str, Json]:
+    """Return an object. Raises `ValueError` for any other value."""
+    found: dict[str, Json] = (
+        value if isinstance(value, OBJECT) else refuse(at, "is no object; write one here")
+    )
+    return found
+
+
+def as_list(value: Json, at: str) -> list[Json]:
+    """Return an array. Raises `ValueError` for any other value."""
+    found: list[Json] = value if isinstance(value, LIST) else refuse(at, "is no array; write one here")
+    return found
+
+
+def as_text(value: Json, at: str) -> str:
+    """Return a string. Raises `ValueError` for any other value."""
+    return value if isinstance(value, str) else refuse(at, "is no string; write one here")
+
+
+def below(at: str, *names: object) -> str:
+    """Return the JSON pointer of a place below another."""
+    return "/".join((at, *(str(name).replace("~", "~0").replace("/", "~1") for name in names)))
+
+
+# -- the document ----------------------------------------------------------------------------------------
+
+
+def load(document: Mapping[str, Json] | str | Path) -> dict[str, Json]:
+    """Return a document as JSON values. Raises `ValueError` for one that cannot be read, and `OSError`."""
+    content: Any = document
+    if not isinstance(document, Mapping):
+        path = Path(document)
+        text = path.read_text(encoding="utf-8")
+        try:
+            content = _yaml(text) if path.suffix in {".yaml", ".yml"} else json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{path.name} cannot be read: {error}") from error
+    try:
+        # Keys become strings, such as the status codes of YAML.
+        found = json.loads(json.dumps(content, default=str, allow_nan=False))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ValueError(f"the document is no JSON: {error}; write it in JSON's own types") from error
+    root = as_object(found, "#")
+    if not str(root.get("openapi")).startswith(("3.0", "3.1")):
+        refuse("#/openapi", f"is {root.get('openapi')!r:.50}; convert the document to OpenAPI 3.0 or 3.1")
+    return root
+
+
+def _yaml(text: str) -> Json:
+    try:
+        yaml: Any = import_module("yaml")
+    except ImportError:
+        raise ValueError("YAML needs PyYAML; install pyyaml, or pass the document as JSON") from None
+    try:
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text)):
+            raise ValueError("it has YAML aliases, which are not followed; use $ref instead")
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
+
+
+@dataclass(slots=True)
+class Document:
+    """A document and its references."""
+
+    root: dict[str, Json]
+
+    def target(self, ref: Json, at: str) -> Json:
+        """Return what a reference points to. Raises `ValueError` for one that leaves the document or leads nowhere."""
+        if ref != "#" and not as_text(ref, at).startswith("#/"):
+            refuse(
+                at, f"refers to '{ref:.200}' outside of the document; put it in and refer to it as '#/...'"
+            )
+        node: Json = self.root
+        for part in ref.split("/")[1:]:
+            name = unquote(part).replace("~1", "/").replace("~0", "~")
+            if isinstance(node, LIST) and name.isdecimal() and int(name) < len(node):
+                node = node[int(name)]
+            elif isinstance(node, OBJECT) and name in node:
+                node = node[name]
+            else:
+                refuse(at, f"refers to '{ref:.200}', which is not there; add it or mend the reference")
+        return node
+
+    def resolve(self, node: Json, at: str) -> tuple[dict[str, Json], str]:
+        """Return an object and its place, after all references."""
+        for _ in range(32):
+            node = as_object(node, at)
+            if "$ref" not in node:
+                return node, at
+            node, at = self.target(node["$ref"], below(at, "$ref")), str(node["$ref"])
+        refuse(at, "refers to itself; break the circle")
+
+
+@dataclass(slots=True)
+class Schemas:
+    """Converts the schemas of one direction of one tool; what they refer to becomes `$defs`."""
+
+    document: Document
+    hidden: str
+    """The keyword of members that do not exist in this direction: `readOnly` or `writeOnly`."""
+    names: dict[str, str] = field(default_factory=dict[str, str])
+    defs: dict[str, Json] = field(default_factory=dict[str, Json])
+    count: int = 0
+
+    def finish(self, schema: dict[str, Json]) -> dict[str, Json]:
+        """Return a schema with the definitions that it needs."""
+        return {**schema, "$defs": self.defs} if self.defs else schema
+
+    def convert(self, node: Json, at: str) -> dict[str, Json]:
+        """Return a schema of OpenAPI as JSON Schema."""
+        self.count += 1
+        if self.count > MAX_OBJECTS:
+            refuse(at, f"the operation has more than {MAX_OBJECTS} schemas; leave it out with `select`")
+        if isinstance(node, bool):
+            return {} if node else {"not": {}}
+        node = as_object(node, at)
+        if node.keys() & {"$id", "$dynamicRef", "$anchor"}:
+            refuse(at, "has $id, $anchor or $dynamicRef; refer to schemas as '#/components/schemas/...'")
+        found: dict[str, Json] = {}
+        for keyword, value in node.items():
+            place = below(at, keyword)
+            if keyword == "$ref":
+                found[keyword] = f"#/$defs/{self._defined(value, place)}"
+            elif keyword in _DROPPED or keyword.startswith("x-"):
+                continue
+            elif keyword in _BY_NAME:
+                members = as_object(value, place).items()
+                found[keyword] = {
+                    name: self.convert(item, below(place, name))
+                    for name, item in members
+                    if not (isinstance(item, OBJECT) and item.get(self.hidden) is True)
+                }
+            elif keyword in _LISTS:
+                items = enumerate(as_list(value, place))
+                found[keyword] = [self.convert(item, below(place, index)) for index, item in items]
+            elif keyword in _SINGLE:
+                found[keyword] = value if isinstance(value, bool) else self.convert(value, place)
+            else:
+                found[keyword] = value
+        gone = node.get("properties", {}).keys() - found.get("properties", {}).keys()
+        if gone and "required" in found:
+            found["required"] = [name for name in as_list(found["required"], at) if name not in gone]
+        return _as_3_1(found, node)
+
+    def _defined(self, ref: Json, at: str) -> str:
+        target = self.document.target(ref, at)
+        if ref not in self.names:
+            base = name = re.sub(r"[^\w.-]", "_", unquote(ref.rpartition("/")[2]), flags=re.ASCII) or "root"
+            while name in self.names.values():
+                name = f"{base}_{len(self.names)}"
+            self.names[ref] = name
+            self.defs[name] = self.convert(target, ref)
+        return self.names[ref]
+
+
+def _as_3_1(found: dict[str, Json], node: Mapping[str, Json]) -> dict[str, Json]:
+    """Return a schema with the keywords of 3.0 replaced by those of JSON Schema."""
+    for keyword, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        if isinstance(found.get(keyword), bool):
+            exclusive = found.pop(keyword)
+            if exclusive and limit in found:
+                found[keyword] = found.pop(limit)
+    if node.get("nullable") is True and isinstance(found.get("type"), str):
+        found["type"] = [found["type"], "null"]
+        if isinstance(found.get("enum"), list) and None not in found["enum"]:
+            found["enum"] = [*found["enum"], None]
+    return found

@@ -1,0 +1,492 @@
+"""Apps made of an OpenAPI document: how operations become tools, and calls of a real HTTP API through them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from aiohttp import web
+
+import mcprev
+from mcprev.app.openapi import Select
+from mcprev.app.openapi_calls import MAX_BODY, MAX_EXCERPT
+from mcprev.revisions import DEFAULT, Revision
+from running import run
+
+BASE: Final = "http://api.example"
+TEXT: Final = {"type": "string"}
+NUMBER: Final = {"type": "integer"}
+OK: Final = {"200": {"description": "ok"}}
+PET: Final = {"type": "object", "properties": {"name": TEXT, "child": {"$ref": "#/components/schemas/Pet"}}}
+
+
+def document(paths: Mapping[str, Any], version: str = "3.1.0", **more: Any) -> dict[str, Any]:
+    return {"openapi": version, "info": {"title": "pets", "version": "7"}, "paths": paths, **more}
+
+
+def parameter(name: str, place: str = "query", schema: Any = TEXT, **more: Any) -> dict[str, Any]:
+    return {"name": name, "in": place, "schema": schema, **more}
+
+
+def body(schema: Any, **more: Any) -> dict[str, Any]:
+    return {"content": {"application/json": {"schema": schema}}, **more}
+
+
+def tools_of(given: Any, select: Select | None = None) -> list[dict[str, Any]]:
+    app = mcprev.App.from_openapi(given, base_url=BASE, select=select)
+
+    async def main() -> list[dict[str, Any]]:
+        async with mcprev.connect(app) as client:
+            return [tool.to_wire() for tool in (await client.list_tools()).tools]
+
+    return run(main())
+
+
+def tool_of(
+    operation: Mapping[str, Any], path: str = "/x", method: str = "post", **more: Any
+) -> dict[str, Any]:
+    [tool] = tools_of(document({path: {method: {"responses": OK, **operation}}}, **more))
+    return tool
+
+
+# -- what becomes of an operation --------------------------------------------------------------------------
+
+REF: Final = {"$ref": "#/components/schemas/Pet"}
+COMPONENTS: Final = {"schemas": {"Pet": PET, "Names": {"type": "array", "items": TEXT}}}
+INPUTS: Final[Mapping[str, tuple[dict[str, Any], dict[str, Any]]]] = {
+    "a parameter": (
+        {"parameters": [parameter("q", description="what", required=True)]},
+        {"properties": {"q": {"type": "string", "description": "what"}}, "required": ["q"]},
+    ),
+    "all places": (
+        {"parameters": [parameter("h", "header"), parameter("c", "cookie"), parameter("q")]},
+        {"properties": {"h": TEXT, "c": TEXT, "q": TEXT}},
+    ),
+    "headers of the connection are none": (
+        {"parameters": [parameter("Authorization", "header"), parameter("Host", "header")]}, {"properties": {}},
+    ),
+    "members of a body": (
+        {"requestBody": body({"properties": {"a": TEXT, "b": NUMBER}, "required": ["b"]}, required=True)},
+        {"properties": {"a": TEXT, "b": NUMBER}, "required": ["b"]},
+    ),
+    "members that only answers have": (
+        {"requestBody": body(
+            {"properties": {"id": {"type": "integer", "readOnly": True}, "b": TEXT}, "required": ["id", "b"]},
+            required=True,
+        )},
+        {"properties": {"b": TEXT}, "required": ["b"]},
+    ),
+    "an optional body with required members": (
+        {"requestBody": body({"properties": {"a": TEXT}, "required": ["a"]})},
+        {"properties": {"body": {"properties": {"a": TEXT}, "required": ["a"]}}},
+    ),
+    "a body that is no object": (
+        {"requestBody": body({"type": "array", "items": NUMBER}, required=True)},
+        {"properties": {"body": {"type": "array", "items": NUMBER}}, "required": ["body"]},
+    ),
+    "a combined body": (
+        {"requestBody": body({"anyOf": [PET | {"properties": {}}, {"type": "object"}]})},
+        {"properties": {"body": {"anyOf": [{"type": "object", "properties": {}}, {"type": "object"}]}}},
+    ),
+    "a clash": (
+        {"parameters": [parameter("id"), parameter("id", "header")],
+         "requestBody": body({"properties": {"id": NUMBER, "id_query": TEXT}})},
+        {"properties": {"id_query_query": TEXT, "id_header": TEXT, "id_body": NUMBER, "id_query": TEXT}},
+    ),
+    "references": (
+        {"parameters": [parameter("p", schema=REF), parameter("n", schema={"$ref": "#/components/schemas/Names"})]},
+        {
+            "properties": {"p": {"$ref": "#/$defs/Pet"}, "n": {"$ref": "#/$defs/Names"}},
+            "$defs": {
+                "Pet": {"type": "object", "properties": {"name": TEXT, "child": {"$ref": "#/$defs/Pet"}}},
+                "Names": COMPONENTS["schemas"]["Names"],
+            },
+        },
+    ),
+    "a parameter with JSON": (
+        {"parameters": [{"name": "f", "in": "query", "content": {"application/json": {"schema": NUMBER}}}]},
+        {"properties": {"f": NUMBER}},
+    ),
+    "members named as keywords": (
+        {"requestBody": body({"properties": {"xml": {"type": "string", "xml": {"name": "y"}}, "x-a": TEXT}})},
+        {"properties": {"xml": TEXT, "x-a": TEXT}},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_the_arguments_of_a_tool(name: str) -> None:
+    operation, expected = INPUTS[name]
+    found = tool_of(operation, components=COMPONENTS)["inputSchema"]
+    assert found == {"type": "object", "additionalProperties": False, **expected}
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        ({"type": "string", "nullable": True}, {"type": ["string", "null"]}),
+        ({"type": "string", "nullable": True, "enum": ["a"]}, {"type": ["string", "null"], "enum": ["a", None]}),
+        ({"type": "integer", "minimum": 3, "exclusiveMinimum": True}, {"type": "integer", "exclusiveMinimum": 3}),
+        ({"type": "integer", "maximum": 3, "exclusiveMaximum": False}, {"type": "integer", "maximum": 3}),
+        ({"type": "string", "example": "a", "x-internal": 1}, TEXT),
+    ],
+)  # fmt: skip
+def test_schemas_of_3_0_become_json_schema(schema: Any, expected: Any) -> None:
+    found = tool_of({"parameters": [parameter("q", schema=schema)]}, version="3.0.3")["inputSchema"]
+    assert found["properties"]["q"] == expected
+
+
+@pytest.mark.parametrize(
+    ("responses", "expected"),
+    [
+        ({"200": body(REF)}, PET | {"$defs": {"Pet": PET}}),
+        ({"201": body({"properties": {"a": TEXT}})}, {"type": "object", "properties": {"a": TEXT}}),
+        ({"2XX": body({"type": "object"})}, {"type": "object"}),
+        ({"200": body({"type": "array"})}, None),
+        ({"200": body(REF), "204": {"description": "none"}}, None),
+        ({"200": {"content": {"text/plain": {}}}}, None),
+        ({"404": body(REF)}, None),
+    ],
+)
+def test_the_output_schema_of_a_tool(responses: Any, expected: Any) -> None:
+    found = tool_of({"responses": responses}, components=COMPONENTS).get("outputSchema")
+    assert json.dumps(found).replace("components/schemas", "$defs") == json.dumps(expected).replace(
+        "components/schemas", "$defs"
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "annotations"),
+    [
+        ("get", {"readOnlyHint": True}), ("head", {"readOnlyHint": True}), ("delete", {"destructiveHint": True}),
+        ("put", {"idempotentHint": True}), ("post", None), ("patch", None),
+    ],
+)  # fmt: skip
+def test_methods_make_annotations(method: str, annotations: Any) -> None:
+    assert tool_of({}, method=method).get("annotations") == annotations
+
+
+def posts(method: str, path: str, operation: Mapping[str, Any]) -> bool:
+    return method == "POST"
+
+
+def test_names_and_descriptions() -> None:
+    paths: dict[str, Any] = {
+        "/a": {
+            "get": {"operationId": "list pets/all", "summary": "List.", "description": "All of them."},
+            "post": {"operationId": "same", "summary": "Same.", "description": "Same."},
+        },
+        "/b/{id}": {
+            "parameters": [parameter("id", "path")],
+            "get": {"operationId": "same"},
+            "put": {"operationId": "p" * 200},
+        },
+        "/b/id": {"get": {}},
+    }
+    found = {tool["name"]: tool.get("description") for tool in tools_of(document(paths))}
+    assert found == {
+        "list_pets_all": "List.\n\nAll of them.", "post_a": "Same.", "get_b_id": None, "p" * 128: None,
+        "get_b_id_2": None,
+    }  # fmt: skip
+    assert [tool["name"] for tool in tools_of(document(paths), select=posts)] == ["post_a"]
+
+
+# -- calls of a real API ---------------------------------------------------------------------------------
+
+
+async def respond(request: web.Request) -> web.StreamResponse:
+    match request.path:
+        case "/v1/huge":
+            return web.Response(text="x" * (MAX_BODY + 1))
+        case "/v1/fail":
+            return web.Response(
+                status=418, text=f"no: {request.headers['X-Key']} {request.headers['Auth']}" + "y" * 2000
+            )
+        case "/v1/away":
+            return web.Response(status=302, headers={"Location": "http://other.example/x"})
+        case "/v1/near":
+            return web.Response(status=302, headers={"Location": "/v1/text"})
+        case "/v1/circle":
+            return web.Response(status=302, headers={"Location": "/v1/circle"})
+        case "/v1/text":
+            return web.Response(text="hello")
+        case "/v1/list":
+            return web.json_response([1, 2])
+        case "/v1/broken":
+            return web.Response(text="{", content_type="application/json")
+        case "/v1/bytes":
+            return web.Response(body=b"\xff\xfe", content_type="image/png")
+        case _:
+            told: dict[str, Any] = {"target": request.raw_path, "method": request.method}
+            told["headers"] = {
+                name: request.headers[name] for name in ("X-H", "Cookie") if name in request.headers
+            }
+            if request.can_read_body:
+                told["body"] = await request.json()
+            return web.json_response(told)
+
+
+@asynccontextmanager
+async def served() -> AsyncGenerator[str, None]:
+    api = web.Application()
+    api.router.add_route("*", "/{path:.*}", respond)
+    runner = web.AppRunner(api, shutdown_timeout=1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    finally:
+        await runner.cleanup()
+
+
+SECRETS: Final = {"X-Key": "key-of-ours", "Auth": "Bearer token-of-ours"}
+
+
+def call(operation: Mapping[str, Any], arguments: Mapping[str, Any], path: str = "/x", *, mode: str = "auto", method: str = "post") -> Any:  # fmt: skip
+    """The result of one call of an operation that a real server answers."""
+
+    async def main() -> Any:
+        async with served() as url:
+            given = document({path: {method: {"operationId": "it", "responses": OK, **operation}}})
+            app = mcprev.App.from_openapi(given, base_url=url, headers=SECRETS)
+            async with mcprev.connect(app, mode=mode) as client:
+                return await client.call_tool("it", dict(arguments))
+
+    return run(main())
+
+
+def text_of(result: Any) -> str:
+    return "".join(block.text for block in result.content)
+
+
+def answer_of(result: Any) -> Any:
+    assert not getattr(result, "is_error", None), text_of(result)
+    return json.loads(text_of(result))
+
+
+@pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
+def test_a_call_at_each_revision(row: Revision) -> None:
+    operation = {
+        "parameters": [parameter("id", "path", NUMBER, required=True), parameter("X-H", "header")],
+        "requestBody": body({"properties": {"name": TEXT, "none": {"type": "null"}}}, required=True),
+        "responses": {
+            "200": body({"type": "object", "properties": {"target": TEXT}, "required": ["target"]})
+        },
+    }
+    result = call(operation, {"id": 5, "X-H": "é", "name": "x", "none": None}, "/pets/{id}", mode=row.name)
+    assert answer_of(result) == {
+        "target": "/v1/pets/5", "method": "POST", "headers": {"X-H": "é"}, "body": {"name": "x", "none": None},
+    }  # fmt: skip
+
+
+LISTS: Final = {"type": "array"}
+OBJECTS: Final = {"type": "object"}
+TARGETS: Final[list[tuple[dict[str, Any], Any, str]]] = [
+    (parameter("q"), "a&b=c #/é", "?q=a%26b%3Dc%20%23%2F%C3%A9"),
+    (parameter("q", schema={"type": "boolean"}), True, "?q=true"),
+    (parameter("q", schema=LISTS), ["a", "b,c"], "?q=a&q=b%2Cc"),
+    (parameter("q", schema=LISTS, explode=False), ["a", "b,c"], "?q=a,b%2Cc"),
+    (parameter("q", schema=LISTS, style="spaceDelimited"), ["a", "b"], "?q=a%20b"),
+    (parameter("q", schema=LISTS, style="pipeDelimited", explode=False), ["a", "b"], "?q=a%7Cb"),
+    (parameter("q", schema=OBJECTS), {"a": 1, "b": "c"}, "?a=1&b=c"),
+    (parameter("q", schema=OBJECTS, explode=False), {"a": 1, "b": "c"}, "?q=a,1,b,c"),
+    (parameter("q", schema=OBJECTS, style="deepObject", explode=True), {"a": 1}, "?q%5Ba%5D=1"),
+    ({"name": "q", "in": "query", "content": {"application/json": {}}}, {"a": 1}, "?q=%7B%22a%22%3A%201%7D"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "value", "expected"), TARGETS)
+def test_how_values_are_written_in_a_query(given: Any, value: Any, expected: str) -> None:
+    assert answer_of(call({"parameters": [given]}, {"q": value}))["target"] == f"/v1/x{expected}"
+
+
+def test_values_in_paths_headers_and_cookies() -> None:
+    given = [
+        parameter("p", "path", LISTS, required=True), parameter("X-H", "header", LISTS), parameter("c", "cookie"),
+    ]  # fmt: skip
+    arguments = {"p": ["a/b", "{c}?"], "X-H": ["1", "2"], "c": "a; b=c"}
+    found = answer_of(call({"parameters": given}, arguments, "/x/{p}"))
+    assert found["target"] == "/v1/x/a%2Fb,%7Bc%7D%3F"
+    assert found["headers"] == {"X-H": "1,2", "Cookie": "c=a%3B%20b%3Dc"}
+
+
+@pytest.mark.parametrize("required", [False, True])
+def test_a_body_without_members_is_sent_if_it_is_required(required: bool) -> None:
+    found = answer_of(call({"requestBody": body({"properties": {"a": TEXT}}, required=required)}, {}))
+    assert found.get("body") == ({} if required else None)
+
+
+def test_a_whole_body_is_sent_as_it_is() -> None:
+    assert answer_of(call({"requestBody": body({"type": "array"}, required=True)}, {"body": [1, None]}))[
+        "body"
+    ] == [1, None]
+
+
+HOSTILE: Final[list[tuple[str, str, str]]] = [
+    *(("path", value, "leads out") for value in ("..", ".", "", "../admin", "a/../../admin", "..\\admin")),
+    *(("header", value, "line breaks") for value in ("a\r\nX-Evil: 1", "a\n", "a\x00")),
+]
+
+
+@pytest.mark.parametrize(("place", "value", "why"), HOSTILE)
+def test_a_value_that_leaves_its_place_is_refused(place: str, value: str, why: str) -> None:
+    result = call(
+        {"parameters": [parameter("v", place, required=True)]},
+        {"v": value},
+        "/x/{v}" if place == "path" else "/x",
+    )
+    assert result.is_error
+    assert why in text_of(result)
+
+
+def test_two_values_do_not_make_a_segment_that_leads_out() -> None:
+    given = [parameter(name, "path", required=True) for name in "ab"]
+    path = "/x/{a}{b}/y"
+    found = answer_of(call({"parameters": given}, {"a": "%2e", "b": "x"}, path))
+    assert found["target"] == "/v1/x/%252ex/y"
+    result = call({"parameters": [given[0]]}, {"a": "x/"}, "/x/{a}../y")
+    assert "segment '.' or '..'" in text_of(result)
+
+
+ANSWERS: Final[Mapping[str, tuple[bool, str]]] = {
+    "/text": (False, "hello"),
+    "/list": (False, "[1, 2]"),
+    "/near": (False, "hello"),
+    "/away": (True, "GET /away redirects to another host, which is not followed"),
+    "/circle": (True, "GET /circle redirects more than 5 times"),
+    "/huge": (True, f"GET /huge answered more than {MAX_BODY} bytes; ask for less"),
+    "/broken": (True, "GET /broken answered JSON that cannot be read"),
+    "/bytes": (True, "GET /bytes answered image/png, which is no text"),
+}
+
+
+@pytest.mark.parametrize("path", ANSWERS)
+def test_what_an_answer_becomes(path: str) -> None:
+    result = call({}, {}, path, method="get")
+    assert (bool(getattr(result, "is_error", None)), text_of(result)) == ANSWERS[path]
+
+
+def test_a_failed_call_has_the_status_and_an_excerpt_without_secrets() -> None:
+    result = call({}, {}, "/fail", method="get")
+    assert result.is_error
+    assert text_of(result).startswith("GET /fail answered 418: no: *** ***yyy")
+    assert len(text_of(result)) == MAX_EXCERPT + len("GET /fail answered 418: ")
+
+
+def test_an_answer_that_does_not_fit_and_arguments_that_do_not_are_errors() -> None:
+    output = {"type": "object", "properties": {"target": NUMBER}}
+    result = call({"responses": {"200": body(output)}}, {})
+    assert (
+        text_of(result)
+        == "POST /x answered what its document does not allow: answer.target is not of type integer"
+    )
+    result = call({"parameters": [parameter("q", schema=NUMBER)]}, {"q": "a"})
+    assert result.is_error
+    assert "arguments.q is not of type integer" in text_of(result)
+
+
+def test_an_api_that_cannot_be_reached_is_an_error_without_secrets() -> None:
+    app = mcprev.App.from_openapi(
+        document({"/x": {"get": {}}}), base_url="http://127.0.0.1:1", headers=SECRETS
+    )
+
+    async def main() -> None:
+        async with mcprev.connect(app) as client:
+            result = await client.call_tool("get_x", {})
+            assert "the API cannot be reached" in text_of(result)
+            assert "of-ours" not in text_of(result)
+
+    run(main())
+
+
+# -- documents that cannot be used -------------------------------------------------------------------------
+
+
+def with_operation(operation: Any, path: str = "/a") -> dict[str, Any]:
+    return document({path: {"get": operation}})
+
+
+DEEP: Final[dict[str, Any]] = {
+    "a": {"$ref": "#/components/parameters/b"},
+    "b": {"$ref": "#/components/parameters/a"},
+}
+BAD: Final[Mapping[str, tuple[Any, str]]] = {
+    "swagger": ({"swagger": "2.0"}, "#/openapi: is None; convert the document"),
+    "no operations": (document({}), "#/paths: has no operation"),
+    "paths": (document([]), "#/paths: is no object"),  # type: ignore[arg-type]
+    "path": (with_operation({}, "a"), "#/paths/a: is no path of a URL"),
+    "query in a path": (with_operation({}, "/a?b=c"), "#/paths/~1a?b=c: is no path of a URL"),
+    "operation": (with_operation(3), "#/paths/~1a/get: is no object"),
+    "parameters": (with_operation({"parameters": {}}), "#/paths/~1a/get/parameters: is no array"),
+    "place": (with_operation({"parameters": [parameter("a", "body")]}), "#/paths/~1a/get/parameters/0/in: is 'body'"),
+    "style": (
+        with_operation({"parameters": [parameter("a", style="matrix")]}), "#/paths/~1a/get/parameters/0/style: is 'matrix'",
+    ),
+    "header": (with_operation({"parameters": [parameter("a b", "header")]}), "parameters/0/name: 'a b' is no name"),
+    "variable": (with_operation({}, "/{a}"), "#/paths/~1{a}/get: has 'a' in the path or"),
+    "external": (
+        with_operation({"parameters": [{"$ref": "other.json#/a"}]}),
+        "#/paths/~1a/get/parameters/0/$ref: refers to 'other.json#/a' outside",
+    ),
+    "external schema": (
+        with_operation({"parameters": [parameter("a", schema={"$ref": "http://x/y"})]}),
+        "#/paths/~1a/get/parameters/0/schema/$ref: refers to 'http://x/y' outside",
+    ),
+    "missing": (with_operation({"parameters": [{"$ref": "#/a"}]}), "parameters/0/$ref: refers to '#/a', which is not there"),
+    "circle": (
+        document({"/a": {"get": {"parameters": [DEEP["a"]]}}}, components={"parameters": DEEP}), "refers to itself",
+    ),
+    "form": (
+        with_operation({"requestBody": {"content": {"multipart/form-data": {}}}}),
+        "#/paths/~1a/get/requestBody/content: has no application/json",
+    ),
+    "schema": (with_operation({"parameters": [parameter("a", schema={"type": "text"})]}), "#/paths/~1a/get: has a schema that"),
+    "servers": (with_operation({"servers": [{"url": "http://other"}]}), "#/paths/~1a/get: has servers of its own"),
+    "not JSON": (document({"/a": {"get": {"x": float("nan")}}}), "the document is no JSON"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_document_that_cannot_be_used_is_refused_with_its_place(name: str) -> None:
+    given, why = BAD[name]
+    with pytest.raises(ValueError, match=re.escape(why)):
+        mcprev.App.from_openapi({"servers": [{"url": BASE}], **given})
+
+
+@pytest.mark.parametrize("url", ["", "/v1", "ftp://x", "http://x?a=b"])
+def test_the_api_has_an_absolute_url(url: str) -> None:
+    with pytest.raises(ValueError, match="no absolute http or https URL"):
+        mcprev.App.from_openapi(document({"/a": {"get": {}}}, servers=[{"url": url}]))
+
+
+def test_a_header_with_a_line_break_is_refused_without_its_value() -> None:
+    with pytest.raises(ValueError, match="'X-Key'") as caught:
+        mcprev.App.from_openapi(with_operation({}), base_url=BASE, headers={"X-Key": "secret\n"})
+    assert "secret" not in str(caught.value)
+
+
+def test_files_of_json_and_yaml(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(with_operation({})), encoding="utf-8")
+    (tmp_path / "a.yaml").write_text(
+        "openapi: 3.0.0\ninfo: {title: t, version: '1'}\npaths: {/a: {get: {responses: {200: {description: d}}}}}\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "b.yaml").write_text("a: &x [1]\nb: *x\n", encoding="utf-8")
+    for name in ("a.json", "a.yaml"):
+        assert [tool["name"] for tool in tools_of(tmp_path / name)] == ["get_a"]
+    with pytest.raises(ValueError, match=r"b\.yaml cannot be read: it has YAML aliases"):
+        tools_of(str(tmp_path / "b.yaml"))
+
+
+def test_without_the_library_the_extra_is_named() -> None:
+    code = "import sys; sys.modules['aiohttp'] = None; import mcprev; mcprev.App.from_openapi({})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "MissingExtra" in done.stderr
+    assert "mcprev[http]" in done.stderr
