@@ -13,7 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mcprev.app.openapi_calls import JSON_TYPE, SEPARATORS, TOKEN, Argument, Backend, Operation
-from mcprev.app.openapi_document import Document, Schemas, as_list, as_object, as_text, below, load, refuse
+from mcprev.app.openapi_document import (
+    Document,
+    Schemas,
+    array_at,
+    below,
+    load_document,
+    object_at,
+    refuse,
+    text_at,
+)
 from mcprev.app.registry import MAX_TOOL_NAME, RegisteredTool
 from mcprev.app.results import ToolReturns
 from mcprev.app.signatures import ArgumentError, Function
@@ -73,7 +82,7 @@ class Api:
         select: Select | None = None,
     ) -> None:
         """Read the document. Raises `ValueError`."""
-        self.document, self._select = Document(load(document)), select
+        self.document, self._select = Document(load_document(document)), select
         self._based = base_url is not None
         url = self._server() if base_url is None else base_url.rstrip("/")
         self._backend = Backend(url, session, dict(headers or {}))
@@ -81,16 +90,16 @@ class Api:
     def info(self, member: str) -> str:
         """Return the title or version of the API."""
         at = below("#/info", member)
-        return as_text(as_object(self.document.root.get("info"), "#/info").get(member), at)
+        return text_at(object_at(self.document.root.get("info"), "#/info").get(member), at)
 
     def _server(self) -> str:
-        servers = as_list(self.document.root.get("servers", []), "#/servers") or [{"url": ""}]
-        server = as_object(servers[0], "#/servers/0")
-        url = as_text(server.get("url"), "#/servers/0/url")
-        for name, variable in as_object(server.get("variables", {}), "#/servers/0/variables").items():
+        servers = array_at(self.document.root.get("servers", []), "#/servers") or [{"url": ""}]
+        server = object_at(servers[0], "#/servers/0")
+        url = text_at(server.get("url"), "#/servers/0/url")
+        for name, variable in object_at(server.get("variables", {}), "#/servers/0/variables").items():
             at = below("#/servers/0/variables", name)
             url = url.replace(
-                f"{{{name}}}", as_text(as_object(variable, at).get("default"), below(at, "default"))
+                f"{{{name}}}", text_at(object_at(variable, at).get("default"), below(at, "default"))
             )
         return url.rstrip("/")
 
@@ -106,7 +115,7 @@ class Api:
                 continue
             given = operation.get("operationId")
             base = (
-                as_text(given, below(at, "operationId"))
+                text_at(given, below(at, "operationId"))
                 if given and ids[str(given)] == 1
                 else f"{method}{path}"
             )
@@ -123,7 +132,7 @@ class Api:
             refuse("#/paths", "has no operation that is selected; add one, or select others")
 
     def _operations(self) -> Iterator[tuple[str, str, dict[str, Json], dict[str, Json], str]]:
-        for path, node in as_object(self.document.root.get("paths", {}), "#/paths").items():
+        for path, node in object_at(self.document.root.get("paths", {}), "#/paths").items():
             if path.startswith("x-"):
                 continue
             if not _PATH.fullmatch(path):
@@ -131,7 +140,7 @@ class Api:
             item, at = self.document.resolve(node, below("#/paths", path))
             for method in _ANNOTATIONS:
                 if method in item:
-                    yield method, path, as_object(item[method], below(at, method)), item, below(at, method)
+                    yield method, path, object_at(item[method], below(at, method)), item, below(at, method)
 
     def _tool(
         self, name: str, method: str, path: str, operation: dict[str, Json], item: dict[str, Json], at: str
@@ -174,7 +183,7 @@ class Api:
             annotations=_ANNOTATIONS[method],
         )
         function = _Called(called, check)
-        tags = frozenset(tag for tag in as_list(operation.get("tags", []), at) if isinstance(tag, str))
+        tags = frozenset(tag for tag in array_at(operation.get("tags", []), at) if isinstance(tag, str))
         return RegisteredTool(
             listed=listed, function=function, returns=ToolReturns(name, function), tags=tags
         )
@@ -186,7 +195,7 @@ class Api:
         own = {name.lower() for name in self._backend.headers} | _NOT_ARGUMENTS
         of_path = at.rpartition("/")[0]
         for owner, where in ((item, of_path), (operation, at)):
-            for index, node in enumerate(as_list(owner.get("parameters", []), below(where, "parameters"))):
+            for index, node in enumerate(array_at(owner.get("parameters", []), below(where, "parameters"))):
                 given, place = self.document.resolve(node, below(where, "parameters", index))
                 argument = self._parameter(schemas, given, place)
                 if argument.place != "header" or argument.name.lower() not in own:
@@ -199,7 +208,7 @@ class Api:
         return list(found.values())
 
     def _parameter(self, schemas: Schemas, given: dict[str, Json], at: str) -> Argument:
-        name, place = as_text(given.get("name"), below(at, "name")), given.get("in")
+        name, place = text_at(given.get("name"), below(at, "name")), given.get("in")
         styles = [style for of, style in SEPARATORS if of == place]
         if not styles:
             refuse(below(at, "in"), f"is {place!r:.50}; use path, query, header or cookie")
@@ -223,11 +232,11 @@ class Api:
 
     def _json_content(self, node: dict[str, Json], at: str) -> tuple[Json, str]:
         """Return the schema of the JSON in a parameter, body or response."""
-        content = as_object(node.get("content", {}), below(at, "content"))
+        content = object_at(node.get("content", {}), below(at, "content"))
         for kind, media in content.items():
             if JSON_TYPE.fullmatch(kind.partition(";")[0].strip()):
                 where = below(at, "content", kind)
-                return as_object(media, where).get("schema", {}), below(where, "schema")
+                return object_at(media, where).get("schema", {}), below(where, "schema")
         refuse(
             below(at, "content"), "has no application/json; add it, or leave the operation out with `select`"
         )
@@ -242,7 +251,7 @@ class Api:
         whole = whole or bool(target.keys() & _COMBINED)
         if "properties" in target and not whole and target.get("type", "object") == "object":
             inner = schemas.convert(target, place)
-            needed = as_list(inner.get("required", []), place)
+            needed = array_at(inner.get("required", []), place)
             if (required or not needed) and inner["properties"].keys() >= set(needed):
                 members = inner["properties"].items()
                 return [Argument(name, "member", one, name in needed) for name, one in members], required
@@ -254,12 +263,12 @@ class Api:
     def _output(self, operation: dict[str, Json], at: str) -> dict[str, Json] | None:
         """Return the schema of the only successful response, if it is an object of JSON."""
         at = below(at, "responses")
-        responses = as_object(operation.get("responses", {}), at)
+        responses = object_at(operation.get("responses", {}), at)
         codes = [code for code in responses if code.startswith("2")]
         if len(codes) != 1:
             return None
         response, at = self.document.resolve(responses[codes[0]], below(at, codes[0]))
-        content = as_object(response.get("content", {}), below(at, "content"))
+        content = object_at(response.get("content", {}), below(at, "content"))
         if not any(JSON_TYPE.fullmatch(kind.partition(";")[0].strip()) for kind in content):
             return None
         given, at = self._json_content(response, at)

@@ -35,7 +35,7 @@ def refuse(at: str, why: str) -> NoReturn:
     raise ValueError(f"{at}: {why}")
 
 
-def as_object(value: Json, at: str) -> dict[str, Json]:
+def object_at(value: Json, at: str) -> dict[str, Json]:
     """Return an object. Raises `ValueError` for any other value."""
     found: dict[str, Json] = (
         value if isinstance(value, OBJECT) else refuse(at, "is no object; write one here")
@@ -43,13 +43,13 @@ def as_object(value: Json, at: str) -> dict[str, Json]:
     return found
 
 
-def as_list(value: Json, at: str) -> list[Json]:
+def array_at(value: Json, at: str) -> list[Json]:
     """Return an array. Raises `ValueError` for any other value."""
     found: list[Json] = value if isinstance(value, LIST) else refuse(at, "is no array; write one here")
     return found
 
 
-def as_text(value: Json, at: str) -> str:
+def text_at(value: Json, at: str) -> str:
     """Return a string. Raises `ValueError` for any other value."""
     return value if isinstance(value, str) else refuse(at, "is no string; write one here")
 
@@ -62,7 +62,7 @@ def below(at: str, *names: object) -> str:
 # -- the document ----------------------------------------------------------------------------------------
 
 
-def load(document: Mapping[str, Json] | str | Path) -> dict[str, Json]:
+def load_document(document: Mapping[str, Json] | str | Path) -> dict[str, Json]:
     """Return a document as JSON values. Raises `ValueError` for one that cannot be read, and `OSError`."""
     content: Any = document
     if not isinstance(document, Mapping):
@@ -77,7 +77,7 @@ def load(document: Mapping[str, Json] | str | Path) -> dict[str, Json]:
         found = json.loads(json.dumps(content, default=str, allow_nan=False))
     except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"the document is no JSON: {error}; write it in JSON's own types") from error
-    root = as_object(found, "#")
+    root = object_at(found, "#")
     if not str(root.get("openapi")).startswith(("3.0", "3.1")):
         refuse("#/openapi", f"is {root.get('openapi')!r:.50}; convert the document to OpenAPI 3.0 or 3.1")
     return root
@@ -104,7 +104,7 @@ class Document:
 
     def target(self, ref: Json, at: str) -> Json:
         """Return what a reference points to. Raises `ValueError` for one that leaves the document or leads nowhere."""
-        if ref != "#" and not as_text(ref, at).startswith("#/"):
+        if ref != "#" and not text_at(ref, at).startswith("#/"):
             refuse(
                 at, f"refers to '{ref:.200}' outside of the document; put it in and refer to it as '#/...'"
             )
@@ -122,7 +122,7 @@ class Document:
     def resolve(self, node: Json, at: str) -> tuple[dict[str, Json], str]:
         """Return an object and its place, after all references."""
         for _ in range(32):
-            node = as_object(node, at)
+            node = object_at(node, at)
             if "$ref" not in node:
                 return node, at
             node, at = self.target(node["$ref"], below(at, "$ref")), str(node["$ref"])
@@ -151,7 +151,7 @@ class Schemas:
             refuse(at, f"the operation has more than {MAX_OBJECTS} schemas; leave it out with `select`")
         if isinstance(node, bool):
             return {} if node else {"not": {}}
-        node = as_object(node, at)
+        node = object_at(node, at)
         if node.keys() & {"$id", "$dynamicRef", "$anchor"}:
             refuse(at, "has $id, $anchor or $dynamicRef; refer to schemas as '#/components/schemas/...'")
         found: dict[str, Json] = {}
@@ -162,14 +162,14 @@ class Schemas:
             elif keyword in _DROPPED or keyword.startswith("x-"):
                 continue
             elif keyword in _BY_NAME:
-                members = as_object(value, place).items()
+                members = object_at(value, place).items()
                 found[keyword] = {
                     name: self.convert(item, below(place, name))
                     for name, item in members
                     if not (isinstance(item, OBJECT) and item.get(self.hidden) is True)
                 }
             elif keyword in _LISTS:
-                items = enumerate(as_list(value, place))
+                items = enumerate(array_at(value, place))
                 found[keyword] = [self.convert(item, below(place, index)) for index, item in items]
             elif keyword in _SINGLE:
                 found[keyword] = value if isinstance(value, bool) else self.convert(value, place)
@@ -177,7 +177,7 @@ class Schemas:
                 found[keyword] = value
         gone = node.get("properties", {}).keys() - found.get("properties", {}).keys()
         if gone and "required" in found:
-            found["required"] = [name for name in as_list(found["required"], at) if name not in gone]
+            found["required"] = [name for name in array_at(found["required"], at) if name not in gone]
         return _as_3_1(found, node)
 
     def _defined(self, ref: Json, at: str) -> str:
