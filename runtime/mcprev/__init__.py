@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mcprev.app.dependencies import Depends as Depends
     from mcprev.app.dependencies import FromLifespan as FromLifespan
     from mcprev.app.rate_limit import RateLimit as RateLimit
+    from mcprev.app.telemetry import Telemetry as Telemetry
     from mcprev.client.client import Client as Client
     from mcprev.client.connect import connect as connect
     from mcprev.client.context import ClientContext as ClientContext
@@ -167,6 +168,7 @@ _HOMES: Final = {
     "app.app": ("App",),
     "app.dependencies": ("Depends", "FromLifespan"),
     "app.rate_limit": ("RateLimit",),
+    "app.telemetry": ("Telemetry",),
     "transports.http.client.oauth.authorizer": ("Authorization",),
     "transports.http.client.oauth.grants": ("ClientCredentials", "EnterpriseManaged", "OAuth", "WorkloadIdentity"),
     "transports.http.client.oauth.kept": ("DiskTokens", "KeyringTokens"),

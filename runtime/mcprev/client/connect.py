@@ -28,7 +28,7 @@ from mcprev.client.options import TIMEOUT, TOTAL
 from mcprev.client.reconnecting import OpenedConnection
 from mcprev.client.request_handler import ClientHandler, ClientRequestHandler
 from mcprev.client.server_cache import ServerCache
-from mcprev.client.session import CallSettings, ClientSession
+from mcprev.client.session import CallSettings, ClientSession, SessionFactory
 from mcprev.client.targets import HasServer, HttpTarget, Target, target_of
 from mcprev.convert import PayloadKind, convert, initialize_to_discover
 from mcprev.core.capabilities import ClientCapabilities, checked_handler, introduction, spoken
@@ -117,6 +117,7 @@ class connect:  # noqa: N801 - called like a function
         ping_interval: float | None = None,
         tasks: bool = True,
         record: str | os.PathLike[str] | None = None,
+        telemetry: SessionFactory | None = None,
     ) -> None:
         """Prepare a connection to `target`; `async with` or `await` opens it. Timeouts are in seconds.
 
@@ -129,8 +130,7 @@ class connect:  # noqa: N801 - called like a function
           form, None to decline, or an `ElicitResult`. A server may send no log messages before `set_log_level`.
         - `on_change` is called with each `Change` of the server's lists of tools, prompts and resources.
         - `name`, `version`, `title`, `description`, `website_url`, `icons` describe this client to the server.
-        - `revisions` limits the revisions to negotiate. `mode` is `auto`, `legacy` (sessions only) or the name of
-          one revision.
+        - `revisions` limits the revisions to negotiate. `mode` is `auto`, `legacy` (sessions only) or one revision.
         - `capabilities` are declared in addition to those of `handler`, such as the URL mode of elicitation.
         - `exact` maps revisions to handlers that get params in the types of that revision.
         - `prior` is an earlier discovery result of this server, `verdict` its era (`client.plan`). Either saves a
@@ -149,6 +149,7 @@ class connect:  # noqa: N801 - called like a function
         - `tasks` declares that the server may respond with a task; the client follows it to its result.
         - `record` is a file to which every message is appended, for `mcprev validate`. It holds arguments and results;
           HTTP headers and members with names of secrets are left out.
+        - `telemetry` is a `mcprev.Telemetry`, which records a span for each request and sends its id along in `_meta`.
 
         Raises `ValueError` for unknown names, and `TypeError` for a target or a handler that cannot be one, and for a
         handler beside functions that take its place.
@@ -159,10 +160,8 @@ class connect:  # noqa: N801 - called like a function
             raise TypeError("pass a handler, or roots and functions in its place, but not both")
         handler = functions or handler
         self._on_change = on_change
-        if isinstance(restart, bool):
-            policy: ReconnectPolicy = getattr(target, "restarts", NEVER) if restart else NEVER
-        else:
-            policy = restart
+        own_policy: ReconnectPolicy = getattr(target, "restarts", NEVER) if restart else NEVER
+        policy = own_policy if isinstance(restart, bool) else restart
         shared = (ResultCache() if cache else None) if isinstance(cache, bool) else cache
         server = getattr(target, "cache_key", None) or object()
         scope = Scope(server, getattr(target, "principal", None) or object())
@@ -193,6 +192,7 @@ class connect:  # noqa: N801 - called like a function
         self._bounds = (probe_timeout, open_timeout)
         self._client: Client | None = None
         self._record = record
+        self._new_session = ClientSession if telemetry is None else telemetry.session
         self._recording: Recording | None = None
 
     async def __aenter__(self) -> Client:
@@ -219,7 +219,7 @@ class connect:  # noqa: N801 - called like a function
         opened, handler = await self._open(self._verdict, prior)
         if isinstance(opened.plan.step, Ready) and opened.plan.step.method is Method.DISCOVER:
             server_cache.introduced(opened.discovery, loop.time())
-        session = ClientSession(opened, self._identity, self._settings, self._reopen, handler)
+        session = self._new_session(opened, self._identity, self._settings, self._reopen, handler)
         client = self._client = handler.client = Client(session, self._close)
         if self._on_change is not None:
             await self._report_changes(client, self._on_change)

@@ -238,6 +238,21 @@ class ClientSession:
             await asyncio.wait(set(self._tasks))
 
 
+class SessionFactory(Protocol):
+    """Makes the sessions of clients, such as `mcprev.Telemetry`."""
+
+    def session(
+        self,
+        opened: OpenedConnection,
+        identity: ClientCapabilities,
+        settings: CallSettings,
+        reopen: Callable[[OpenedConnection], Awaitable[OpenedConnection]],
+        inputs: InputAnswerer,
+    ) -> ClientSession:
+        """Return a session over a connection that is open."""
+        ...
+
+
 def _known_level(level: str) -> str:
     """Return the level. Raises `ValueError` if it is none."""
     if level not in SEVERITY:
