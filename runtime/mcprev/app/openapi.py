@@ -82,7 +82,8 @@ class Api:
         select: Select | None = None,
     ) -> None:
         """Read the document. Raises `ValueError`."""
-        self.document, self._select = Document(load_document(document)), select
+        self.document: Document = Document(load_document(document))
+        self._select = select
         self._based = base_url is not None
         url = self._server() if base_url is None else base_url.rstrip("/")
         self._backend = Backend(url, session, dict(headers or {}))

@@ -91,7 +91,7 @@ class Operation:
         self._arguments, self._body = arguments, body
         self.answer: Validator | None = None
         """Checks the object that the API answers, if the tool has an output schema."""
-        self.__name__ = f"{self._method} {path}"
+        self.__name__: str = f"{self._method} {path}"
 
     async def __call__(self, arguments: dict[str, Json]) -> models.CallToolResult:
         """Send the request and return the answer. Raises `ToolError`."""
@@ -144,7 +144,9 @@ class Backend:
         self, base_url: str, session: aiohttp.ClientSession | None, headers: Mapping[str, str]
     ) -> None:
         """Set the URL, the session (default: a new one each time) and the headers. Raises `ValueError`."""
-        self.base_url, self._session, self.headers = base_url, session, headers
+        self.base_url: str = base_url
+        self.headers: Mapping[str, str] = headers
+        self._session = session
         if not re.fullmatch(r"https?://[^/?#\s]+[^?#\s]*", self.base_url):
             raise ValueError(
                 "the API has no absolute http or https URL without a query; pass one as `base_url`"
