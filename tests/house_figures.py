@@ -254,10 +254,10 @@ def start(root: Path, *args: str) -> subprocess.Popen[bytes]:
 
 
 def recorded(answer: bytes) -> list[str]:
-    """The way that most of the recorded calls went, from the answer to the last one."""
+    """The shortest way that a recorded call went, from the answer to the last one: what no busy machine makes longer."""
     text = next(part for part in answer.decode().split("\n") if '"result"' in part).removeprefix("data:")
     ways: list[list[str]] = json.loads(json.loads(text)["result"]["content"][0]["text"])
-    return list(Counter(map(tuple, ways)).most_common(1)[0][0])
+    return min(ways, key=len)
 
 
 def over_stdio(root: Path) -> list[str]:
