@@ -46,7 +46,7 @@ LIMITS: Final = (
     Limit("import circles", 0, 0),
     Limit("modules on the top level", 2, 6),
     Limit("names defined in more than one module", 1, 0),
-    Limit("code lines of the runtime", 21_842, 15_500),
+    Limit("code lines of the runtime", 21_826, 15_500),
     Limit("code lines of the runtime without add-ons", 18_909, 14_000),
     Limit("stdio session: files", 16, 12),
     Limit("stdio session: changes of file", 26, 16),

@@ -26,12 +26,8 @@ from typing import Any, Final, TypeVar
 from unittest import mock
 
 T = TypeVar("T")
-SIZES: Final = (128, 256, 512)
-"""The sizes that inputs are made of, each twice the one before.
-
-A parser that takes even one step for each pair of its units is found at the last doubling, unless it also takes more
-than 1,100 steps for each unit: larger inputs would take longer and find no more.
-"""
+SIZES: Final = (128, 256, 512, 1024)
+"""The sizes that inputs are made of, each twice the one before."""
 GROWTH: Final = 2.2
 """How much the steps may grow where the size doubles; those of a quadratic parser grow to four times as many."""
 CONSTANT: Final = 64

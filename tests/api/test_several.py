@@ -175,7 +175,15 @@ BAD: Final[dict[str, tuple[Any, str]]] = {
     "env": ({"x": {"command": "c", "env": ["A=b"]}}, "`env` is no object"),
     "a variable": ({"x": {"command": "${NO_SUCH_VARIABLE}"}}, "the variable NO_SUCH_VARIABLE is not set"),
     "no URL": ({"x": {"url": "ftp://x"}}, "the server 'x'"),
+    "a list": ({"mcpServers": []}, "the server 'mcpServers' .*a list is nothing to connect to"),
+    "a word": ({"x": "localhost:3"}, "the server 'x' .*'localhost:3' is no URL"),
 }
+
+
+@req("SEAM-1", everywhere=True)
+def test_an_unknown_option_is_refused_at_once() -> None:
+    with pytest.raises(TypeError, match="timeuot"):
+        mcprev.connect_all({"x": "https://x.example/mcp"}, timeuot=1)
 
 
 @req("SEAM-1", everywhere=True)

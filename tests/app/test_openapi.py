@@ -448,6 +448,10 @@ BAD: Final[Mapping[str, tuple[Any, str]]] = {
         "#/paths/~1a/get/requestBody/content: has no application/json",
     ),
     "schema": (with_operation({"parameters": [parameter("a", schema={"type": "text"})]}), "#/paths/~1a/get: has a schema that"),
+    "required": (
+        with_operation({"parameters": [parameter("a", schema={"properties": {"b": {"readOnly": True}}, "required": [["b"]]})]}),
+        "#/paths/~1a/get/parameters/0/schema/required/0: is no string",
+    ),
     "servers": (with_operation({"servers": [{"url": "http://other"}]}), "#/paths/~1a/get: has servers of its own"),
     "not JSON": (document({"/a": {"get": {"x": float("nan")}}}), "the document is no JSON"),
 }  # fmt: skip

@@ -163,6 +163,24 @@ def test_keys_that_cannot_be_read_are_no_verdict(answer: object, status: int) ->
     run(main())
 
 
+def test_keys_that_cannot_be_read_are_asked_for_once_in_a_while() -> None:
+    """However many requests wait for them, each of which would wait for the ones before."""
+
+    async def main() -> None:
+        endpoint, clock = Endpoint(public(KEY)), Clock()
+        endpoint.status = 500
+        async with served(endpoint) as url, aiohttp.ClientSession() as session:
+            verify = mcprev.JwtVerifier(url, issuer=ISSUER, clock=clock, session=session)
+            failed = await asyncio.gather(*(verify(token()) for _ in range(3)), return_exceptions=True)
+            assert [type(each) for each in failed] == [ValueError] * 3
+            assert len(endpoint.asked) == 1
+            endpoint.status = 200
+            clock.now += COOLDOWN
+            assert await verify(token())
+
+    run(main())
+
+
 def asked(answer: object, *, status: int = 200, **options: Any) -> tuple[mcprev.Access | None, Endpoint]:
     async def main() -> tuple[mcprev.Access | None, Endpoint]:
         endpoint = Endpoint(answer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -120,9 +121,6 @@ def test_files_are_their_owners_and_whole(tmp_path: Path, monkeypatch: pytest.Mo
 
 @req("AUTH-22", everywhere=True)
 def test_without_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
-    def find_nothing(name: str) -> None:
-        """No library is installed."""
-
-    monkeypatch.setattr("mcprev.transports.http.client.oauth.kept.find_spec", find_nothing)
+    monkeypatch.setitem(sys.modules, "keyring", None)  # cannot be imported
     with pytest.raises(ImportError, match=r"install mcprev\[keyring\]"):
         mcprev.KeyringTokens()

@@ -208,9 +208,9 @@ class App:
         before the function runs; `Annotated[int, Field(description="...", ge=1)]` adds to it. Return values: text,
         content blocks and lists with content blocks are sent as content, bytes as an embedded resource; None is no
         content. With any other annotation (a model, dataclass, TypedDict, dict, list, number or bool), the return value
-        is structured content, and the annotation makes the output schema. A `CallToolResult` or `InputRequiredResult` is sent unchanged. Raise
-        `mcprev.ToolError` to report a failure with its reason to the model. Any other exception is logged, and the
-        model reads only that the tool failed, unless the app is made with `show_errors=True`.
+        is structured content, and the annotation makes the output schema. A `CallToolResult` or `InputRequiredResult` is
+        sent unchanged. Raise `mcprev.ToolError` to report a failure with its reason to the model. Any other exception is
+        logged, and the model reads only that the tool failed, unless the app is made with `show_errors=True`.
         """
 
         def register(function: F) -> F:

@@ -176,8 +176,10 @@ class Schemas:
             else:
                 found[keyword] = value
         gone = node.get("properties", {}).keys() - found.get("properties", {}).keys()
-        if gone and "required" in found:
-            found["required"] = [name for name in array_at(found["required"], at) if name not in gone]
+        if isinstance(node.get("required"), LIST):
+            place = below(at, "required")
+            names = [text_at(name, below(place, index)) for index, name in enumerate(node["required"])]
+            found["required"] = [name for name in names if name not in gone]
         return _as_3_1(found, node)
 
     def _defined(self, ref: Json, at: str) -> str:

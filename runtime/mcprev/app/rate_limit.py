@@ -32,7 +32,8 @@ class RateLimit:
     ) -> None:
         """Set the rate, such as `10/second` or `100 per 5 minutes`: at most so many calls in any window of that length.
 
-        `methods` are counted together. `key` says whose calls are counted together, by default those of a principal.
+        `methods` are counted together; a call that asks its user counts again when the client repeats it with the
+        answers, at the revisions that do. `key` says whose calls are counted together, by default those of a principal.
         `storage` is a URI of the library `limits`, such as `async+redis://host:6379` for several processes. Raises
         `ValueError` for a rate that cannot be read, and `mcprev.errors.MissingExtra` without the library.
         """

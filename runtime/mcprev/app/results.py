@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from mcprev.app.signatures import Function
+from mcprev.core.tool_schemas import WRAPPER
 from mcprev.core.tool_schemas import ToolSchemas as Schemas
 from mcprev.errors import Json, LocalProtocolError, ResourceNotFound
 from mcprev.json_schema.plain import compile_plain
@@ -31,8 +32,6 @@ CALL_RESULTS: Final = (models.CallToolResult, models.InputRequiredResult)
 READ_RESULTS: Final = (models.ReadResourceResult, models.InputRequiredResult)
 PROMPT_RESULTS: Final = (models.GetPromptResult, models.InputRequiredResult)
 _UNION: Final[Any] = Union
-WRAPPER: Final = "result"
-"""The member that holds data which is no object, for clients that know structured content of objects only."""
 JSON_TYPE: Final = "application/json"
 BINARY_TYPE: Final = "application/octet-stream"
 

@@ -11,8 +11,7 @@ from typing_extensions import override
 from mcprev.client.calls import RequestSender
 from mcprev.client.options import Options
 from mcprev.client.reconnecting import OpenedConnection
-from mcprev.client.session import CallSettings, ClientSession, InputAnswerer
-from mcprev.core.capabilities import ClientCapabilities
+from mcprev.client.session import ClientSession, SessionArguments
 from mcprev.core.interfaces import message_origin
 from mcprev.core.tool_schemas import CALL
 from mcprev.errors import (
@@ -104,16 +103,9 @@ class Telemetry:
             parent=self._propagator.extract(valid) if "traceparent" in valid else None,
         )
 
-    def session(
-        self,
-        opened: OpenedConnection,
-        identity: ClientCapabilities,
-        settings: CallSettings,
-        reopen: Callable[[OpenedConnection], Awaitable[OpenedConnection]],
-        inputs: InputAnswerer,
-    ) -> ClientSession:
+    def session(self, *arguments: *SessionArguments) -> ClientSession:
         """Return a session whose requests are recorded; `connect` calls this."""
-        return _RecordedSession(self, opened, identity, settings, reopen, inputs)
+        return _RecordedSession(self, *arguments)
 
     def trace_context(self) -> dict[str, str]:
         """Return the members of `_meta` that name the current span; none if there is no span."""
@@ -138,10 +130,8 @@ class Telemetry:
     ) -> T:
         """Await `run` in a span and record its duration; `details` are attributes of the span alone."""
         common = {"mcp.method.name": method, "mcp.protocol.version": version}
-        title, alone = method, {**(details or {})}
+        alone = {**(details or {})}
         target = {TARGETS[method]: str(params.get("name"))[:RECORDED]} if method in TARGETS else {}
-        for name in target.values():
-            title = f"{method} {name}"
         if method == CALL:
             common["gen_ai.operation.name"] = "execute_tool"
         if method.startswith("resources/") and "uri" in params:
@@ -149,7 +139,7 @@ class Telemetry:
         outcome: dict[str, str] = {}
         started = time.perf_counter()
         with self._tracer.start_as_current_span(
-            title,
+            " ".join([method, *target.values()]),
             parent,
             self._kinds[role],
             {**common, **target, **alone},
@@ -205,17 +195,9 @@ class _RecordedSender(RequestSender):
 
 
 class _RecordedSession(ClientSession):
-    def __init__(
-        self,
-        telemetry: Telemetry,
-        opened: OpenedConnection,
-        identity: ClientCapabilities,
-        settings: CallSettings,
-        reopen: Callable[[OpenedConnection], Awaitable[OpenedConnection]],
-        inputs: InputAnswerer,
-    ) -> None:
+    def __init__(self, telemetry: Telemetry, *arguments: *SessionArguments) -> None:
         self._telemetry = telemetry
-        super().__init__(opened, identity, settings, reopen, inputs)
+        super().__init__(*arguments)
 
     @override
     def _use(self, opened: OpenedConnection) -> None:

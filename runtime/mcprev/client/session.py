@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 from typing_extensions import Unpack
 
@@ -238,17 +238,20 @@ class ClientSession:
             await asyncio.wait(set(self._tasks))
 
 
+SessionArguments: TypeAlias = tuple[
+    OpenedConnection,
+    ClientCapabilities,
+    CallSettings,
+    Callable[[OpenedConnection], Awaitable[OpenedConnection]],
+    InputAnswerer,
+]
+"""The arguments of `ClientSession`."""
+
+
 class SessionFactory(Protocol):
     """Makes the sessions of clients, such as `mcprev.Telemetry`."""
 
-    def session(
-        self,
-        opened: OpenedConnection,
-        identity: ClientCapabilities,
-        settings: CallSettings,
-        reopen: Callable[[OpenedConnection], Awaitable[OpenedConnection]],
-        inputs: InputAnswerer,
-    ) -> ClientSession:
+    def session(self, *arguments: *SessionArguments) -> ClientSession:
         """Return a session over a connection that is open."""
         ...
 

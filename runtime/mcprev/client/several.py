@@ -20,7 +20,7 @@ from typing_extensions import Unpack, override
 from mcprev.client.connect import connect
 from mcprev.client.methods import Methods
 from mcprev.client.options import Options
-from mcprev.client.targets import HasServer, Target
+from mcprev.client.targets import Target, target_of
 from mcprev.errors import Json, LocalProtocolError, McpError, ServersFailed
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _renamed(item: Model, member: str, prefix: str) -> Model:
 
 def targets_of(
     config: str | os.PathLike[str] | Mapping[str, Json], separator: str = SEPARATOR
-) -> dict[str, Target | HasServer | str]:
+) -> dict[str, Target]:
     """Return what to connect to, by name. Raises `OSError`, and `ValueError` that says which entry is not valid."""
     found: Json = config if isinstance(config, Mapping) else json.loads(Path(config).read_text("utf-8"))
     for key in ("mcpServers", "servers"):
@@ -137,7 +137,7 @@ def targets_of(
         raise ValueError(  # noqa: TRY004 - a file may say anything
             "the configuration is no object with servers by name, such as {'mcpServers': {...}}"
         )
-    targets: dict[str, Target | HasServer | str] = {}
+    targets: dict[str, Target] = {}
     for name, entry in cast("Mapping[str, Json]", found).items():
         if not name or separator in name:
             raise ValueError(
@@ -151,9 +151,9 @@ def targets_of(
     return targets
 
 
-def _target(entry: Json) -> Target | HasServer | str:
+def _target(entry: Json) -> Target:
     if not isinstance(entry, Mapping):
-        return cast("Target | HasServer | str", entry)  # what `connect` takes
+        return target_of(entry)
     members = cast("Mapping[str, Json]", entry)
     if "url" in members:
         from mcprev.transports.http.client.target import http
@@ -213,18 +213,21 @@ class connect_all:  # noqa: N801 - called like a function
         - `separator` stands between the name of a server and that of a tool or prompt, or a URI.
         - `options` are those of `connect`, for each server.
 
-        Raises `OSError` for a file that cannot be read, and `ValueError` for a configuration that is not valid.
+        Raises `OSError` for a file that cannot be read, `ValueError` for a configuration that is not valid, and what
+        `connect` raises for its options.
         """
-        self._targets = targets_of(config, separator)
-        self._partial, self._separator, self._options = partial, separator, options
+        targets = targets_of(config, separator)
+        self._connecting = {name: connect(target, **options) for name, target in targets.items()}
+        self._partial, self._separator = partial, separator
         self._open: Clients | None = None
 
     async def __aenter__(self) -> Clients:
         """Connect to all servers at once. Raises `ServersFailed`."""
-        connecting = {name: connect(target, **self._options) for name, target in self._targets.items()}
         async with AsyncExitStack() as stack:
             async with asyncio.TaskGroup() as group:
-                tasks = {name: group.create_task(_open(stack, each)) for name, each in connecting.items()}
+                tasks = {
+                    name: group.create_task(_open(stack, each)) for name, each in self._connecting.items()
+                }
             ends = {name: task.result() for name, task in tasks.items()}
             errors = {name: end for name, end in ends.items() if isinstance(end, McpError)}
             if errors and not self._partial:

@@ -11,13 +11,12 @@ from typing import TypeVar, cast
 from pydantic import TypeAdapter, ValidationError
 
 from mcprev.core.method_binding import first
+from mcprev.core.tool_schemas import WRAPPER
 from mcprev.errors import Json, RemoteProtocolError, ToolError
 from mcprev_types import ABSENT
 from mcprev_types.latest import models
 
 T = TypeVar("T")
-WRAPPER = "result"
-"""The only member of structured content that stands for a value that is no object."""
 
 
 class ToolResult(models.CallToolResult):
@@ -42,7 +41,8 @@ class ToolResult(models.CallToolResult):
         """Return the data as a type that pydantic validates, such as a model or `list[int]`.
 
         A value that is no object is also found in the member `result` of an object, where servers put it; a `str` is the
-        text if there is no structured content. Raises `ToolError` with the text if the tool failed, and `RemoteProtocolError` for data that is not of the type.
+        text if there is no structured content. Raises `ToolError` with the text if the tool failed, and
+        `RemoteProtocolError` for data that is not of the type.
         """
         if self.is_error:
             raise ToolError(self.text or "the tool failed and does not say why")

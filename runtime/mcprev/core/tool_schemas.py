@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 CALL: Final = "tools/call"
 LIST: Final = "tools/list"
+WRAPPER: Final = "result"
+"""The only member of structured content that stands for data which is no object, where content must be one."""
 MAX_TOOLS: Final = 5_000
 """The maximum number of names that are kept besides those of the current list."""
 MAX_NAME: Final = 256

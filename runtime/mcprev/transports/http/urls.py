@@ -39,7 +39,7 @@ _DOTS: Final = str.maketrans({"\u3002": ".", "\uff0e": ".", "\uff61": "."})
 
 def check_server_url(url: str) -> str:
     """Return a server's URL without its fragment. Raises `ValueError` for an invalid URL or one with a password."""
-    parts = _split(url)
+    parts = split_url(url)
     if parts is None or parts.scheme not in SCHEMES or not parts.hostname:
         raise ValueError(f"'{_shown(url)}' is not the URL of a server: use http or https and a host")
     if "@" in parts.netloc:
@@ -94,7 +94,7 @@ def check_fetch(url: str, *, private: bool = False) -> str:
     `private` allows private addresses, and http on loopback for development. Host names are checked by `is_public`
     after they are resolved. Raises `RemoteProtocolError`.
     """  # SEC-1
-    parts = _split(url)
+    parts = split_url(url)
     host = None if parts is None else parts.hostname
     if parts is None or not host or "@" in parts.netloc:
         raise RemoteProtocolError("the server named an invalid URL", raw=_shown(url))
@@ -148,7 +148,7 @@ def _plain(host: str) -> str:
     return unicodedata.normalize("NFKC", host.translate(_DOTS)).translate(_DOTS)
 
 
-def _split(url: str) -> SplitResult | None:
+def split_url(url: str) -> SplitResult | None:
     """Split a URL; return None for an invalid host, port or character."""
     if _NOT_IN_URLS.search(url):
         return None
@@ -162,10 +162,10 @@ def _split(url: str) -> SplitResult | None:
 
 def _joined(base: str, reference: str) -> str | None:
     """Return an absolute http or https URL without fragment; None for an invalid one and one with a user."""
-    if _split(reference) is None:
+    if split_url(reference) is None:
         return None
     try:
-        parts = _split(urljoin(base, reference))
+        parts = split_url(urljoin(base, reference))
     except ValueError:
         return None
     if parts is None or parts.scheme not in SCHEMES or not parts.hostname or "@" in parts.netloc:

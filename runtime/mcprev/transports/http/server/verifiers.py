@@ -15,8 +15,7 @@ from typing import Any, Final, cast
 from urllib.parse import quote_plus
 
 from mcprev.errors import Json, MissingExtra
-from mcprev.transports.http.client.oauth.resources import check_issuer, split
-from mcprev.transports.http.security import is_loopback
+from mcprev.transports.http.client.oauth.resources import check_issuer, is_secure
 from mcprev.transports.http.server.access import Access
 
 try:
@@ -29,7 +28,7 @@ ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES25
 MAX_AGE: Final = 300.0
 """Seconds after which keys are read again."""
 COOLDOWN: Final = 10.0
-"""Seconds within which an unknown key has the keys read again only once."""
+"""Seconds within which keys that are unknown or cannot be read are asked for only once."""
 MAX_BODY: Final = 256 * 1024
 """The maximum size of keys and answers in bytes."""
 MAX_KEYS: Final = 100
@@ -67,7 +66,7 @@ class JwtVerifier:
         self._session, self._clock = session, clock
         self._jws, self._jwt, self._errors, self._read_keys = jws, jwt, JoseError, KeySet.import_key_set
         self._keys: list[Any] = []
-        self._read_at = float("-inf")
+        self._read_at = self._failed_at = float("-inf")
         self._lock = asyncio.Lock()
 
     async def __call__(self, token: str) -> Access | None:
@@ -97,10 +96,17 @@ class JwtVerifier:
     async def _keys_for(self, kid: object) -> list[Any]:
         """Return the keys that may have signed a token; they are read again for an unknown one."""
         async with self._lock:
-            age = self._clock() - self._read_at
+            now = self._clock()
+            age = now - self._read_at
             if age >= MAX_AGE or (not self._matching(kid) and age >= COOLDOWN):
-                found = await self._fetch()
-                self._keys, self._read_at = found, self._clock()
+                if now - self._failed_at < COOLDOWN:
+                    raise ValueError(f"{self._url} holds no keys that could be read a moment ago")
+                try:
+                    self._keys = await self._fetch()
+                except Exception:
+                    self._failed_at = self._clock()
+                    raise
+                self._read_at = self._clock()
         return self._matching(kid)
 
     def _matching(self, kid: object) -> list[Any]:
@@ -173,8 +179,7 @@ def _access(claims: Mapping[str, Json], audience: tuple[str, ...]) -> Access:
 
 
 def _checked(url: str) -> str:
-    parts = split(url)
-    if parts is None or not (parts.scheme == "https" or is_loopback(parts.hostname or "")):
+    if not is_secure(url):
         raise ValueError(f"{url!r} is neither an https URL nor one of this machine")
     return url
 

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from mcprev.errors import AuthError, DiscoveryFailed, IssuerMismatch, Json
 from mcprev.revisions import AuthProfile, Revision
-from mcprev.transports.http.client.oauth.resources import WELL_KNOWN, canonical_resource, split
+from mcprev.transports.http.client.oauth.resources import WELL_KNOWN, canonical_resource, is_secure
 from mcprev.transports.http.security import is_loopback
 
 OAUTH: Final = "/.well-known/oauth-authorization-server"
@@ -380,8 +380,7 @@ def check_page(url: str) -> str:
 
     Raises `DiscoveryFailed` for any other.
     """  # SEC-2, AUTH-19
-    parts = split(url)
-    if parts is None or (parts.scheme != "https" and not is_loopback(parts.hostname or "")):
+    if not is_secure(url):
         raise DiscoveryFailed(
             f"the authorization server names the page {printable(url)}, which is not an https URL: it is not opened"
         )

@@ -11,10 +11,10 @@ import hashlib
 import json
 import os
 from dataclasses import asdict
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 from tempfile import mkstemp
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar, cast
 
 from typing_extensions import override
 
@@ -132,20 +132,12 @@ class KeyringTokens(KeptTokens):
 
         Raises `MissingExtra` if `keyring` is not installed. The calls raise what `keyring` raises.
         """
-        if backend is None and find_spec("keyring") is None:
-            raise MissingExtra("storing tokens in the keyring of the system", "keyring", "keyring")
-        self._service = service
-        self._backend = backend
-
-    @property
-    def _keyring(self) -> Keyring:
-        if self._backend is None:
-            from importlib import import_module
-
-            found: Any = import_module("keyring")
-            self._backend = found
-        assert self._backend is not None
-        return self._backend
+        if backend is None:
+            try:
+                backend = cast("Keyring", import_module("keyring"))
+            except ImportError as error:
+                raise MissingExtra("storing tokens in the keyring", "keyring", "keyring") from error
+        self._service, self._keyring = service, backend
 
     @override
     def _read(self, name: str) -> str | None:

@@ -8,6 +8,7 @@ from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from mcprev.transports.http.security import is_loopback
+from mcprev.transports.http.urls import split_url
 
 WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 _URL: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
@@ -32,12 +33,15 @@ def split(url: object) -> SplitResult | None:
     """Split an http or https URL without user and fragment; return None for any other."""
     if not isinstance(url, str) or not _URL.fullmatch(url) or "#" in url:
         return None
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError:
-        return None
-    return parts if parts.scheme in _PORTS and parts.hostname and "@" not in parts.netloc else None
+    parts = split_url(url)
+    known = parts is not None and parts.scheme in _PORTS and parts.hostname and "@" not in parts.netloc
+    return parts if known else None
+
+
+def is_secure(url: str) -> bool:
+    """Return whether a URL is https, or http on loopback."""
+    parts = split(url)
+    return parts is not None and (parts.scheme == "https" or is_loopback(parts.hostname or ""))
 
 
 def in_lower_case(parts: SplitResult) -> str:
@@ -47,7 +51,5 @@ def in_lower_case(parts: SplitResult) -> str:
 
 def check_issuer(issuer: str) -> None:
     """Raise `ValueError` for an issuer that is not an https URL, or http on loopback."""
-    parts = split(issuer)
-    safe = parts is not None and (parts.scheme == "https" or is_loopback(parts.hostname or ""))
-    if parts is None or parts.query or not safe:
+    if not is_secure(issuer) or urlsplit(issuer).query:
         raise ValueError(f"{issuer!r} is not the URL of an authorization server: use https and a host")
