@@ -13,7 +13,6 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
-from functools import partial
 from typing import Any, Final, cast
 
 from mcprev.core.interfaces import RequestHandler, share_of
@@ -89,12 +88,6 @@ class Connection:
         self._max_handlers = max_handlers
         self._queue: deque[IncomingRequest | NotificationReceived] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
-        # Without a task factory, the constructor does what `create_task` does, with fewer calls.
-        self._spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]] = (
-            partial(asyncio.Task, loop=self._loop)
-            if self._loop.get_task_factory() is None
-            else self._loop.create_task
-        )
         self._serving: dict[IncomingRequest, asyncio.Task[Any]] = {}
         """The tasks of the handlers that serve requests; those of notifications are in `_tasks` only."""
         self.now: Callable[[], float] = (
@@ -207,7 +200,7 @@ class Connection:
             share.release()
 
     def _start(self, event: IncomingRequest | NotificationReceived) -> None:
-        task = self._spawn(self._serve(event))
+        task = self._loop.create_task(self._serve(event))
         if not task.done():  # some task factories start a task at once
             self._tasks.add(task)
             if isinstance(event, IncomingRequest):

@@ -70,11 +70,9 @@ class LineConnection(Connection, asyncio.Protocol):
 
     @override
     def _send(self, sends: list[tuple[Channel, bytes]]) -> None:
-        transport = self._transport
-        if transport is not None and not transport.is_closing():
+        if self._transport is not None:
             lines = [message for _, message in sends]
-            lines.append(b"")
-            transport.write(b"\n".join(lines))
+            self._transport.write(b"\n".join([*lines, b""]))
 
     @override
     def pause_writing(self) -> None:

@@ -84,7 +84,7 @@ class PipeTransport(asyncio.Transport):
 
     @override
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        if self._writer is not None:
+        if self._writer is not None and not self._closing:
             self._writer.write(data)
 
     @override

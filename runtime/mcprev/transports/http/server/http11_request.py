@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from typing_extensions import override
 
@@ -24,6 +24,9 @@ from mcprev.transports.http.server.body_budget import (
 )
 from mcprev.transports.http.server.request import Fields, HttpRequest
 from mcprev.wire.headers import Headers
+
+if TYPE_CHECKING:
+    from uvicorn.server import ServerState
 
 JOIN: Final = 64 * 1024
 """The maximum length of a body that is copied behind its head, so that one write sends both."""
@@ -47,15 +50,13 @@ class RequestConnection(Protocol):
     closed: bool
     stopping: bool
     """Whether further requests are refused."""
+    state: ServerState
+    """The state of the HTTP server, with the headers of every response."""
     write: Callable[[bytes], None]
     """Sends bytes; discards them once the connection is closed."""
 
     async def writable(self) -> None:
         """Wait until the client has read enough, or has disconnected."""
-        ...
-
-    def default_headers(self) -> bytes:
-        """Return the headers of every response."""
         ...
 
 
@@ -206,7 +207,7 @@ class Http11Request(HttpRequest):
         usual = self.complete and self.keep_alive and not http.stopping
         closing = b"" if usual else self._closing()
         length = b"" if status == 204 else b"content-length: %d\r\n" % len(body)
-        head = b"%b%b%b%b\r\n" % (_head(status, fields), http.default_headers(), closing, length)
+        head = b"%b%b%b\r\n" % (_head(status, fields, tuple(http.state.default_headers)), closing, length)
         if self.verb == "HEAD":
             http.write(head)
         elif len(body) > JOIN:
@@ -226,8 +227,11 @@ class Http11Request(HttpRequest):
         self._chunked = self.version == "1.1"
         self.keep_alive = self.keep_alive and self._chunked
         transfer = _CHUNKED if self._chunked else b""
-        defaults = self._http.default_headers()
-        head = b"%b%b%b%b\r\n" % (_head(status, fields), defaults, self._closing(), transfer)
+        head = b"%b%b%b\r\n" % (
+            _head(status, fields, tuple(self._http.state.default_headers)),
+            self._closing(),
+            transfer,
+        )
         await self._put(head + self._chunk(data))
         self._begun = True
 
@@ -268,8 +272,8 @@ class Http11Request(HttpRequest):
 
 
 @lru_cache(maxsize=256)
-def _head(status: int, fields: Fields) -> bytes:
-    """Return the status line and headers of a response, cached. `fields` is a tuple."""
+def _head(status: int, fields: Fields, defaults: Fields) -> bytes:
+    """Return the status line and headers of a response, cached; the arguments are tuples."""
     lines = [b"HTTP/1.1 %d %b\r\n" % (status, HTTPStatus(status).phrase.encode())]
-    lines += [b"%b: %b\r\n" % field for field in fields]
+    lines += [b"%b: %b\r\n" % field for field in (*fields, *defaults)]
     return b"".join(lines)

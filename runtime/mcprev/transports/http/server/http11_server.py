@@ -73,9 +73,6 @@ class Http11Server:
         self.path: str = app.settings.path
         self._open: dict[Http11Connection, None] = {}
         """The connections, oldest first."""
-        self.default_pairs: object = None
-        self.default_headers: bytes = b""
-        """The headers of every response, encoded from `default_pairs`."""
         self._sweeping = False
 
     def opened(self, connection: Http11Connection, loop: asyncio.AbstractEventLoop) -> None:
@@ -107,11 +104,6 @@ class Http11Server:
         """Abort all connections."""
         for connection in tuple(self._open):
             connection.abort()
-
-    def encode_defaults(self, pairs: list[tuple[bytes, bytes]]) -> None:
-        """Encode the headers of every response, which uvicorn replaces every second."""
-        self.default_pairs = pairs
-        self.default_headers = b"".join([b"%b: %b\r\n" % pair for pair in pairs])
 
 
 class Http11Connection(asyncio.Protocol):
@@ -195,13 +187,6 @@ class Http11Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self.paused = False
         self._rouse()
-
-    def default_headers(self) -> bytes:
-        """Return the headers of every response."""
-        http_server = self.http_server
-        if http_server.default_pairs is not self.state.default_headers:
-            http_server.encode_defaults(self.state.default_headers)
-        return http_server.default_headers
 
     async def writable(self) -> None:
         """Wait until the client has read enough, or has disconnected."""
