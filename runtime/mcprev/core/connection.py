@@ -149,8 +149,8 @@ class Connection:
         self._sendable = True
         self.process_events()
 
-    def process_events(self) -> None:
-        """Handle the events, and schedule the outgoing messages for this turn of the loop."""
+    def process_events(self, *, at_once: bool = False) -> None:
+        """Handle the events, and send the outgoing messages: `at_once`, or together with others of this turn of the loop."""
         link = self._connection_state
         while link.events:
             events: list[Event] = link.events
@@ -158,7 +158,7 @@ class Connection:
             for event in events:
                 self._on[event.__class__](event)
         if link.sends and not self._flush_due and self._sendable:
-            if self.immediate:
+            if at_once or self.immediate:
                 self._flush()
             else:
                 self._flush_due = True
@@ -220,7 +220,8 @@ class Connection:
             if isinstance(event, IncomingRequest):
                 self._serving.pop(event, None)
             if self._connection_state.events or not self._flush_due:
-                self.process_events()
+                # If no other handler runs, no other response can be sent with this one.
+                self.process_events(at_once=not self._tasks)
             while self._queue and len(self._tasks) < self._max_handlers:
                 self._start(self._queue.popleft())
 
