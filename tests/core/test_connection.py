@@ -161,7 +161,7 @@ async def call(
     connection: Connection, side: ClientProtocol, name: str = "x", **bounds: float | None
 ) -> dict[str, Any]:
     options: Any = {"idle": None, "total": None, **bounds}
-    return await connection.wait(side.call("tools/call", {"name": name}, connection.now(), **options))
+    return await connection.wait(side.engine.call("tools/call", {"name": name}, connection.now(), **options))
 
 
 @req("STDIO-9", everywhere=True)
@@ -314,7 +314,7 @@ def test_a_raising_progress_callback_harms_nobody() -> None:
     async def work() -> None:
         connection, side, peer = client()
         side.settle(LATEST)
-        waiter = side.call(
+        waiter = side.engine.call(
             "tools/call", {"name": "x"}, connection.now(), idle=None, total=None, progress=True
         )
 

@@ -30,7 +30,7 @@ def test_ids_of_another_type(as_sent: type) -> None:
         connection.logger.addHandler(records)
         try:
             for number in range(1, 4):
-                call = side.call(
+                call = side.engine.call(
                     "tools/call", {"name": "x"}, connection.now(), idle=None, total=None, progress=True
                 )
                 told: list[object] = []
@@ -60,7 +60,7 @@ def test_a_peer_that_gets_it_right_is_not_warned_of() -> None:
     async def work() -> None:
         connection, side, peer = client()
         side.settle(LATEST)
-        call = side.call("tools/call", {"name": "x"}, connection.now(), idle=None, total=None)
+        call = side.engine.call("tools/call", {"name": "x"}, connection.now(), idle=None, total=None)
         waiting = asyncio.create_task(connection.wait(call))
         peer.send(result(call.id, {}))
         await waiting

@@ -92,11 +92,7 @@ def test_client_forgets_no_call(row: Revision, messages: list[Any]) -> None:
     calls: list[Any] = []
     for number in range(4):
         bounds: Any = {"idle": 5.0 + number, "total": None}
-        calls.append(
-            side.session.call("tools/list", None, 0, **bounds)
-            if row.handshake
-            else side.stateless.call(row, "tools/list", None, 0, **bounds)
-        )
+        calls.append(side.engine.call("tools/list", None, 0, **bounds))
     ends: list[int] = []
     for now, message in enumerate(messages):
         wire.now = now
@@ -119,12 +115,9 @@ def test_back_to_back(row: Revision) -> None:
         client.session.initialize(row, 0, timeout=None)
         ours.get(*theirs.get(*ours.sent()))
         client.session.opened(row, FakeServer.caps)
-        call = client.session.call("tools/call", {"name": "x"}, 0, idle=None, total=None, progress=True)
     else:
         client.settle(row)
-        call = client.stateless.call(
-            row, "tools/call", {"name": "x"}, 0, idle=None, total=None, progress=True
-        )
+    call = client.engine.call("tools/call", {"name": "x"}, 0, idle=None, total=None, progress=True)
     theirs.get(*ours.sent())
     (incoming,) = [event for event in theirs.events() if isinstance(event, IncomingRequest)]
     incoming.engine.progress(incoming, {"progress": 1})

@@ -282,9 +282,7 @@ def test_client_says_who_it_is_mod_1() -> None:
     """MOD-1, MOD-2, META-9: stamped on every request, the caller's own keys kept."""
     side, wire = open_client(LATEST)
     meta = {"com.example/x": 1, VERSION: "mine"}
-    side.stateless.call(
-        LATEST, "tools/call", {"name": "x", "_meta": meta}, 0, idle=None, total=None, progress=True
-    )
+    side.stateless.call("tools/call", {"name": "x", "_meta": meta}, 0, idle=None, total=None, progress=True)
     stamped = wire.sent()[0]["params"]["_meta"]
     assert stamped == {
         "com.example/x": 1, VERSION: LATEST.version, CLIENT_INFO: INFO, CLIENT_CAPABILITIES: FakeClient.caps,
@@ -303,7 +301,7 @@ def test_client_says_who_it_is_mod_1() -> None:
 )  # fmt: skip
 def test_result_types_base_14(answer: dict[str, Any], accepted: bool) -> None:
     side, wire = open_client(LATEST)
-    call = side.stateless.call(LATEST, "tools/call", {"name": "x"}, 0, idle=None, total=None)
+    call = side.stateless.call("tools/call", {"name": "x"}, 0, idle=None, total=None)
     wire.get(result(call.id, answer))
     (event,) = wire.events()
     if accepted:
@@ -317,7 +315,7 @@ def test_result_types_base_14(answer: dict[str, Any], accepted: bool) -> None:
 def test_extensions_have_result_types_base_15() -> None:
     side = ClientProtocol(FakeClient(), frozenset({"task"}))
     side.settle(LATEST)
-    call = side.stateless.call(LATEST, "tools/call", {}, 0, idle=None, total=None)
+    call = side.stateless.call("tools/call", {}, 0, idle=None, total=None)
     Wire(side).get(result(call.id, {"resultType": "task"}))
     assert isinstance(side.events()[-1], CallCompleted)
 
@@ -329,7 +327,7 @@ def test_client_never_answers_base_12() -> None:
         wire.get(request("ping"), request("sampling/createMessage", {}), b'{"jsonrpc":"2.0","id":[]}') == []
     )
     assert all(isinstance(event, Diagnostic) for event in wire.events())
-    assert side.agreed
+    assert side.engine.agreed
 
 
 @req("MOD-14")
@@ -337,16 +335,14 @@ def test_client_refuses_what_does_not_exist() -> None:
     side, wire = open_client(LATEST)
     for method in ("ping", "initialize", "prompts/list", "no/such"):
         with pytest.raises(LocalProtocolError):
-            side.stateless.call(LATEST, method, {}, 0, idle=None, total=None)
+            side.stateless.call(method, {}, 0, idle=None, total=None)
     assert wire.sent() == []
 
 
 @req("SUB-5")
 def test_client_tells_streams_apart_sub_5() -> None:
     side, wire = open_client(LATEST)
-    calls = [
-        side.stateless.call(LATEST, "subscriptions/listen", {}, 0, idle=None, total=None) for _ in range(2)
-    ]
+    calls = [side.stateless.call("subscriptions/listen", {}, 0, idle=None, total=None) for _ in range(2)]
     wire.sent()
     for call in calls:
         wire.get(notification("notifications/tools/list_changed", {"_meta": {SUBSCRIPTION_ID: call.id}}))
@@ -359,8 +355,8 @@ def test_client_tells_streams_apart_sub_5() -> None:
 @req("AMB-1", "CANC-5")
 def test_server_may_end_a_stream_by_cancelling_amb_1() -> None:
     side, wire = open_client(LATEST)
-    listen = side.stateless.call(LATEST, "subscriptions/listen", {}, 0, idle=None, total=None)
-    other = side.stateless.call(LATEST, "tools/list", {}, 0, idle=None, total=None)
+    listen = side.stateless.call("subscriptions/listen", {}, 0, idle=None, total=None)
+    other = side.stateless.call("tools/list", {}, 0, idle=None, total=None)
     for id_ in (listen.id, other.id, listen.id, None, 9):
         wire.get(notification("notifications/cancelled", {"requestId": id_}))
     failed = [event for event in wire.events() if isinstance(event, CallFailed)]
@@ -372,7 +368,7 @@ def test_server_may_end_a_stream_by_cancelling_amb_1() -> None:
 @req("CANC-7", "TIME-1", "STDIO-8", at=E)
 def test_timeout_cancels_canc_7() -> None:
     side, wire = open_client(LATEST)
-    call = side.stateless.call(LATEST, "tools/call", {}, 0, idle=5, total=None)
+    call = side.stateless.call("tools/call", {}, 0, idle=5, total=None)
     wire.sent()
     side.tick(5)
     assert wire.events() == [CallTimedOut(call, "idle", 5)]
@@ -384,7 +380,7 @@ def test_closed_client_sends_nothing() -> None:
     side, _ = open_client(LATEST)
     side.lost(ConnectionLost("gone", in_flight=False, retry_safe=True))
     with pytest.raises(LocalProtocolError):
-        side.stateless.call(LATEST, "tools/list", {}, 0, idle=None, total=None)
+        side.stateless.call("tools/list", {}, 0, idle=None, total=None)
 
 
 @req("MOD-6")

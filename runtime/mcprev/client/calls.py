@@ -40,7 +40,7 @@ class MethodPlan:
 
     def __init__(self, method: str, protocol: ClientProtocol, identity: ClientCapabilities) -> None:
         """Raises `LocalProtocolError` for a method that the server's revision or the server does not have."""
-        protocol.check(method)
+        protocol.engine.check_sendable(method)
         self._revision = revision = protocol.revision
         self._down = converter(method, PayloadKind.PARAMS, from_=LATEST, to=revision)
         self._judge = reader(revision, revision.methods[method].params)
@@ -103,7 +103,7 @@ class RequestSender:
         self._identity = identity
         self._idle = idle
         self._protocol = cast("ClientProtocol", connection.protocol)
-        self._send = self._protocol.caller
+        self._send = self._protocol.engine.call
         self.plans: dict[str, MethodPlan] = {}
         """The plans of the methods called so far."""
 

@@ -414,16 +414,9 @@ class _Attempt:
         return read(step, self._result)
 
     async def _discover(self, step: Discover) -> dict[str, Json]:
-        bound = self._bounds[0]
-        call = self.protocol.stateless.call(
-            step.revision,
-            "server/discover",
-            None,
-            self.connection.now(),
-            idle=bound,
-            total=bound,
-            unchecked=True,
-        )
+        bound, now, engine = self._bounds[0], self.connection.now(), self.protocol.stateless
+        engine.use(step.revision)
+        call = engine.call("server/discover", None, now, idle=bound, total=bound, unchecked=True)
         return await self.connection.wait(call)
 
     async def _initialize(self, step: Initialize) -> dict[str, Json]:

@@ -172,7 +172,7 @@ class ClientSession:
     def open(self, method: str, params: dict[str, Json] | None) -> Call:
         """Send a request without timeouts; `Connection.wait` returns its result. Raises `ConnectionLost`."""
         self._sender.check_open()
-        return self.protocol.call(method, params, self.connection.now(), idle=None, total=None)
+        return self.protocol.engine.call(method, params, self.connection.now(), idle=None, total=None)
 
     def notify(self, method: str, params: dict[str, Json] | None) -> None:
         """Send a notification in JSON of the spoken revision."""
@@ -195,7 +195,7 @@ class ClientSession:
         """Ask for log messages from this level up; see `Client.set_log_level`."""
         _known_level(level)
         if not self.revision.log_level_per_request and level != self._log_level:
-            self.protocol.check(SET_LEVEL)
+            self.protocol.engine.check_sendable(SET_LEVEL)
             await self.raw(SET_LEVEL, {"level": level})
         self._log_level = level
 

@@ -198,7 +198,7 @@ class Subscription:
         session.listeners.add(self)
         try:
             if self.uris:
-                session.protocol.check("resources/subscribe")
+                session.protocol.engine.check_sendable("resources/subscribe")
             for uri in self.uris:
                 await session.raw("resources/subscribe", {"uri": uri})
             self._acknowledged(ready)

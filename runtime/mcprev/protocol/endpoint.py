@@ -8,8 +8,6 @@ outgoing messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from typing_extensions import override
@@ -163,79 +161,35 @@ class ClientProtocol(EndpointProtocol):
         self.session: HandshakeClient = HandshakeClient(connection, local)
         self.stateless: StatelessClient = StatelessClient(connection, local, result_types)
         super().__init__(local, self.session, self.session)
-        self._modern: Revision | None = None
-
-    @property
-    def agreed(self) -> bool:
-        """Whether a revision has been negotiated."""
-        return self._modern is not None or self.session.agreed
+        self.engine: HandshakeClient | StatelessClient = self.session
+        """The engine of the negotiated revision."""
 
     @property
     def revision(self) -> Revision:
         """The negotiated revision. Raises `LocalProtocolError` before the negotiation is complete."""
-        return self.session.revision if self._modern is None else self._modern
-
-    @property
-    def engine(self) -> HandshakeClient | StatelessClient:
-        """The engine for the negotiated revision."""
-        return self.session if self._modern is None else self.stateless
-
-    def call(
-        self,
-        method: str,
-        params: dict[str, Json] | None,
-        now: float,
-        *,
-        idle: float | None,
-        total: float | None,
-        progress: bool = False,
-        unchecked: bool = False,
-    ) -> Call:
-        """Send a request at the negotiated revision. Raises `LocalProtocolError` if it may not be sent."""
-        revision = self._modern
-        if revision is None:
-            return self.session.call(
-                method, params, now, idle=idle, total=total, progress=progress, unchecked=unchecked
-            )
-        return self.stateless.call(
-            revision, method, params, now, idle=idle, total=total, progress=progress, unchecked=unchecked
-        )
-
-    @property
-    def caller(self) -> Callable[..., Call]:
-        """The function that `call` delegates to after the negotiation, for callers that avoid the indirection."""
-        revision = self._modern
-        return self.session.call if revision is None else partial(self.stateless.call, revision)
-
-    def check(self, method: str) -> None:
-        """Raise `LocalProtocolError` for a request that the revision does not have or the server does not support."""
-        peer = self.engine
-        peer.check_sendable(self.revision, method, peer.peer_capabilities)
+        return self.engine.revision
 
     def settle(self, revision: Revision) -> None:
         """Use the stateless engine at a revision."""
         if self.session.agreed:
             raise LocalProtocolError("a handshake session is open")
-        self._modern = revision
-        self._engine = self.stateless
+        self.stateless.use(revision)
+        self.engine = self._engine = self.stateless
 
     @override
     def receive(self, message: Message | jsonrpc.Batch, now: float) -> None:
         """Process what `jsonrpc.parse` returned for a line."""
-        session, revision = self.session, self._modern
+        session = self.session
         match message:
             case Response() | ErrorResponse():
-                self._engine.answered(message)
+                self.engine.answered(message)
             case Notification():
-                if revision is None:
-                    session.notification(message, now)
-                else:
-                    self.stateless.notification(revision, message, now)
+                self.engine.notification(message, now)
             case Request():
                 self.engine.request(message)
             case Malformed():
                 # A line that is not JSON is logged and skipped without a response (STDIO-3).
-                if message.shape in _NOISE or revision is not None:
+                if message.shape in _NOISE or self.engine is self.stateless:
                     self.connection.fail_malformed(message)
                     self.connection.tolerate(ToleratedViolation.NOISE, _noise(message))
                 else:

@@ -51,6 +51,20 @@ class Engine:
         self.local = local
         self.peer_capabilities: dict[str, Json] | None = None
         """The capabilities that the peer declared for the whole connection; None before that."""
+        self.negotiated: Revision | None = None
+        """The revision of the connection; None before it is negotiated."""
+
+    @property
+    def revision(self) -> Revision:
+        """The negotiated revision. Raises `LocalProtocolError` before it is negotiated."""
+        if self.negotiated is None:
+            raise LocalProtocolError("the session is not open: no revision has been negotiated")
+        return self.negotiated
+
+    @property
+    def agreed(self) -> bool:
+        """Whether a revision has been negotiated."""
+        return self.negotiated is not None
 
     # -- requests of the peer's ----------------------------------------------------------------------------
 
@@ -174,16 +188,14 @@ class Engine:
 
     # -- rules ---------------------------------------------------------------------------------------------
 
-    def check_sendable(
-        self, revision: Revision, method: str, capabilities: Mapping[str, Json] | None
-    ) -> None:
+    def check_sendable(self, method: str) -> None:
         """Raise `LocalProtocolError` for a request that the revision does not have or the peer does not support.
 
-        Capabilities that are None are not checked.
+        Capabilities that are not known yet are not checked.
         """  # LIFE-9, LIFE-10
-        spec = revision.methods.get(method)
+        spec, capabilities = self.revision.methods.get(method), self.peer_capabilities
         if spec is None or spec.result is None:
-            raise LocalProtocolError(f"'{method}' is not a request of {revision.name}")
+            raise LocalProtocolError(f"'{method}' is not a request of {self.revision.name}")
         needs = spec.capability
         if capabilities is not None and needs is not None and not declares(capabilities, needs):
             raise LocalProtocolError(

@@ -54,7 +54,6 @@ class Handshake(Engine):
     def __init__(self, connection: ConnectionState, local: LocalInfo) -> None:
         super().__init__(connection, local)
         self.state: State = State.NEW
-        self._revision: Revision | None = None
         self._kinds: Mapping[str, RequestKind] = _OPENERS
         self._delayed: dict[int, tuple[Channel, bytes]] = {}
 
@@ -63,20 +62,8 @@ class Handshake(Engine):
         """The configured revisions of this era."""
         return tuple(revision for revision in self.local.revisions if revision.handshake)
 
-    @property
-    def revision(self) -> Revision:
-        """The revision of the session. Raises `LocalProtocolError` before there is one."""
-        if self._revision is None:
-            raise LocalProtocolError("the session is not open: no revision has been negotiated")
-        return self._revision
-
-    @property
-    def agreed(self) -> bool:
-        """Whether a revision has been negotiated."""
-        return self._revision is not None
-
     def _agree(self, revision: Revision, capabilities: object, state: State) -> None:
-        self._revision = revision
+        self.negotiated = revision
         self.connection.accepts_batch = revision.accepts_batch
         self._kinds = {**_OPENERS, **self.local.kinds(revision)}
         self.peer_capabilities: dict[str, Json] | None = (
@@ -133,7 +120,7 @@ class Handshake(Engine):
     def serve(self, message: Request, batch: BatchResponse | None) -> None:
         """Pass a request to the handler."""
         incoming = self.connection.accept(
-            self, self._revision or self.revision, message, batch, self.peer_capabilities or {}
+            self, self.negotiated or self.revision, message, batch, self.peer_capabilities or {}
         )
         if incoming is not None:
             self.connection.events.append(incoming)
@@ -186,14 +173,13 @@ class Handshake(Engine):
         if self.state is State.CLOSED:
             raise LocalProtocolError("the session is closed")
         if not unchecked and method != "ping":
-            self.check_sendable(self.revision, method, self.peer_capabilities)
+            self.check_sendable(method)
         call = self.send_request(
             method, params, now, idle=idle, total=total, progress=progress, channel=channel
         )
         if self.state is State.OPENING and method != "ping":
-            self._delayed[call.id] = (
-                self.connection.sends.pop()
-            )  # delayed until the client sends `notifications/initialized` (LIFE-7)
+            # Delayed until the client sends `notifications/initialized` (LIFE-7).
+            self._delayed[call.id] = self.connection.sends.pop()
         return call
 
     @override
@@ -329,10 +315,6 @@ class HandshakeClient(Handshake):
         """Refuse a request before the session is open."""  # LIFE-8
         self.connection.refuse(message, InvalidRequest("the session is not open yet"), batch)
 
-    def ignore_early(self, message: Notification, now: float) -> None:
-        """Ignore a notification before the session is open, such as a log message."""  # LIFE-7
-        self.ignore(message, now)
-
     @override
     def allows_log(self, request: IncomingRequest | None, level: str) -> bool:
         """Return False: clients do not send log messages."""
@@ -410,7 +392,7 @@ _CLIENT_REQUESTS: Final[Mapping[State, Mapping[RequestKind, _ClientRequestAction
 }
 _CLIENT_NOTIFICATIONS: Final[Mapping[State, Mapping[NotificationKind, _ClientNotificationAction]]] = {
     State.NEW: dict.fromkeys(NotificationKind, _C.ignore),
-    State.OPENING: dict.fromkeys(NotificationKind, _C.ignore_early),
+    State.OPENING: dict.fromkeys(NotificationKind, _C.ignore),  # such as a log message (LIFE-7)
     State.READY: {
         NotificationKind.INITIALIZED: _C.ignore,
         NotificationKind.CANCELLED: _C.on_cancelled,
@@ -419,11 +401,7 @@ _CLIENT_NOTIFICATIONS: Final[Mapping[State, Mapping[NotificationKind, _ClientNot
     },
     State.CLOSED: dict.fromkeys(NotificationKind, _C.ignore),
 }
-HandshakeServer.request_actions, HandshakeServer.notification_actions = (
-    _SERVER_REQUESTS,
-    _SERVER_NOTIFICATIONS,
-)
-HandshakeClient.request_actions, HandshakeClient.notification_actions = (
-    _CLIENT_REQUESTS,
-    _CLIENT_NOTIFICATIONS,
-)
+HandshakeServer.request_actions = _SERVER_REQUESTS
+HandshakeServer.notification_actions = _SERVER_NOTIFICATIONS
+HandshakeClient.request_actions = _CLIENT_REQUESTS
+HandshakeClient.notification_actions = _CLIENT_NOTIFICATIONS

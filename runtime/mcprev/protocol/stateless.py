@@ -329,16 +329,20 @@ class StatelessClient(Engine):
     ) -> None:
         super().__init__(connection, local)
         self._result_types = result_types | {COMPLETE, INPUT_REQUIRED}
-        self._request_meta: dict[Revision, dict[str, Json]] = {}
+        self._own_meta: dict[str, Json] = {}
+        """The members of `_meta` that introduce the client."""
         self.closed: bool = False
 
     def close(self) -> None:
         """Refuse all further calls."""
         self.closed = True
 
+    def use(self, revision: Revision) -> None:
+        """Speak a revision from now on."""
+        self.negotiated, self._own_meta = revision, self.local.introduction(revision)
+
     def call(
         self,
-        revision: Revision,
         method: str,
         params: dict[str, Json] | None,
         now: float,
@@ -355,10 +359,8 @@ class StatelessClient(Engine):
         if self.closed:
             raise LocalProtocolError("the connection is closed")
         if not unchecked:
-            self.check_sendable(revision, method, self.peer_capabilities)
-        own_meta = self._request_meta.get(revision)
-        if own_meta is None:
-            own_meta = self._request_meta[revision] = self.local.introduction(revision)
+            self.check_sendable(method)
+        own_meta = self._own_meta
         caller_meta = None if params is None else params.get("_meta")
         if params is None or caller_meta is not own_meta:
             # The caller's members are kept, except for those that describe the connection (META-9).
@@ -377,9 +379,9 @@ class StatelessClient(Engine):
             f"a request from a server, which this revision does not allow: {message.method}"
         )
 
-    def notification(self, revision: Revision, message: Notification, now: float) -> None:
+    def notification(self, message: Notification, now: float) -> None:
         """Process a notification of a listen stream or of the connection."""
-        params = message.params or {}
+        params, revision = message.params or {}, self.revision
         if message.method == PROGRESS:
             self.progressed(params, now)
         elif message.method == CANCELLED:

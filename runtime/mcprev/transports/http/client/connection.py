@@ -249,7 +249,8 @@ class HttpConnection(Connection):
         login = self.requests.login
         # The server has not accepted a request that waits for a login.
         left = login is not None and self._exchanges.get(event.call) in login.waiting
-        if self.client_side.agreed and not self.client_side.revision.disconnect_cancels and not left:
+        revision = self.client_side.engine.negotiated
+        if revision is not None and not revision.disconnect_cancels and not left:
             self._loop.call_later(GRACE, self._end_exchange, event.call)
         else:
             self._end_exchange(event.call)

@@ -85,8 +85,8 @@ class LegacySse:
 
     def _headers(self) -> Pairs:
         """Return the version header, which a server of a later revision requires on this transport too."""
-        protocol = self._connection.client_side
-        return request_headers(protocol.revision) if protocol.agreed else []
+        revision = self._connection.client_side.engine.negotiated
+        return [] if revision is None else request_headers(revision)
 
     async def exchange(self, call: Call, message: bytes) -> None:
         """Post a call; its response arrives on the stream. Raises `McpError`."""

@@ -77,12 +77,13 @@ class StreamableHttp:
 
     @property
     def _revision(self) -> Revision | None:
-        return self._protocol.revision if self._protocol.agreed else None
+        return self._protocol.engine.negotiated
 
     def _revision_of(self, call: Call) -> Revision | None:
         """Return the revision of a call: the negotiated one, or before that the one that the call states."""
-        if self._protocol.agreed:
-            return self._protocol.revision
+        revision = self._protocol.engine.negotiated
+        if revision is not None:
+            return revision
         meta: object = (call.params or {}).get("_meta")
         version: object = cast("dict[str, Json]", meta).get(VERSION_KEY) if isinstance(meta, dict) else None
         return by_version(version, ALL) if isinstance(version, str) else None
@@ -338,15 +339,11 @@ class StreamableHttp:
 
     async def _list_all(self) -> None:
         params: dict[str, Any] = {}
+        engine, now = self._protocol.engine, self._connection.now
         try:
             for _ in range(MAX_PAGES):
-                call = self._protocol.call(
-                    LIST_TOOLS,
-                    params,
-                    self._connection.now(),
-                    idle=LIST_TIMEOUT,
-                    total=LIST_TIMEOUT,
-                    unchecked=True,
+                call = engine.call(
+                    LIST_TOOLS, params, now(), idle=LIST_TIMEOUT, total=LIST_TIMEOUT, unchecked=True
                 )
                 cursor = (await self._connection.wait(call)).get("nextCursor")
                 if not isinstance(cursor, str):

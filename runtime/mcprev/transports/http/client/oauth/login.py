@@ -101,16 +101,9 @@ class Login:
 
     def _revisions(self) -> list[Revision]:
         """Return the revisions whose authorization rules may apply: the negotiated one first, else the newest."""
-        protocol = self._protocol
-        revisions = [revision for revision in reversed(protocol.local.revisions) if revision.auth is not None]
-        if (
-            protocol.agreed
-            and protocol.revision.auth is not None
-            and protocol.revision.auth.resource_metadata
-        ):
-            return [
-                protocol.revision,
-                *(revision for revision in revisions if revision is not protocol.revision),
-            ]
+        local, spoken = self._protocol.local.revisions, self._protocol.engine.negotiated
+        revisions = [revision for revision in reversed(local) if revision.auth is not None]
+        if spoken is not None and spoken.auth is not None and spoken.auth.resource_metadata:
+            return [spoken, *(revision for revision in revisions if revision is not spoken)]
         # A server of a revision without resource metadata may still serve the metadata of a later one.
         return revisions
