@@ -27,7 +27,7 @@ from mcprev.errors import (
     ResourceNotFound,
     RpcError,
 )
-from mcprev.protocol.negotiation import machine as plan
+from mcprev.protocol.negotiation import steps as plan
 from mcprev.revisions import ALL, DEFAULT, LATEST, Revision, TaskSupport, load
 from mcprev_types.latest import dispatch
 from mcprev_types.latest import models as m

@@ -11,7 +11,7 @@ import pytest
 
 import mcprev
 from mcprev.protocol.cache import ResultCache
-from mcprev.protocol.negotiation.machine import Method, Ready
+from mcprev.protocol.negotiation.steps import Method, Ready
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from mcprev_types.latest import models as m
 from requirements import E, req

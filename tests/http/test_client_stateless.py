@@ -10,7 +10,7 @@ import pytest
 
 import mcprev
 from mcprev.errors import ConnectionLost, HttpStatusError
-from mcprev.protocol.negotiation.machine import Ready
+from mcprev.protocol.negotiation.steps import Ready
 from mcprev.revisions import revision_named
 from raw_server import EVERYTHING, Exchange, Mcp, connected, serve, text, tool
 from requirements import E, req

@@ -18,12 +18,13 @@ from mcprev.errors import (
     UNSUPPORTED_PROTOCOL_VERSION,
     NegotiationError,
     RpcError,
+    UnsupportedProtocolVersion,
 )
-from mcprev.protocol.negotiation.machine import (
+from mcprev.protocol.negotiation.machine import advance, start
+from mcprev.protocol.negotiation.steps import (
     HTTP,
     MAX_VERSIONS,
     STDIO,
-    Contradicted,
     Discover,
     Discovered,
     Exited,
@@ -41,17 +42,12 @@ from mcprev.protocol.negotiation.machine import (
     Spawned,
     Step,
     TimedOut,
-    advance,
     discovered,
     initialized,
-    start,
 )
 from mcprev.protocol.negotiation.versions import (
-    VERSION_KEY,
-    RevisionRefused,
     answer_initialize,
     check_version,
-    engine_for,
     versions,
 )
 from mcprev.revisions import ALL, DEFAULT, Era, Revision
@@ -103,10 +99,6 @@ def exits(step: Any) -> Outcome:
 
 def spawned(step: Any) -> Outcome:
     return Spawned()
-
-
-def wrong(step: Any) -> Outcome:
-    return Contradicted("tools/list was refused")
 
 
 def late(answer: Answer, to: Step) -> Answer:
@@ -271,12 +263,6 @@ FAIL = "fail"
             DEFAULT, [error(METHOD_NOT_FOUND), error(INVALID_PARAMS, B, A), told(B)],
             [TO_E, TO_D, TO_B, Ready(B, Method.INITIALIZE)], id="AMB-2 after a fallback",
         ),
-        pytest.param(DEFAULT, [found(E), wrong], [TO_E, Ready(E, Method.DISCOVER), TO_E], id="NEG-7 contradicted"),
-        pytest.param(
-            DEFAULT, [found(E), wrong, noise, told(D), wrong],
-            [TO_E, Ready(E, Method.DISCOVER), TO_E, TO_D, Ready(D, Method.INITIALIZE), FAIL], id="NEG-7 once",
-        ),
-        pytest.param(ABCD, [told(D), wrong], [TO_D, Ready(D, Method.INITIALIZE), FAIL], id="NEG-7 legacy only"),
     ],
 )  # fmt: skip
 def test_plans(allowed: tuple[Revision, ...], answers: list[Answer], steps: list[Step | str]) -> None:
@@ -301,8 +287,6 @@ def test_neg_6_over_http_more_errors_are_modern(code: int) -> None:
         pytest.param(ABCD, None, (E, C), [TO_C], [], id="NEG-12 prior narrowed by configuration"),
         pytest.param(DEFAULT, None, (), [TO_E], [], id="NEG-12 empty prior"),
         pytest.param((E,), None, (D,), [TO_E], [], id="NEG-12 prior without a mutual version"),
-        pytest.param(DEFAULT, None, (E,), [Ready(E, Method.PRIOR), TO_E, Ready(E, Method.DISCOVER)], [wrong, found(E)],
-                     id="NEG-7 prior contradicted"),
         pytest.param(DEFAULT, Era.HANDSHAKE, None, [TO_D], [], id="NEG-7 legacy verdict: no probe"),
         pytest.param(DEFAULT, Era.STATELESS, None, [TO_E], [], id="NEG-7 modern verdict"),
         pytest.param((E,), Era.HANDSHAKE, None, [TO_E], [], id="NEG-7 verdict that is not allowed"),
@@ -344,21 +328,19 @@ def test_neg_13_no_revision_is_no_plan() -> None:
 
 def ours(step: Step, rows: tuple[Revision, ...]) -> Outcome:
     """What our server answers."""
-    answer: Revision | RevisionRefused
+    answer: Revision | UnsupportedProtocolVersion
     match step:
         case Discover(revision=row):
-            assert engine_for({"_meta": {VERSION_KEY: row.version}}, rows) is Era.STATELESS
             answer = check_version(row.version, rows)
             if isinstance(answer, Revision):
                 return discovered(step, {"supportedVersions": list(versions(rows)), "capabilities": {}})
         case Initialize(revision=row):
-            assert engine_for({"protocolVersion": row.version}, rows) is rows[0].era
             answer = answer_initialize(row.version, rows)
             if isinstance(answer, Revision):
                 return initialized(step, {"protocolVersion": answer.version})
         case _:
             return Spawned()
-    return Refused(step, RpcError.from_wire(answer.error.to_wire()))
+    return Refused(step, RpcError.from_wire(answer.to_wire()))
 
 
 def before_discovery(step: Step, rows: tuple[Revision, ...]) -> Outcome:
@@ -460,7 +442,6 @@ OUTCOMES: dict[type[Outcome], Answer] = {
     TimedOut: silence,
     Exited: exits,
     Spawned: spawned,
-    Contradicted: wrong,
 }
 MOVES: dict[type[Step], dict[type[Outcome], type[Step]]] = {
     Discover: {
@@ -480,7 +461,7 @@ MOVES: dict[type[Step], dict[type[Outcome], type[Step]]] = {
         Exited: Fail,
     },
     Respawn: {Spawned: Initialize, HttpRefused: Fail, Exited: Fail},
-    Ready: {Contradicted: Discover},
+    Ready: {},
     Fail: {},
 }
 

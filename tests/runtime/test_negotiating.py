@@ -16,7 +16,7 @@ from api.wire import CLIENT_CAPABILITIES, INFO, VERSION, Error, HandServer, Json
 from core.fake_handler import RawPeer
 from engine.fakes import initialize, modern, notification, request
 from mcprev.errors import NegotiationError
-from mcprev.protocol.negotiation.machine import Method, Ready
+from mcprev.protocol.negotiation.steps import Method, Ready
 from mcprev.revisions import DEFAULT, LATEST, Era, Revision
 from mcprev.transports.memory import connect_pair
 from mcprev_types.latest import models as m

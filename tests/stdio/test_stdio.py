@@ -16,7 +16,7 @@ import pytest
 
 import mcprev
 from mcprev.errors import ConnectionLost, NegotiationError, ProcessExited
-from mcprev.protocol.negotiation import machine as plan
+from mcprev.protocol.negotiation import steps as plan
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from mcprev_types.latest import models as m
 from named import ROW_D

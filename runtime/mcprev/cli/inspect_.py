@@ -185,7 +185,7 @@ async def _inspect(target: Target, names: list[str] | None, seconds: float) -> d
 
 def _describe(client: Client) -> dict[str, Any]:
     """Return the facts that need no further request."""
-    from mcprev.protocol.negotiation.machine import Ready
+    from mcprev.protocol.negotiation.steps import Ready
 
     step, info = client.plan.step, client.server_info
     assert isinstance(step, Ready)

@@ -33,7 +33,7 @@ from mcprev_types.latest import dispatch
 
 if TYPE_CHECKING:
     from mcprev.core.connection import Connection
-    from mcprev.protocol.negotiation.machine import Plan
+    from mcprev.protocol.negotiation.steps import Plan
     from mcprev_types.latest import models
 
 T = TypeVar("T")

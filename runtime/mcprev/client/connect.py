@@ -50,10 +50,10 @@ from mcprev.errors import (
 )
 from mcprev.protocol.cache import ResultCache, Scope
 from mcprev.protocol.endpoint import ClientProtocol
-from mcprev.protocol.negotiation import machine as planning
+from mcprev.protocol.negotiation import machine, steps
 from mcprev.protocol.negotiation import versions as negotiate
 from mcprev.protocol.negotiation.http import depends_on_era
-from mcprev.protocol.negotiation.machine import (
+from mcprev.protocol.negotiation.steps import (
     Discover,
     Fail,
     Initialize,
@@ -255,11 +255,11 @@ class connect:  # noqa: N801 - called like a function
         """Return the first step, from what is known about the target."""
         target = self._target
         if not isinstance(target, HttpTarget):
-            return planning.start(self._revisions, verdict=verdict, prior=prior)
+            return machine.start(self._revisions, verdict=verdict, prior=prior)
         known = target.known
         era = verdict if verdict is not None or known is None else known.era
         shape = None if known is None else known.shape
-        return planning.start(self._revisions, target.probe, verdict=era, prior=prior, shape=shape)
+        return machine.start(self._revisions, target.probe, verdict=era, prior=prior, shape=shape)
 
     async def _reopen(self, lost: OpenedConnection) -> OpenedConnection:
         """Replace a lost connection; the era of the server is known."""
@@ -352,12 +352,12 @@ class _Attempt:
         except HttpStatusError as error:
             assert isinstance(plan.step, Initialize)
             self._error = error
-            plan = planning.advance(plan, planning.HttpRefused(plan.step, error.status, error.body))
+            plan = machine.advance(plan, steps.HttpRefused(plan.step, error.status, error.body))
         while not isinstance(plan.step, Ready):
             logger.debug("negotiating: %s", plan.step)
             if isinstance(plan.step, Fail):
                 raise self._failure(plan, plan.step)
-            plan = planning.advance(plan, await self._carry_out(plan.step))
+            plan = machine.advance(plan, await self._carry_out(plan.step))
         if isinstance(self._target, HttpTarget):
             self._target.learn(plan)
         return plan
@@ -367,8 +367,8 @@ class _Attempt:
         error, last = self._error, step.last
         if error is None:
             return step.error
-        status = last.status if isinstance(last, planning.HttpRefused | planning.Refused) else None
-        unreached = isinstance(last, planning.Exited) and not plan.probe.process
+        status = last.status if isinstance(last, steps.HttpRefused | steps.Refused) else None
+        unreached = isinstance(last, steps.Exited) and not plan.probe.process
         if unreached or (status is not None and not depends_on_era(status)):
             error.add_note(str(step.error))
             return error
@@ -384,11 +384,11 @@ class _Attempt:
                 await self.spawn(step.shape)
             except HttpStatusError as error:
                 self._error = error
-                return planning.HttpRefused(step, error.status, error.body)
+                return steps.HttpRefused(step, error.status, error.body)
             except (ConnectionLost, RemoteProtocolError) as error:
                 self._error = error
-                return planning.Exited(str(error))
-            return planning.Spawned()
+                return steps.Exited(str(error))
+            return steps.Spawned()
         self._error = None
         try:
             self._result = await (
@@ -396,21 +396,21 @@ class _Attempt:
             )
         except RpcError as error:
             self._error = error
-            return planning.Refused(step, error, error.http_status)
+            return steps.Refused(step, error, error.http_status)
         except HttpStatusError as error:
             self._error = error
-            return planning.HttpRefused(step, error.status, error.body)
+            return steps.HttpRefused(step, error.status, error.body)
         except RequestTimeout as error:
-            return planning.TimedOut(step, error.elapsed)
+            return steps.TimedOut(step, error.elapsed)
         except RemoteProtocolError as error:
-            return planning.InvalidReply(step, str(error))
+            return steps.InvalidReply(step, str(error))
         except (ConnectionLost, LocalProtocolError) as error:
             if isinstance(error, Unanswered) and isinstance(step, Discover):
                 # Some servers do not respond to an unknown method.
-                return planning.InvalidReply(step, str(error))
+                return steps.InvalidReply(step, str(error))
             self._error = error
-            return planning.Exited(str(self.connection.error or error))
-        read = planning.discovered if isinstance(step, Discover) else planning.initialized
+            return steps.Exited(str(self.connection.error or error))
+        read = steps.discovered if isinstance(step, Discover) else steps.initialized
         return read(step, self._result)
 
     async def _discover(self, step: Discover) -> dict[str, Json]:

@@ -18,7 +18,7 @@ from mcprev.errors import AuthError, ConnectionLost, Json, McpError, RequestTime
 
 if TYPE_CHECKING:
     from mcprev.core.connection import Connection
-    from mcprev.protocol.negotiation.machine import Plan
+    from mcprev.protocol.negotiation.steps import Plan
 
 logger: Final = logging.getLogger("mcprev.client")
 

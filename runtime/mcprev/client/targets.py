@@ -8,7 +8,7 @@ from mcprev.core.connection import Connection
 from mcprev.core.interfaces import RequestHandler
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.negotiation.http import ProbeResult
-from mcprev.protocol.negotiation.machine import Plan, Probe
+from mcprev.protocol.negotiation.steps import Plan, Probe
 from mcprev.revisions import HttpShape
 
 if TYPE_CHECKING:

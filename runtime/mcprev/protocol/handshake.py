@@ -13,7 +13,7 @@ from typing import ClassVar, Final, TypeAlias, cast
 
 from typing_extensions import override
 
-from mcprev.errors import InvalidParams, InvalidRequest, Json, LocalProtocolError
+from mcprev.errors import InvalidParams, InvalidRequest, Json, LocalProtocolError, UnsupportedProtocolVersion
 from mcprev.protocol.connection_state import (
     BatchResponse,
     Channel,
@@ -24,7 +24,7 @@ from mcprev.protocol.connection_state import (
     SessionOpened,
 )
 from mcprev.protocol.engine import CANCELLED, PROGRESS, Engine, declares, unknown_method
-from mcprev.protocol.negotiation.versions import RevisionRefused, answer_initialize
+from mcprev.protocol.negotiation.versions import answer_initialize
 from mcprev.protocol.pending_calls import Call
 from mcprev.protocol.session_state import DEFAULT_LEVEL, SEVERITY, NotificationKind, State
 from mcprev.protocol.subscriptions import CHANGES, Changed, resource_error
@@ -214,8 +214,8 @@ class HandshakeServer(Handshake):
             self.connection.refuse(message, InvalidParams("Invalid params: protocolVersion is missing"), None)
             return
         revision = answer_initialize(asked, self.revisions)
-        if isinstance(revision, RevisionRefused):
-            self.connection.refuse(message, revision.error, None)
+        if isinstance(revision, UnsupportedProtocolVersion):
+            self.connection.refuse(message, revision, None)
             return
         info = params.get("clientInfo")
         self.client_info = cast("dict[str, Json]", info) if isinstance(info, dict) else {}

@@ -32,7 +32,7 @@ from mcprev.protocol.connection_state import (
     StreamNotification,
 )
 from mcprev.protocol.engine import CANCELLED, PROGRESS, Engine, declares, unknown_method
-from mcprev.protocol.negotiation.versions import VERSION_KEY, RevisionRefused, check_version, versions
+from mcprev.protocol.negotiation.versions import VERSION_KEY, check_version, versions
 from mcprev.protocol.pending_calls import Call
 from mcprev.protocol.session_state import SEVERITY
 from mcprev.protocol.subscriptions import (
@@ -140,7 +140,7 @@ class StatelessServer(Engine):
         """Check that the revision is supported."""  # MOD-4
         del message
         found = check_version(meta[VERSION], self.local.revisions)
-        return found.error if isinstance(found, RevisionRefused) else None
+        return found if isinstance(found, RpcError) else None
 
     def check_capability(self, message: Request, meta: dict[str, Json]) -> RpcError | None:
         """Check that the client declared the capabilities that the method requires."""  # MOD-6

@@ -152,10 +152,6 @@ class ProbeCache:
             if len(self._known) > self._limit:
                 del self._known[next(iter(self._known))]
 
-    def forget(self, url: str) -> None:
-        """Remove the entry of an endpoint that contradicted it."""
-        self._known.pop(_endpoint(url), None)
-
 
 _PORTS: Final = {"http": 80, "https": 443}
 

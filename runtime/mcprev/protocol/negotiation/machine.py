@@ -24,21 +24,15 @@ from typing import Any, Final
 from mcprev.protocol.negotiation import http, rules
 from mcprev.protocol.negotiation.rules import first_step, send_step
 from mcprev.protocol.negotiation.steps import (
-    HTTP,
-    MAX_TEXT,
-    MAX_VERSIONS,
     STDIO,
-    Contradicted,
     Discover,
     Discovered,
     Exited,
-    Fail,
     HttpRefused,
     Initialize,
     Initialized,
     InvalidReply,
     Method,
-    Opening,
     Outcome,
     Plan,
     Probe,
@@ -49,43 +43,10 @@ from mcprev.protocol.negotiation.steps import (
     Step,
     TimedOut,
     describe_step,
-    discovered,
-    initialized,
     listed,
 )
 from mcprev.protocol.negotiation.versions import mutual
 from mcprev.revisions import Era, HttpShape, Revision
-
-__all__ = [
-    "HTTP",
-    "MAX_TEXT",
-    "MAX_VERSIONS",
-    "STDIO",
-    "Contradicted",
-    "Discover",
-    "Discovered",
-    "Exited",
-    "Fail",
-    "HttpRefused",
-    "Initialize",
-    "Initialized",
-    "InvalidReply",
-    "Method",
-    "Opening",
-    "Outcome",
-    "Plan",
-    "Probe",
-    "Ready",
-    "Refused",
-    "Respawn",
-    "Spawned",
-    "Step",
-    "TimedOut",
-    "advance",
-    "discovered",
-    "initialized",
-    "start",
-]
 
 
 def start(
@@ -148,6 +109,5 @@ _RULES: Final[Mapping[tuple[type[Step], type[Outcome]], Callable[[Plan, Any], Pl
     (Respawn, Spawned): rules.spawned,
     (Respawn, HttpRefused): http.sse_refused,
     (Respawn, Exited): rules.not_spawned,
-    (Ready, Contradicted): rules.contradicted,
 }
 _ANSWERS: Final = (Discovered, Initialized, Refused, HttpRefused, InvalidReply, TimedOut)

@@ -8,7 +8,6 @@ from typing import Final
 
 from mcprev.errors import UNSUPPORTED_PROTOCOL_VERSION, NegotiationError
 from mcprev.protocol.negotiation.steps import (
-    Contradicted,
     Discover,
     Discovered,
     Exited,
@@ -135,13 +134,6 @@ def not_spawned(plan: Plan, outcome: Exited) -> Plan:
     """Fail: the new connection could not be opened."""
     what = "process could not be started" if plan.probe.process else "could not be reached"
     return fail(plan, outcome, f"the server {what} again")
-
-
-def contradicted(plan: Plan, outcome: Contradicted) -> Plan:
-    """Probe again: the server does not support the negotiated or cached revision."""  # NEG-7
-    return probe_again(
-        replace(plan, asked=()), outcome, None, "the server no longer speaks what was agreed on"
-    )
 
 
 # -- moves -------------------------------------------------------------------------------------------------

@@ -148,23 +148,8 @@ class Spawned:
     """A new connection is open."""
 
 
-@dataclass(frozen=True, slots=True)
-class Contradicted:
-    """The server does not support the negotiated revision."""  # NEG-7
-
-    why: str
-
-
 Outcome: TypeAlias = (
-    Discovered
-    | Initialized
-    | Refused
-    | HttpRefused
-    | InvalidReply
-    | TimedOut
-    | Exited
-    | Spawned
-    | Contradicted
+    Discovered | Initialized | Refused | HttpRefused | InvalidReply | TimedOut | Exited | Spawned
 )
 
 
@@ -227,11 +212,6 @@ class Plan:
         """The allowed revisions of the handshake era."""
         return of_era(self.allowed, Era.HANDSHAKE)
 
-    @property
-    def modern(self) -> tuple[Revision, ...]:
-        """The allowed revisions of the stateless era."""
-        return of_era(self.allowed, Era.STATELESS)
-
 
 def strings(value: Json, name: str) -> tuple[str, ...]:
     """Return the strings in a list member of a value, cut to the limits; other items are ignored."""
@@ -267,7 +247,7 @@ def describe_step(outcome: Outcome) -> str:
             what = why
         case TimedOut(seconds=seconds):
             what = f"no answer in {seconds:g} s"
-        case Exited(why=why) | Contradicted(why=why):
+        case Exited(why=why):
             return why
         case Spawned():
             return "connected again"

@@ -6,11 +6,10 @@ client's side. Revisions are compared by their place in the table and never by n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Final
 
-from mcprev.errors import Json, NegotiationError, UnsupportedProtocolVersion
+from mcprev.errors import UnsupportedProtocolVersion
 from mcprev.revisions import Era, Revision, by_version, revision_named, select
 
 VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
@@ -59,56 +58,26 @@ def allow(names: Sequence[str] | None, mode: str = "auto") -> tuple[Revision, ..
 # -- the server ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RevisionRefused:
-    """A version that a server does not support, and all versions that it does."""
-
-    requested: str
-    supported: tuple[str, ...]
-
-    @property
-    def error(self) -> UnsupportedProtocolVersion:
-        """The error for the client."""  # MOD-4, MOD-15
-        data = {"supported": list(self.supported), "requested": self.requested}
-        return UnsupportedProtocolVersion("Unsupported protocol version", data=data)
-
-    @property
-    def failure(self) -> NegotiationError:
-        """The error for the operator of the server."""
-        said = f"the client asked for {self.requested}"
-        return NegotiationError(
-            "the client asked for a revision that is not served",
-            ours=self.supported, theirs=(self.requested,), evidence=(said,),
-        )  # fmt: skip
+def _unsupported(requested: str, allowed: Sequence[Revision]) -> UnsupportedProtocolVersion:
+    """Return the error for a version that a server does not support; it names all versions that it does."""  # MOD-4, MOD-15
+    data = {"supported": list(versions(allowed)), "requested": requested}
+    return UnsupportedProtocolVersion("Unsupported protocol version", data=data)
 
 
-def engine_for(params: Mapping[str, Json] | None, allowed: Sequence[Revision]) -> Era:
-    """Return the era whose engine serves a request, regardless of earlier messages on the connection.
-
-    A request with a version in `_meta` is stateless, even `initialize`. Any other belongs to the handshake
-    era, whose engine requires `initialize` first. A server without that era passes it to the stateless engine, which
-    reports the missing version and answers `initialize` with the supported versions.
-    """  # NEG-8, NEG-9, MOD-14, MOD-3, MOD-15
-    meta = params.get("_meta") if params is not None else None
-    if isinstance(meta, dict) and VERSION_KEY in meta:
-        return Era.STATELESS
-    return allowed[0].era  # the oldest: of the handshake era if any is
-
-
-def answer_initialize(requested: str, allowed: Sequence[Revision]) -> Revision | RevisionRefused:
+def answer_initialize(requested: str, allowed: Sequence[Revision]) -> Revision | UnsupportedProtocolVersion:
     """Return the revision that answers `initialize`: the requested one, else the latest of the handshake era.
 
     An unsupported version is not an error, unless no revision of the era is allowed.
     """  # LIFE-3, AMB-2, MOD-15
     revisions = of_era(allowed, Era.HANDSHAKE)
     if not revisions:
-        return RevisionRefused(requested, versions(allowed))
+        return _unsupported(requested, allowed)
     return mutual((requested,), revisions) or revisions[-1]
 
 
-def check_version(requested: str, allowed: Sequence[Revision]) -> Revision | RevisionRefused:
+def check_version(requested: str, allowed: Sequence[Revision]) -> Revision | UnsupportedProtocolVersion:
     """Return the revision of a stateless request, by the version in its `_meta`."""  # MOD-4
     for revision in allowed:  # runs for every request; a dated revision precedes its draft
         if revision.version == requested and revision.era is Era.STATELESS:
             return revision
-    return RevisionRefused(requested, versions(allowed))
+    return _unsupported(requested, allowed)
