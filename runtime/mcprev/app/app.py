@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., object])
 _PREFIX: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _LOST: Final = ("middleware", "exact", "requires", "tasks", "on_downgrade", "capabilities", "show_errors")
-"""Options that change how an app serves, and that would have no effect in another one."""
+"""Options that would have no effect in a mounted app."""
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _COMPLETES: Final = frozenset({"value", "arguments"})
 
@@ -58,14 +58,14 @@ class App:
     """A server made of functions, for clients of every revision.
 
     A parameter with the annotation `mcprev.Context` receives the context and is not an argument. Coroutine functions
-    run in the event loop. All other functions run in threads, by default as many as cores plus four: they may block,
-    and can read the context but not send messages with it. A call waits while no thread is free. If a request is
+    run in the event loop. All other functions run in threads, by default the CPU count plus four, at most 32: they may
+    block, and can read the context but not await its methods. A call waits while no thread is free. If a request is
     cancelled, its thread keeps running, and a warning is logged.
 
     Decorators raise `TypeError` for a function without a schema and `ValueError` for a duplicate or invalid name. They
-    raise `LocalProtocolError` for the first function of a kind that is registered after the server was created, because
-    clients learn on connecting which kinds exist. Later functions of an existing kind are announced to clients;
-    register them in the thread of the event loop.
+    raise `LocalProtocolError` for the first function of a kind (tool, resource, template, prompt, completion) that is
+    registered after the server was created, because clients learn on connecting which kinds exist. Further functions of
+    an existing kind can be registered at any time, in the thread of the event loop; clients are notified.
     """
 
     def __init__(
@@ -77,11 +77,18 @@ class App:
         executor: Executor | None = None,
         **options: Unpack[ServerOptions],
     ) -> None:
-        """Set the name and version of the server; the options are those of `mcprev.Server`.
+        """Set the name and version that clients see, and the options.
 
-        `visible` is called with the context of a request and the tags of an entry, and says whether the client sees it;
-        for a client that does not, it does not exist. `executor` runs the functions that are not async, such as a
-        `concurrent.futures.ThreadPoolExecutor` with more threads; it is not shut down. Default: that of the event loop.
+        - `visible(context, tags)` is called for each request and each tool, resource, template and prompt. If it
+          returns False, the client of this request does not see the entry: it is not listed, and a call is answered as
+          for an unknown name. None: every client sees every entry. It must not be a coroutine function.
+        - `executor` runs the functions that are not async, such as a `concurrent.futures.ThreadPoolExecutor(64)`. The
+          app does not shut it down. None: the executor of the event loop.
+        - `revisions`, `instructions`, `title`, `description`, `website_url`, `icons`, `exact`, `capabilities`,
+          `requires`, `states`, `tasks`, `lifespan`, `middleware`, `on_downgrade`, `show_errors`, `ping_interval`,
+          `max_line` and `max_handlers` are passed to `mcprev.Server`, which describes them.
+
+        Raises `TypeError` if `visible` is a coroutine function.
         """
         self._executor = executor
         self._name, self._version, self._options = name, version, options
@@ -103,12 +110,19 @@ class App:
     ) -> Self:
         """Return an app whose tools are the operations of an OpenAPI 3.0 or 3.1 document, and call its HTTP API.
 
-        `document` is the document or the path of a JSON or YAML file. `base_url` is where the API is; default: its
-        first server. `session` makes the requests; default: a new one each time. `headers` are sent with each request,
-        and are no arguments of tools. `name` and `version` are by default those of the document. `select` is called
-        with the method, the path and the operation, and says whether it becomes a tool. The tags of operations are
-        those of entries. Raises `ValueError` for a document that cannot be used, with the place in it, `OSError` for
-        a file that cannot be read, and `mcprev.errors.MissingExtra` without aiohttp.
+        - `document` is a mapping, or the path of a JSON or YAML file (YAML needs PyYAML).
+        - `base_url` is the URL that the paths of the document are appended to. None: the first of its `servers`.
+        - `session` is an `aiohttp.ClientSession` that sends the requests; the app does not close it. None: a new
+          session for each request.
+        - `headers` are sent with each request, such as `Authorization`. Clients of the server neither see nor set them.
+        - `name` and `version` are those of the server. None: the title and version of the document.
+        - `select(method, path, operation)` returns whether an operation becomes a tool; the method is in capitals.
+          None: all of them do.
+        - `options` are those of `App`.
+
+        The tags of an operation are the tags of its tool. Raises `ValueError` for a document that cannot be used, with
+        the path of the wrong member, `OSError` for a file that cannot be read, and `mcprev.errors.MissingExtra` if
+        aiohttp is not installed.
         """
         from mcprev.app.openapi import Api
 
@@ -120,7 +134,10 @@ class App:
 
     @property
     def server(self) -> Server:
-        """The server. The first access creates it with the kinds of functions registered so far."""
+        """The `mcprev.Server` of the app. The first access creates it, with the kinds of functions registered so far.
+
+        Raises `ValueError` if the option `tasks` names a tool that is not registered.
+        """
         return self._server
 
     @cached_property
@@ -178,15 +195,18 @@ class App:
         return tuple(dict.fromkeys(several))
 
     def run_stdio(self) -> None:
-        """Serve one client on stdin and stdout; see `Server.run_stdio`."""
+        """Serve one client on stdin and stdout, and block until it disconnects; see `Server.run_stdio`."""
         self.server.run_stdio()
 
     def run_http(self, host: str = HOST, port: int = PORT, **options: Unpack[HttpOptions]) -> None:
-        """Serve over HTTP until the process receives a signal to stop; see `Server.run_http`."""
+        """Serve over HTTP, and block until SIGINT or SIGTERM; the options are those of `Server.asgi`.
+
+        See `Server.run_http`. The endpoint is `http://127.0.0.1:8000/mcp` by default.
+        """
         self.server.run_http(host, port, **options)
 
     def asgi(self, **options: Unpack[HttpOptions]) -> AsgiApp:
-        """Return an ASGI app, to run in an ASGI server or to mount; see `Server.asgi`."""
+        """Return an ASGI app, to run in an ASGI server or to mount in another app; see `Server.asgi`, also for options."""
         return self.server.asgi(**options)
 
     def _common(self, own: Mapping[str, Any]) -> dict[str, Any]:
@@ -204,13 +224,22 @@ class App:
     def tool(self, function: F | None = None, /, **options: Unpack[ToolOptions]) -> F | Callable[[F], F]:
         """Register a function as a tool; usable with or without parentheses.
 
-        The function's parameters are the arguments. Their annotations make the schema, and arguments are validated
-        before the function runs; `Annotated[int, Field(description="...", ge=1)]` adds to it. Return values: text,
-        content blocks and lists with content blocks are sent as content, bytes as an embedded resource; None is no
-        content. With any other annotation (a model, dataclass, TypedDict, dict, list, number or bool), the return value
-        is structured content, and the annotation makes the output schema. A `CallToolResult` or `InputRequiredResult` is
-        sent unchanged. Raise `mcprev.ToolError` to report a failure with its reason to the model. Any other exception is
-        logged, and the model reads only that the tool failed, unless the app is made with `show_errors=True`.
+        The function's parameters are the arguments of the tool. Their annotations make the input schema, and arguments
+        are validated against it before the function runs. `Annotated[int, Field(description="...", ge=1)]` adds a
+        description and bounds.
+
+        The return annotation decides how the result is sent. `str`, content blocks and lists with content blocks are
+        content, `bytes` an embedded resource, None no content. With any other annotation (a model, dataclass,
+        TypedDict, dict, list, number or bool), the return value is structured content, and the annotation makes the
+        output schema. Without an annotation there is no output schema, and values that are not content are sent as JSON
+        text. A `CallToolResult` or `InputRequiredResult` is sent unchanged.
+
+        Raise `mcprev.ToolError` to report a failure with its reason to the model. Any other exception is logged, and
+        the model reads only that the tool failed, unless the app has `show_errors=True`.
+
+        Options: `name`, `title`, `description`, `icons`, `annotations`, `meta`, `tags`, `visible` and `task`; see
+        `mcprev.app.options.ToolOptions`. Raises `TypeError` for a parameter or return type without a JSON Schema, and
+        `ValueError` for an invalid or duplicate name.
         """
 
         def register(function: F) -> F:
@@ -237,11 +266,21 @@ class App:
         return register if function is None else register(function)
 
     def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
-        """Register a function that reads a resource, or all resources of a template such as `users://{user}/profile`.
+        """Register a function that reads a resource, or the resources of a URI template such as
+        `users://{user}/profile`.
 
-        The variables of a template are the arguments, converted to their annotations. `mcprev.app.uri_templates`
-        describes what they match, and `mcprev.app.registry` the order of templates. Text, bytes, contents and lists of
-        contents are sent as they are, other values as JSON; None means that the resource does not exist.
+        The variables of a template are the parameters of the function, converted from text to their annotations.
+        `{name}` matches one part of a URI, without `/`, `?`, `#` and `&`; `{+name}`, at most one in a template, matches
+        any text. Both are percent-decoded. The values come from the client: check them before you use them in a path or
+        a query. A URI that is registered itself takes precedence over templates, and of several templates the first one
+        that matches and accepts the variables.
+
+        Return `str` for text, `bytes` for binary contents, resource contents or a list of them to send as they are, or
+        any other value to send as JSON. None means that the resource does not exist.
+
+        Options: `name`, `title`, `description`, `icons`, `mime_type`, `annotations`, `meta`, `tags`, `visible`,
+        `ttl_ms` and `cache_scope`; see `mcprev.app.options.ResourceOptions`. Raises `TypeError` if the parameters are
+        not the variables, and `ValueError` for an invalid or duplicate URI.
         """
         if callable(uri):
             raise TypeError(f"{uri!r} is not a URI; pass one, as in @app.resource('notes://all')")
@@ -274,8 +313,13 @@ class App:
     def prompt(self, function: F | None = None, /, **options: Unpack[EntryOptions]) -> F | Callable[[F], F]:
         """Register a function as a prompt; usable with or without parentheses.
 
-        Arguments arrive as text and are converted to their annotations. Returned text and content blocks become
-        messages of the user; a `PromptMessage` sets its role itself. A list may mix these.
+        The function's parameters are the arguments of the prompt; they arrive as text and are converted to their
+        annotations. Returned text and content blocks become messages with the role `user`; return a `PromptMessage` for
+        another role. A list may mix these.
+
+        Options: `name`, `title`, `description`, `icons`, `meta`, `tags` and `visible`; see
+        `mcprev.app.options.EntryOptions`. Raises `TypeError` for a parameter that cannot be converted from text, and
+        `ValueError` for a duplicate name.
         """
 
         def register(function: F) -> F:
@@ -300,10 +344,12 @@ class App:
         return register if function is None else register(function)
 
     def completion(self, of: str, argument: str) -> Callable[[F], F]:
-        """Register a function that completes an argument; it returns a list of strings, the best first.
+        """Register a function that returns suggestions for an argument of a prompt, or a variable of a URI template.
 
-        `of` is the name of a registered prompt or template. The function takes `value`, the text typed so far, and
-        optionally `arguments`, a dict of the other arguments. Raises `ValueError` if there is no such argument.
+        `of` is the name of a registered prompt or the text of a registered template. The function has the parameter
+        `value: str`, the text typed so far, and optionally `arguments: dict[str, str]`, the other arguments so far. It
+        returns a list of strings, the best first; at most 100 are sent. Raises `ValueError` if no prompt or template of
+        this name with this argument is registered, and `TypeError` for other parameters.
         """
 
         def register(function: F) -> F:
@@ -325,39 +371,42 @@ class App:
     # -- changes -------------------------------------------------------------------------------------------
 
     def remove_tool(self, name: str) -> None:
-        """Remove a tool and notify clients. Raises `ValueError` if there is none of this name."""
+        """Remove a tool and notify clients. Raises `ValueError` if no tool has this name."""
         self._registered.remove("tools", name)
 
     def remove_resource(self, uri: str) -> None:
-        """Remove a resource, or a template of resources, and notify clients. Raises `ValueError` if there is none."""
+        """Remove the resource or template registered with `uri`, and notify clients. Raises `ValueError` if none is."""
         self._registered.remove("templates" if self._registered.knows("templates", uri) else "resources", uri)
 
     def remove_prompt(self, name: str) -> None:
-        """Remove a prompt and notify clients. Raises `ValueError` if there is none of this name."""
+        """Remove a prompt and notify clients. Raises `ValueError` if no prompt has this name."""
         self._registered.remove("prompts", name)
 
     def disable(self, *names: str, tags: Collection[str] = ()) -> None:
-        """Take tools, resources and prompts out of service, by name or URI or by tag, and notify clients.
+        """Hide tools, resources, templates and prompts from all clients until `enable`, and notify clients.
 
-        It applies to what is registered so far. Raises `ValueError` for a name that is not registered.
+        They are selected by name, URI or template, or by a tag. Functions that are registered later are not affected.
+        Raises `ValueError` for a name that is not registered.
         """
         self._registered.disable(names, tags)
 
     def enable(self, *names: str, tags: Collection[str] = ()) -> None:
-        """Put what was disabled back into service, by name or URI or by tag, and notify clients.
+        """Serve disabled tools, resources, templates and prompts again, and notify clients.
 
-        Raises `ValueError` for a name that is not registered.
+        They are selected by name, URI or template, or by a tag. Raises `ValueError` for a name that is not registered.
         """
         self._registered.enable(names, tags)
 
     def mount(self, app: App, prefix: str | None = None) -> None:
-        """Serve everything that another app has and will have, with its lifespan.
+        """Serve all functions of another app, also those that it registers later, and run its lifespan.
 
-        With a prefix `shop`, the tool or prompt `buy` is `shop_buy`, and the resource `notes://all` is
-        `notes://shop/all`. Options that describe the other app, such as its instructions, are not used. Raises
-        `ValueError` for a name that exists already, for an app that is mounted in itself, and for one with options that
-        would be lost, such as `middleware`: pass them to this app. Raises `LocalProtocolError` for a new kind of
-        functions, and for a lifespan, when the server was created already.
+        With the prefix `shop`, the tool or prompt `buy` is named `shop_buy`, and the resource `notes://all` has the URI
+        `notes://shop/all`. None: names and URIs stay the same. Options that describe the other app, such as its
+        instructions, are not used.
+
+        Raises `ValueError` for a name that exists already, for an app that is mounted in itself, and for an app with
+        options that would have no effect, such as `middleware`: pass those to this app. Raises `LocalProtocolError` if
+        the server was created already and the other app has a lifespan or functions of a new kind.
         """
         lost = [name for name in _LOST if app._options.get(name)]
         if lost:

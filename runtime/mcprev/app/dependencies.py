@@ -1,4 +1,4 @@
-"""Dependencies of functions: values that are made for one request and closed after it, and are no arguments.
+"""Dependencies of functions: values that are made for one request and closed after it, and that clients do not pass.
 
 `Annotated[T, Depends(f)]` calls `f`, which may itself take the context and other dependencies. It may be a coroutine
 function, a generator function that yields once (sync or async), or any other callable, which runs in a thread.
@@ -24,15 +24,21 @@ InThread: TypeAlias = Callable[[Callable[[], object]], Awaitable[object]]
 class Depends:
     """Marks a parameter whose value a function makes for each request: `Annotated[Session, Depends(session)]`.
 
-    The function is called once for a request, however many parameters name it. What a generator function yields is
-    the value; it continues when the tool has returned or raised, in reverse order. Clients do not see the parameter.
+    The function may be sync or async, and may take `mcprev.Context` and other dependencies as parameters. It is called
+    once for each request, even if several parameters name it. The value is its result, or the value that a generator
+    function yields; the generator continues after the tool, resource or prompt has returned or raised, in reverse
+    order.
+    Clients do not see the parameter.
     """
 
     function: Factory
 
 
 class FromLifespan:
-    """Marks a parameter that gets what the lifespan of the server yields: `Annotated[Database, FromLifespan]`."""
+    """Marks a parameter that gets the value of its type that the lifespan yields: `Annotated[Database, FromLifespan]`.
+
+    It is the same value as that of `ctx.lifespan(Database)`. Clients do not see the parameter.
+    """
 
 
 @dataclass(slots=True)

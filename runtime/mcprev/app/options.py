@@ -1,4 +1,4 @@
-"""The options of an app and of its decorators."""
+"""The options of `mcprev.App` and of its decorators."""
 
 from __future__ import annotations
 
@@ -25,64 +25,93 @@ _OWN: Final = ("tags", "visible", "task", "ttl_ms", "cache_scope")
 
 
 class ServerOptions(TypedDict, total=False):
-    """The options of `mcprev.Server`; see there."""
+    """The options of `mcprev.App` that it passes to `mcprev.Server`."""
 
     revisions: tuple[str, ...] | list[str] | None
+    """The revisions to offer, such as `["2025-11-25"]`. None: every dated one; the draft is offered only if named."""
     instructions: str | None
+    """Advice on how to use the server, for the model of the client."""
     title: str | None
+    """The name of the server that clients display."""
     description: str | None
+    """A description of the server, for people."""
     website_url: str | None
+    """The URL of the server's website."""
     icons: Sequence[models.Icon]
+    """Icons of the server that clients display."""
     exact: Mapping[str, object] | None
+    """Handlers by revision, each written in the types of that revision. Clients of that revision are served by its
+    handler and not by the app's functions."""
     capabilities: models.ServerCapabilities | None
+    """Capabilities to declare in addition to those that follow from the registered functions."""
     requires: Mapping[str, models.ClientCapabilities] | None
+    """Client capabilities that a method requires, by method, such as `tools/call`. A client that does not declare them
+    gets the error `MissingClientCapability`."""
     states: RequestStateSealer | None
+    """Signs request state. Pass a `mcprev.RequestStateSealer` with keys if several processes serve the same clients.
+    None: a key of this process."""
     tasks: Tasks | None
+    """The tools that can run as tasks, and the limits of tasks; see `mcprev.Tasks`. None: those with the option `task`."""
     lifespan: Lifespan | Sequence[Lifespan]
+    """An async generator function that gets the server, opens what functions need, yields it, and closes it; or
+    several, entered in order. It runs once, from before the first request until after the last one."""
     middleware: Sequence[Middleware]
+    """Functions `async def f(call, call_next)` around every call of a registered function, the first one outermost."""
     on_downgrade: OnDowngrade | None
+    """Called with each value that the revision of the client cannot represent; returns the value to send instead. None:
+    the default replacements."""
     show_errors: bool
+    """Whether the model reads the text of every exception of a tool. Default: only that of `ToolError`."""
     ping_interval: float | None
+    """Seconds between pings to clients with a session. A client that does not answer within 10 s is disconnected. None:
+    no pings."""
     max_line: int
+    """The maximum size of a message in bytes on stdio and in memory: 16 MiB by default."""
     max_handlers: int
+    """The maximum number of requests of one connection that are served at a time: 1,024 by default."""
 
 
 class EntryOptions(TypedDict, total=False):
-    """Options of all decorators; their defaults come from the function."""
+    """The options of every decorator. None is required."""
 
     name: str
-    """The name for clients; default: the function's name."""
+    """The name that clients use. Default: the function's name."""
     title: str
-    """The name for people."""
+    """The name that clients display. Default: none."""
     description: str
-    """The description; default: the first paragraph of the docstring."""
+    """The description, for the model or the user. Default: the first paragraph of the function's docstring."""
     icons: list[models.Icon]
+    """Icons that clients display."""
     meta: dict[str, Json]
+    """The `_meta` of the entry in lists."""
     tags: Collection[str]
-    """Words of your own, for `App(visible=...)`, `App.disable` and `App.enable`; clients do not see them."""
+    """Labels for `App(visible=...)`, `App.disable` and `App.enable`; clients do not see them."""
     visible: Callable[[Context], bool]
-    """Whether the client of a request sees the entry; for a client that does not, it does not exist."""
+    """Returns whether the client of a request sees the entry. If not, the entry is not listed, and a call is answered
+    as for an unknown name. It must not be a coroutine function."""
 
 
 class ToolOptions(EntryOptions, total=False):
-    """Options of `App.tool`."""
+    """The options of `App.tool`."""
 
     annotations: models.ToolAnnotations
-    """Hints about the tool's behaviour."""
+    """Hints about the tool's behaviour, such as `ToolAnnotations(read_only_hint=True)`."""
     task: Literal["optional", "required"]
-    """Whether calls can, or have to, run as tasks; see `mcprev.Tasks`."""
+    """`optional`: clients can call the tool as a task. `required`: they must. Default: as `mcprev.Tasks` says, or
+    never."""
 
 
 class ResourceOptions(EntryOptions, total=False):
-    """Options of `App.resource`."""
+    """The options of `App.resource`."""
 
     mime_type: str
+    """The MIME type of the contents. Default: none for text and bytes, `application/json` for other values."""
     annotations: models.Annotations
     """The audience of the resource and its priority."""
     ttl_ms: int
-    """How long a client may keep what it read, in milliseconds, at the revisions that say so; default: not at all."""
+    """How long a client may cache the contents, in milliseconds; sent at revisions with `ttlMs`. Default: 0, not at all."""
     cache_scope: Literal["public", "private"]
-    """Whether what was read may be shared between users (`public`), or is for its reader alone, the default."""
+    """`public`: clients may share cached contents between users. `private`, the default: they must not."""
 
 
 def read_options(
@@ -103,7 +132,7 @@ V = TypeVar("V", bound=Callable[..., bool])
 
 
 def checked(visible: V) -> V:
-    """Return a function that says who sees an entry. Raises `TypeError` for a coroutine function, which is always true."""
+    """Return a `visible` function. Raises `TypeError` for a coroutine function, whose result would always be true."""
     if iscoroutinefunction(visible):
         raise TypeError(
             "`visible` cannot be awaited; what takes time belongs into a middleware or a dependency"
@@ -124,7 +153,7 @@ def check_variables(function: Function, template: Template) -> None:
 
 
 def check_texts(function: Function, names: Sequence[str], of: str) -> None:
-    """Raise `TypeError` for an argument that cannot be made of text."""
+    """Raise `TypeError` for an argument that cannot be converted from text."""
     for name in names:
         if not _is_text(function.schema["properties"][name], function.schema):
             function.refuse(f"is neither text nor made of one, and {of} have texts only", name)

@@ -15,7 +15,7 @@ TOOLS: Final = ("tools/call",)
 
 
 def principal(ctx: Context) -> str:
-    """Return whose calls are counted together: those of one principal, or of all clients that are not authenticated."""
+    """Return the key of a caller: its principal, or one key for all clients that are not authenticated."""
     return ctx.principal or ""
 
 
@@ -30,12 +30,18 @@ class RateLimit:
         key: Callable[[Context], str] = principal,
         storage: str = "async+memory://",
     ) -> None:
-        """Set the rate, such as `10/second` or `100 per 5 minutes`: at most so many calls in any window of that length.
+        """Set the rate, such as `10/second` or `100 per 5 minutes`: the most calls in any time window of that length.
 
-        `methods` are counted together; a call that asks its user counts again when the client repeats it with the
-        answers, at the revisions that do. `key` says whose calls are counted together, by default those of a principal.
-        `storage` is a URI of the library `limits`, such as `async+redis://host:6379` for several processes. Raises
-        `ValueError` for a rate that cannot be read, and `mcprev.errors.MissingExtra` without the library.
+        - `methods` are the methods to limit; they are counted together. Default: `tools/call` alone. At stateless
+          revisions, a call that asks for user input counts again when the client repeats it with the answer.
+        - `key(context)` returns a string; calls with the same key are counted together. Default: the principal, or one
+          key for all clients that are not authenticated.
+        - `storage` is a URI of the library `limits`, such as `async+redis://host:6379` to count over several processes.
+          Default: the memory of this process.
+
+        A tool call beyond the rate returns a result with `is_error`; any other call fails with the error
+        `InvalidRequest`. Raises `ValueError` for an invalid rate or a storage that blocks, and
+        `mcprev.errors.MissingExtra` if `limits` is not installed.
         """
         try:
             from limits import parse
