@@ -152,7 +152,7 @@ class App:
         server = Server(made(registered), self._name, self._version, validate=False, **options)
         registered.served = frozenset(kind for kind, handler in HANDLERS.items() if handler in kinds)
         if tasks is not None and server.tasks is not None:
-            server.tasks.shown = self._shows
+            server.tasks.is_visible = self._shows
             given = self._options.get("tasks")
             before = {} if given is None else given.tools
             registered.serves_tasks, registered.on_set = True, partial(_set_task, tasks, before)

@@ -1,7 +1,7 @@
-"""One request that is, or may become, a task: its record, what it asks, and who waits for news of it (TASK-2..5, TASKX-2, TASKX-3).
+"""A request that is, or may become, a task: its record, its input requests and its waiters (TASK-2..5, TASKX-2, TASKX-3).
 
-The record changes in one step, without waiting, and is saved afterwards: a store may take its time, and what it was
-given last is always what was newest. Whoever waits is woken by every change, and also by one that cannot be saved.
+The record is replaced at once and stored afterwards, one state after the other, so that the store ends with the newest
+one however slow it is. Every change wakes the waiters, also a change that could not be stored.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ if TYPE_CHECKING:
     from mcprev.server.task_subscriptions import TaskSubscriptions
     from mcprev.server.tasks import Tasks
 
-AGAIN: Final = (0.05, 0.5, 2.0)
-"""Seconds after which a store that failed is asked again to save how a task ended."""
+RETRY_DELAYS: Final = (0.05, 0.5, 2.0)
+"""Seconds before each further attempt to store the end of a task, after the store failed."""
 logger: Final = logging.getLogger("mcprev.server")
 
 
 class TaskRegistry(Protocol):
-    """What an execution needs of the manager that keeps it."""
+    """The part of the task manager that an execution uses."""
 
     @property
     def settings(self) -> Tasks:
-        """The bounds, and the store."""
+        """The limits and the store."""
         ...
 
     @property
     def running(self) -> dict[str, TaskExecution]:
-        """What runs as a task, by the task's id."""
+        """The running tasks, by id."""
         ...
 
     @property
     def streams(self) -> TaskSubscriptions:
-        """The listen streams that tell of tasks."""
+        """The listen streams with the status of tasks."""
         ...
 
     def begin(self, incoming: IncomingRequest, ttl: int | None, poll: int | None) -> Task:
-        """Make a task for a request. Raises `InternalError` when too many run, `InvalidParams` for a bad `ttl`."""
+        """Return a new task for a request. Raises `InternalError` if too many run, `InvalidParams` for an invalid `ttl`."""
         ...
 
     def notify_status(self, task: Task, incoming: IncomingRequest, connection: Connection) -> None:
-        """Send a session the status of a task that it asked for."""  # TASK-8
+        """Send the status of a task to the session that created it."""  # TASK-8
         ...
 
 
 class TaskExecution:
-    """A handler that may be, or has become, a task."""
+    """The execution of a handler that is, or may become, a task."""
 
     def __init__(self, registry: TaskRegistry, incoming: IncomingRequest, connection: Connection) -> None:
         self._registry = registry
@@ -67,22 +67,22 @@ class TaskExecution:
         loop = asyncio.get_running_loop()
         self.detached: asyncio.Future[Task] = loop.create_future()
         self._answers: dict[str, asyncio.Future[dict[str, Json]]] = {}
-        self.taken: set[str] = set()
-        """What is being asked of the client right now."""
-        self.news: asyncio.Future[None] = loop.create_future()
-        """Done as soon as something becomes of it; another takes its place then."""
+        self.sent_requests: set[str] = set()
+        """The keys of the input requests that the client has not answered yet."""
+        self.changed: asyncio.Future[None] = loop.create_future()
+        """Done at the next change of the task; each change replaces it with a new future."""
         self._saving = asyncio.Lock()
         self._saved: Task | None = None
 
     @property
     def is_task(self) -> bool:
-        """Whether it has become one."""
+        """Whether the request has become a task."""
         return self.task is not None
 
     async def detach(self, ttl: int | None, poll: int | None, message: str | None) -> None:
-        """Become a task: from now on nobody waits for the answer.
+        """Make the request a task, which is its response; no effect if the request is closed.
 
-        A request that was given up is past that. What the store raises is raised here, and it is none then.
+        Raises what the store raises; the request is no task then.
         """  # TASKX-2
         if self.task is not None or not self.request.open:
             return
@@ -91,7 +91,7 @@ class TaskExecution:
         self._registry.running[task.id] = self
         self.request.reports_progress = self.request.revision.tasks is Place.CORE
         try:
-            await self._save()
+            await self._store()
         except Exception:
             self.task, self.request.reports_progress = None, False
             del self._registry.running[task.id]
@@ -99,22 +99,22 @@ class TaskExecution:
         if not self.detached.done():
             self.detached.set_result(self.task)
 
-    async def keep(self, task: Task) -> None:
-        """Save what has become of it, and tell whoever waits for that."""
+    async def save(self, task: Task) -> None:
+        """Replace the record, store it, and notify waiters, listen streams and the session."""
         before, self.task = self.task, task
         try:
-            await self._save()
+            await self._store()
         finally:
-            self.stir()
-        self._registry.streams.tell(cast("Task", self._saved))
+            self.notify_waiters()
+        self._registry.streams.send(cast("Task", self._saved))
         if before is not None and before.status is not task.status:
             self._registry.notify_status(task, self.request, self._connection)
 
-    async def keep_at_last(self, task: Task) -> None:
-        """Save how it ended; a store that is not there for a moment is asked again."""
-        for delay in (*AGAIN, None):
+    async def save_end(self, task: Task) -> None:
+        """Store the end of the task; try again if the store fails."""
+        for delay in (*RETRY_DELAYS, None):
             try:
-                await self.keep(task)
+                await self.save(task)
             except Exception:
                 logger.exception("the end of a task cannot be saved")
                 if delay is not None:
@@ -122,33 +122,33 @@ class TaskExecution:
             else:
                 return
 
-    async def _save(self) -> None:
-        """Have the store keep what it is by now: one after the other, so that what is newest is what stays."""
+    async def _store(self) -> None:
+        """Store the current record; one call at a time, so that the newest record is stored last."""
         async with self._saving:
             task = cast("Task", self.task)
             if task is not self._saved:
                 await self._registry.settings.store.save(task)
                 self._saved = task
 
-    def stir(self) -> None:
-        """Let whoever waits look at it again."""
-        news, self.news = self.news, asyncio.get_running_loop().create_future()
-        if not news.done():
-            news.set_result(None)
+    def notify_waiters(self) -> None:
+        """Wake everything that waits for a change."""
+        changed, self.changed = self.changed, asyncio.get_running_loop().create_future()
+        if not changed.done():
+            changed.set_result(None)
 
     def end(self) -> None:
-        """Nothing more is reported of it."""
+        """Stop reporting progress."""
         self.request.reports_progress = False
 
     async def set_status(self, message: str) -> None:
-        """What it is at, for people."""
+        """Set the status message, which is for people."""
         if self.task is not None:
-            await self.keep(tasks.set_status(self.task, message, time.time()))
+            await self.save(tasks.set_status(self.task, message, time.time()))
 
     async def ask(self, key: str, request: Mapping[str, Json], seconds: float | None) -> dict[str, Json]:
-        """Wait for an answer of the client's, however it comes.
+        """Ask the client for input and return its response, which comes by `tasks/update` or `tasks/result`.
 
-        Raises `TaskCancelled` where nobody will be asked any more, `RequestTimeout`, and what the answer was.
+        Raises `TaskCancelled` if the task has ended, `RequestTimeout`, or the error that the client answered with.
         """  # TASK-4, TASKX-3
         task = cast("Task", self.task)
         if task.ended:
@@ -157,7 +157,7 @@ class TaskExecution:
         asked = tasks.require_input(task, key, request, time.time())
         self._answers[key] = future
         try:
-            await self.keep(asked)
+            await self.save(asked)
             done, _ = await asyncio.wait({future}, timeout=seconds)
             if not done:
                 elapsed = seconds or 0.0
@@ -166,24 +166,24 @@ class TaskExecution:
             return future.result()
         finally:
             if not future.done() or future.exception() is not None:
-                future.cancel()  # an answer that comes now is for nobody
+                future.cancel()  # a later answer is ignored
             self._answers.pop(key, None)
-            self.taken.discard(key)
+            self.sent_requests.discard(key)
             if self.task is not None and key in self.task.asked:
-                await self.keep(tasks.input_received(self.task, (key,), time.time()))
+                await self.save(tasks.input_received(self.task, (key,), time.time()))
 
     async def answer(self, answers: Mapping[str, dict[str, Json] | McpError]) -> None:
-        """The client answered; what it was not asked is left alone."""  # TASKX-3
+        """Pass the client's input responses to the handler; responses to unknown keys are ignored."""  # TASKX-3
         task = cast("Task", self.task)
         known = {key: answer for key, answer in answers.items() if key in task.asked}
         try:
             if known:
-                await self.keep(tasks.input_received(task, known, time.time()))
+                await self.save(tasks.input_received(task, known, time.time()))
         finally:
             for key, answer in known.items():
-                self._hand_over(key, answer)
+                self._deliver(key, answer)
 
-    def _hand_over(self, key: str, answer: dict[str, Json] | McpError) -> None:
+    def _deliver(self, key: str, answer: dict[str, Json] | McpError) -> None:
         future = self._answers.get(key)
         if future is None or future.done():
             return

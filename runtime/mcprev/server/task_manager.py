@@ -1,8 +1,8 @@
-"""Requests that are answered with a task and go on by themselves (TASK-1..8, TASKX-1..5, TASKX-6, SUB-9, PROG-4).
+"""Runs tool calls as tasks, and answers the requests about tasks (TASK-1..8, TASKX-1..5, TASKX-6, SUB-9, PROG-4).
 
-One way to write a long-running tool for every revision: the handler is an ordinary one. Where tasks are part of
-the protocol the client decides, and the whole handler runs as a task; where they are an extension the handler does,
-with `ctx.detach()`; for any other client the same call simply takes as long as it takes.
+The same handler serves a long-running tool at every revision. Where tasks are part of the core protocol, the client
+decides that a call is a task, and the whole handler runs as one. Where tasks are an extension, the handler decides with
+`ctx.detach()`. For any other client the call is answered when the handler returns.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from mcprev.protocol.tasks import Support, Task
 from mcprev.revisions import LATEST, Revision
 from mcprev.revisions import TaskSupport as Place
 from mcprev.server.task_execution import TaskExecution
-from mcprev.server.task_subscriptions import MOST, TaskSubscriptions
+from mcprev.server.task_subscriptions import MAX_CARRIED, TaskSubscriptions
 from mcprev.server.tasks import Tasks
 
 if TYPE_CHECKING:
@@ -47,24 +47,24 @@ if TYPE_CHECKING:
 
 CALL: Final = "tools/call"
 _PROCESS: Final = secrets.token_hex(8)
-"""What tells this process's sessions from those of others that share a store."""
+"""Distinguishes the sessions of this process from those of other processes that share a store."""
 logger: Final = logging.getLogger("mcprev.server")
 Outcome = Callable[["asyncio.Future[dict[str, Json]]"], dict[str, Json]]
-"""Gives the result of a handler that has ended, also for one that failed. Raises `RpcError`."""
+"""Returns the result of a handler that has ended, also of one that failed. Raises `RpcError`."""
 Run = Callable[["Context", dict[str, Json] | None], Awaitable[dict[str, Json]]]
-"""Runs the handler once, and gives its result in the words of the latest revision."""
+"""Runs the handler once and returns its result at the latest revision."""
 
 
 class TaskManager:
-    """Runs what can become a task, and answers what is asked about tasks."""
+    """Runs the calls that can become tasks, and answers the requests about tasks."""
 
     def __init__(self, settings: Tasks) -> None:
         self.settings = settings
-        self.shown: Callable[[str, Context], bool] | None = None
-        """Whether a tool exists for the client of a request; set where that differs by client."""
+        self.is_visible: Callable[[str, Context], bool] | None = None
+        """Returns whether a tool is visible to the client of a request; None if every tool is."""
         self.running: dict[str, TaskExecution] = {}
-        """What runs as a task here, by its name."""
-        self.streams: TaskSubscriptions = TaskSubscriptions(_described)
+        """The tasks that run in this process, by id."""
+        self.streams: TaskSubscriptions = TaskSubscriptions(_status_of)
         self._background: set[asyncio.Task[None]] = set()
         self._methods: Mapping[str, Callable[[IncomingRequest, Context], Awaitable[dict[str, Json]]]] = {
             tasks.GET: self._get,
@@ -75,18 +75,18 @@ class TaskManager:
         }
 
     def serves(self, revision: Revision, method: str) -> bool:
-        """Whether a request is about tasks; a listen stream comes this far only when it names some."""
+        """Return whether a request is about tasks; a listen request is passed on only if its filter names tasks."""
         return method in tasks.METHODS[revision.tasks] or method == LISTEN
 
     async def serve(self, incoming: IncomingRequest, context: Context) -> None:
-        """Answer a request about tasks. Raises `RpcError` for one that is refused."""
+        """Answer a request about tasks. Raises `RpcError` if it is refused."""
         if incoming.method == LISTEN:
             await self._listen(incoming, context)
             return
         incoming.respond(await self._methods[incoming.method](incoming, context))
 
     def mark(self, result: dict[str, Json], revision: Revision) -> dict[str, Json]:
-        """A list of tools that says which of them can run as tasks, where there is a word for it."""  # TOOL-10
+        """Return a list of tools with `execution.taskSupport`, at revisions that have the member."""  # TOOL-10
         if revision.tasks is not Place.CORE:
             return result
         marked = [
@@ -102,13 +102,13 @@ class TaskManager:
     # -- calls that may become tasks -----------------------------------------------------------------------
 
     def takes(self, incoming: IncomingRequest, context: Context) -> bool:
-        """Whether a call can become a task. Raises `RpcError` when it must and cannot, or may not."""  # TASK-3
+        """Return whether a call can become a task. Raises `RpcError` if it must and cannot, or if the tool forbids it."""  # TASK-3
         params, revision = incoming.params or {}, incoming.revision
         if incoming.method != CALL or revision.tasks is Place.NONE:
             return False
-        support, shown = self.settings.support(params.get("name")), self.shown
+        support, shown = self.settings.support(params.get("name")), self.is_visible
         if support is not Support.FORBIDDEN and shown is not None and not shown(params["name"], context):
-            support = Support.FORBIDDEN  # as for a tool that does not exist
+            support = Support.FORBIDDEN  # a hidden tool is treated like one that does not exist
         if revision.tasks is Place.CORE:
             wants = isinstance(params.get("task"), dict)
             refused = Support.FORBIDDEN if wants else Support.REQUIRED
@@ -122,7 +122,7 @@ class TaskManager:
         return can and support is not Support.FORBIDDEN
 
     def begin(self, incoming: IncomingRequest, ttl: int | None, poll: int | None) -> Task:
-        """A task for a request. Raises `InternalError` when too many run, `InvalidParams` for a bad wish."""
+        """Return a new task for a request. Raises `InternalError` if too many run, `InvalidParams` for an invalid `ttl`."""
         if len(self.running) >= self.settings.max_running:
             raise InternalError("too many tasks are running")
         owner, session = principal_of(incoming), _session(incoming)
@@ -147,40 +147,40 @@ class TaskManager:
         run: Run,
         outcome: Outcome,
     ) -> dict[str, Json] | None:
-        """Run a call that may become a task. Gives its result, or None once a task has been answered instead."""
+        """Run a call that may become a task. Returns its result, or None if the response was a task."""
         incoming = context.request
         running = context.running = TaskExecution(self, incoming, context.connection)
         try:
             if incoming.revision.tasks is Place.CORE:
-                await _begun(running)
-            handle = running.handle = asyncio.ensure_future(_to_the_end(context, params, run, running))
+                await _begin_as_task(running)
+            handle = running.handle = asyncio.ensure_future(_run_to_end(context, params, run, running))
             if not running.detached.done():
                 either: set[asyncio.Future[Any]] = {handle, running.detached}
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            await self._given_up(running, outcome)
+            await self._cancel_unanswered(running, outcome)
             raise
         if not running.detached.done():
             return handle.result()
-        self._see_to(running, outcome)
+        self._start_watching(running, outcome)
         if not incoming.open:
-            handle.cancel()  # the client is never told the task's name
+            handle.cancel()  # the client does not learn the id of the task, so nobody can use it
         incoming.respond(tasks.created(running.detached.result(), incoming.revision))
         return None
 
-    async def _given_up(self, running: TaskExecution, outcome: Outcome) -> None:
-        """The client gave a request up before it was told of a task: whatever runs for it is not wanted."""
+    async def _cancel_unanswered(self, running: TaskExecution, outcome: Outcome) -> None:
+        """Cancel the handler of a request that the client cancelled before it received a task."""
         handle = running.handle
         if handle is not None:
             handle.cancel()
         if running.task is not None:
-            self._see_to(running, outcome)
+            self._start_watching(running, outcome)
         elif handle is not None:
             await asyncio.wait({handle})
             if not handle.cancelled() and handle.exception() is not None:
-                logger.debug("a handler that was given up raised", exc_info=handle.exception())
+                logger.debug("the handler of a cancelled request raised", exc_info=handle.exception())
 
-    def _see_to(self, running: TaskExecution, outcome: Outcome) -> None:
+    def _start_watching(self, running: TaskExecution, outcome: Outcome) -> None:
         watcher = asyncio.ensure_future(self._watch(running, outcome))
         self._background.add(watcher)
         watcher.add_done_callback(self._background.discard)
@@ -190,7 +190,7 @@ class TaskManager:
             watcher.add_done_callback(lambda _: share.release())
 
     async def _watch(self, running: TaskExecution, outcome: Outcome) -> None:
-        """See a task to its end, whatever that is."""
+        """Wait for the end of a task and store how it ended: completed, failed or cancelled."""
         handle = running.handle
         if handle is not None:
             await asyncio.wait({handle})
@@ -204,14 +204,14 @@ class TaskManager:
             task = tasks.fail_task(task, error.to_wire(), now)
         running.end()
         try:
-            await running.keep_at_last(task)
+            await running.save_end(task)
         finally:
             self.running.pop(task.id, None)
             self.streams.forget(task)
-            running.stir()
+            running.notify_waiters()
 
     async def aclose(self) -> None:
-        """Give up what runs, within bounded time; may be called again."""
+        """Cancel the running tasks and wait for their end, within bounded time; may be called again."""
         for running in tuple(self.running.values()):
             if running.handle is not None:
                 running.handle.cancel()
@@ -219,13 +219,13 @@ class TaskManager:
             if self._background:
                 _, left = await asyncio.wait(set(self._background), timeout=bound)
                 for watcher in left:
-                    logger.warning("a task does not end: it is left alone")
+                    logger.warning("a task did not end after its cancellation; the server stops without it")
                     watcher.cancel()
 
     # -- requests about tasks ------------------------------------------------------------------------------
 
-    async def _named(self, incoming: IncomingRequest) -> Task:
-        """The task that a request names. Raises `InvalidParams` for one that is not there."""  # TASKX-5
+    async def _requested_task(self, incoming: IncomingRequest) -> Task:
+        """Return the task that a request names. Raises `InvalidParams` for an unknown one."""  # TASKX-5
         name = (incoming.params or {}).get("taskId")
         task = await self._find(name, incoming)
         if task is None:
@@ -233,83 +233,87 @@ class TaskManager:
         return task
 
     async def _find(self, name: object, incoming: IncomingRequest) -> Task | None:
-        """The task of a name, if it is the asker's."""  # TASK-7
+        """Return the task with an id, or None if there is none or it belongs to another principal."""  # TASK-7
         running = self.running.get(name) if isinstance(name, str) else None
         task = await self.settings.store.load(name) if isinstance(name, str) else None
         if running is not None and (task is None or not task.ended):
-            task = running.task  # which is what the store will have next; it may have ended meanwhile
+            task = running.task  # newer than the stored record; it may have ended since the store was read
         return task if task is not None and task.owner == principal_of(incoming) else None
 
     async def _get(self, incoming: IncomingRequest, context: Context) -> dict[str, Json]:
         del context
-        return _described(await self._named(incoming), incoming.revision)
+        return _status_of(await self._requested_task(incoming), incoming.revision)
 
     async def _listen(self, incoming: IncomingRequest, context: Context) -> None:
-        """Open a stream that tells of tasks, those of them that are the asker's and can be told of."""  # SUB-9
+        """Open a stream with the status of the named tasks, of those that the client owns and that run here or have ended."""  # SUB-9
         if uncovered(context.capabilities, tasks.NEEDS):
             raise tasks.tasks_undeclared()
         found: list[tuple[TaskExecution | None, Task]] = []
-        for name in task_ids((incoming.params or {})["notifications"])[:MOST]:
+        for name in task_ids((incoming.params or {})["notifications"])[:MAX_CARRIED]:
             running = self.running.get(name)
             task = await self._find(name, incoming)
             if task is not None and (running is not None or task.ended):
                 found.append((running, task))
-        # While others were looked up, more may have become of it.
+        # A task may have changed while the next ones were loaded.
         newest = [task if running is None else running.task or task for running, task in found]
         self.streams.open(incoming, context.connection, newest)
 
     async def _result(self, incoming: IncomingRequest, context: Context) -> dict[str, Json]:
-        """Wait for the end of a task; what it asks meanwhile is asked here."""  # TASK-4
-        task = await self._named(incoming)
+        """Wait for the end of a task; its input requests are sent to the client as part of this request."""  # TASK-4
+        task = await self._requested_task(incoming)
         running = self.running.get(task.id)
         while not task.ended:
-            # What becomes of it from here on is news, also while it is looked for.
-            news = None if running is None else running.news
-            task = await self._named(incoming)
+            # Taken before the task is loaded, so that no change is missed.
+            changed = None if running is None else running.changed
+            task = await self._requested_task(incoming)
             if running is not None and running.task is not None and running.task.ended:
                 task = running.task
             if task.ended:
                 break
-            if running is None or news is None:
-                # It runs in another process, whose store tells when it has ended.
+            if running is None or changed is None:
+                # It runs in another process: only the shared store shows its end.
                 if task.expired(time.time()):
                     raise tasks.unknown(task.id)
                 await asyncio.sleep((task.poll or tasks.DEFAULT_POLL) / 1000)
-            elif (key := next((key for key in task.asked if key not in running.taken), None)) is not None:
-                await self._put(running, key, task, context)
+            elif (
+                key := next((key for key in task.asked if key not in running.sent_requests), None)
+            ) is not None:
+                await self._send_input_request(running, key, task, context)
             else:
-                await asyncio.shield(news)
+                await asyncio.shield(changed)
         if task.error is not None:
             raise RpcError(str(task.error["message"]), code=task.error["code"], data=task.error.get("data"))
         if task.result is None:
             raise InvalidParams("the task was cancelled")
-        result = _at(task.result, incoming.revision)
+        result = _result_at(task.result, incoming.revision)
         return {**result, "_meta": {**(result.get("_meta") or {}), **tasks.related(task)}}
 
-    async def _put(self, running: TaskExecution, key: str, task: Task, context: Context) -> None:
-        """Send one of a task's questions to the client, on the stream of the request that waits for its result."""
+    async def _send_input_request(
+        self, running: TaskExecution, key: str, task: Task, context: Context
+    ) -> None:
+        """Send an input request of a task to the client, on the stream of the request that waits for the result."""
         request = task.asked[key]
         params: dict[str, Json] = request.get("params") or {}
         meta: dict[str, Json] = params.get("_meta") or {}
         marked = {**params, "_meta": {**meta, **tasks.related(task)}}
-        running.taken.add(key)
+        running.sent_requests.add(key)
         try:
             answer: dict[str, Json] | McpError = await context.send_request({**request, "params": marked})
         except ConnectionLost:
-            raise  # it is asked again over the next connection
+            raise  # the request is sent again on the next connection
         except McpError as error:
             answer = error
         finally:
-            running.taken.discard(key)
-            running.stir()
+            running.sent_requests.discard(key)
+            running.notify_waiters()
         await running.answer({key: answer})
 
     async def _update(self, incoming: IncomingRequest, context: Context) -> dict[str, Json]:
-        """Answers came; what cannot be an answer is refused before any of them counts."""  # TASKX-3
+        """Accept input responses; if one of them is invalid, none is accepted."""  # TASKX-3
         from mcprev.server.context import read_answer
 
         del context
-        task = await self._named(incoming)
+        task = await self._requested_task(incoming)
         given: Json = (incoming.params or {}).get("inputResponses") or {}
         if not isinstance(given, dict):
             raise InvalidParams("Invalid params: inputResponses is no object")
@@ -327,9 +331,9 @@ class TaskManager:
         return {}
 
     async def _cancel(self, incoming: IncomingRequest, context: Context) -> dict[str, Json]:
-        """Give a task up; it says so before this is answered, and from then on."""  # TASK-5
+        """Cancel a task; its status is `cancelled` before the response is sent."""  # TASK-5
         del context
-        task, core = await self._named(incoming), incoming.revision.tasks is Place.CORE
+        task, core = await self._requested_task(incoming), incoming.revision.tasks is Place.CORE
         if task.ended and core:
             raise InvalidParams(
                 f"the task has ended: it is {tasks.members(task, incoming.revision)['status']}"
@@ -342,14 +346,14 @@ class TaskManager:
             await self.settings.store.save(task)
         else:
             try:
-                await running.keep(task)
+                await running.save(task)
             finally:
                 if running.handle is not None:
                     running.handle.cancel()
         return tasks.members(task, incoming.revision) if core else {}
 
     async def _list(self, incoming: IncomingRequest, context: Context) -> dict[str, Json]:
-        """The asker's own tasks, a page at a time; a cursor is the name of the last one seen."""  # TASK-7
+        """Return a page of the client's tasks; a cursor is the id of the last task of the page before."""  # TASK-7
         del context
         found = await self.settings.store.list(principal_of(incoming), _session(incoming))
         cursor, start = (incoming.params or {}).get("cursor"), 0
@@ -364,7 +368,7 @@ class TaskManager:
         return listed
 
     def notify_status(self, task: Task, incoming: IncomingRequest, connection: Connection) -> None:
-        """Tell the session that asked for a task what has become of it, where that can be told."""  # TASK-8
+        """Send the status of a task to the session that created it, at revisions with that notification."""  # TASK-8
         peer, revision = incoming.engine, incoming.revision
         if (
             tasks.STATUS in revision.methods
@@ -375,8 +379,8 @@ class TaskManager:
             connection.process_events()
 
 
-async def _begun(running: TaskExecution) -> None:
-    """Make a request a task. Raises `RpcError`: no tool has run, so there is no result of one."""
+async def _begin_as_task(running: TaskExecution) -> None:
+    """Make a request a task before its handler runs. Raises `RpcError` if it cannot be stored."""
     try:
         await running.detach(None, None, None)
     except RpcError:
@@ -386,10 +390,10 @@ async def _begun(running: TaskExecution) -> None:
         raise InternalError(INTERNAL_MESSAGE) from error
 
 
-async def _to_the_end(
+async def _run_to_end(
     context: Context, params: dict[str, Json] | None, run: Run, running: TaskExecution
 ) -> dict[str, Json]:
-    """Run a handler; one that is a task by then gets its input where it is, not by being asked again."""
+    """Run a handler until it needs no more input; the input of a task comes by `tasks/update` or `tasks/result`."""
     wire = await run(context, params)
     for _ in range(mrtr.MAX_ROUNDS):
         if not running.is_task or not mrtr.is_input_required(wire):
@@ -401,14 +405,14 @@ async def _to_the_end(
     raise TypeError(f"a task asked for input more than {mrtr.MAX_ROUNDS} times")
 
 
-def _described(task: Task, revision: Revision) -> dict[str, Json]:
-    """Everything that is told of a task."""
-    result = None if task.result is None else _at(task.result, revision)
+def _status_of(task: Task, revision: Revision) -> dict[str, Json]:
+    """Return the status of a task with its result, at a revision."""
+    result = None if task.result is None else _result_at(task.result, revision)
     return tasks.outcome(task, revision, result)
 
 
-def _at(result: dict[str, Json], revision: Revision) -> dict[str, Json]:
-    """A task's result in the words of a revision."""
+def _result_at(result: dict[str, Json], revision: Revision) -> dict[str, Json]:
+    """Return the result of a task at a revision."""
     try:
         return cast("dict[str, Json]", convert(result, CALL, PayloadKind.RESULT, from_=LATEST, to=revision))
     except ConversionError as error:
@@ -416,5 +420,5 @@ def _at(result: dict[str, Json], revision: Revision) -> dict[str, Json]:
 
 
 def _session(incoming: IncomingRequest) -> str | None:
-    """The session that a request belongs to."""
+    """Return the id of the session of a request, unique among processes; None at stateless revisions."""
     return f"{_PROCESS}-{incoming.engine.connection.number}" if incoming.revision.handshake else None

@@ -1,8 +1,8 @@
 """Listen streams that carry the states of tasks (SUB-9).
 
-A stream tells of the tasks that it names and that its client may see. Each comes once as it is when the stream opens,
-so that nothing is missed in between, and then whenever it changes, as `tasks/get` would have it; after its end nothing
-more. A task that another process runs is not taken on: what becomes of it is not heard of here.
+A stream carries the status of the tasks that its filter names and its client owns: once when it opens, so that no
+change is missed, then at each change, as `tasks/get` returns it. After the end of a task nothing more is sent about it.
+Tasks that run in another process are not carried, because their changes are unknown here.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
     from mcprev.errors import Json
     from mcprev.revisions import Revision
 
-MOST: Final = 1_000
-"""How many tasks one stream tells of; more are not taken on."""
+MAX_CARRIED: Final = 1_000
+"""The maximum number of tasks of one stream; further ones are ignored."""
 Describe: TypeAlias = "Callable[[Task, Revision], dict[str, Json]]"
-"""What is told of a task, in the words of a revision."""
+"""Returns the status of a task at a revision."""
 logger: Final = logging.getLogger("mcprev.server")
 
 
 @dataclass(slots=True)
 class _Stream:
-    """A stream that one task is told on."""
+    """A listen stream that carries the status of one task."""
 
     incoming: IncomingRequest
     connection: Connection
-    told: Task | None = None
+    last_sent: Task | None = None
 
 
 class TaskSubscriptions:
-    """The streams that are open, by the tasks they are to be told of."""
+    """The open listen streams, by the tasks that they carry."""
 
     def __init__(self, describe: Describe) -> None:
         self._describe = describe
         self._streams: dict[str, list[_Stream]] = {}
 
     def open(self, incoming: IncomingRequest, connection: Connection, found: Iterable[Task]) -> None:
-        """Open a stream, say which tasks it will carry, and tell how each is now."""
+        """Open a stream, acknowledge the tasks that it carries, and send the status of each."""
         if not incoming.open:
             return
         carried = list(found)
@@ -59,29 +59,29 @@ class TaskSubscriptions:
             if not task.ended:
                 others = (other for other in self._streams.get(task.id, ()) if other.incoming.open)
                 self._streams[task.id] = [*others, stream]
-            self._tell(stream, task)
+            self._send(stream, task)
         connection.process_events()
 
-    def tell(self, task: Task) -> None:
-        """A task has changed."""
+    def send(self, task: Task) -> None:
+        """Send the status of a task that has changed."""
         for stream in self._streams.get(task.id, ()):
-            if stream.incoming.open and stream.told is not task:
-                self._tell(stream, task)
+            if stream.incoming.open and stream.last_sent is not task:
+                self._send(stream, task)
                 stream.connection.process_events()
         if task.ended:
             self.forget(task)
 
     def forget(self, task: Task) -> None:
-        """Nothing more will become of a task."""
+        """Remove the streams of a task that has ended."""
         self._streams.pop(task.id, None)
 
-    def _tell(self, stream: _Stream, task: Task) -> None:
-        stream.told = task
+    def _send(self, stream: _Stream, task: Task) -> None:
+        stream.last_sent = task
         incoming = stream.incoming
         try:
             cast("StatelessServer", incoming.engine).stream(
                 incoming, tasks.TASK_NOTIFICATION, self._describe(task, incoming.revision)
             )
         except Exception:
-            # It must go on however it is told.
-            logger.exception("a task cannot be told of")
+            # The task continues even if its status cannot be sent.
+            logger.exception("the status of a task could not be sent")

@@ -1,4 +1,4 @@
-"""What a server's author says of tasks, and a store for them in memory (TASK-2, TASK-3, TASK-7, TASKX-2)."""
+"""The settings of tasks on a server, and a store for tasks in memory (TASK-2, TASK-3, TASK-7, TASKX-2)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Final
 from mcprev.protocol import tasks
 from mcprev.protocol.tasks import Support, Task, TaskStore
 
-ROOM: Final = 10_000
-"""How many tasks the store in memory keeps."""
-RUNNING: Final = 1_000
-"""How many tasks may run at a time."""
-RUNNING_EACH: Final = 100
-"""How many of them one principal may have, or one session where nobody says who asks."""
+MAX_TASKS: Final = 10_000
+"""The number of tasks that the store in memory keeps."""
+MAX_RUNNING: Final = 1_000
+"""The number of tasks that may run at a time."""
+MAX_RUNNING_EACH: Final = 100
+"""The number of running tasks of one principal, or of one session without authentication."""
 
 
 class Tasks:
@@ -28,8 +28,8 @@ class Tasks:
         store: TaskStore | None = None,
         ttl: int | None = tasks.DEFAULT_TTL,
         poll: int | None = tasks.DEFAULT_POLL,
-        max_running: int = RUNNING,
-        max_running_each: int = RUNNING_EACH,
+        max_running: int = MAX_RUNNING,
+        max_running_each: int = MAX_RUNNING_EACH,
     ) -> None:
         """Set which tools can run as tasks, by name: `optional` or `required`. All other tools are `forbidden`.
 
@@ -53,7 +53,7 @@ class Tasks:
 class MemoryTaskStore:
     """Stores up to `room` tasks in memory; beyond that, the oldest tasks that have ended are deleted."""
 
-    def __init__(self, room: int = ROOM, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, room: int = MAX_TASKS, now: Callable[[], float] = time.time) -> None:
         self._tasks: OrderedDict[str, Task] = OrderedDict()
         self._room = room
         self._now = now
