@@ -67,7 +67,7 @@ class TaskExecution:
         loop = asyncio.get_running_loop()
         self.detached: asyncio.Future[Task] = loop.create_future()
         self._answers: dict[str, asyncio.Future[dict[str, Json]]] = {}
-        self.sent_requests: set[str] = set()
+        self.sent: set[str] = set()
         """The keys of the input requests that the client has not answered yet."""
         self.changed: asyncio.Future[None] = loop.create_future()
         """Done at the next change of the task; each change replaces it with a new future."""
@@ -168,7 +168,7 @@ class TaskExecution:
             if not future.done() or future.exception() is not None:
                 future.cancel()  # a later answer is ignored
             self._answers.pop(key, None)
-            self.sent_requests.discard(key)
+            self.sent.discard(key)
             if self.task is not None and key in self.task.asked:
                 await self.save(tasks.input_received(self.task, (key,), time.time()))
 

@@ -275,10 +275,8 @@ class TaskManager:
                 if task.expired(time.time()):
                     raise tasks.unknown(task.id)
                 await asyncio.sleep((task.poll or tasks.DEFAULT_POLL) / 1000)
-            elif (
-                key := next((key for key in task.asked if key not in running.sent_requests), None)
-            ) is not None:
-                await self._send_input_request(running, key, task, context)
+            elif (key := next((key for key in task.asked if key not in running.sent), None)) is not None:
+                await self._request_input(running, key, task, context)
             else:
                 await asyncio.shield(changed)
         if task.error is not None:
@@ -288,15 +286,13 @@ class TaskManager:
         result = _result_at(task.result, incoming.revision)
         return {**result, "_meta": {**(result.get("_meta") or {}), **tasks.related(task)}}
 
-    async def _send_input_request(
-        self, running: TaskExecution, key: str, task: Task, context: Context
-    ) -> None:
+    async def _request_input(self, running: TaskExecution, key: str, task: Task, context: Context) -> None:
         """Send an input request of a task to the client, on the stream of the request that waits for the result."""
         request = task.asked[key]
         params: dict[str, Json] = request.get("params") or {}
         meta: dict[str, Json] = params.get("_meta") or {}
         marked = {**params, "_meta": {**meta, **tasks.related(task)}}
-        running.sent_requests.add(key)
+        running.sent.add(key)
         try:
             answer: dict[str, Json] | McpError = await context.send_request({**request, "params": marked})
         except ConnectionLost:
@@ -304,7 +300,7 @@ class TaskManager:
         except McpError as error:
             answer = error
         finally:
-            running.sent_requests.discard(key)
+            running.sent.discard(key)
             running.notify_waiters()
         await running.answer({key: answer})
 
