@@ -97,11 +97,11 @@ def test_a_file_is_text_where_it_is_text(tmp_path: Path) -> None:
 def test_a_source_that_is_not_what_it_is_said_to_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x", encoding="utf-8")
     (tmp_path / "thing").write_text("x", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"'notes\.txt': 'text/plain' is no image"):
+    with pytest.raises(ValueError, match=r"'notes\.txt': 'text/plain' is not of type image"):
         mcprev.Image(tmp_path / "notes.txt")
-    with pytest.raises(ValueError, match="of what type these bytes are is not known; pass mime_type"):
+    with pytest.raises(ValueError, match="the MIME type of these bytes is not known; pass mime_type"):
         mcprev.Image(PNG)
-    with pytest.raises(ValueError, match="of what type 'thing' are is not known"):
+    with pytest.raises(ValueError, match="the MIME type of 'thing' is not known"):
         mcprev.File(tmp_path / "thing")
     with pytest.raises(FileNotFoundError):
         mcprev.Audio(tmp_path / "none.mp3")

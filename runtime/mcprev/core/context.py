@@ -1,4 +1,4 @@
-"""What the contexts of both roles' handlers have: the request's id and metadata, and progress (SEAM-1, PROG-2)."""
+"""The base of the contexts of both roles' handlers: the request's id and metadata, and progress (SEAM-1, PROG-2)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class BaseContext:
-    """The request at hand, for a handler of either role, which sets both attributes."""
+    """The base class of the contexts of both roles; a subclass sets both attributes."""
 
     _connection: Connection
     _incoming: IncomingRequest | None
@@ -29,15 +29,16 @@ class BaseContext:
 
     @property
     def meta(self) -> Mapping[str, Json]:
-        """The `_meta` of the request, as the peer sent it."""
+        """The `_meta` of the request or notification, as JSON of the peer's revision; empty if it has none."""
         params = None if self._incoming is None else self._incoming.params
         return cast("Mapping[str, Json]", (params or {}).get("_meta") or {})
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Send a progress notification, if the peer asked for progress.
+        """Send a progress notification, if the peer asked for progress; otherwise do nothing.
 
-        A value that is not larger than the last one is not sent, and neither is any value after the request has ended.
-        See the specification's page on progress.
+        `progress` is the progress so far, in any unit, and `total` its value at the end, if that is known. A value that
+        is not larger than the last one is not sent, and neither is any value after the request has ended. See
+        https://modelcontextprotocol.io/specification/latest/basic/utilities/progress.
         """
         incoming = self._incoming
         if incoming is None or incoming.token is None:

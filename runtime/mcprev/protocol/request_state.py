@@ -42,13 +42,10 @@ _log: Final = logging.getLogger("mcprev.server")
 
 
 class RequestStateSealer:
-    """Signs request states with the first of its keys and accepts states that were signed with any of them.
+    """Signs the request states that clients of stateless revisions carry, for `Server(states=...)`.
 
-    States are signed, not encrypted: a client can read its state, but it can neither change it nor use it elsewhere.
-
-    To rotate keys, put the new one first and remove the old one once its last state has expired. Without keys the
-    process creates one, and no other process can open its states. `audience` names the service; services that share
-    keys but not their states need different ones.
+    States are signed, not encrypted: a client can read its state, but it can neither change it nor use it for another
+    request.
     """
 
     __slots__ = ("_audience", "_keys", "_lifetime", "_limit")
@@ -61,6 +58,17 @@ class RequestStateSealer:
         lifetime: float = LIFETIME,
         limit: int = MAX_TOKEN,
     ) -> None:
+        """Set the keys and the limits of states.
+
+        - `keys` have at least 32 bytes each. The first one signs; states that any of them has signed are accepted. To
+          rotate keys, put the new one first and remove the old one when its last state has expired. Without keys, the
+          process creates one, and no other process accepts its states.
+        - `audience` identifies the service. Services that share keys but not states need different ones.
+        - `lifetime` is the time in seconds after which a state is no longer accepted: 600 by default.
+        - `limit` is the maximum size of a state in characters: 262,144 by default.
+
+        Raises `ValueError` for a short key and for a lifetime that is not positive.
+        """
         if any(len(key) < KEY_BYTES for key in keys):
             raise ValueError(f"a key for request states holds at least {KEY_BYTES} bytes")
         if not lifetime > 0:

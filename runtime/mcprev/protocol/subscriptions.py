@@ -34,15 +34,15 @@ MAX_STREAMS: Final = 10_000
 
 
 class Changed(StrEnum):
-    """The kinds of changes."""
+    """The kinds of changes: the list of tools, of prompts or of resources, the contents of one resource, or one task."""
 
     TOOLS = "tools"
     PROMPTS = "prompts"
     RESOURCES = "resources"
     RESOURCE = "resource"
-    """One resource, named by its URI."""
+    """The contents of one resource, which a URI identifies."""
     TASK = "task"
-    """The state of one task, named by its id; the task manager sends these notifications."""
+    """The status of one task, which an id identifies. Servers announce it by themselves."""
 
 
 @dataclass(frozen=True, slots=True)

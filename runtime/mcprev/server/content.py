@@ -1,6 +1,6 @@
 """Content made of files and bytes: images, audio and other files for results, prompts and messages.
 
-Each is a content block of the latest revision, so it goes wherever a block goes, also in a list with text.
+Each is a content block of the latest revision and can be used wherever a content block can, also in a list with text.
 """
 
 from __future__ import annotations
@@ -15,38 +15,49 @@ from urllib.parse import quote
 from mcprev_types.latest import models
 
 Source: TypeAlias = "str | PathLike[str] | bytes"
-"""The path of a file, which is read at once, or bytes."""
+"""The path of a file, which is read by the constructor, or bytes."""
 
 
 class Image(models.ImageContent):
-    """An image: `Image("chart.png")`, or `Image(data, "image/png")` for bytes."""
+    """An image as a content block: `Image("chart.png")`, or `Image(data, "image/png")` for bytes."""
 
     def __init__(self, source: Source, mime_type: str | None = None) -> None:
-        """Read the file, or take the bytes; `mime_type` is needed if the name of the file does not tell it.
+        """Read the file at the path `source`, or take the bytes.
 
-        Raises `OSError` if the file cannot be read, and `ValueError` if it is no image or of unknown type.
+        `mime_type` is required for bytes. None: the type that the suffix of the file name stands for. Raises `OSError`
+        if the file cannot be read, and `ValueError` if the type is unknown or does not begin with `image/`.
         """
         data, known = _read(source, mime_type, "image")
         super().__init__(data=base64.b64encode(data).decode(), mime_type=known)
 
 
 class Audio(models.AudioContent):
-    """Sound: `Audio("hello.mp3")`, or `Audio(data, "audio/wav")` for bytes."""
+    """Audio as a content block: `Audio("hello.mp3")`, or `Audio(data, "audio/wav")` for bytes."""
 
     def __init__(self, source: Source, mime_type: str | None = None) -> None:
-        """Read the file, or take the bytes; see `Image`."""
+        """Read the file at the path `source`, or take the bytes.
+
+        `mime_type` is required for bytes. None: the type that the suffix of the file name stands for. Raises `OSError`
+        if the file cannot be read, and `ValueError` if the type is unknown or does not begin with `audio/`.
+        """
         data, known = _read(source, mime_type, "audio")
         super().__init__(data=base64.b64encode(data).decode(), mime_type=known)
 
 
 class File(models.EmbeddedResource):
-    """A file of any type: `File("report.pdf")`, or `File(data, "application/pdf", name="report.pdf")` for bytes.
+    """A file of any type as an embedded resource: `File("report.pdf")`.
 
-    Clients see its name, not its folder. Text is sent as text, anything else as bytes.
+    For bytes: `File(data, "application/pdf", name="report.pdf")`. Clients see the name of the file, not its folder.
+    UTF-8 files with a type that begins with `text/` are sent as text, any others as base64.
     """
 
     def __init__(self, source: Source, mime_type: str | None = None, *, name: str | None = None) -> None:
-        """Read the file, or take the bytes; see `Image`. `name` is what clients see, by default the file's own."""
+        """Read the file at the path `source`, or take the bytes.
+
+        `mime_type` is required for bytes. None: the type that the suffix of the file name stands for. `name` is the
+        name that clients see. None: the name of the file, or `file` with a suffix for bytes. Raises `OSError` if the
+        file cannot be read, and `ValueError` if the type is unknown.
+        """
         data, known = _read(source, mime_type, "")
         if name is None:
             name = (
@@ -83,8 +94,8 @@ def _read(source: Source, mime_type: str | None, kind: str) -> tuple[bytes, str]
         data = path.read_bytes()
     if known is None:
         raise ValueError(
-            f"of what type {place} are is not known; pass mime_type, such as '{kind or 'text'}/...'"
+            f"the MIME type of {place} is not known; pass mime_type, such as '{kind or 'text'}/...'"
         )
     if kind and not known.startswith(f"{kind}/"):
-        raise ValueError(f"{place}: '{known}' is no {kind}; pass another mime_type, or use File")
+        raise ValueError(f"{place}: '{known}' is not of type {kind}; pass another mime_type, or use File")
     return data, known

@@ -1,6 +1,6 @@
-"""The context of a server's handler: who sends the request, and ways to talk back while it is served.
+"""The context of a server's handler: the sender of the request, and methods to send messages while it is served.
 
-SEAM-1, LOG-5, PROG-2, MRTR-1..11, SUB-8. Everything is in the words of the latest revision.
+SEAM-1, LOG-5, PROG-2, MRTR-1..11, SUB-8. Everything is in the types of the latest revision.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ LOG = "notifications/message"
 
 
 class ServerHooks(Protocol):
-    """What a context needs of the server."""
+    """The part of a server that a context uses."""
 
     @property
     def on_downgrade(self) -> OnDowngrade | None:
-        """Replaces what an older peer cannot be told; None to use the defaults."""
+        """Replaces values that the client's revision cannot represent; None to use the default replacements."""
         ...
 
     @property
@@ -53,12 +53,16 @@ class ServerHooks(Protocol):
         ...
 
     def changed(self, what: Changed | str, uri: str | None = None) -> None:
-        """Notify every client that wants to know of a change."""
+        """Notify every client that is to know of a change."""
         ...
 
 
 class Context(BaseContext):
-    """The context of a server's handler: who sent the request, and methods to send messages to the client."""
+    """The context of a request, for a server's handler: its sender, and methods to send messages to the client.
+
+    It is passed to each method of a handler, and to each function of an app with a parameter that is annotated
+    `mcprev.Context`.
+    """
 
     def __init__(
         self,
@@ -89,28 +93,28 @@ class Context(BaseContext):
 
     @property
     def connection(self) -> Connection:
-        """The connection that the request came over."""
+        """The connection that received the request."""
         return self._connection
 
     @property
     def principal(self) -> str | None:
         """The authenticated sender of the request: the subject of its token, or the result of the option `principal`.
 
-        None on stdio, and over HTTP without authentication. `client_info` is not authenticated.
+        None on stdio, in memory, and over HTTP without authentication.
         """
         return principal_of(self.request)
 
     @property
     def access(self) -> Access | None:
-        """The content of the sender's token; None where the server requires no tokens."""
+        """The content of the request's token; None if the server requires no tokens (`auth=mcprev.Bearer(...)`)."""
         origin = message_origin(self.request)
         return None if origin is None else cast("Access | None", origin.access)
 
     @property
     def state(self) -> str | None:
-        """A string that the handler sets for its next run (see `ask`).
+        """A string that the handler keeps for its next run, which follows the answer to `ask`; None in the first run.
 
-        At stateless revisions the client carries it: it can read the string, but not change it.
+        At stateless revisions the client carries it: the client can read the string, but not change it.
         """
         return self.answers.state
 
@@ -120,7 +124,7 @@ class Context(BaseContext):
 
     @property
     def capabilities(self) -> Mapping[str, Json]:
-        """The capabilities that the client declared, as JSON."""
+        """The capabilities that the client declared, as JSON of the latest revision; see `client_capabilities`."""
         return cast("Mapping[str, Json]", self.stamp.get(CLIENT_CAPABILITIES) or {})
 
     @property
@@ -130,7 +134,7 @@ class Context(BaseContext):
 
     @cached_property
     def client_info(self) -> models.Implementation | None:
-        """What the client calls itself, unverified; None if it does not say."""
+        """The name and version that the client declares, which are not authenticated; None if it declares none."""
         info = self.stamp.get(CLIENT_INFO)
         return (
             None
@@ -145,9 +149,11 @@ class Context(BaseContext):
         return cast("models.ClientCapabilities", found)
 
     async def log(self, level: models.LoggingLevel, data: Json, logger: str | None = None) -> None:
-        """Send a log message, if the client asked for messages of this level.
+        """Send a log message to the client, if it asked for messages of this level; `logger` names the part that logs.
 
-        Raises `ValueError` for a level that does not exist. See the specification's page on logging.
+        `level` is `debug`, `info`, `notice`, `warning`, `error`, `critical`, `alert` or `emergency`; `data` is any JSON
+        value. Raises `ValueError` for another level. See
+        https://modelcontextprotocol.io/specification/latest/server/utilities/logging.
         """
         if level not in SEVERITY:
             raise ValueError(f"no log level '{level}'; there are {', '.join(SEVERITY)}")
@@ -169,31 +175,35 @@ class Context(BaseContext):
         """Answer the request with a task and continue in the background, if the tool and the client support tasks.
 
         Otherwise this does nothing, and the client waits for the result. It also does nothing if the client itself
-        called the tool as a task, as at 2025-11-25: then the call is a task before the handler starts. `ttl` and `poll`
-        are in milliseconds, see `Tasks`; `message` is the first status message. Raises `InternalError` if too many
-        tasks run.
+        called the tool as a task, as at 2025-11-25: then the call is a task before the handler starts.
+
+        `ttl` is the maximum time that the task is kept after its creation and `poll` the time that the client should
+        wait between two requests for its status, both in milliseconds; None: as `Tasks` says. `message` is the first
+        status message. Raises `InternalError` if too many tasks run.
         """
         if self.running is not None:
             await self.running.detach(ttl, poll, message)
 
     async def set_status(self, message: str) -> None:
-        """Set the status message of the task, which people read; does nothing if the request is not a task."""
+        """Set the status message of the task, for the user; does nothing if the request is not a task."""
         if self.running is not None:
             await self.running.set_status(message)
 
     async def close_stream(self, *, retry: float | None = None) -> bool:
-        """Close the HTTP connection of the request, which continues; the client reconnects after `retry` seconds.
+        """Close the event stream of an HTTP request that continues; the client reconnects after `retry` seconds.
 
-        A long request then needs no open connection. Returns whether the connection was closed. It is not if the
-        client uses another transport, if its revision does not define reconnecting, or if the server stores no events.
-        See the specification's page on transports.
+        A long request then needs no open connection. Returns whether the stream was closed. It is not if the client
+        uses another transport, if its revision does not define reconnecting, or if the server stores no events. With
+        `retry` None, the client chooses the time. See
+        https://modelcontextprotocol.io/specification/latest/basic/transports.
         """
         return await self._connection.hang_up(self.request, retry)
 
     def lifespan(self, kind: type[T]) -> T:
-        """Return the value of a type that the lifespan of the server yields, as in `ctx.lifespan(Database)`.
+        """Return the value that the lifespan of the server yields, by its type: `ctx.lifespan(Database)`.
 
-        Raises `LocalProtocolError` if the lifespan yields none or several of the type, or does not run.
+        Raises `LocalProtocolError` if the server has no lifespan, if the lifespan does not run, and if it yields no
+        value or several values of the type.
         """
         runner = self._server.lifespan
         if runner is None:
@@ -201,7 +211,10 @@ class Context(BaseContext):
         return runner.value(kind)
 
     def changed(self, what: Changed | str, uri: str | None = None) -> None:
-        """Notify clients of a change; see `Server.changed`."""
+        """Notify clients that the list of `tools`, `prompts` or `resources` changed, or one `resource` with its `uri`.
+
+        See `Server.changed`.
+        """
         self._server.changed(what, uri)
 
     @overload
@@ -235,7 +248,11 @@ class Context(BaseContext):
         *,
         timeout: float | None = ASK_TIMEOUT,  # noqa: ASYNC109
     ) -> object:
-        """Ask the client for user input, a message of its model, or its roots; `key` identifies the question.
+        """Ask the client for user input, a message of its model, or its roots; return the result in the request's type.
+
+        `elicit`, `sample` and `roots` are shorter forms. `key` identifies the question: each question of a handler
+        needs its own key, which must be the same when the handler runs again. `timeout` is the time in seconds that the
+        client has to answer, 600 by default; None: no limit. At stateless revisions it applies to tasks only.
 
         At stateless revisions a server cannot send requests. There, `ask` ends the handler, and the handler runs again
         from its start when the client has sent the answer: code before an `ask` must be safe to run twice, and only
@@ -244,7 +261,7 @@ class Context(BaseContext):
         Raises `MissingClientCapability` for a capability that the client has not declared, `ConversionError` for a
         question that its revision cannot express, `LocalProtocolError` for an invalid question, such as a form with
         nested fields, `RpcError` if the client answers with an error, `RequestTimeout` and `ConnectionLost`. See the
-        specification's page on multi round-trip requests.
+        page on multi round-trip requests of https://modelcontextprotocol.io/specification/latest.
         """
         incoming = self.request
         if not hasattr(request, "to_wire"):
@@ -284,12 +301,14 @@ class Context(BaseContext):
     ) -> Elicited[object]:
         """Ask the user to fill in a form, and return `Accepted` with the data, `Declined` or `Cancelled`.
 
-        `kind` is a model, dataclass or TypedDict with one member for each field, a type such as `int`, or a list of
-        strings to choose from. Members are strings, numbers, booleans, dates, enums, and lists of enums.
+        `kind` is a model, dataclass or TypedDict with one member for each field of the form; a type such as `int` for a
+        form with a single value; or a list of strings, of which the user chooses one. Members are strings, numbers,
+        booleans, dates, enums, and lists of enums. `timeout` is in seconds, as for `ask`.
 
-        As with `ask`, the handler runs again from its start at stateless revisions. Questions need no key: the same
-        message asked again is another question. Raises as `ask`, `TypeError` for a type without a form, and
-        `InvalidParams` for data that the type does not allow.
+        At stateless revisions, the handler runs again from its start when the user has answered, as with `ask`. The
+        message is the key of the question; the same message asked twice in one run is two questions. Raises the errors
+        of `ask`, `TypeError` for a type that no form can ask for, and `InvalidParams` for an answer that is not of the
+        type.
         """
         from mcprev.server.questions import form_of
 
@@ -309,8 +328,10 @@ class Context(BaseContext):
     ) -> Sampled:
         """Ask the model of the client, and return its answer: `(await ctx.sample("Say hello")).text`.
 
-        `messages` is a text or a list; texts, images and audio are messages of the user, and a `SamplingMessage` says
-        whose it is. Raises as `ask`.
+        `messages` is one message or a list of them. Texts, images and audio have the role `user`; a `SamplingMessage`
+        sets its role. `max_tokens` limits the length of the answer; `temperature`, `stop_sequences` and
+        `model_preferences` are requests that the client may ignore. `timeout` is in seconds, as for `ask`. At stateless
+        revisions, the handler runs again from its start when the client has answered. Raises the errors of `ask`.
         """
         from mcprev.server.questions import sampled, sampling_request
 
@@ -327,7 +348,10 @@ class Context(BaseContext):
         return sampled(await self.ask(key, request, timeout=timeout))
 
     async def roots(self, *, timeout: float | None = ASK_TIMEOUT) -> list[models.Root]:  # noqa: ASYNC109
-        """Ask the client for its roots. Raises as `ask`."""
+        """Ask the client for its roots, and return them. Raises the errors of `ask`.
+
+        At stateless revisions, the handler runs again from its start when the client has answered.
+        """
         from mcprev_types.latest import models
 
         return (await self.ask(self._key("roots"), models.ListRootsRequest(), timeout=timeout)).roots
@@ -372,7 +396,7 @@ class Context(BaseContext):
 
 
 def unasked(session: HandshakeServer, notified: NotificationReceived) -> IncomingRequest:
-    """What is in the place of the request in a context of a notification: it has no id and cannot be answered."""
+    """Return the substitute for a request in the context of a notification: it has no id and cannot be answered."""
     said: RequestId = cast("Any", None)
     request = Request(said, notified.method, notified.params, notified.origin)
     incoming = IncomingRequest(session, notified.revision, request, None, session.peer_capabilities or {})
@@ -381,7 +405,7 @@ def unasked(session: HandshakeServer, notified: NotificationReceived) -> Incomin
 
 
 def read_answer(key: str, request: Mapping[str, Json], answer: Mapping[str, Json]) -> object:
-    """The answer to a question, typed. Raises `InvalidParams` for one of another shape."""  # MRTR-7
+    """Return the answer to a question as a model. Raises `InvalidParams` for an answer of another type."""  # MRTR-7
     from pydantic import ValidationError
 
     method = str(request["method"])
@@ -395,7 +419,7 @@ def read_answer(key: str, request: Mapping[str, Json], answer: Mapping[str, Json
 
 
 def fitting(key: str, request: Mapping[str, Json], answer: dict[str, Json]) -> dict[str, Json]:
-    """The answer that came with a request. Raises `InvalidParams` for one that is not to this question."""  # ELIC-3
+    """Return the answer that a request carried. Raises `InvalidParams` if it answers another question."""  # ELIC-3
     method, params = str(request["method"]), request.get("params")
     wrong = asking.response_mismatch(method, params, answer)
     if wrong is not None:

@@ -1,4 +1,4 @@
-"""The lifespan of a server: what its author opens before the first request and closes after the last one.
+"""The lifespan of a server: values that its author opens before the first request and closes after the last one.
 
 A task of its own enters and leaves the context managers, so that task groups and cancel scopes inside them work. The
 lifespan runs as long as at least one holder needs it: a run on stdio or HTTP, a mounted app, a client in this process.

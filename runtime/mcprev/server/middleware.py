@@ -15,22 +15,25 @@ from mcprev_types import Model
 
 @dataclass(frozen=True, slots=True)
 class HandlerCall:
-    """One call of a handler's method, on its way through the middleware; `dataclasses.replace` changes a copy."""
+    """One call of a handler's method, as middleware receives it.
+
+    It is immutable: `dataclasses.replace(call, params=...)` returns a changed copy to pass to `call_next`.
+    """
 
     ctx: Context
-    """The context; its `request_id` is None for a notification."""
+    """The context of the request; its `request_id` is None for a notification."""
     method: str
-    """The method, such as `tools/call`."""
+    """The MCP method, such as `tools/call`."""
     params: Model | None
-    """The params of the method: a model of the latest revision, or of its own for a handler in `exact`."""
+    """The params as a model of the latest revision, or of the client's revision for a handler in `exact`."""
 
 
 HandlerResult: TypeAlias = Model | Mapping[str, Json] | None
-"""What a method of a handler returns; None for a notification."""
+"""The result of a handler's method: a model or JSON members; None for a notification."""
 CallNext: TypeAlias = Callable[[HandlerCall], Awaitable[HandlerResult]]
-"""Calls the next middleware, and at last the handler. Returns its result and raises what it raises."""
+"""Calls the next middleware, or the handler after the last one; returns its result and raises its errors."""
 Middleware: TypeAlias = Callable[[HandlerCall, CallNext], Awaitable[HandlerResult]]
-"""Returns the result of a call, by its own means or by `await call_next(call)`."""
+"""An async function `f(call, call_next)` that returns the result of a call: its own, or that of `await call_next(call)`."""
 
 
 def wrap(middleware: Sequence[Middleware], method: str, stub: Stub) -> Stub:

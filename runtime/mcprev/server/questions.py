@@ -21,20 +21,21 @@ T_co = TypeVar("T_co", covariant=True)
 VALUE: Final = "value"
 """The name of the only field of a form for a single value."""
 Prompt: TypeAlias = "str | models.SamplingMessage | models.ImageContent | models.AudioContent"
-"""One message for the client's model; all but a `SamplingMessage` are the user's."""
+"""One message for the client's model; its role is `user`, unless it is a `SamplingMessage` with a role of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted(Generic[T_co]):
-    """The user filled in the form; `data` is of the type that was asked for."""
+    """The user filled in the form of `Context.elicit`."""
 
     data: T_co
+    """The answer, of the type that was asked for."""
     action: Literal["accept"] = "accept"
 
 
 @dataclass(frozen=True, slots=True)
 class Declined:
-    """The user refused to answer."""
+    """The user refused to answer the question of `Context.elicit`."""
 
     data: None = None
     action: Literal["decline"] = "decline"
@@ -42,7 +43,7 @@ class Declined:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """The user closed the form without an answer."""
+    """The user closed the form of `Context.elicit` without an answer."""
 
     data: None = None
     action: Literal["cancel"] = "cancel"
@@ -53,12 +54,12 @@ Elicited: TypeAlias = Accepted[T] | Declined | Cancelled
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What the client's model answered."""
+    """The answer of the client's model to `Context.sample`."""
 
     text: str
-    """The text of the answer, of all its blocks together."""
+    """The texts of all text blocks of the answer, joined."""
     result: models.CreateMessageResult
-    """The whole answer: content, model, reason to stop."""
+    """The whole answer: role, content, name of the model, and the reason why it stopped."""
 
 
 class Form(Generic[T]):
@@ -91,7 +92,7 @@ class Form(Generic[T]):
         except ValidationError as error:
             wrong = error.errors(include_url=False, include_input=False, include_context=False)[0]
             path = ".".join(str(part) for part in wrong["loc"] if part in self._schema["properties"])
-            raise TypeError(f"the field '{path}' does not fit into a form: {wrong['msg']}") from None
+            raise TypeError(f"the field '{path}' cannot be in a form: {wrong['msg']}") from None
 
     def read(self, message: str, answer: models.ElicitResult) -> Elicited[T]:
         """Return the answer. Raises `InvalidParams` for content that the type does not allow."""

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from mcprev_types.latest import models
 
 ServerHandler: TypeAlias = dispatch.ServerHandler[Context]
-"""What a server's author subclasses: override the stubs of what is served."""
+"""The base class of a server's handler: override the method of each MCP request or notification that it serves."""
 _logger: Final = logging.getLogger("mcprev.server")
 HOST: Final = "127.0.0.1"
 PORT: Final = 8000
@@ -54,7 +54,10 @@ _RUNTIME: Final = frozenset({"server/discover", "subscriptions/listen"})
 
 
 class Server:
-    """A handler with a name, ready to be served over any transport and to many peers at a time."""
+    """A server: a handler with a name and options, for any transport and any number of clients at a time.
+
+    `run_stdio` and `run_http` serve it; `asgi` returns an ASGI app; `mcprev.connect(server)` connects to it in memory.
+    """
 
     def __init__(
         self,
@@ -84,34 +87,42 @@ class Server:
     ) -> None:
         """Set the handler, the name and version that clients see, and the options.
 
-        - `title`, `description`, `website_url`, `icons` and `instructions` are sent at the revisions that have them.
-        - `revisions` limits the revisions to offer; the draft is offered only if it is named.
-        - `exact` maps revisions to handlers that subclass that revision's own `ServerHandler`. Their clients are served
-          without conversion. Without `handler`, only these revisions are offered.
+        - `handler` overrides the methods that the server serves; the server declares the capabilities of these methods.
+          None: only the handlers in `exact` serve.
+        - `revisions` are the revisions to offer, such as `["2025-11-25"]`. None: every dated revision, or those in
+          `exact` without a `handler`. The draft is offered only if it is named.
+        - `instructions` advise the client's model how to use the server. They and `title`, `description`, `website_url`
+          and `icons`, which clients display, are sent at the revisions that have them.
+        - `exact` maps revisions to handlers that subclass the `ServerHandler` of that revision's package, such as
+          `mcprev_types.v2025_06_18.ServerHandler`. Clients of that revision are served without conversion.
         - `capabilities` are declared in addition to those of the methods that the handler overrides.
-        - `requires` maps methods to client capabilities; a client that does not declare them gets an error.
-        - `states` signs request state; pass one with keys if several processes serve the same clients.
-        - `tasks` names the tools that can run as tasks.
-        - `lifespan` is an async generator function (or any function that returns an async context manager): it gets the
+        - `requires` maps methods to client capabilities. A request for such a method by a client that does not declare
+          them gets the error `MissingClientCapability`.
+        - `states` signs the request state that clients of stateless revisions carry. Pass a `RequestStateSealer` with
+          keys if several processes serve the same clients. None: a key of this process.
+        - `tasks` says which tools can run as tasks, and sets their limits. None: no tool can.
+        - `lifespan` is an async generator function, or any function that returns an async context manager. It gets the
           server, opens what handlers need, yields it, and closes it. It runs once, from before the first request until
-          after the last one, on every transport; `ctx.lifespan(Type)` returns what it yields. Several are entered in
-          order.
+          after the last one, on every transport; `ctx.lifespan(Type)` returns the value that it yields. A sequence of
+          such functions is entered in order.
         - `middleware` are functions `async def f(call, call_next)` around every call of the handler's methods, requests
-          and notifications, the first one outermost. They do not see what the runtime serves itself: the handshake,
-          pings, subscriptions and requests about tasks.
-        - `on_downgrade` is called with each value that the revision of the client cannot represent, and may replace it.
+          and notifications, the first one outermost. They are not called for the messages that the runtime serves
+          itself: the handshake, pings, subscriptions and requests about tasks.
+        - `on_downgrade(value, reason, revision)` is called with each value that the revision of the client cannot
+          represent. It returns the value to send instead, or None for the default replacement. None: the defaults.
         - `validate` checks arguments and structured results of tools against the schemas in the handler's list of
           tools. The list is requested once for each revision and principal, and again after `changed("tools")`. A call
           of a tool that is not in it is refused. False: the handler checks all of this itself.
         - `show_errors` sends the text of every exception of a tool to the model. Default: only that of `ToolError`;
           for any other exception the model reads only that the tool failed.
-        - `ping_interval` pings clients that have a session that often, in seconds. The connection of a client that does
-          not answer within 10 s is closed.
-        - `max_line` is the maximum size of a message in bytes on stdio and in memory. `max_handlers` is the maximum
-          number of requests of one connection that are served at a time.
+        - `ping_interval` is the number of seconds between pings to clients that have a session. The connection of a
+          client that does not answer within 10 s is closed. None: no pings.
+        - `max_line` is the maximum size of a message in bytes on stdio and in memory, 16 MiB by default. `max_handlers`
+          is the maximum number of requests of one connection that are served at a time, 1,024 by default.
 
-        Raises `ValueError` for an unknown revision, and for a handler that overrides `discover` or
-        `subscriptions_listen`, which the runtime serves.
+        Raises `TypeError` for a handler that is a class, or that has a method whose name is almost one of
+        `ServerHandler`. Raises `ValueError` for an unknown revision, and for a handler that overrides `discover` or
+        `subscriptions_listen`, which the runtime serves itself.
         """
         if handler is not None:
             checked_handler(handler, "ServerHandler")
@@ -120,7 +131,7 @@ class Server:
         allowed, own = spoken(select(None if revisions is None else tuple(revisions)), exact, "ServerHandler")
         mine = _RUNTIME & set(overridden(handler, LATEST, "ServerHandler")) if handler is not None else ()
         if mine:
-            raise ValueError(f"the runtime serves {', '.join(sorted(mine))} itself")
+            raise ValueError(f"the runtime serves {', '.join(sorted(mine))} itself; do not override it")
         info = introduction(
             name=name,
             version=version,
@@ -152,7 +163,7 @@ class Server:
             several = (lifespan,) if callable(lifespan) else lifespan
             self.lifespan = LifespanRunner([partial(each, self) for each in several], self._end_tasks)
         self.on_downgrade = on_downgrade
-        """Replaces what an older peer cannot be told; None to use the defaults."""
+        """Replaces values that the client's revision cannot represent; None to use the default replacements."""
         around: Callable[[str, Stub], Stub] | None = None
         if middleware:
             from mcprev.server.middleware import wrap
@@ -176,7 +187,7 @@ class Server:
     # -- connections ---------------------------------------------------------------------------------------
 
     def connection(self) -> LineConnection:
-        """Return the connection of a new client: an `asyncio.Protocol`, to pass to a transport of the running loop."""
+        """Return the connection of a new client, for a transport of your own: an `asyncio.Protocol` of the running loop."""
         made = LineConnection(
             ServerProtocol(self.identity),
             self.request_handler,
@@ -188,7 +199,10 @@ class Server:
         return made
 
     def keep(self, connection: Connection, /) -> None:
-        """Send a connection the notifications of `changed`, and pings if they are enabled, until it ends."""
+        """Send a connection the notifications of `changed`, and pings if they are enabled, until it ends.
+
+        Transports call this for connections that `connection` has not made.
+        """
         self._connections.add(connection)
         if self._ping_interval is not None:
             session = cast("ServerProtocol", connection.protocol).session
@@ -198,8 +212,9 @@ class Server:
     def run_stdio(self) -> None:
         """Serve one client on stdin and stdout until it closes them or the process receives SIGINT or SIGTERM.
 
-        Blocks; must not be called in a running event loop. Requests in progress then have one second to finish. If a
-        handler still runs one second later, the process ends without it, with exit code 0.
+        Blocks; must not be called in a running event loop, where `serve_stdio` is the one to await. At the end,
+        requests in progress have one second to finish. If a handler still runs one second later, the process ends
+        without it, with exit code 0. Raises the error of the lifespan if that fails before it yields.
         """
         from mcprev.transports.stdio.server import run_stdio
 
@@ -214,10 +229,33 @@ class Server:
     def asgi(self, **options: Unpack[HttpOptions]) -> AsgiApp:
         """Return an ASGI app for clients of every revision, to run in an ASGI server or to mount in another app.
 
-        The options are those of `mcprev.transports.http.server.options.HttpOptions`; none is required. In a mounted app
-        the endpoint is the mount path, and lifespan events need not be forwarded. Frameworks redirect a request to the
-        mount path without a trailing slash; to avoid that, use `Route("/mcp", app)` or mount the app at the root.
-        Raises `ValueError` for invalid options. See the specification's pages on transports.
+        One endpoint serves Streamable HTTP, with and without sessions. If the app is mounted, the mount path is an
+        endpoint too, and lifespan events need not be forwarded. Frameworks redirect a request to the mount path without
+        a trailing slash; to avoid that, use `Route("/mcp", app)` or mount the app at the root.
+
+        No option is required; `mcprev.transports.http.server.options.HttpOptions` describes each in full. Times are in
+        seconds, sizes in bytes.
+
+        - `path` is the path of the endpoint, `/mcp` by default. `sse` serves HTTP+SSE too, the transport of 2024-11-05.
+        - `auth` is a `mcprev.Bearer`, which requires and verifies tokens. `principal` is a function that returns the
+          principal of a request from its ASGI scope, for apps that authenticate requests themselves.
+        - `hosts` are the only accepted values of the header `Host`, and `origins` the accepted origins of web pages. By
+          default, pages of this machine are accepted, and at loopback addresses only host names of this machine.
+        - `json_response`: True sends every response as JSON, False as an event stream if the client accepts one. None:
+          JSON if the response is quick and no other message precedes it.
+        - `sessions` and `get_stream` are True by default: `initialize` opens a session, which has a stream for messages
+          outside of requests. `events` stores sent events, so that a client can resume a stream; None stores none.
+        - `idle` (1,800), `max_sessions` (10,000) and `max_sessions_per_client` (1,000) bound sessions; `max_requests`
+          (16,384) bounds concurrent requests outside of sessions.
+        - `max_body` (4 MiB), `max_bodies` (256 MiB for all requests together), `max_headers` (64 KiB) and
+          `body_timeout` (30) bound requests.
+        - `defer` (0.2) is the time until a response becomes an event stream, `keep_alive` (15) the time until a silent
+          stream gets a comment, `stall` (60) the time until a client that does not read is disconnected.
+        - `max_connections` (10,000) and `drain` (30, the time to finish calls when the server stops) have an effect in
+          `run_http` and `serve_http` only.
+
+        Raises `ValueError` for invalid options. See
+        https://modelcontextprotocol.io/specification/latest/basic/transports.
         """
         from mcprev.transports.http.server.asgi import AsgiApp
         from mcprev.transports.http.server.options import HttpSettings
@@ -225,10 +263,12 @@ class Server:
         return AsgiApp(self, HttpSettings(**options))
 
     def run_http(self, host: str = HOST, port: int = PORT, **options: Unpack[HttpOptions]) -> None:
-        """Serve over HTTP until the process receives SIGINT or SIGTERM.
+        """Serve over HTTP until the process receives SIGINT or SIGTERM; the options are those of `asgi`.
 
-        Calls in progress then have `drain` seconds to finish. Blocks; must not be called in a running event loop.
-        Raises `mcprev.errors.MissingExtra` if the HTTP server is not installed, and `OSError` if the port is in use.
+        Calls in progress then have `drain` seconds to finish. `host` is the address to listen on; the default,
+        127.0.0.1, is reachable from this machine only. Blocks; must not be called in a running event loop, where
+        `serve_http` is the one to await. Raises `ValueError` for invalid options, `mcprev.errors.MissingExtra` if the
+        HTTP server is not installed (`pip install 'mcprev[http]'`), and `OSError` if the port is in use.
         """
         from mcprev.transports.http.server.running import run_http
 
@@ -244,7 +284,8 @@ class Server:
     ) -> None:
         """Serve over HTTP within a running event loop, until cancelled or until the process receives SIGINT or SIGTERM.
 
-        `port` 0 picks a free port; `ready` is called with the port when the server listens. Raises as `run_http`.
+        The options are those of `asgi`. `port` 0 picks a free port; `ready` is called with the port when the server
+        listens. Raises the errors of `run_http`.
         """
         from mcprev.transports.http.server.running import serve_http
 
@@ -252,9 +293,10 @@ class Server:
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[Server, None]:
-        """Run the lifespan within an `async with` block, whoever connects meanwhile; every transport does so by itself.
+        """Keep the lifespan running within an `async with` block, even while no client is connected.
 
-        Use it to keep the lifespan over several clients in this process, or with a transport of your own.
+        Every transport runs the lifespan by itself. Use this to keep it over several clients in this process, or with a
+        transport of your own.
         """
         owner = object()
         try:
@@ -278,15 +320,15 @@ class Server:
     def changed(self, what: Changed | str, uri: str | None = None) -> None:
         """Notify clients that the list of `tools`, `prompts` or `resources` changed, or one `resource` with its `uri`.
 
-        A session is notified of each changed list and of the resources that it subscribed to, a listen stream only of
-        what it asked for. Raises `LocalProtocolError` for another `what`, for `resource` without `uri`, and for a `uri`
-        with any other.
+        A client with a session is notified of every changed list and of the resources that it subscribed to; a listen
+        stream carries only the changes that it subscribed to. Raises `LocalProtocolError` for another value of `what`,
+        for `resource` without `uri`, and for any other kind with a `uri`.
         """
         if what not in CHANGES:
-            raise LocalProtocolError(f"'{what}' is none of {', '.join(CHANGES)}")
+            raise LocalProtocolError(f"'{what}' is not one of {', '.join(CHANGES)}")
         kind = Changed(what)
         if (kind is Changed.RESOURCE) is (uri is None):
-            raise LocalProtocolError("a URI goes with a resource and with nothing else")
+            raise LocalProtocolError("pass `uri` with 'resource', and with no other kind of change")
         if kind is Changed.TOOLS:
             self.request_handler.tools.forget()
         for connection in tuple(self._connections):

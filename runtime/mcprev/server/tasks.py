@@ -31,12 +31,19 @@ class Tasks:
         max_running: int = MAX_RUNNING,
         max_running_each: int = MAX_RUNNING_EACH,
     ) -> None:
-        """Set which tools can run as tasks, by name: `optional` or `required`. All other tools are `forbidden`.
+        """Set which tools can run as tasks, as in `Tasks({"build": "optional"})`, and the limits of tasks.
 
-        `store` stores tasks; the default is in memory. `ttl` is the maximum time in milliseconds that a task is kept
-        after its creation, `poll` the time that clients should wait between two requests for its status. At most
-        `max_running` tasks run at a time, and at most `max_running_each` of one principal (of one session without
-        authentication). Raises `ValueError` for any other word than these three.
+        - `tools` maps names of tools to `optional`, which allows calls with and without a task, or to `required`, which
+          refuses calls that cannot become one. All other tools are `forbidden`: they never run as tasks.
+        - `store` stores tasks. None: a `MemoryTaskStore`, which loses its tasks when the process ends.
+        - `ttl` is the maximum time that a task is kept after its creation, in milliseconds: one hour by default. None:
+          no maximum.
+        - `poll` is the time that clients should wait between two requests for a task's status, in milliseconds: 1,000
+          by default. None: no advice.
+        - `max_running` is the maximum number of tasks that run at a time, and `max_running_each` that of one principal,
+          or of one session without authentication.
+
+        Raises `ValueError` for any other word than `optional`, `required` and `forbidden`.
         """
         self.tools: dict[str, Support] = {name: Support(support) for name, support in tools.items()}
         self.store: TaskStore = store or MemoryTaskStore()
@@ -51,9 +58,10 @@ class Tasks:
 
 
 class MemoryTaskStore:
-    """Stores up to `room` tasks in memory; beyond that, the oldest tasks that have ended are deleted."""
+    """Stores tasks in memory, 10,000 by default; beyond that, the oldest tasks that have ended are deleted."""
 
     def __init__(self, room: int = MAX_TASKS, now: Callable[[], float] = time.time) -> None:
+        """Set the number of tasks, and the clock, which returns seconds since 1970."""
         self._tasks: OrderedDict[str, Task] = OrderedDict()
         self._room = room
         self._now = now
@@ -73,7 +81,7 @@ class MemoryTaskStore:
         return task
 
     async def list(self, owner: str | None, session: str | None, /) -> list[Task]:
-        """Return the tasks of a principal; those of a session if `owner` is None."""
+        """Return the tasks of the principal `owner`, or those of a session without authentication if `owner` is None."""
         self._forget_expired()
         return [
             task
