@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import sys
 import threading
+import weakref
 from collections.abc import AsyncGenerator, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
+from pydantic import BaseModel
 
 import mcprev
 from mcprev.errors import InvalidParams
@@ -267,3 +272,152 @@ def test_functions_run_in_the_executor_of_the_app_with_the_context_of_the_reques
 
     with ThreadPoolExecutor(1, thread_name_prefix="mine") as executor:
         assert calling(app_of(t, executor=executor)) == "mine_0 set"
+
+
+# -- what a dependency does wrong ------------------------------------------------------------------------
+
+
+async def silent() -> AsyncGenerator[int, None]:
+    try:
+        yield 1
+    except Exception:  # noqa: BLE001 - as authors write it
+        events.append("rolled back")
+
+
+def silent_in_thread() -> Generator[int, None, None]:
+    try:
+        yield 1
+    except Exception:  # noqa: BLE001 - as authors write it
+        events.append("rolled back")
+
+
+async def refusing() -> int:
+    raise mcprev.ToolError("not for you")
+
+
+def guarded(
+    a: Annotated[int, mcprev.Depends(silent)], b: Annotated[int, mcprev.Depends(refusing)] = 0
+) -> str:
+    events.append("called without its dependencies")
+    return "done"
+
+
+async def guarded_in_thread(
+    a: Annotated[int, mcprev.Depends(silent_in_thread)], b: Annotated[int, mcprev.Depends(refusing)] = 0
+) -> str:
+    events.append("called without its dependencies")
+    return "done"
+
+
+async def failing(a: Annotated[int, mcprev.Depends(silent)] = 0) -> str:
+    raise mcprev.ToolError("not for you")
+
+
+@pytest.mark.parametrize("function", [guarded, guarded_in_thread, failing])
+def test_a_dependency_that_keeps_an_error_to_itself_makes_no_result_of_it(function: Any) -> None:
+    assert calling(app_of(function)) == "not for you"
+    assert events == ["rolled back"]
+
+
+def first() -> int:
+    return next(iter(()))
+
+
+async def asking(ctx: mcprev.Context, a: Annotated[int, mcprev.Depends(silent)]) -> str:
+    answer = await ctx.elicit("How many?", int)
+    return str(answer.action == "accept" and answer.data)
+
+
+async def taking_first(x: Annotated[int, mcprev.Depends(first)]) -> str:
+    return str(x)
+
+
+@pytest.mark.parametrize("row", rows_since(C), ids=lambda row: row.name)
+def test_a_question_passes_a_dependency_that_keeps_errors_to_itself(row: Revision) -> None:
+    class Guest(mcprev.ClientHandler):
+        async def elicit(self, ctx: mcprev.ClientContext, params: m.ElicitRequestParams) -> m.ElicitResult:
+            return m.ElicitResult(action="accept", content={"value": 4})
+
+    async def main() -> None:
+        async with mcprev.connect(app_of(asking), mode=row.name, handler=Guest()) as client:
+            result = await client.call_tool("t", {})
+            assert result.to_wire()["content"] == [{"type": "text", "text": "4"}]
+
+    run(main())
+
+
+def test_a_dependency_in_a_thread_that_raises_stop_iteration_fails_the_call() -> None:
+    assert calling(app_of(taking_first)) == "the tool 't' failed"
+
+
+# -- threads that do not end -----------------------------------------------------------------------------
+
+
+made: list[weakref.ref[object]] = []
+release = threading.Event()
+
+
+class Large(BaseModel):
+    def model_post_init(self, context: Any, /) -> None:
+        made.append(weakref.ref(self))
+
+
+def takes(large: Large) -> str:
+    release.wait()
+    return "done"
+
+
+def test_a_cancelled_call_leaves_no_arguments_with_an_executor_that_is_busy() -> None:
+    async def main(executor: ThreadPoolExecutor) -> None:
+        busy = executor.submit(release.wait)
+        async with mcprev.connect(app_of(takes, executor=executor)) as client:
+            call = asyncio.create_task(client.call_tool("t", {"large": {}}))
+            await until(lambda: bool(made))
+            call.cancel()
+            await asyncio.wait({call})
+
+            def gone() -> bool:
+                gc.collect()
+                return made[0]() is None
+
+            try:
+                await until(gone)
+            finally:
+                release.set()
+        busy.result()
+
+    with ThreadPoolExecutor(1) as executor:
+        run(main(executor))
+
+
+STUCK = """
+import threading
+from concurrent.futures import ThreadPoolExecutor
+import mcprev
+
+app = mcprev.App("a", "1", executor=ThreadPoolExecutor(1))
+
+@app.tool
+def stuck() -> str:
+    print("stuck", flush=True)
+    threading.Event().wait()
+    return ""
+
+app.run_stdio()
+"""
+
+
+def test_a_process_ends_whose_own_executor_has_a_thread_that_does_not(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(STUCK, encoding="utf-8")
+    printed: list[bytes] = []
+
+    async def main() -> None:
+        python = mcprev.stdio(sys.executable, "app.py", cwd=tmp_path, stderr=printed.append)
+        async with mcprev.connect(python) as client:
+            call = asyncio.create_task(client.call_tool("stuck", {}))
+            await until(lambda: any(b"stuck" in each for each in printed))
+            call.cancel()
+            await asyncio.wait({call})
+
+    run(main())
+    assert b"the process ends without it" in b"".join(printed)

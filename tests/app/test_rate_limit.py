@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
+import threading
+import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -66,9 +72,77 @@ def test_other_methods_are_refused_with_an_error_and_each_key_has_its_own_count(
     asyncio.run(asyncio.wait_for(main(), 20))
 
 
+@pytest.mark.parametrize("storage", [None, "async+memory://"])
+def test_the_window_moves_with_the_time(storage: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = app_with(mcprev.RateLimit("2/minute", storage=storage))
+    start, ahead = time.time(), 0.0
+    monkeypatch.setattr(
+        "mcprev.app.rate_limit.time", SimpleNamespace(monotonic=lambda: ahead, time=time.time)
+    )
+    monkeypatch.setattr(time, "time", lambda: start + ahead)
+    allowed: list[bool] = []
+
+    async def main() -> None:
+        nonlocal ahead
+        async with mcprev.connect(app) as client:
+            for moment in (0.0, 40.0, 50.0, 61.0, 70.0, 101.0):
+                ahead = moment
+                result = await client.call_tool("ping", {})
+                allowed.append(text_of(result) == "pong")
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+    assert allowed == [True, True, False, True, False, True]
+
+
+def test_a_blocked_function_delays_no_call_of_another() -> None:
+    """The count needs no thread, of which blocked functions may have all."""
+    app = app_with(mcprev.RateLimit("100/hour"))
+    release = threading.Event()
+
+    @app.tool
+    def blocks() -> str:
+        release.wait()
+        return "done"
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        async with mcprev.connect(app) as client:
+            blocked = asyncio.create_task(client.call_tool("blocks", {}))
+            try:
+                for _ in range(3):
+                    assert text_of(await client.call_tool("ping", {}, timeout=5)) == "pong"
+            finally:
+                release.set()
+            assert text_of(await blocked) == "done"
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+
+
+def test_who_calls_no_more_takes_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = iter(str(number) for number in range(1_000))
+    limit = mcprev.RateLimit("77/second", key=lambda _: next(keys))
+    ahead = 0.0
+    monkeypatch.setattr("mcprev.app.rate_limit.time", SimpleNamespace(monotonic=lambda: ahead))
+
+    async def main() -> None:
+        nonlocal ahead
+        async with mcprev.connect(app_with(limit)) as client:
+            for moment in (0.0, 0.5, 1.1):
+                ahead = moment
+                await asyncio.gather(*(client.call_tool("ping", {}) for _ in range(10)))
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+    assert sum(isinstance(each, deque) and each.maxlen == 77 for each in gc.get_objects()) == 20
+
+
 def test_a_rate_or_a_storage_that_cannot_be_used_is_refused() -> None:
     with pytest.raises(ValueError, match="parse"):
         mcprev.RateLimit("often")
+    for rate in ("2/minute;10/hour", "0/minute"):
+        with pytest.raises(
+            ValueError, match="is not one rate of at least one call; use a RateLimit for each"
+        ):
+            mcprev.RateLimit(rate)
     with pytest.raises(ValueError, match="use its async form"):
         mcprev.RateLimit("1/hour", storage="memory://")
 

@@ -19,7 +19,7 @@ from api.transports import http
 from mcprev.errors import TokenRejected
 from mcprev.transports.http.server.verifiers import COOLDOWN, MAX_AGE, MAX_BODY, MAX_KEYS
 from named import ROW_D, ROW_E
-from running import run
+from running import run, until
 
 jwk = pytest.importorskip("joserfc.jwk")
 jwt = pytest.importorskip("joserfc.jwt")
@@ -40,9 +40,12 @@ class Endpoint:
         self.answer = answer
         self.status = 200
         self.asked: list[tuple[str | None, Mapping[str, Any]]] = []
+        self.open = asyncio.Event()
+        self.open.set()
 
     async def respond(self, request: web.Request) -> web.Response:
         self.asked.append((request.headers.get("authorization"), dict(await request.post())))
+        await self.open.wait()
         if isinstance(self.answer, bytes):
             return web.Response(body=self.answer, status=self.status)
         return web.json_response(self.answer, status=self.status)
@@ -111,7 +114,7 @@ def test_a_token_of_the_issuer_is_read(text: str) -> None:
     "text",
     [
         token(iss="https://other.example"), token(iss=None), token(sub=None), token(exp=None), token(sub=4),
-        token(exp=int(NOW) - 120), token(nbf=int(NOW) + 120), token(FOREIGN), token(scope=4),
+        token(exp=10**400), token(exp=int(NOW) - 120), token(nbf=int(NOW) + 120), token(FOREIGN), token(scope=4),
         token(SECRET, "HS256"), token(SECRET, "HS256", header={"kid": "one"}), "x", "a.b.c", token()[:-8] + "AAAAAAAA",
     ],
 )  # fmt: skip
@@ -141,6 +144,29 @@ def test_keys_are_kept_and_read_again_when_they_are_old_or_one_is_unknown() -> N
             endpoint.answer = public(RSA)
             assert await verify(token()) is None
             assert len(endpoint.asked) == 3
+
+    run(main())
+
+
+def test_nobody_waits_for_keys_that_are_read_for_the_token_of_another() -> None:
+    """A token with an unknown key costs its sender alone, also one that does not wait for the answer."""
+
+    async def main() -> None:
+        endpoint, clock = Endpoint(public(KEY)), Clock()
+        async with served(endpoint) as url, aiohttp.ClientSession() as session:
+            verify = mcprev.JwtVerifier(url, issuer=ISSUER, clock=clock, session=session)
+            assert await verify(token())
+            clock.now += COOLDOWN
+            endpoint.answer = public(KEY, RSA)
+            endpoint.open.clear()
+            impatient, patient = (asyncio.create_task(verify(token(RSA, "RS256"))) for _ in range(2))
+            await until(lambda: len(endpoint.asked) == 2)
+            assert await verify(token())
+            impatient.cancel()
+            await asyncio.wait({impatient})
+            endpoint.open.set()
+            assert await patient
+            assert len(endpoint.asked) == 2
 
     run(main())
 

@@ -1,9 +1,14 @@
-"""A middleware that limits how often clients may call; the library `limits` counts."""
+"""A middleware that limits how often clients may call; the library `limits` counts where several processes do.
+
+Within a process the count is ours: that of the library waits for a free thread, which blocked functions may all hold,
+and looks at each key for each call.
+"""
 
 from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Collection
 from typing import Final
 
@@ -19,6 +24,27 @@ def principal(ctx: Context) -> str:
     return ctx.principal or ""
 
 
+class _Memory:
+    """The times of the calls that count, by key; the key whose last call is the oldest comes first."""
+
+    def __init__(self, most: int, seconds: float) -> None:
+        self._most, self._seconds = most, seconds
+        self._times: dict[str, deque[float]] = {}
+
+    def wait(self, key: str) -> float:
+        """Count a call and return 0; or return the seconds until one is allowed again."""
+        now = time.monotonic()
+        while self._times and now - next(iter(self._times.values()))[-1] >= self._seconds:
+            del self._times[next(iter(self._times))]
+        times = self._times.get(key) or deque[float](maxlen=self._most)
+        if len(times) == self._most and now - times[0] < self._seconds:
+            return times[0] + self._seconds - now
+        times.append(now)
+        self._times.pop(key, None)
+        self._times[key] = times
+        return 0
+
+
 class RateLimit:
     """Middleware that refuses calls beyond a rate: `App(..., middleware=[RateLimit("100/minute")])`."""
 
@@ -28,7 +54,7 @@ class RateLimit:
         *,
         methods: Collection[str] = TOOLS,
         key: Callable[[Context], str] = principal,
-        storage: str = "async+memory://",
+        storage: str | None = None,
     ) -> None:
         """Set the rate, such as `10/second` or `100 per 5 minutes`: the most calls in any time window of that length.
 
@@ -40,31 +66,42 @@ class RateLimit:
           Default: the memory of this process.
 
         A tool call beyond the rate returns a result with `is_error`; any other call fails with the error
-        `InvalidRequest`. Raises `ValueError` for an invalid rate or a storage that blocks, and
+        `InvalidRequest`. Raises `ValueError` for an invalid rate, for several rates, and for a storage that blocks, and
         `mcprev.errors.MissingExtra` if `limits` is not installed.
         """
         try:
-            from limits import parse
+            from limits import parse_many
             from limits.aio.storage import Storage
             from limits.aio.strategies import MovingWindowRateLimiter
             from limits.storage import storage_from_string
         except ImportError as error:
             raise MissingExtra("limiting rates", "limits", "limits") from error
-        self._rate, self._methods, self._key = parse(rate), frozenset(methods), key
-        found = storage_from_string(storage)
-        if not isinstance(found, Storage):
-            raise ValueError(  # noqa: TRY004 - of the URI
-                f"the storage '{storage}' blocks; use its async form, such as 'async+{storage}'"
-            )
-        self._limiter = MovingWindowRateLimiter(found)
+        self._rate, *others = parse_many(rate)
+        self._methods, self._key = frozenset(methods), key
+        if others or self._rate.amount < 1:
+            raise ValueError(f"'{rate}' is not one rate of at least one call; use a RateLimit for each rate")
+        self._memory = _Memory(self._rate.amount, self._rate.get_expiry())
+        self._limiter: MovingWindowRateLimiter | None = None
+        if storage is not None:
+            found = storage_from_string(storage)
+            if not isinstance(found, Storage):
+                raise ValueError(
+                    f"the storage '{storage}' blocks; use its async form, such as 'async+{storage}'"
+                )
+            self._limiter = MovingWindowRateLimiter(found)
 
     async def __call__(self, call: HandlerCall, call_next: CallNext) -> HandlerResult:
         """Pass a call on. Raises `ToolError` for a tool beyond the rate, and `InvalidRequest` for any other method."""
         if call.method in self._methods:
-            key = self._key(call.ctx)
-            if not await self._limiter.hit(self._rate, key):
-                stats = await self._limiter.get_window_stats(self._rate, key)
-                wait = max(1, math.ceil(stats.reset_time - time.time()))
-                text = f"too many calls, at most {self._rate} are allowed; try again in {wait} s"
+            wait = await self._wait(self._key(call.ctx))
+            if wait > 0:
+                text = f"too many calls, at most {self._rate} are allowed; try again in {math.ceil(wait)} s"
                 raise (ToolError if call.method in TOOLS else InvalidRequest)(text)
         return await call_next(call)
+
+    async def _wait(self, key: str) -> float:
+        if self._limiter is None:
+            return self._memory.wait(key)
+        if await self._limiter.hit(self._rate, key):
+            return 0
+        return max(1, (await self._limiter.get_window_stats(self._rate, key)).reset_time - time.time())

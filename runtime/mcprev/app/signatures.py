@@ -27,6 +27,7 @@ from mcprev.errors import Json
 from mcprev.json_schema.bounds import LIST, OBJECT
 from mcprev.json_schema.typed import NO_SCHEMA, Schema, first_sentence, schema_of
 from mcprev.server.context import Context
+from mcprev.transports.exiting import BUSY_THREADS
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -134,8 +135,13 @@ class Function:
         """
         if self._needs and not ready:
             async with AsyncExitStack() as stack:
-                needed = await values(self._needs, RequestScope(ctx, stack, self._run_in_thread))
-                return await self(ctx, {**arguments, **needed}, ready=True)
+                try:
+                    needed = await values(self._needs, RequestScope(ctx, stack, self._run_in_thread))
+                    return await self(ctx, {**arguments, **needed}, ready=True)
+                except BaseException as error:
+                    failed = error
+                    raise
+            raise failed  # a dependency kept it to itself, but the call has no result
         if self._context is not None:
             arguments = {**arguments, self._context: ctx}
         if self._async:
@@ -151,9 +157,6 @@ class Function:
             running.set()
             try:
                 return None if abandoned.is_set() else self._function(**arguments)
-            except StopIteration as error:
-                # A future cannot carry StopIteration; its caller would wait forever.
-                raise RuntimeError(f"{self.title}() raised StopIteration") from error
             except Exception:
                 if abandoned.is_set():
                     _logger.exception("%s() failed after its request had been cancelled", self.title)
@@ -169,12 +172,26 @@ class Function:
                 _logger.warning(
                     "%s() is abandoned: its request was cancelled, and no thread can be stopped", self.title
                 )
+            else:
+                arguments.clear()  # the executor keeps what waits until a thread is free
             raise
 
     def _run_in_thread(self, work: Callable[[], object]) -> Awaitable[object]:
         """Run blocking work in the executor, with the context variables of the caller."""
+
+        def run() -> object:
+            thread = threading.current_thread()
+            BUSY_THREADS.add(thread)
+            try:
+                return work()
+            except StopIteration as error:
+                # A future cannot carry StopIteration; its caller would wait forever.
+                raise RuntimeError(f"{self.title}() or a dependency raised StopIteration") from error
+            finally:
+                BUSY_THREADS.discard(thread)
+
         loop = asyncio.get_running_loop()
-        return loop.run_in_executor(self._executor, contextvars.copy_context().run, work)
+        return loop.run_in_executor(self._executor, contextvars.copy_context().run, run)
 
     # -- reading the signature ------------------------------------------------------------------------------
 

@@ -11,6 +11,8 @@ from typing import Final
 
 EXIT: Final = 1.0
 """Seconds in which a process must end after it has stopped serving."""
+BUSY_THREADS: Final = set[threading.Thread]()
+"""The threads in which functions of handlers run, of whatever executor: Python waits for them before it exits."""
 _logger: Final = logging.getLogger("mcprev.server")
 
 
@@ -18,15 +20,21 @@ _logger: Final = logging.getLogger("mcprev.server")
 def exit_guard() -> Generator[threading.Timer, None, None]:
     """Return a timer that ends the process with exit code 0. Start it in the main thread when serving ends.
 
-    Without it, a handler that ignores cancellation or runs in a thread would keep the process alive. The timer is
-    cancelled at the end of the `with` block.
+    Without it, a handler that ignores cancellation or runs in a thread would keep the process alive. After the end of
+    the `with` block, the timer ends the process only if such a thread is still busy.
     """
-    guard = threading.Timer(EXIT, _exit_now)
+    left = threading.Event()
+
+    def at_end() -> None:
+        if BUSY_THREADS or not left.is_set():
+            _exit_now()
+
+    guard = threading.Timer(EXIT, at_end)
     guard.daemon = True
     try:
         yield guard
     finally:
-        guard.cancel()
+        left.set()
 
 
 def _exit_now() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from math import isfinite
+from sys import float_info
 from typing import TypeVar, cast
 
 from mcprev.errors import Json
@@ -46,7 +46,7 @@ class Access:
             raise ValueError("the subject of a token is a text that is not empty")
         if client_id is not None and not isinstance(cast("object", client_id), str):
             raise TypeError("the client id of a token is a text")
-        if expires is not None and (isinstance(expires, bool) or not isfinite(expires)):
+        if expires is not None and (isinstance(expires, bool) or not abs(expires) < float_info.max):
             raise ValueError("a token expires at a number of seconds since 1970")
         put = object.__setattr__
         put(self, "subject", subject)

@@ -67,7 +67,7 @@ class JwtVerifier:
         self._jws, self._jwt, self._errors, self._read_keys = jws, jwt, JoseError, KeySet.import_key_set
         self._keys: list[Any] = []
         self._read_at = self._failed_at = float("-inf")
-        self._lock = asyncio.Lock()
+        self._reading: asyncio.Task[Exception | None] | None = None
 
     async def __call__(self, token: str) -> Access | None:
         """Return the content of a token, or None for an invalid one. Raises if the keys cannot be read."""
@@ -94,20 +94,29 @@ class JwtVerifier:
         )
 
     async def _keys_for(self, kid: object) -> list[Any]:
-        """Return the keys that may have signed a token; they are read again for an unknown one."""
-        async with self._lock:
-            now = self._clock()
-            age = now - self._read_at
-            if age >= MAX_AGE or (not self._matching(kid) and age >= COOLDOWN):
-                if now - self._failed_at < COOLDOWN:
+        """Return the keys that may have signed a token; they are read again if they are old, and for an unknown one."""
+        age = self._clock() - self._read_at
+        if age >= MAX_AGE or (not self._matching(kid) and age >= COOLDOWN):
+            if self._reading is None or self._reading.done():
+                if self._clock() - self._failed_at < COOLDOWN:
                     raise ValueError(f"{self._url} holds no keys that could be read a moment ago")
-                try:
-                    self._keys = await self._fetch()
-                except Exception:
-                    self._failed_at = self._clock()
-                    raise
-                self._read_at = self._clock()
+                self._reading = asyncio.create_task(self._read())
+            failure = await asyncio.shield(
+                self._reading
+            )  # who no longer waits does not end it for the others
+            if failure is not None:
+                raise failure
         return self._matching(kid)
+
+    async def _read(self) -> Exception | None:
+        """Read the keys, and return why they cannot be read."""
+        try:
+            self._keys = await self._fetch()
+        except Exception as error:  # noqa: BLE001 - raised for each who waits
+            self._failed_at = self._clock()
+            return error
+        self._read_at = self._clock()
+        return None
 
     def _matching(self, kid: object) -> list[Any]:
         return [key for key in self._keys if kid is None or key.kid == kid]
