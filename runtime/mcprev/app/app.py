@@ -266,8 +266,7 @@ class App:
         return register if function is None else register(function)
 
     def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
-        """Register a function that reads a resource, or the resources of a URI template such as
-        `users://{user}/profile`.
+        """Register a function that reads a resource, or every resource of a template such as `users://{user}/profile`.
 
         The variables of a template are the parameters of the function, converted from text to their annotations.
         `{name}` matches one part of a URI, without `/`, `?`, `#` and `&`; `{+name}`, at most one in a template, matches

@@ -14,19 +14,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, init=False)
 class Access:
-    """The content of a valid token: its subject, its audience and its scopes."""
+    """The content of a valid token, which the `verify` function of a `Bearer` returns and handlers read as `ctx.access`."""
 
     subject: str
-    """The owner of the token, unique among all listed authorization servers. It becomes `ctx.principal`."""
+    """The owner of the token, unique among all authorization servers of the `Bearer`. It becomes `ctx.principal`."""
     audience: tuple[str, ...]
-    """The resources that the token was issued for."""
+    """The URLs of the resources that the token was issued for."""
     scopes: frozenset[str]
+    """The scopes that were granted."""
     client_id: str | None
-    """The client that the token was issued to."""
+    """The OAuth client that the token was issued to; None if unknown."""
     expires: float | None
-    """The expiry time in seconds since 1970; None if the token has none."""
+    """The expiry time in seconds since 1970; None if the token does not expire."""
     claims: Mapping[str, Json] = field(compare=False, repr=False)
-    """Further claims of the token."""
+    """Further claims of the token, for handlers."""
 
     def __init__(
         self,
@@ -38,16 +39,18 @@ class Access:
         expires: float | None = None,
         claims: Mapping[str, Json] | None = None,
     ) -> None:
-        """Set the content of a token. `scopes` may also be a string with spaces between scopes, as in OAuth.
+        """Set the content of a token.
 
-        Raises `TypeError` or `ValueError` for invalid values; the request is then refused.
+        `audience` is one URL or several. `scopes` are a collection, or a string with spaces between scopes, as in
+        OAuth. `expires` is in seconds since 1970. Raises `TypeError` or `ValueError` for invalid values; if that
+        happens in `verify`, the request is refused.
         """
         if not isinstance(cast("object", subject), str) or not subject:
-            raise ValueError("the subject of a token is a text that is not empty")
+            raise ValueError("the subject of a token must be a string that is not empty")
         if client_id is not None and not isinstance(cast("object", client_id), str):
-            raise TypeError("the client id of a token is a text")
+            raise TypeError("the client id of a token must be a string")
         if expires is not None and (isinstance(expires, bool) or not abs(expires) < float_info.max):
-            raise ValueError("a token expires at a number of seconds since 1970")
+            raise ValueError("the expiry of a token must be a number of seconds since 1970")
         put = object.__setattr__
         put(self, "subject", subject)
         put(self, "audience", as_texts((audience,) if isinstance(audience, str) else audience))
@@ -61,7 +64,7 @@ def as_texts(found: Iterable[str]) -> tuple[str, ...]:
     """Return strings as a tuple. Raises `TypeError` if any member is not a string."""
     texts = tuple(found)
     if not all(isinstance(cast("object", text), str) for text in texts):
-        raise TypeError("scopes and audiences are texts")
+        raise TypeError("scopes and audiences must be strings")
     return texts
 
 
@@ -69,4 +72,4 @@ def of_type(found: object, wanted: type[T]) -> T:
     """Return a value of a user's callback, if it has the wanted type. Raises `TypeError` otherwise."""
     if isinstance(found, wanted):
         return found
-    raise TypeError(f"a {wanted.__name__} is wanted, and not a {type(found).__name__}")
+    raise TypeError(f"the result must be of type {wanted.__name__}, not {type(found).__name__}")

@@ -82,7 +82,10 @@ def _includes(held: frozenset[str], needed: frozenset[str]) -> bool:
 class Bearer:
     """Requires bearer tokens: `server.asgi(auth=Bearer(verify, resource=..., authorization_servers=[...]))`.
 
-    One object may serve any number of apps. See the specification's page on authorization.
+    The server is an OAuth protected resource: it issues no tokens, and its metadata names the authorization servers
+    that do. A request without a valid token gets 401, one without the required scopes 403. Handlers read
+    `ctx.principal` and `ctx.access`. One object may serve any number of apps. See
+    https://modelcontextprotocol.io/specification/latest/basic/authorization.
     """
 
     def __init__(
@@ -98,30 +101,35 @@ class Bearer:
         timeout: float = TIMEOUT,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Set how tokens are verified and what the metadata says.
+        """Set the verifier of tokens, the resource that they must be for, and the scopes that requests require.
 
-        `verify` checks the signature of a token or asks its issuer. It returns an `Access`, or None for an invalid
-        token, within `timeout` seconds. The server then checks that the token is for `resource` and that it has not
-        expired by `clock`. `resource` is the URL of the endpoint as clients know it, or of its origin if it has several
-        endpoints. `authorization_servers` are the issuers of accepted tokens.
+        - `verify` is an async function, such as a `mcprev.JwtVerifier`. It gets a token, checks its signature or asks
+          its issuer, and returns an `Access`, or None for an invalid token. If it raises, or takes more than `timeout`
+          seconds (10 by default), the response is 503. The server itself then checks audience, expiry and scopes.
+        - `resource` is the URL of the endpoint as clients know it, or its origin if it has several endpoints. It must
+          be in the audience of a token.
+        - `authorization_servers` are the issuer URLs of the authorization servers whose tokens are accepted. Clients
+          read them in the metadata.
+        - `scopes` are required for every request. None are by default.
+        - `needs(method, params)` returns additional scopes for a request, or None. The params are JSON as the client
+          sent it, not validated.
+        - `suffices(granted, required)` returns whether the scopes of a token include the required ones; pass it if some
+          scopes imply others. Default: whether all required scopes are among the granted ones.
+        - `about` adds members to the metadata by their RFC 9728 names, such as `resource_name`.
+        - `clock` returns the time in seconds since 1970, which is compared with the expiry of tokens.
 
-        Every request requires `scopes`. `needs` returns additional scopes for a request, given its method and its
-        params as the client sent them, not validated. `suffices` returns whether the scopes of a token include the
-        required ones; pass it if some scopes imply others. `about` adds metadata by its RFC 9728 names, such as
-        `resource_name`.
-
-        Raises `ValueError` for an invalid URL or scope.
+        Raises `ValueError` for an invalid URL or scope, and if `needs` or `suffices` is a coroutine function.
         """
         if iscoroutinefunction(needs) or iscoroutinefunction(suffices):
-            raise ValueError("`needs` and `suffices` cannot be awaited")
+            raise ValueError("`needs` and `suffices` must not be coroutine functions")
         parts = split(resource)
         if parts is None or "?" in resource:
             raise ValueError(
-                f"{resource!r} is no resource: it takes https or http, a host and perhaps a path"
+                f"{resource!r} is not a resource: pass an https or http URL with a host and no query"
             )
         self.resource: str = in_lower_case(parts)
         if not authorization_servers or isinstance(authorization_servers, str):
-            raise ValueError("authorization takes a list of one authorization server at least")
+            raise ValueError("`authorization_servers` must be a list with at least one issuer URL")
         for issuer in authorization_servers:
             check_issuer(issuer)
         self._verify, self._needs, self._suffices = verify, needs, suffices
@@ -152,7 +160,7 @@ class Bearer:
 
     def _describe(self, issuers: Sequence[str], about: Mapping[str, Json]) -> dict[str, Json]:
         if _OWN & about.keys():
-            raise ValueError(f"`about` cannot say {', '.join(sorted(_OWN & about.keys()))}")
+            raise ValueError(f"`about` must not contain {', '.join(sorted(_OWN & about.keys()))}")
         _check_scopes(about.get("scopes_supported", ()))
         scopes: dict[str, Json] = {"scopes_supported": list(self._scopes)} if self._scopes else {}
         return {
@@ -181,7 +189,7 @@ class Bearer:
     # -- verification --------------------------------------------------------------------------------------
 
     async def admit(self, headers: Headers, query: bytes) -> Access | HttpError:
-        """Return the content of a request's token, or the error response if there is no valid one."""
+        """Return the content of a request's token, or the error response if it has no valid token."""
         token = self._token(headers, query)
         if isinstance(token, HttpError):
             return token

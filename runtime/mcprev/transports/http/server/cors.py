@@ -40,7 +40,11 @@ class cors:  # noqa: N801 - called like a function
     """An ASGI app with CORS headers for some origins; `*` allows every origin, without credentials."""
 
     def __init__(self, app: App, *, origins: Sequence[str], max_age: int = MAX_AGE) -> None:
-        """Wrap an app. Raises `ValueError` for an origin that cannot match."""
+        """Wrap an ASGI app, such as that of `Server.asgi`, which must accept the same origins itself.
+
+        `origins` are the origins of pages that may read responses, such as `https://app.example`. `max_age` is the time
+        in seconds that a browser caches a preflight. Raises `ValueError` for an origin that cannot match.
+        """
         self._app = app
         self._access = OriginPolicy(origins)
         self._any = "*" in origins

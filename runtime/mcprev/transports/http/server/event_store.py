@@ -20,19 +20,22 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 
 
 class EventStore(Protocol):
-    """Stores events. `append` and `discard` are called on the event loop and must not block."""
+    """The interface of stores of sent events, for `asgi(events=...)`. All methods are called on the event loop.
+
+    `append` and `discard` must not block.
+    """
 
     def append(self, session: str, stream: int, number: int, message: bytes, /, *, droppable: bool) -> None:
-        """Store a JSON-RPC message that is being sent; the numbers of one stream increase.
+        """Store a JSON-RPC message that is being sent, as event `number` of a session's stream; the numbers increase.
 
-        `droppable` messages are forgotten first, because a client can do without them.
+        `droppable` messages are notifications before a response: they are forgotten first.
         """
         ...
 
     async def after(
         self, session: str, stream: int, number: int, last: int, /
     ) -> Sequence[tuple[int, bytes]]:
-        """Return the stored events of a stream after one number and up to another, in order."""
+        """Return the numbers and messages of a stream's stored events after `number` and up to `last`, in order."""
         ...
 
     def discard(self, session: str, /) -> None:
@@ -49,6 +52,7 @@ class MemoryEvents:
     def __init__(
         self, *, events: int = MAX_EVENTS, session_bytes: int = MAX_SESSION, total_bytes: int = MAX_BYTES
     ) -> None:
+        """Set the maximum number of events and of bytes of one session, and of bytes of all sessions together."""
         self._events, self._session_bytes, self._total_bytes = events, session_bytes, total_bytes
         self._sessions: OrderedDict[str, _Kept] = OrderedDict()
         """Sessions by their latest event, the most recent last."""

@@ -30,66 +30,75 @@ class HttpOptions(TypedDict, total=False):
     """The keyword arguments of `Server.asgi`, `run_http` and `serve_http`; times are in seconds."""
 
     path: str
-    """The path of the endpoint: `/mcp` by default. In an app that is mounted, the mount path itself also works."""
+    """The path of the endpoint, `/mcp` by default. If the app is mounted in another, the mount path works too."""
     json_response: bool | None
-    """Whether responses are JSON. True: always. False: only if the client accepts no event streams. Default: if the
-    response is quick and no other message precedes it. Messages before a response require an event stream."""
+    """Whether responses are JSON. True: always. False: only if the client accepts no event streams. None, the default:
+    if the response is quick and no other message precedes it. Messages before a response require an event stream."""
     sessions: bool
-    """Whether `initialize` opens a session. Without sessions, the server cannot send requests to clients of revisions
-    with `initialize`."""
+    """Whether `initialize` opens a session: True by default. Without sessions, the server cannot send requests to
+    clients of revisions with `initialize`."""
     get_stream: bool
-    """Whether sessions have a stream for messages outside of requests. Without, GET is answered with 405, and a client
-    cannot resume an interrupted stream."""
+    """Whether sessions have a GET stream for messages outside of requests: True by default. Without it, GET is answered
+    with 405, and a client cannot resume an interrupted stream."""
     events: EventStore | None
-    """The event store for interrupted streams; None stores nothing. Default: in memory, within limits."""
+    """The store of sent events, from which a client resumes an interrupted stream. None stores nothing. Default: a
+    `MemoryEvents`, with 256 events and 1 MiB for one session and 64 MiB for all."""
     sse: bool | tuple[str, str]
-    """Whether to serve HTTP+SSE, the transport of 2024-11-05: True for `/sse` and `/messages`, or the two paths."""
+    """Whether to serve HTTP+SSE too, the transport of 2024-11-05: True for `/sse` and `/messages`, or the two paths.
+    False by default."""
     principal: Callable[[Mapping[str, Any]], str | None] | None
-    """Returns the principal of a request from its ASGI scope. A session belongs to the principal that opened it. If
-    the function raises, the response is 403."""
+    """A function that returns the principal (the authenticated user) of a request from its ASGI scope, or None. It must
+    not be a coroutine function. A session belongs to the principal that opened it. If the function raises, the response
+    is 403. None: requests have no principal. Excludes `auth`."""
     auth: Bearer | None
-    """Requires and verifies tokens; see `mcprev.Bearer`. The metadata is served below `/.well-known`, unless the app is
-    mounted in another. Excludes `principal`."""
+    """A `mcprev.Bearer`, which requires and verifies tokens. Its metadata is served below `/.well-known`, unless the
+    app is mounted in another. None: no token is required. Excludes `principal`."""
     origins: Sequence[str]
-    """Accepted origins of web pages, such as `https://app.example`, beside those of this machine; `*` for all."""
+    """The accepted origins of web pages, such as `https://app.example`, in addition to those of this machine; `*`
+    accepts every page. It sends no CORS headers: wrap the app in `mcprev.transports.http.server.cors.cors` for
+    those."""
     hosts: Sequence[str] | None
     """The only accepted values of `Host`, such as `mcp.example` or `mcp.example:8000`; pages of these hosts are
     accepted too. Default: at loopback addresses, loopback names and IP addresses; at other addresses, every host. A
     server behind a proxy on the same machine needs its public host here."""
     idle: float
-    """Seconds without activity of the client after which a session ends: 1,800."""
+    """Seconds without activity of the client after which a session ends: 1,800 by default."""
     max_sessions: int
-    """The maximum number of sessions: 10,000. Beyond it, the longest idle session is ended for a new one."""
+    """The maximum number of sessions: 10,000 by default. Beyond it, the longest idle session is ended for a new one; if
+    all are in use, the response is 503."""
     max_sessions_per_client: int
-    """The maximum number of sessions of one client: 1,000. Beyond it, the client's longest idle session is ended. A
-    client is a principal, or an IP address without one. Behind a reverse proxy all clients have the address of the
-    proxy: set `principal` or `auth`, or configure the ASGI server to put the forwarded address into the scope. If
-    neither is possible, set this to `max_sessions`."""
+    """The maximum number of sessions of one client: 1,000 by default. Beyond it, the client's longest idle session is
+    ended; if all are in use, the response is 429. A client is a principal, or an IP address without one. Behind a
+    reverse proxy all clients have the address of the proxy: set `principal` or `auth`, or configure the ASGI server to
+    put the forwarded address into the scope. If neither is possible, set this to `max_sessions`."""
     max_requests: int
-    """The maximum number of concurrent requests outside of sessions."""
+    """The maximum number of concurrent requests outside of sessions: 16,384 by default. A request beyond it is answered
+    with an error."""
     max_body: int
-    """The maximum size of a request body in bytes: 4 MiB. A larger one is answered with 413."""
+    """The maximum size of a request body in bytes: 4 MiB by default. A larger one is answered with 413."""
     max_bodies: int
     """The maximum memory of all request bodies in bytes, from their first byte until the response, including their
-    parsed form: 256 MiB. A request beyond it is answered with 503."""
+    parsed form: 256 MiB by default. A request beyond it is answered with 503."""
     max_headers: int
-    """The maximum size of a request's headers in bytes."""
+    """The maximum size of a request's headers in bytes: 64 KiB by default."""
     body_timeout: float
-    """The time that a client has to send a body."""
+    """Seconds that a client has to send a body: 30 by default."""
     defer: float
-    """The time after which a response becomes an event stream and the server watches whether its client disconnects."""
+    """Seconds after which a response becomes an event stream and the server watches whether its client disconnects: 0.2
+    by default."""
     keep_alive: float
-    """The time after which a silent stream gets a comment, so that no proxy closes it."""
+    """Seconds after which a silent stream gets a comment, so that no proxy closes it: 15 by default."""
     stall: float
-    """The time after which a client that does not read is disconnected."""
+    """Seconds after which a client that does not read is disconnected: 60 by default."""
     max_connections: int
-    """The maximum number of connections of `run_http` and `serve_http`; the limit of file descriptors may reduce it. At
-    the limit, idle connections are closed for new ones, which wait until there is room."""
+    """The maximum number of connections of `run_http` and `serve_http`: 10,000 by default, or less if the process may
+    open fewer file descriptors. At the limit, idle connections are closed for new ones, which wait until there is
+    room."""
     drain: float
-    """The time that calls in progress have to finish when `run_http` or `serve_http` stops; the remaining ones are
-    answered with an error. If the coroutine is cancelled, they have one second."""
+    """Seconds that calls in progress have to finish when `run_http` or `serve_http` stops: 30 by default. The remaining
+    ones are answered with an error. If the coroutine is cancelled, they have one second."""
     clock: Callable[[], float] | None
-    """The clock for idle sessions; default: that of the event loop."""
+    """The clock for idle sessions, in seconds. None: that of the event loop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,10 +136,10 @@ class HttpSettings:
                 raise ValueError(f"the path '{path}' has to begin with a slash")
         if iscoroutinefunction(self.principal):
             raise ValueError(
-                "`principal` cannot be awaited: what takes time belongs into a middleware before it"
+                "`principal` must not be a coroutine function; do slow work in an ASGI middleware"
             )
         if self.principal is not None and self.auth is not None:
-            raise ValueError("`principal` and `auth` exclude each other: a token says whose it is")
+            raise ValueError("`principal` and `auth` exclude each other: a token has a principal")
         if len({self.path, *self.sse_paths}) != 1 + len(self.sse_paths):
             raise ValueError(
                 f"every endpoint needs a path of its own: {self.path}, {', '.join(self.sse_paths)}"
