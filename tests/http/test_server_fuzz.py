@@ -450,7 +450,7 @@ class Play:
         await until(lambda: len(dispatcher.sse) == 0 and len(server._connections) == 1)
         assert len(dispatcher.sessions) == 0
         timers = dispatcher.timers
-        assert [*timers._young, *timers._old, *timers.reading, *timers.late] == []
+        assert [*timers._recent, *timers._long, *timers.reading, *timers.late] == []
         shared = dispatcher.shared
         await until(lambda: not (shared._connection_state.incoming or shared._tasks or shared._queue))
         assert shared._running == 0

@@ -482,7 +482,7 @@ def test_a_refusal_keeps_its_status_however_long_and_loud_the_listing_of_the_too
         bad, loud, quiet = (
             client.call(tool, {"region": "eu"}, logLevel="debug") for tool in ("region", "hold", "quiet")
         )
-        old: Any = vars(app.dispatcher.timers)["_old"]
+        old: Any = vars(app.dispatcher.timers)["_long"]
         await until(lambda: len(old) == 3)
         listed.set()
         assert ((await bad.done()).status, bad.error["code"]) == (400, HEADER_MISMATCH)

@@ -40,7 +40,7 @@ class AsgiApp:
     def __init__(self, server: ServerApp[Connection], settings: HttpSettings) -> None:
         self.server = server
         self.settings = settings
-        self._access = OriginPolicy(settings.origins, settings.hosts)
+        self._origin_policy = OriginPolicy(settings.origins, settings.hosts)
         self.budget: BodyBudget = BodyBudget(settings.max_bodies)
         """The memory of all request bodies."""
         self._auth = settings.auth
@@ -52,7 +52,7 @@ class AsgiApp:
             get_stream=settings.get_stream,
             json_only=settings.json_response is True,
         )
-        self._hosting: HttpDispatcher | None = None
+        self._dispatcher: HttpDispatcher | None = None
         self._watching = False
         """Whether the app waits for the signal that stops the server that runs it."""
         self._stopping: asyncio.Task[None] | None = None
@@ -109,10 +109,10 @@ class AsgiApp:
 
         Calls in progress have `linger` seconds to finish; meanwhile clients can still answer the server's requests.
         """
-        dispatcher = self._hosting
+        dispatcher = self._dispatcher
         if dispatcher is not None and dispatcher.loop is asyncio.get_running_loop():
             await dispatcher.aclose(linger)
-        self._closed, self._hosting = True, None
+        self._closed, self._dispatcher = True, None
         await self.stop()
 
     def _stop_signalled(self) -> None:
@@ -122,15 +122,15 @@ class AsgiApp:
 
     def fail_requests(self) -> None:
         """Answer all calls in progress with an error, because the server stops at once."""
-        if self._hosting is not None:
-            self._hosting.fail_requests()
+        if self._dispatcher is not None:
+            self._dispatcher.fail_requests()
 
     @property
     def dispatcher(self) -> HttpDispatcher:
         """The sessions and streams of the running event loop; new ones if the loop changed or the server ended them."""
-        found = self._hosting
+        found = self._dispatcher
         if found is None or found.loop is not asyncio.get_running_loop() or found.shared.error is not None:
-            found = self._hosting = HttpDispatcher(self.server, self.settings)
+            found = self._dispatcher = HttpDispatcher(self.server, self.settings)
         return found
 
     # -- a request -----------------------------------------------------------------------------------------
@@ -138,16 +138,16 @@ class AsgiApp:
     async def serve(self, http_request: HttpRequest) -> None:
         """Serve one request of any HTTP server; its headers are within their limit."""
         try:
-            reject = self._let_in(http_request)
+            reject = self._check_access(http_request)
             if reject is None and self._auth is not None:
                 reject = await self._authorize(self._auth.at(http_request.root), http_request)
             if reject is None and self.server.lifespan is not None:
-                reject = await self._started()
+                reject = await self._start_lifespan()
             if reject is None:
                 if http_request.place is None:
                     reject = await self._at_endpoint(http_request)
                 else:
-                    reject = await self._elsewhere(http_request)
+                    reject = await self._at_other_endpoint(http_request)
             if reject is not None:
                 await http_request.refuse(reject)
         except (ClientGone, OSError) as error:
@@ -156,7 +156,7 @@ class AsgiApp:
             if http_request.share is not None:
                 http_request.share.release()
 
-    def _let_in(self, http_request: HttpRequest) -> HttpError | None:
+    def _check_access(self, http_request: HttpRequest) -> HttpError | None:
         """Find the endpoint of a request and check its origin and principal; return the error response if it is refused."""
         here, headers = self.settings.path, http_request.headers
         place = here if http_request.path == here else self._place(http_request)
@@ -164,11 +164,11 @@ class AsgiApp:
             return HttpError(404, InvalidRequest("Invalid Request: there is nothing at this path"))
         if self._closed:
             return stopped()
-        reject = self._access.refusal(headers, http_request.address)
+        reject = self._origin_policy.refusal(headers, http_request.address)
         if reject is not None:
             return reject
         if self.settings.principal is not None:
-            found = self._who(self.settings.principal, http_request.scope)
+            found = self._principal_of(self.settings.principal, http_request.scope)
             if isinstance(found, HttpError):
                 return found
             http_request.principal = found
@@ -176,7 +176,7 @@ class AsgiApp:
             http_request.place = place
         return None
 
-    async def _started(self) -> HttpError | None:
+    async def _start_lifespan(self) -> HttpError | None:
         """Enter the lifespan for an app whose lifespan events nobody forwards; return the error response if it fails."""
         try:
             await self.start()
@@ -185,7 +185,7 @@ class AsgiApp:
             return stopped()
         return stopped() if self._closed else None
 
-    def _who(self, find: Principal, scope: Mapping[str, Any]) -> str | HttpError | None:
+    def _principal_of(self, find: Principal, scope: Mapping[str, Any]) -> str | HttpError | None:
         """Return the principal of a request, or 403 if `find` raises: None would mean an anonymous client."""  # HTTP-28
         try:
             return checked_principal(find(scope))
@@ -237,16 +237,16 @@ class AsgiApp:
         if SESSION_ID_KEY in headers.values:
             session = dispatcher.sessions.find(headers.text(SESSION_ID_KEY), principal)
             live = None if session is None else session.revision
-        verdict = classify(self._endpoint, verb, headers, message, live)
-        if dispatcher is not self._hosting or dispatcher.shared.error is not None:
+        request_class = classify(self._endpoint, verb, headers, message, live)
+        if dispatcher is not self._dispatcher or dispatcher.shared.error is not None:
             return stopped()  # the server stopped while the body was read
-        if isinstance(verdict, HttpError):
+        if isinstance(request_class, HttpError):
             if session is not None and isinstance(message, Malformed):
-                session.hear(message)  # fails the call that a malformed response belongs to
-            return verdict
-        return await dispatcher.carry_out(verdict, session, http_request)
+                session.receive_unanswered(message)  # fails the call that a malformed response belongs to
+            return request_class
+        return await dispatcher.serve(request_class, session, http_request)
 
-    async def _elsewhere(self, http_request: HttpRequest) -> HttpError | None:
+    async def _at_other_endpoint(self, http_request: HttpRequest) -> HttpError | None:
         """Serve a request to one of the endpoints of HTTP+SSE, or for the metadata."""
         if self._auth is not None and http_request.place in self._documents:
             await http_request.answer(*self._auth.document(http_request.verb))

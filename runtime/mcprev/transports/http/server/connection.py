@@ -33,7 +33,7 @@ from mcprev.transports.http.server.response_stream import ResponseStream
 from mcprev.wire.jsonrpc import Batch, Malformed, Message, Notification, Request, encode_error
 
 
-def from_here(message: Request | Notification, origin: object) -> None:
+def set_origin(message: Request | Notification, origin: object) -> None:
     """Set the HTTP request that a message came with; the response to the message is sent there."""
     object.__setattr__(message, "origin", origin)  # messages are frozen for type checkers only
 
@@ -62,7 +62,7 @@ class AsgiConnection(Connection):
 
     async def serve(self, request: Request, response_stream: ResponseStream) -> None:
         """Process a request, run its handler in the current task, and send the response."""
-        from_here(request, response_stream)
+        set_origin(request, response_stream)
         self.engine.request(request)
         self.process_events()
         incoming = response_stream.request
@@ -86,7 +86,7 @@ class AsgiConnection(Connection):
             self.process_events()
             response_stream.request = None  # breaks the reference cycle
         if response_stream.cancelled:
-            await _calm(task)
+            await _undo_cancellation(task)
         await response_stream.finish()
 
     async def serve_batch(self, batch: Batch, response_stream: ResponseStream) -> None:
@@ -99,10 +99,10 @@ class AsgiConnection(Connection):
             response_stream.answer(encode_error(member.id, error, null_id=True))
         for message in batch.messages:
             if isinstance(message, Request):
-                from_here(message, response_stream)
+                set_origin(message, response_stream)
                 self.receive(message)
             else:
-                self.hear(message, response_stream)
+                self.receive_unanswered(message, response_stream)
         await response_stream.finish()
 
     def receive(self, message: Message) -> None:
@@ -110,11 +110,11 @@ class AsgiConnection(Connection):
         self.protocol.receive(message, self._loop.time())
         self.process_events()
 
-    def hear(self, message: Message | Batch, origin: object = None) -> None:
+    def receive_unanswered(self, message: Message | Batch, origin: object = None) -> None:
         """Process a message or batch that gets no response; `origin` is the HTTP request."""
         for member in message.messages if isinstance(message, Batch) else (message,):
             if isinstance(member, Notification):
-                from_here(member, origin)
+                set_origin(member, origin)
             if not isinstance(member, Malformed) or member.answer is None:
                 self.receive(member)
             elif self._connection_state.fail_malformed(member):
@@ -142,18 +142,18 @@ class AsgiConnection(Connection):
             if isinstance(channel, IncomingRequest):
                 response_stream = channel.origin
                 if not isinstance(response_stream, ResponseStream):
-                    self._stray(message)
+                    self._send_without_stream(message)
                 elif message is channel.response:
                     # A result always has the same status.
                     response_stream.answer(
                         message, 200 if channel.code is None else self._status(channel.code)
                     )
                 elif not response_stream.send(message):
-                    self._stray(message, related=True)
+                    self._send_without_stream(message, related=True)
             elif isinstance(channel, Request) and isinstance(channel.origin, ResponseStream):
                 channel.origin.answer(message, self._status_unserved(message))
             else:
-                self._stray(message)
+                self._send_without_stream(message)
 
     def _status(self, code: int) -> int:
         """Return the HTTP status of an error response of a handler."""
@@ -165,7 +165,7 @@ class AsgiConnection(Connection):
         del message
         return 200
 
-    def _stray(self, message: bytes, *, related: bool = False) -> None:
+    def _send_without_stream(self, message: bytes, *, related: bool = False) -> None:
         """Send or drop a message that no stream of a request can carry; `related` messages belong to a request."""
         del related
         self.logger.debug("no stream carries a message of %d bytes; it is dropped", len(message))
@@ -194,7 +194,7 @@ class AsgiConnection(Connection):
         del response_stream
         return b""
 
-    def left(self, response_stream: ResponseStream) -> None:
+    def response_ended(self, response_stream: ResponseStream) -> None:
         """Handle the disconnection of the client of a response."""
 
     @override
@@ -221,7 +221,7 @@ class AsgiConnection(Connection):
         await asyncio.shield(self.closed)
 
 
-async def _calm(task: asyncio.Task[object]) -> None:
+async def _undo_cancellation(task: asyncio.Task[object]) -> None:
     """Undo the cancellation of a task, whether or not its handler noticed it."""
     with contextlib.suppress(asyncio.CancelledError):
         await asyncio.sleep(0)
@@ -260,7 +260,7 @@ class StatelessConnection(AsgiConnection):
         return 200 if error is None else status_of(error["code"], pre_dispatch=True)
 
     @override
-    def left(self, response_stream: ResponseStream) -> None:
+    def response_ended(self, response_stream: ResponseStream) -> None:
         # A disconnection cancels the request (HTTPM-6).
         incoming = self._connection_state.incoming.get(response_stream)
         if incoming is not None:

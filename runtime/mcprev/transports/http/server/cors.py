@@ -46,7 +46,7 @@ class cors:  # noqa: N801 - called like a function
         in seconds that a browser caches a preflight. Raises `ValueError` for an origin that cannot match.
         """
         self._app = app
-        self._access = OriginPolicy(origins)
+        self._origin_policy = OriginPolicy(origins)
         self._any = "*" in origins
         self._max_age = max_age
 
@@ -57,7 +57,7 @@ class cors:  # noqa: N801 - called like a function
             return
         headers = Headers(list(scope["headers"]))
         origin = headers.text(b"origin")
-        allowed = origin is not None and self._access.lists(origin)
+        allowed = origin is not None and self._origin_policy.lists(origin)
         extra = [(b"vary", b"Origin, Access-Control-Request-Headers")]
         if allowed and origin is not None:
             value = b"*" if self._any else origin.encode("latin-1")

@@ -30,7 +30,7 @@ from mcprev.protocol.http_request_class import (
 )
 from mcprev.protocol.subscriptions import LISTEN
 from mcprev.transports.http.server.body_budget import opening_refusal
-from mcprev.transports.http.server.connection import StatelessConnection, from_here
+from mcprev.transports.http.server.connection import StatelessConnection, set_origin
 from mcprev.transports.http.server.legacy_sse import LegacySseServerConnection, SseEndpoints
 from mcprev.transports.http.server.options import HttpSettings
 from mcprev.transports.http.server.request import HttpRequest
@@ -110,47 +110,47 @@ class HttpDispatcher:
 
     # -- the endpoint --------------------------------------------------------------------------------------
 
-    async def carry_out(
-        self, verdict: RequestClass, session: Session | None, http_request: HttpRequest
+    async def serve(
+        self, request_class: RequestClass, session: Session | None, http_request: HttpRequest
     ) -> HttpError | None:
         """Serve a classified request; return the error response if it is refused."""
-        if self.stopping and _begins(verdict):
-            message = getattr(verdict, "message", None)
+        if self.stopping and _starts_work(request_class):
+            message = getattr(request_class, "message", None)
             return stopped(message.id if isinstance(message, Request) else None)
-        if isinstance(verdict, StatelessRequest):
-            await self._by_itself(verdict, http_request)
+        if isinstance(request_class, StatelessRequest):
+            await self._stateless(request_class, http_request)
             return None
-        if isinstance(verdict, SessionRequest) and session is not None:
-            await self._in_session(session, verdict.message, verdict.accept, http_request)
+        if isinstance(request_class, SessionRequest) and session is not None:
+            await self._in_session(session, request_class.message, request_class.accept, http_request)
             return None
-        match verdict:
+        match request_class:
             case InitializeRequest(message):
                 return await self._open(message, http_request)
             case SessionlessRequest():
-                await self._without_session(verdict, http_request)
+                await self._without_session(request_class, http_request)
             case OpenStream(_, last_event_id) if session is not None:
                 return await self._stream(session, last_event_id, http_request)
             case DeleteSession() if session is not None:
                 self.sessions.end(session, "the client ended the session")
                 await http_request.accept(204)
             case _:
-                raise AssertionError(verdict)
+                raise AssertionError(request_class)
         return None
 
-    async def _by_itself(self, verdict: StatelessRequest, http_request: HttpRequest) -> None:
+    async def _stateless(self, request_class: StatelessRequest, http_request: HttpRequest) -> None:
         """Serve a stateless request or notification."""
-        message = verdict.message
+        message = request_class.message
         if not isinstance(message, Request):
             self.shared.receive(message)
             await http_request.accept()
             return
         if message.method in TASK_NAMES and NAME_KEY not in http_request.headers.values:
             self.shared.protocol.connection.tolerate(ToleratedViolation.UNNAMED_TASKS, message.method)
-        accept = STREAM if message.method == LISTEN else verdict.accept
+        accept = STREAM if message.method == LISTEN else request_class.accept
         response_stream = self._respond(http_request, self.shared, accept=accept)
         expiry_timer = None
         if http_request.access is not None and message.method == LISTEN:
-            expiry_timer = self._lease(http_request, lambda: self.shared.end_listening(response_stream))
+            expiry_timer = self._expiry(http_request, lambda: self.shared.end_listening(response_stream))
         self.timers.begin(response_stream)
         try:
             await self.shared.serve(message, response_stream)
@@ -159,7 +159,7 @@ class HttpDispatcher:
             if expiry_timer is not None:
                 expiry_timer.cancel()
 
-    async def _stay(self, response_stream: ResponseStream, expiry_timer: TokenExpiryTimer | None) -> None:
+    async def _hold(self, response_stream: ResponseStream, expiry_timer: TokenExpiryTimer | None) -> None:
         """Keep a stream open until it ends."""
         self.timers.begin(response_stream)
         try:
@@ -169,7 +169,7 @@ class HttpDispatcher:
             if expiry_timer is not None:
                 expiry_timer.cancel()
 
-    def _lease(self, http_request: HttpRequest, end: Callable[[], object]) -> TokenExpiryTimer | None:
+    def _expiry(self, http_request: HttpRequest, end: Callable[[], object]) -> TokenExpiryTimer | None:
         """Return the timer that ends a stream when the token that opened it expires, if tokens are required."""
         access, auth = http_request.access, self._settings.auth
         return None if access is None or auth is None else TokenExpiryTimer(access, auth.clock, end)
@@ -202,7 +202,7 @@ class HttpDispatcher:
         response_stream = self._respond(
             http_request, session, accept=accepted(http_request.headers.get(b"accept"))
         )
-        from_here(message, response_stream)
+        set_origin(message, response_stream)
         session.receive(message)
         if session.protocol.session.agreed:
             self._server.keep(session)
@@ -218,7 +218,7 @@ class HttpDispatcher:
         """Serve a message in its session."""
         if not isinstance(message, Request) and not (isinstance(message, Batch) and wants_answer(message)):
             session.touch()
-            session.hear(message, http_request)
+            session.receive_unanswered(message, http_request)
             await http_request.accept()
             return
         response_stream = self._respond(http_request, session, accept=accept)
@@ -231,16 +231,16 @@ class HttpDispatcher:
                 await session.serve_batch(message, response_stream)
         finally:
             self.timers.end(response_stream)
-            session.left(response_stream)
+            session.response_ended(response_stream)
 
-    async def _without_session(self, verdict: SessionlessRequest, http_request: HttpRequest) -> None:
+    async def _without_session(self, request_class: SessionlessRequest, http_request: HttpRequest) -> None:
         """Serve a request in a session of its own, without `initialize`."""  # AMB-15
         session = self._session(http_request.principal, lasting=False)
-        if verdict.revision is not None:
-            session.protocol.session.assume(verdict.revision)
+        if request_class.revision is not None:
+            session.protocol.session.assume(request_class.revision)
         try:
             await self._in_session(
-                session, verdict.message, accepted(http_request.headers.get(b"accept")), http_request
+                session, request_class.message, accepted(http_request.headers.get(b"accept")), http_request
             )
         finally:
             session.retire()
@@ -261,9 +261,9 @@ class HttpDispatcher:
             )
         session.response_streams.add(response_stream)
         try:
-            await self._stay(response_stream, self._lease(http_request, response_stream.hand_over))
+            await self._hold(response_stream, self._expiry(http_request, response_stream.hand_over))
         finally:
-            session.left(response_stream)
+            session.response_ended(response_stream)
         return None
 
     # -- HTTP+SSE ------------------------------------------------------------------------------------------
@@ -278,8 +278,8 @@ class HttpDispatcher:
             connection = self.sse.connect(http_request.principal, client)
             response_stream = self._respond(http_request, connection, accept=STREAM)
             connection.begin(response_stream, self.sse.endpoint(connection, http_request.root))
-            expiry_timer = connection.expiry_timer = self._lease(http_request, response_stream.hand_over)
-            await self._stay(response_stream, expiry_timer)
+            expiry_timer = connection.expiry_timer = self._expiry(http_request, response_stream.hand_over)
+            await self._hold(response_stream, expiry_timer)
         return reject
 
     async def take_sse(
@@ -304,8 +304,8 @@ def stopped(request_id: RequestId | None = None) -> HttpError:
     return HttpError(503, InternalError("the server stops"), request_id)
 
 
-def _begins(verdict: RequestClass) -> bool:
+def _starts_work(request_class: RequestClass) -> bool:
     """Return whether a request starts new work; responses, notifications and DELETE do not."""
-    if isinstance(verdict, (SessionRequest, StatelessRequest)):
-        return wants_answer(verdict.message)
-    return not isinstance(verdict, DeleteSession)
+    if isinstance(request_class, (SessionRequest, StatelessRequest)):
+        return wants_answer(request_class.message)
+    return not isinstance(request_class, DeleteSession)

@@ -186,14 +186,14 @@ class Http11Connection(asyncio.Protocol):
     @override
     def resume_writing(self) -> None:
         self.paused = False
-        self._rouse()
+        self._wake_writer()
 
     async def writable(self) -> None:
         """Wait until the client has read enough, or has disconnected."""
         self._writable = self._loop.create_future()
         await self._writable
 
-    def _rouse(self) -> None:
+    def _wake_writer(self) -> None:
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
 

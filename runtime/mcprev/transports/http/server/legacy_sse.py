@@ -25,7 +25,7 @@ from mcprev.protocol.http_request_class import RETRY_LATER, HttpError
 from mcprev.revisions import Revision
 from mcprev.transports.http.security import new_session_id
 from mcprev.transports.http.server.body_budget import opening_refusal
-from mcprev.transports.http.server.connection import from_here
+from mcprev.transports.http.server.connection import set_origin
 from mcprev.transports.http.server.request import HttpRequest
 from mcprev.transports.http.server.response_stream import ResponseStream
 from mcprev.transports.http.server.token_expiry import TokenExpiryTimer
@@ -112,7 +112,7 @@ class LegacySseServerConnection(Connection):
                 return refused
         for member in members:
             if isinstance(member, Request | Notification):
-                from_here(member, http_request)
+                set_origin(member, http_request)
         self.protocol.receive(message, self._loop.time())
         self.process_events()
         return None
@@ -133,7 +133,7 @@ class LegacySseServerConnection(Connection):
         del response_stream
         return b""
 
-    def left(self, response_stream: ResponseStream) -> None:
+    def response_ended(self, response_stream: ResponseStream) -> None:
         """End the session with its stream."""  # SSE-6
         del response_stream
         lost = ConnectionLost("the client closed its stream", in_flight=True, retry_safe=False)

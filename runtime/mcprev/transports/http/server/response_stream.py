@@ -45,7 +45,7 @@ class StreamOwner(Protocol):
         """Called when a response becomes a stream; returns the first bytes of it."""
         ...
 
-    def left(self, response_stream: ResponseStream, /) -> None:
+    def response_ended(self, response_stream: ResponseStream, /) -> None:
         """Called when the client disconnects before the end of the response."""
         ...
 
@@ -199,8 +199,8 @@ class ResponseStream:
 
     def _complete(self) -> None:
         if self.replay is not None:
-            tape, self.replay = self.replay, None
-            tape.close()
+            replay, self.replay = self.replay, None
+            replay.close()
         if self._wake is not None:
             _release(self._wake)
 
@@ -377,11 +377,11 @@ class ResponseStream:
         self._end()
         if self._writer is not None and self._writer is not asyncio.current_task():
             self._writer.cancel()
-        self.owner.left(self)
+        self.owner.response_ended(self)
 
     def _hung_up(self) -> None:
         self._end()
-        self.owner.left(self)
+        self.owner.response_ended(self)
 
     def _end(self) -> None:
         self.ended = True
@@ -391,9 +391,9 @@ class ResponseStream:
             _release(self._drained)
         if self.replay is not None:
             self.replay.detach(self)
-        self._rouse()
+        self._wake_task()
 
-    def _rouse(self) -> None:
+    def _wake_task(self) -> None:
         if self._wake is not None:
             _release(self._wake)
 

@@ -173,7 +173,7 @@ class Session(AsgiConnection):
             place.move_to_end(self.id)
 
     @override
-    def left(self, response_stream: ResponseStream) -> None:
+    def response_ended(self, response_stream: ResponseStream) -> None:
         self.response_streams.discard(response_stream)
         self.seen = self._clock()
         for place in self.places:
@@ -239,9 +239,9 @@ class Session(AsgiConnection):
     # -- GET streams ---------------------------------------------------------------------------------------
 
     @override
-    def _stray(self, message: bytes, *, related: bool = False) -> None:
+    def _send_without_stream(self, message: bytes, *, related: bool = False) -> None:
         if not self._get_stream:
-            super()._stray(message, related=related)
+            super()._send_without_stream(message, related=related)
             return
         for stream in reversed(self._gets):
             if stream.reader is not None:
@@ -249,7 +249,7 @@ class Session(AsgiConnection):
                 return
         if related and not message.startswith(_REQUEST):
             # A message that precedes a response has no use after it.
-            super()._stray(message, related=related)
+            super()._send_without_stream(message, related=related)
             return
         # A repeated `list_changed` carries no more information than one.
         if message not in self._pending:

@@ -30,8 +30,8 @@ class Timers:
         self._defer, self._keep_alive, self._stall = defer, keep_alive, stall
         self._body_timeout = body_timeout
         self._pace = min(1.0, keep_alive / 2, stall / 2, body_timeout / 2)
-        self._young: dict[ResponseStream, None] = {}
-        self._old: set[ResponseStream] = set()
+        self._recent: dict[ResponseStream, None] = {}
+        self._long: set[ResponseStream] = set()
         self.reading: dict[asyncio.Task[object], float] = {}
         """The tasks that read a request body, and their start times; a task removes itself."""
         self.late: set[asyncio.Task[object]] = set()
@@ -41,16 +41,16 @@ class Timers:
 
     def begin(self, response_stream: ResponseStream) -> None:
         """Start watching a request."""
-        self._young[response_stream] = None
+        self._recent[response_stream] = None
         if response_stream.began + self._defer < self._due:
             self.at(response_stream.began + self._defer)
 
     def end(self, response_stream: ResponseStream) -> None:
         """Stop watching a request."""
-        if response_stream in self._young:
-            del self._young[response_stream]
+        if response_stream in self._recent:
+            del self._recent[response_stream]
         else:
-            self._old.discard(response_stream)
+            self._long.discard(response_stream)
 
     def reads(self, task: asyncio.Task[object]) -> None:
         """Start the timeout of a task that reads a request body."""
@@ -76,10 +76,10 @@ class Timers:
     def _tick(self) -> None:
         self._timer, self._due = None, float("inf")
         now = self._loop.time()
-        next_times = [self._grow_up(now)]
-        for response_stream in tuple(self._old):
+        next_times = [self._watch_long(now)]
+        for response_stream in tuple(self._long):
             response_stream.tick(now, self._keep_alive, self._stall)
-        if self._old:
+        if self._long:
             next_times.append(now + self._pace)
         for task, since in self.reading.items():
             if now - since >= self._body_timeout and task not in self.late:
@@ -92,12 +92,12 @@ class Timers:
             if when is not None:
                 self.at(max(when, now + self._defer / 4))
 
-    def _grow_up(self, now: float) -> float | None:
+    def _watch_long(self, now: float) -> float | None:
         """Watch the clients of requests that run longer than `defer`; return the time of the next one."""
-        for response_stream in tuple(self._young):
+        for response_stream in tuple(self._recent):
             if now - response_stream.began < self._defer:
                 return response_stream.began + self._defer
-            del self._young[response_stream]
-            self._old.add(response_stream)
+            del self._recent[response_stream]
+            self._long.add(response_stream)
             response_stream.watch_client()
         return None
