@@ -7,6 +7,7 @@ roles. This transport sends each line as one text frame.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 
@@ -23,6 +24,11 @@ from mcprev.transports.lines import LineConnection
 HIGH = 64 * 1024
 """The number of characters waiting to be sent above which the connection pauses."""
 MAX_FRAME = 16 * 1024 * 1024
+"""The maximum size of one message in bytes."""
+OPENING = 10.0
+"""The seconds that a server has to accept a connection."""
+CLOSING = 1.0
+"""The seconds that a peer has to take part in closing the socket."""
 
 
 class WebSocketTransport(asyncio.Transport):
@@ -38,23 +44,27 @@ class WebSocketTransport(asyncio.Transport):
         self._written, self._reading = asyncio.Event(), asyncio.Event()
         self._reading.set()
         self._closing = False
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def run(self) -> None:
-        """Read frames until the socket closes; the connection then learns that it is lost."""
+        """Read and write frames until the socket closes; the connection then learns that it is lost."""
         self._connection.connection_made(self)
-        writer = asyncio.create_task(self._write())
+        self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._write())]
         try:
-            async for frame in self._socket:
-                await self._reading.wait()
-                if frame.type is aiohttp.WSMsgType.TEXT:
-                    # A line break outside of a string is the only one that JSON allows.
-                    self._connection.data_received(frame.data.replace("\n", " ").encode() + b"\n")
+            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._closing = True
-            writer.cancel()
-            await asyncio.wait({writer})
-            await self._socket.close()
+            self.abort()
+            await asyncio.wait(self._tasks)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._socket.close(), CLOSING)
             self._connection.connection_lost(self._socket.exception())  # type: ignore[arg-type]
+
+    async def _read(self) -> None:
+        async for frame in self._socket:
+            await self._reading.wait()
+            if frame.type is aiohttp.WSMsgType.TEXT:
+                # A line break outside of a string is the only one that JSON allows.
+                self._connection.data_received(frame.data.replace("\n", " ").encode() + b"\n")
 
     async def _write(self) -> None:
         while self._frames or not self._closing:
@@ -87,8 +97,10 @@ class WebSocketTransport(asyncio.Transport):
 
     @override
     def abort(self) -> None:
-        self._frames.clear()
-        self.close()
+        """Close the socket at once, also if the peer does not read."""
+        self._closing = True
+        for task in self._tasks:
+            task.cancel()
 
     @override
     def is_closing(self) -> bool:
@@ -111,11 +123,12 @@ def websocket_app(server: mcprev.Server, path: str = "/mcp") -> web.Application:
             raise web.HTTPForbidden(text="pages may not connect")
         socket = web.WebSocketResponse(max_msg_size=MAX_FRAME)
         await socket.prepare(request)
-        connection = server.connection()
-        try:
-            await WebSocketTransport(socket, connection).run()
-        finally:
-            await connection.aclose()
+        async with server.running():  # its lifespan
+            connection = server.connection()
+            try:
+                await WebSocketTransport(socket, connection).run()
+            finally:
+                await connection.aclose()
         return socket
 
     app = web.Application()
@@ -135,10 +148,12 @@ class websocket:  # noqa: N801 - called like a function, as `mcprev.stdio` is
         connection = LineConnection(protocol, handler, logging.getLogger("mcprev.client"), linger=0)
         session = aiohttp.ClientSession()
         try:
-            socket = await session.ws_connect(self._url, max_msg_size=MAX_FRAME)
-        except (aiohttp.ClientError, OSError) as error:
+            async with asyncio.timeout(OPENING):
+                socket = await session.ws_connect(self._url, max_msg_size=MAX_FRAME)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
             await session.close()
-            raise mcprev.ConnectionLost(f"{self._url}: {error}", in_flight=False, retry_safe=True) from error
+            why = str(error) or type(error).__name__
+            raise mcprev.ConnectionLost(f"{self._url}: {why}", in_flight=False, retry_safe=True) from error
         except BaseException:
             await session.close()
             raise

@@ -21,10 +21,10 @@ McpError
 ├── NegotiationError              no revision both sides speak; carries both lists and the evidence
 ├── TransportError                sending or receiving failed
 │   ├── HttpStatusError           an HTTP answer that is no message; carries its status and the start of its body
-│   ├── ConnectionLost            says whether requests were in flight and whether a retry is safe
-│   ├── Unanswered                a response stream ended without the response
-│   ├── ProcessExited             a server process ended; carries its exit code and the end of its stderr
-│   └── SessionExpired            the server knows the session no longer; clients open another one by themselves
+│   └── ConnectionLost            says whether requests were in flight and whether a retry is safe
+│       ├── Unanswered            a response stream ended without the response
+│       ├── ProcessExited         a server process ended; carries its exit code and the end of its stderr
+│       └── SessionExpired        the server knows the session no longer; clients open another one by themselves
 ├── AuthError                     authorization over HTTP failed
 │   ├── DiscoveryFailed           no usable authorization server was found; carries the URLs that were tried
 │   ├── RegistrationRejected      the authorization server does not know this client and does not register it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import socket
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -55,8 +56,8 @@ class Handler(mcprev.ServerHandler):
 
 
 @asynccontextmanager
-async def served(handler: Handler) -> AsyncGenerator[tuple[str, mcprev.Server]]:
-    server = mcprev.Server(handler, "ws", "1")
+async def served(handler: Handler, **options: Any) -> AsyncGenerator[tuple[str, mcprev.Server]]:
+    server = mcprev.Server(handler, "ws", "1", **options)
     runner = web.AppRunner(EXAMPLE.websocket_app(server), shutdown_timeout=1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -134,6 +135,74 @@ def test_what_cannot_be_opened_is_a_lost_connection() -> None:
             pass
         with pytest.raises(mcprev.ConnectionLost, match="ws://"):
             await mcprev.connect(EXAMPLE.websocket(url))
+
+    run(test())
+
+
+@req("STDIO-11", everywhere=True)
+def test_the_lifespan_of_the_server_runs_while_it_is_served() -> None:
+    async def lifespan(server: mcprev.Server) -> AsyncGenerator[str]:
+        yield "value"
+
+    class Reader(Handler):
+        async def call_tool(self, ctx: mcprev.Context, params: m.CallToolRequestParams) -> m.CallToolResult:
+            return m.CallToolResult(content=[m.TextContent(text=ctx.lifespan(str))])
+
+    async def test() -> None:
+        async with (
+            served(Reader(), lifespan=lifespan) as (url, _),
+            mcprev.connect(EXAMPLE.websocket(url)) as client,
+        ):
+            assert await said(client, "") == "value"
+
+    run(test())
+
+
+@req("STDIO-11", everywhere=True)
+def test_a_port_that_is_silent_is_a_lost_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EXAMPLE, "OPENING", 0.05)
+
+    async def test() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            url = f"ws://127.0.0.1:{silent.getsockname()[1]}/mcp"
+            with pytest.raises(mcprev.ConnectionLost, match="TimeoutError"):
+                await mcprev.connect(EXAMPLE.websocket(url))
+
+    run(test())
+
+
+@req("STDIO-9", everywhere=True)
+def test_a_peer_that_does_not_read_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its socket takes no more bytes, so what waits for it is dropped when the connection is closed."""
+    monkeypatch.setattr("mcprev.transports.lines.CLOSE", 0.05)
+    monkeypatch.setattr(EXAMPLE, "CLOSING", 0.05)
+
+    async def test() -> None:
+        left = asyncio.Event()
+
+        async def deaf(request: web.Request) -> web.WebSocketResponse:
+            found = web.WebSocketResponse()
+            await found.prepare(request)
+            await left.wait()
+            return found
+
+        app = web.Application()
+        app.router.add_get("/mcp", deaf)
+        runner = web.AppRunner(app, shutdown_timeout=0)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        url = f"ws://127.0.0.1:{runner.addresses[0][1]}/mcp"
+        session = aiohttp.ClientSession()
+        connection = mcprev.Server(Handler(), "ws", "1").connection()
+        transport = EXAMPLE.WebSocketTransport(await session.ws_connect(url), connection)
+        running = asyncio.create_task(transport.run())
+        await asyncio.sleep(0)
+        transport.write(b"x" * 32 * 2**20 + b"\n")
+        await connection.aclose()
+        await running
+        left.set()
+        await session.close()
+        await runner.cleanup()
 
     run(test())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import mcprev
 from api.authors import Everything
 from api.wire import Error, Message, served, serving
+from mcprev import errors
 from mcprev.errors import (
     ConnectionLost,
     InternalError,
@@ -266,3 +268,18 @@ def test_how_a_client_refuses(row: Revision) -> None:
                 assert (await hand.ask("elicitation/create", {**WITH_ID})).code == -32602
 
     run(main())
+
+
+def test_the_module_draws_the_tree_of_its_classes() -> None:
+    """The tree in the documentation of `mcprev.errors` has every error below the class that it derives from."""
+    drawn: dict[str, str] = {}
+    above = ["McpError"]
+    for line in (errors.__doc__ or "").split("\n"):
+        if found := re.match(r"((?:│   |    )*)[├└]── (\w+)", line):
+            depth = len(found[1]) // 4 + 1
+            above[depth:] = [found[2]]
+            drawn[found[2]] = above[depth - 1]
+    classes = [
+        each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, McpError)
+    ]
+    assert drawn == {each.__name__: each.__mro__[1].__name__ for each in classes if each is not McpError}

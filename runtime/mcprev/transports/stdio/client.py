@@ -1,4 +1,4 @@
-"""A client's connection to a server process has_ended its stdin and stdout (STDIO-1, 3, 4, 5, 7, 9, 10).
+"""A client's connection to a server process over its stdin and stdout (STDIO-1, 3, 4, 5, 7, 9, 10).
 
 The client reads stderr continuously and keeps its last bytes for the error that reports the exit. The process leads a
 process group, so no child process outlives the connection. Every wait has a timeout.

@@ -200,7 +200,7 @@ class AsgiConnection(Connection):
     @override
     def _on_cancelled(self, event: RequestCancelled) -> None:
         super()._on_cancelled(event)
-        cast("ResponseStream", event.request.origin).cancelled_request(event.request.id)
+        cast("ResponseStream", event.request.origin).end_cancelled(event.request.id)
 
     @override
     def _cancel_handler(self, incoming: IncomingRequest) -> None:

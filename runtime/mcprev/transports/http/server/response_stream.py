@@ -181,7 +181,7 @@ class ResponseStream:
         if not self.waiting and (self.replay is not None or self._wake is not None):
             self._complete()
 
-    def cancelled_request(self, request_id: RequestId) -> None:
+    def end_cancelled(self, request_id: RequestId) -> None:
         """End a cancelled request; a client that expects JSON gets an error."""  # AMB-10
         if self.started:
             self.waiting -= 1
@@ -198,6 +198,7 @@ class ResponseStream:
         self._complete()
 
     def _complete(self) -> None:
+        """Close the replay stream, and wake the task in `finish`, which sends the last bytes."""
         if self.replay is not None:
             replay, self.replay = self.replay, None
             replay.close()
@@ -374,16 +375,17 @@ class ResponseStream:
         """Handle the disconnection of the client, or disconnect it."""
         if self.ended:
             return
-        self._end()
+        self._stop()
         if self._writer is not None and self._writer is not asyncio.current_task():
             self._writer.cancel()
         self.owner.response_ended(self)
 
     def _hung_up(self) -> None:
-        self._end()
+        self._stop()
         self.owner.response_ended(self)
 
-    def _end(self) -> None:
+    def _stop(self) -> None:
+        """Discard unsent bytes and refuse further ones, because nothing can be sent to this client any more."""
         self.ended = True
         self._out.clear()
         self._size = 0
