@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import subprocess
@@ -11,10 +12,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import aiohttp
 import pytest
 from aiohttp import web
 
 import mcprev
+from mcprev.app import openapi_calls
 from mcprev.app.openapi import Select
 from mcprev.app.openapi_calls import MAX_BODY, MAX_EXCERPT
 from mcprev.revisions import DEFAULT, Revision
@@ -221,6 +224,16 @@ async def respond(request: web.Request) -> web.StreamResponse:
             return web.json_response([1, 2])
         case "/v1/broken":
             return web.Response(text="{", content_type="application/json")
+        case "/v1/names":
+            return web.Response(
+                body=b"xn--" + b"a9" * (MAX_BODY // 2 - 8),
+                headers={"Content-Type": "text/plain; charset=IDNA"},
+            )
+        case "/v1/undefined":
+            return web.Response(body=b"x", headers={"Content-Type": "text/plain; charset=undefined"})
+        case "/v1/never":
+            await asyncio.Event().wait()
+            return web.Response()
         case "/v1/bytes":
             return web.Response(body=b"\xff\xfe", content_type="image/png")
         case _:
@@ -237,7 +250,7 @@ async def respond(request: web.Request) -> web.StreamResponse:
 async def served() -> AsyncGenerator[str, None]:
     api = web.Application()
     api.router.add_route("*", "/{path:.*}", respond)
-    runner = web.AppRunner(api, shutdown_timeout=1)
+    runner = web.AppRunner(api, shutdown_timeout=1, handler_cancellation=True)
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -309,8 +322,10 @@ def test_how_values_are_written_in_a_query(given: Any, value: Any, expected: str
 
 def test_values_in_paths_headers_and_cookies() -> None:
     given = [
-        parameter("p", "path", LISTS, required=True), parameter("X-H", "header", LISTS), parameter("c", "cookie"),
-    ]  # fmt: skip
+        parameter("p", "path", LISTS, required=True, allowReserved=True),
+        parameter("X-H", "header", LISTS),
+        parameter("c", "cookie"),
+    ]
     arguments = {"p": ["a/b", "{c}?"], "X-H": ["1", "2"], "c": "a; b=c"}
     found = answer_of(call({"parameters": given}, arguments, "/x/{p}"))
     assert found["target"] == "/v1/x/a%2Fb,%7Bc%7D%3F"
@@ -330,7 +345,10 @@ def test_a_whole_body_is_sent_as_it_is() -> None:
 
 
 HOSTILE: Final[list[tuple[str, str, str]]] = [
-    *(("path", value, "leads out") for value in ("..", ".", "", "../admin", "a/../../admin", "..\\admin")),
+    *(
+        ("path", value, "leads out")
+        for value in ("..", ".", "", "../admin", "a/../../admin", "..\\admin", "a/admin")
+    ),
     *(("header", value, "line breaks") for value in ("a\r\nX-Evil: 1", "a\n", "a\x00")),
 ]
 
@@ -347,7 +365,7 @@ def test_a_value_that_leaves_its_place_is_refused(place: str, value: str, why: s
 
 
 def test_two_values_do_not_make_a_segment_that_leads_out() -> None:
-    given = [parameter(name, "path", required=True) for name in "ab"]
+    given = [parameter(name, "path", required=True, allowReserved=True) for name in "ab"]
     path = "/x/{a}{b}/y"
     found = answer_of(call({"parameters": given}, {"a": "%2e", "b": "x"}, path))
     assert found["target"] == "/v1/x/%252ex/y"
@@ -364,6 +382,7 @@ ANSWERS: Final[Mapping[str, tuple[bool, str]]] = {
     "/huge": (True, f"GET /huge answered more than {MAX_BODY} bytes; ask for less"),
     "/broken": (True, "GET /broken answered JSON that cannot be read"),
     "/bytes": (True, "GET /bytes answered image/png, which is no text"),
+    "/undefined": (True, "GET /undefined answered text/plain, which is no text"),
 }
 
 
@@ -371,6 +390,32 @@ ANSWERS: Final[Mapping[str, tuple[bool, str]]] = {
 def test_what_an_answer_becomes(path: str) -> None:
     result = call({}, {}, path, method="get")
     assert (bool(getattr(result, "is_error", None)), text_of(result)) == ANSWERS[path]
+
+
+def test_an_answer_in_an_encoding_that_is_slow_to_read_is_read_as_text() -> None:
+    result = call({}, {}, "/names", method="get")
+    assert text_of(result).startswith("xn--a9a9")
+
+
+def test_an_answer_that_does_not_come_is_an_error_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert openapi_calls.TIMEOUT.total == 30
+    monkeypatch.setattr(openapi_calls, "TIMEOUT", aiohttp.ClientTimeout(total=0.05))
+    result = call({}, {}, "/never", method="get")
+    assert text_of(result) == "GET /never did not answer within 0.05 s; try again later"
+
+
+def test_a_session_of_the_caller_is_used_and_not_closed() -> None:
+    async def main() -> None:
+        async with served() as url, aiohttp.ClientSession(headers={"X-H": "of the session"}) as session:
+            app = mcprev.App.from_openapi(document({"/x": {"get": {}}}), base_url=url, session=session)
+            async with mcprev.connect(app) as client:
+                for _ in range(2):
+                    assert answer_of(await client.call_tool("get_x", {}))["headers"] == {
+                        "X-H": "of the session"
+                    }
+            assert not session.closed
+
+    run(main())
 
 
 def test_a_failed_call_has_the_status_and_an_excerpt_without_secrets() -> None:
@@ -452,6 +497,10 @@ BAD: Final[Mapping[str, tuple[Any, str]]] = {
         with_operation({"parameters": [parameter("a", schema={"properties": {"b": {"readOnly": True}}, "required": [["b"]]})]}),
         "#/paths/~1a/get/parameters/0/schema/required/0: is no string",
     ),
+    "pattern": (
+        with_operation({"parameters": [parameter("a", schema={"type": "string", "pattern": "(["})]}),
+        "#/paths/~1a/get: has a schema that cannot be used: the pattern '([' is not a valid regular expression",
+    ),
     "servers": (with_operation({"servers": [{"url": "http://other"}]}), "#/paths/~1a/get: has servers of its own"),
     "not JSON": (document({"/a": {"get": {"x": float("nan")}}}), "the document is no JSON"),
 }  # fmt: skip
@@ -464,7 +513,7 @@ def test_a_document_that_cannot_be_used_is_refused_with_its_place(name: str) -> 
         mcprev.App.from_openapi({"servers": [{"url": BASE}], **given})
 
 
-@pytest.mark.parametrize("url", ["", "/v1", "ftp://x", "http://x?a=b"])
+@pytest.mark.parametrize("url", ["", "/v1", "ftp://x", "http://x?a=b", "https://{host}/v1"])
 def test_the_api_has_an_absolute_url(url: str) -> None:
     with pytest.raises(ValueError, match="no absolute http or https URL"):
         mcprev.App.from_openapi(document({"/a": {"get": {}}}, servers=[{"url": url}]))
@@ -489,8 +538,30 @@ def test_files_of_json_and_yaml(tmp_path: Path) -> None:
         tools_of(str(tmp_path / "b.yaml"))
 
 
-def test_without_the_library_the_extra_is_named() -> None:
-    code = "import sys; sys.modules['aiohttp'] = None; import mcprev; mcprev.App.from_openapi({})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "MissingExtra" in done.stderr
-    assert "mcprev[http]" in done.stderr
+REFERRING: Final = document(
+    {"/a": {"get": {"parameters": [parameter("a", schema={"$ref": "#/components/schemas/s"})]}}},
+    components={"schemas": {"s": {"type": "string"}}},
+)
+
+
+@pytest.mark.parametrize(
+    ("library", "given", "named"),
+    [
+        ("aiohttp", {}, "mcprev[http]"),
+        ("yaml", "a.yaml", "YAML needs PyYAML; install pyyaml, or pass the document as JSON"),
+        ("jsonschema", REFERRING, "mcprev[schema]"),
+    ],
+)
+def test_without_a_library_what_needs_it_is_refused_and_says_so(
+    library: str, given: Any, named: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.yaml").write_text("openapi: 3.0.0\n", encoding="utf-8")
+    code = (
+        f"import sys; sys.modules[{library!r}] = sys.modules[{library + '.validators'!r}] = None; import mcprev; "
+        f"mcprev.App.from_openapi({given!r}, base_url={BASE!r})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 1
+    assert named in done.stderr

@@ -229,7 +229,9 @@ class Api:
         if isinstance(given.get("description"), str):
             schema["description"] = given["description"]
         required = place == "path" or given.get("required") is True
-        return Argument(name, str(place), schema, required, style, explode)
+        return Argument(
+            name, str(place), schema, required, style, explode, given.get("allowReserved") is True
+        )
 
     def _json_content(self, node: dict[str, Json], at: str) -> tuple[Json, str]:
         """Return the schema of the JSON in a parameter, body or response."""

@@ -39,6 +39,8 @@ SEPARATORS: Final[Mapping[tuple[str, str], str]] = {
     ("query", "spaceDelimited"): "%20", ("query", "pipeDelimited"): "%7C", ("query", "deepObject"): "",
 }  # fmt: skip
 """The styles of parameters by their place, with what stands between several values. The first of a place is its default."""
+SLOW_CHARSETS: Final = frozenset({"idna", "punycode"})
+"""Encodings of names of hosts, which Python decodes in quadratic time."""
 TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 JSON_TYPE: Final = re.compile(r"application/(?:[\w.-]+\+)?json|\*/\*", re.IGNORECASE)
@@ -56,6 +58,8 @@ class Argument:
     required: bool
     style: str = ""
     explode: bool = False
+    reserved: bool = False
+    """Whether a value in the path may have several segments; servers read an encoded `/` as one of their own."""
 
     def pairs(self, value: Json, safe: str = "") -> list[tuple[str, str]]:
         """Return the names and values in a request, percent-encoded."""
@@ -105,7 +109,7 @@ class Operation:
             elif argument.place == "body":
                 members, whole = value, True
             elif argument.place == "path":
-                path = path.replace(f"{{{argument.name}}}", _segment(name, argument.pairs(value)[0][1]))
+                path = path.replace(f"{{{argument.name}}}", _segment(name, argument, value))
             elif argument.place == "header":
                 headers[argument.name] = _header(name, unquote(argument.pairs(value, " ")[0][1]))
             else:
@@ -124,9 +128,11 @@ class Operation:
         return await self._api.send(self, self._method, url, headers, content)
 
 
-def _segment(name: str, text: str) -> str:
+def _segment(name: str, argument: Argument, value: Json) -> str:
     """Return a value that stays within its segment of the path."""
-    if not text or set(re.split(r"[/\\]", unquote(text))) & {".", ".."}:
+    text = argument.pairs(value)[0][1]
+    parts = re.split(r"[/\\]", unquote(text))
+    if not text or {".", ".."} & set(parts) or (len(parts) > 1 and not argument.reserved):
         raise ToolError(f"'{name}' is empty or leads out of its place in the path; pass another value")
     return text
 
@@ -147,9 +153,9 @@ class Backend:
         self.base_url: str = base_url
         self.headers: Mapping[str, str] = headers
         self._session = session
-        if not re.fullmatch(r"https?://[^/?#\s]+[^?#\s]*", self.base_url):
+        if not re.fullmatch(r"https?://[^/?#\s{}]+[^?#\s{}]*", self.base_url):
             raise ValueError(
-                "the API has no absolute http or https URL without a query; pass one as `base_url`"
+                "the API has no absolute http or https URL without a query and variables; pass one as `base_url`"
             )
         for name, value in self.headers.items():
             if not TOKEN.fullmatch(name) or _CONTROL.search(value):
@@ -196,10 +202,12 @@ class Backend:
                 if failed:
                     break
                 raise ToolError(f"{name} answered more than {MAX_BODY} bytes; ask for less")
-        kind = response.content_type
+        kind, charset = response.content_type, (response.charset or "utf-8").lower()
         try:
-            text = bytes(body).decode(response.charset or "utf-8", "replace" if failed else "strict")
-        except (LookupError, UnicodeDecodeError):
+            text = bytes(body).decode(
+                "utf-8" if charset in SLOW_CHARSETS else charset, "replace" if failed else "strict"
+            )
+        except (LookupError, UnicodeError):
             raise ToolError(f"{name} answered {kind}, which is no text") from None
         if failed:
             for secret in self._secrets:

@@ -198,8 +198,7 @@ def _compiled(schema: dict[str, Any], dialect: str, *, trusted: bool) -> Validat
     if found:
         raise SchemaError(f"this is not a valid schema of {dialect}: {describe(found, 'schema')}")
     _resolve(schema, dialect)
-    if not trusted:
-        _refuse_patterns(schema)
+    _check_patterns(schema, trusted=trusted)
     return partial(_errors, library(schema, registry=_registry()))
 
 
@@ -294,17 +293,17 @@ def _matcher(expression: str, *, trusted: bool) -> Callable[[str], str | None]:
     return lambda text: None if matches(text) else f"does not match {expression!r:.80}"
 
 
-def _refuse_patterns(schema: Json) -> None:
-    """Raise `SchemaError` for regular expressions that a peer could use to keep this process busy."""
+def _check_patterns(schema: Json, *, trusted: bool) -> None:
+    """Raise `SchemaError` for invalid regular expressions, and for those that a peer could use to keep us busy."""
     if not isinstance(schema, OBJECT):
         return
     given = schema
-    if given.get("patternProperties"):
+    if given.get("patternProperties") and not trusted:
         raise SchemaError("patternProperties is not supported in a schema of the peer")
     if isinstance(given.get("pattern"), str):
-        _matcher(given["pattern"], trusted=False)
+        _matcher(given["pattern"], trusted=trusted)
     for inner in _subschemas(given):
-        _refuse_patterns(inner)
+        _check_patterns(inner, trusted=trusted)
 
 
 def _unique_items(_: Json, value: Json, instance: Json, __: Json) -> Iterator[Any]:
