@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, cast
 
+from mcprev import auth_profiles
 from mcprev.errors import RevisionError
 from mcprev_types import index
 from mcprev_types.index import REVISIONS
@@ -54,27 +55,6 @@ class TaskSupport(StrEnum):
     NONE = "none"
     CORE = "core"
     EXTENSION = "extension"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuthProfile:
-    """How a client finds its authorization server over HTTP, and what it asks it for.
-
-    No field turns a check on or off: the checks are the same at every revision, because the peer chooses the revision.
-    """
-
-    resource_metadata: bool = False  # AUTH-3, AUTH-4
-    """Whether the server's metadata names its authorization server; otherwise that is the server's own origin."""
-    openid: bool = False  # AUTH-6
-    """Whether OpenID Connect discovery is tried besides RFC 8414."""
-    client_documents: bool = False  # AUTH-12
-    """Whether a client id can be the URL of the client's metadata document."""
-    application_type: bool = False  # AUTH-13
-    """Whether a registration names its `application_type`."""
-    joins_scopes: bool = False  # AUTH-17
-    """Whether a request for more scopes repeats those already granted."""
-    offline_access: bool = False  # AUTH-18
-    """Whether `offline_access` is requested where a refresh token needs it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,7 +107,7 @@ class Revision:
     structured_objects: bool  # TOOL-4
     """Whether a tool's result may have structured content, of JSON objects only."""
     tasks: TaskSupport
-    auth: AuthProfile | None
+    auth: auth_profiles.AuthProfile | None
     """How clients are authorized over HTTP; None where the revision does not define it."""
     negotiable: bool  # SEAM-8
     """Whether it is allowed by default, without being configured by name."""
@@ -195,11 +175,6 @@ def load(revision: Revision, module: str) -> ModuleType:
 
 
 _logger: Final = logging.getLogger("mcprev.revisions")
-_AT_ORIGIN: Final = AuthProfile()
-_NAMED: Final = AuthProfile(resource_metadata=True)
-_ADVERTISED: Final = replace(_NAMED, openid=True, client_documents=True)
-_JOINED: Final = replace(_ADVERTISED, application_type=True, joins_scopes=True, offline_access=True)
-
 _A: Final = Revision(
     name="2024-11-05",
     era=Era.HANDSHAKE,
@@ -253,7 +228,7 @@ _B: Final = Revision(
     sampling_tools=False,
     structured_objects=False,
     tasks=TaskSupport.NONE,
-    auth=_AT_ORIGIN,
+    auth=auth_profiles.AT_ORIGIN,
     negotiable=True,
 )
 _C: Final = Revision(
@@ -281,7 +256,7 @@ _C: Final = Revision(
     sampling_tools=False,
     structured_objects=True,
     tasks=TaskSupport.NONE,
-    auth=_NAMED,
+    auth=auth_profiles.NAMED,
     negotiable=True,
 )
 _D: Final = Revision(
@@ -309,7 +284,7 @@ _D: Final = Revision(
     sampling_tools=True,
     structured_objects=True,
     tasks=TaskSupport.CORE,
-    auth=_ADVERTISED,
+    auth=auth_profiles.ADVERTISED,
     negotiable=True,
 )
 _E: Final = Revision(
@@ -337,7 +312,7 @@ _E: Final = Revision(
     sampling_tools=True,
     structured_objects=False,
     tasks=TaskSupport.EXTENSION,
-    auth=_JOINED,
+    auth=auth_profiles.JOINED,
     negotiable=True,
 )
 _ROWS: Final = (_A, _B, _C, _D, _E)

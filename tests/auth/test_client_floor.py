@@ -17,7 +17,8 @@ import mcprev
 from auth.test_client_discovery import ISSUER, THEIRS, URL, follow, place
 from auth.test_client_programs import pem
 from auth.world import PRM, World, query, world
-from mcprev.revisions import ALL, AuthProfile, Revision
+from mcprev.auth_profiles import AuthProfile
+from mcprev.revisions import ALL, Revision
 from mcprev.transports.http.client.oauth import authorizer, discovery, flow
 from mcprev.transports.http.client.oauth.discovery import Challenge
 from mcprev.transports.http.client.oauth.store import Registration

@@ -21,8 +21,9 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 from urllib.parse import urlsplit
 
+from mcprev.auth_profiles import AuthProfile
 from mcprev.errors import AuthError, DiscoveryFailed, IssuerMismatch, Json
-from mcprev.revisions import AuthProfile, Revision
+from mcprev.revisions import Revision
 from mcprev.transports.http.client.oauth.resources import WELL_KNOWN, canonical_resource, is_secure
 from mcprev.transports.http.security import is_loopback
 
