@@ -134,7 +134,7 @@ MADE: Final[dict[str, tuple[Callable[[], object], type[Exception], str]]] = {
     "misspelt of a client": (
         lambda: loose.connect(app(), handler=MisspeltClient()), TypeError, "mean 'list_roots', which serves 'roots/list'",
     ),
-    "no target": (lambda: loose.connect(5), TypeError, r"a int is nothing to connect to; pass a URL, mcprev.stdio"),
+    "no target": (lambda: loose.connect(5), TypeError, r"cannot connect to a int; pass a URL, mcprev.stdio"),
     "no URL": (lambda: loose.connect("python x.py"), TypeError, r"mcprev.stdio\('python', 'server.py'\)"),
     "tasks of no tool": (
         lambda: app(tasks=mcprev.Tasks({"gret": "optional"})).server, ValueError, "'gret', .* did you mean 'greet'",

@@ -175,8 +175,8 @@ BAD: Final[dict[str, tuple[Any, str]]] = {
     "env": ({"x": {"command": "c", "env": ["A=b"]}}, "`env` is no object"),
     "a variable": ({"x": {"command": "${NO_SUCH_VARIABLE}"}}, "the variable NO_SUCH_VARIABLE is not set"),
     "no URL": ({"x": {"url": "ftp://x"}}, "the server 'x'"),
-    "a list": ({"mcpServers": []}, "the server 'mcpServers' .*a list is nothing to connect to"),
-    "a word": ({"x": "localhost:3"}, "the server 'x' .*'localhost:3' is no URL"),
+    "a list": ({"mcpServers": []}, "the server 'mcpServers' .*cannot connect to a list"),
+    "a word": ({"x": "localhost:3"}, "the server 'x' .*'localhost:3' is not a URL"),
 }
 
 

@@ -37,9 +37,9 @@ TYPED: Final[dict[str, tuple[Message, type[Any], object]]] = {
     "text in JSON": (text('{"city": "Rome", "warm": 1.5}'), Forecast, Forecast(city="Rome", warm=1.5)),
     "text": (text("so", "long"), str, "so\nlong"),
     "a number": (text("5"), int, 5),
-    "no JSON": (text("a lot"), int, mcprev.RemoteProtocolError("the data of the result is no int")),
-    "too deep": (text("[" * 100_000), int, mcprev.RemoteProtocolError("the data of the result is no int")),
-    "nothing": ({"content": []}, Forecast, mcprev.RemoteProtocolError("the data of the result is no Forecast")),
+    "no JSON": (text("a lot"), int, mcprev.RemoteProtocolError("the data of the result is not of type int")),
+    "too deep": (text("[" * 100_000), int, mcprev.RemoteProtocolError("the data of the result is not of type int")),
+    "nothing": ({"content": []}, Forecast, mcprev.RemoteProtocolError("the data of the result is not of type Forecast")),
     "an error": ({**text("no such city"), "isError": True}, Forecast, mcprev.ToolError("no such city")),
     "a silent error": ({"content": [], "isError": True}, str, mcprev.ToolError("the tool failed and does not say")),
 }  # fmt: skip
@@ -51,9 +51,9 @@ STRUCTURED: Final[dict[str, tuple[Message, type[Any], object]]] = {
     "a wrong member": (
         structured({**WARM, "warm": "hot"}),
         Forecast,
-        mcprev.RemoteProtocolError("no Forecast: warm: Input should be"),
+        mcprev.RemoteProtocolError("not of type Forecast: warm: Input should be"),
     ),
-    "wrongly wrapped": (structured({"result": "x"}), int, mcprev.RemoteProtocolError("is no int")),
+    "wrongly wrapped": (structured({"result": "x"}), int, mcprev.RemoteProtocolError("is not of type int")),
 }
 
 

@@ -166,7 +166,7 @@ def result_reader(method: str) -> Callable[[Any], Any]:
     """
     spec = LATEST.methods.get(method)
     if spec is None or spec.result is None:
-        raise LocalProtocolError(f"'{method}' is no request of {LATEST.name}")
+        raise LocalProtocolError(f"'{method}' is not a request of {LATEST.name}")
     if method == CALL:
         from mcprev.client.tool_result import ToolResult
 

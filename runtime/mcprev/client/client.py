@@ -1,4 +1,4 @@
-"""A client: typed in the latest revision, speaking whichever one its server speaks.
+"""A client: its calls are typed in the latest revision and converted to the revision that the server speaks.
 
 NEG-1..12, LIFE-4..6, MOD-1, MOD-10, MRTR-5..12, PAGE-1, PAGE-3, COMP-2, LOG-5, CONV-29, SEAM-9.
 `connect` in `mcprev.client.connect` makes one over a connection that is open.
@@ -40,12 +40,16 @@ T = TypeVar("T")
 
 
 class Client(Methods):
-    """An open connection to a server."""
+    """An open connection to a server, as `mcprev.connect` returns it.
+
+    Params and results are models of the latest revision, whatever revision the server speaks. Every method that sends a
+    request takes the options of `call_tool`, and raises its errors.
+    """
 
     def __init__(self, session: ClientSession, close: Callable[[], Awaitable[None]]) -> None:
-        """Called by `mcprev.connect`. `close` releases the target."""
+        """Create the client of an open session; `mcprev.connect` calls this. `close` releases the target."""
         self.session = session
-        """The connection, and calls in JSON."""
+        """The connection and the calls of this client, as JSON."""
         self._server_cache = session.server_cache
         self._task_tools = session.server_cache.tools.task_tools
         self._close = close
@@ -62,27 +66,27 @@ class Client(Methods):
 
     @property
     def plan(self) -> Plan:
-        """How the revision was negotiated."""
+        """The steps by which the revision was negotiated, and their outcome."""
         return self.session.opened.plan
 
     @property
     def spoken(self) -> Revision:
-        """The spoken revision, with its properties (`mcprev.revisions.Revision`)."""
+        """The revision that client and server speak, as a row of the table of revisions."""
         return self.session.revision
 
     @property
     def revision(self) -> str:
-        """The name of the revision that is spoken."""
+        """The name of the revision that client and server speak, such as `2025-11-25`."""
         return self.session.revision.name
 
     @property
     def reopened(self) -> int:
-        """How many times the connection was lost and opened again."""
+        """The number of times that the connection was lost and opened again."""
         return self.session.reconnector.times
 
     @property
     def server_info(self) -> models.Implementation | None:
-        """What the server calls itself, unverified; None if it does not say."""
+        """The name and version that the server declares, which are not authenticated; None if it declares none."""
         meta: dict[str, Json] = self.session.opened.discovery.get("_meta") or {}
         info = meta.get(SERVER_INFO)
         if info is None:
@@ -91,32 +95,33 @@ class Client(Methods):
 
     @property
     def capabilities(self) -> models.ServerCapabilities:
-        """The capabilities that the server declares."""
+        """The capabilities that the server declares, in the types of the latest revision."""
         found: Json = self.session.opened.discovery.get("capabilities") or {}
         return cast("models.ServerCapabilities", LATEST.models.ServerCapabilities.from_wire(found))
 
     @property
     def instructions(self) -> str | None:
-        """The server's advice on how to use it."""
+        """The server's advice on how to use it, for the model; None if it gives none."""
         return self.session.opened.discovery.get("instructions")
 
     # -- the session ---------------------------------------------------------------------------------------
 
     async def set_log_level(self, level: models.LoggingLevel) -> None:
-        """Ask for log messages from this level up, from now on and with every call.
+        """Request log messages of this and higher levels, for all calls from now on.
 
-        Raises `LocalProtocolError` if the revision has sessions and the server does not declare logging, and
-        `ValueError` for an unknown level.
+        `level` is `debug`, `info`, `notice`, `warning`, `error`, `critical`, `alert` or `emergency`. Messages go to the
+        handler or to the function `logging` of `connect`. Raises `LocalProtocolError` if the revision has sessions and
+        the server does not declare logging, and `ValueError` for an unknown level.
         """
         await self.session.set_log_level(level)
 
     async def ping(self, **options: Unpack[Options]) -> None:
-        """Check that the server answers. Sends `ping`, or `server/discover` at revisions without `ping`."""
+        """Check that the server answers: send `ping`, or `server/discover` at revisions without `ping`."""
         method = "ping" if "ping" in self.spoken.methods else "server/discover"
         await self.raw(method, None, **options)
 
     def roots_changed(self) -> None:
-        """Tell the server that the roots changed, if its revision has the notification and this client has roots."""
+        """Notify the server that the roots changed, if the revision has the notification and this client has roots."""
         method, session = "notifications/roots/list_changed", self.session
         if method in self.spoken.methods and "roots" in session.identity.capabilities(self.spoken):
             session.notify(method, None)
@@ -130,10 +135,11 @@ class Client(Methods):
         uris: Sequence[str] | str = (),
         tasks: Sequence[str] | str = (),
     ) -> Subscription:
-        """Listen to changes: `async with client.listen(tools=True) as changes: async for change in changes`.
+        """Subscribe to changes: `async with client.listen(tools=True) as changes: async for change in changes`.
 
-        `uris` are single resources, `tasks` the ids of tasks whose status changes are wanted.
-        `Subscription.honoured` says which of all these the server will report.
+        `tools`, `prompts` and `resources` subscribe to changes of the server's lists, `uris` to changes of the contents
+        of resources, and `tasks` to changes of the status of tasks with these ids. `Subscription.honoured` is the part
+        of all this that the server reports.
         """
         wanted: dict[str, Json] = {}
         for member, flag in (
@@ -153,7 +159,8 @@ class Client(Methods):
     async def call(self, method: str, params: Mapping[str, Json], **options: Unpack[Options]) -> object:
         """Call a method of the latest revision with JSON params; return its result as a model of that revision.
 
-        If the server asks for input before it answers, the handler of this client provides it.
+        If the server asks for input before it answers, the handler of this client provides it. `call_tool` describes
+        the options and the errors.
         """
         session = self.session
         sent: dict[str, Json] = {**params}
@@ -193,10 +200,11 @@ class Client(Methods):
         ttl: int | None = None,
         **options: Unpack[Options],
     ) -> ClientTask:
-        """Call a tool as a task, if the server can, and return the task instead of the result.
+        """Call a tool as a task, if the server supports that, and return the task instead of the result.
 
-        `ttl` asks the server to keep the task for that many milliseconds; it has an effect at 2025-11-25 only. If the
-        server answers with a result, the returned task is already completed. Raises what `call_tool` raises.
+        `ttl` requests that the server keep the task for that many milliseconds; it has an effect at 2025-11-25 only.
+        None: the server decides. If the server answers with a result, the returned task is already completed. Options
+        and errors are those of `call_tool`.
         """
         params: dict[str, Json] = {"name": name, "arguments": by_name(arguments or {})}
         if self.spoken.tasks is TaskSupport.CORE:
@@ -207,9 +215,9 @@ class Client(Methods):
         return task_in(result, self.session)
 
     async def task(self, task_id: str) -> ClientTask:
-        """Return a task that was started before, perhaps by another client or process, by its id.
+        """Fetch a task that was started before, perhaps by another client or process, by its id.
 
-        Raises what a call raises, such as `InvalidParams` for a task that the server does not know.
+        Raises `InvalidParams` for a task that the server does not know, and the errors of `call_tool`.
         """
         task = ClientTask(self.session, {"taskId": task_id, "status": "working"})
         await task.refresh()
@@ -282,31 +290,33 @@ class Client(Methods):
     async def raw(
         self, method: str, params: Mapping[str, Json] | None = None, **options: Unpack[Options]
     ) -> dict[str, Json]:
-        """Call any method with params and result as JSON of the spoken revision, without conversion.
+        """Call any method, with params and result as JSON of the spoken revision, without conversion or validation.
 
-        It is not checked whether the server offers the method. At stateless revisions the required `_meta` is added.
+        The call is sent even if the server does not declare the method. At stateless revisions the required `_meta` is
+        added.
         """
         return await self.session.raw(method, params, **options)
 
     @property
     def calls(self) -> dispatch.ClientCalls:
-        """Every method that a client may send, typed in the latest revision and converted to the spoken one.
+        """Methods for all requests and notifications of a client, typed in the latest revision.
 
-        It includes the requests for which `Client` has no method, such as
+        They are converted to the spoken revision. They include the requests for which `Client` has no method, such as
         `client.calls.subscribe(models.SubscribeParams(meta=client.meta))`.
         """
         return dispatch.ClientCalls(LatestSender(self.session, self.call))
 
     @property
     def meta(self) -> models.RequestMetaObject:
-        """The `_meta` of requests of the latest revision by this client, for the params of `calls`."""
+        """The `_meta` that this client sends with requests of the latest revision, for the params of `calls`."""
         found = LATEST.models.RequestMetaObject.from_wire(self.session.identity.introduction(LATEST))
         return cast("models.RequestMetaObject", found)
 
     def exact(self, package: Package[T]) -> T:
-        """The calls of the spoken revision in its own types: `client.exact(mcprev_types.v2025_06_18)`.
+        """Return the methods for all requests of the spoken revision in its own types, without conversion.
 
-        Raises `LocalProtocolError` when another revision is spoken.
+        `package` is the generated package of that revision, as in `client.exact(mcprev_types.v2025_06_18)`. Raises
+        `LocalProtocolError` if another revision is spoken.
         """
         if self.revision != package.REVISION:
             raise LocalProtocolError(f"the server speaks {self.revision}, not {package.REVISION}")
@@ -316,7 +326,7 @@ class Client(Methods):
     # -- the end -------------------------------------------------------------------------------------------
 
     async def aclose(self) -> None:
-        """End the connection; may be called from any task, and again."""
+        """Close the connection; may be called from any task, and more than once."""
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._end())
         await asyncio.shield(self._closing)

@@ -83,7 +83,11 @@ logger: Final = logging.getLogger("mcprev.client")
 
 
 class connect:  # noqa: N801 - called like a function
-    """A connection to a server: `async with connect(stdio("command")) as client`, or `await connect(...)`."""
+    """Connects to a server and returns a `Client`: `async with connect(stdio("command")) as client`.
+
+    `client = await connect(...)` does the same; the caller then closes it with `await client.aclose()`. The client
+    negotiates the revision with the server.
+    """
 
     def __init__(
         self,
@@ -119,45 +123,63 @@ class connect:  # noqa: N801 - called like a function
         record: str | os.PathLike[str] | None = None,
         telemetry: SessionFactory | None = None,
     ) -> None:
-        """Prepare a connection to `target`; `async with` or `await` opens it. Timeouts are in seconds.
+        """Prepare a connection to `target`; `async with` or `await` opens it. Times are in seconds.
 
-        `target` may also be a URL, for `mcprev.http(url)`, or a server of this process, for `mcprev.memory(server)`.
+        `target` is a server: `mcprev.http(url)` or the URL alone, `mcprev.stdio(command, ...)` for a process to start,
+        or a `mcprev.Server` or `mcprev.App` of this process, which is connected in memory.
 
-        - `handler` serves the requests of the server. The methods that it overrides are declared as capabilities.
-        - `roots`, `sampling`, `elicitation` and `logging` take the place of a handler: the roots (paths, `file:` URIs or
-          models; read again for each request), and functions, async or not, that get the params of a request for a
-          message of a model, of a question to the user, and of a log message. `elicitation` returns the content of the
-          form, None to decline, or an `ElicitResult`. A server may send no log messages before `set_log_level`.
-        - `on_change` is called with each `Change` of the server's lists of tools, prompts and resources.
-        - `name`, `version`, `title`, `description`, `website_url`, `icons` describe this client to the server.
-        - `revisions` limits the revisions to negotiate. `mode` is `auto`, `legacy` (sessions only) or one revision.
-        - `capabilities` are declared in addition to those of `handler`, such as the URL mode of elicitation.
+        Requests and notifications of the server:
+
+        - `handler` is a `mcprev.ClientHandler` that serves them. The client declares the capabilities of the methods
+          that it overrides. None: no capabilities.
+        - `roots`, `sampling`, `elicitation` and `logging` replace a handler. `roots` is a sequence of paths, `file:`
+          URIs or `Root` models; it is read again for each request. The others are functions, async or not, that get the
+          params of a request: `sampling` returns a `CreateMessageResult`; `elicitation` returns the content of the form
+          as a dict, None to decline, or an `ElicitResult`; `logging` gets log messages (call `client.set_log_level` to
+          request them).
+        - `on_change` is a function, async or not, that is called with each `mcprev.Change` of the server's lists of
+          tools, prompts and resources.
+        - `capabilities` are declared in addition to those of the handler, such as the URL mode of elicitation.
         - `exact` maps revisions to handlers that get params in the types of that revision.
-        - `prior` is an earlier discovery result of this server, `verdict` its era (`client.plan`). Either saves a
-          request.
-        - `timeout` bounds the time without a response or progress, `total_timeout` the whole call (see `Options`).
-        - `probe_timeout` is for the response to `server/discover`, `open_timeout` for that to `initialize`.
-        - `restart` says how often a lost connection is opened again. True: by the target's own policy, which is
-          `ReconnectPolicy()` for `stdio` and `http`; `memory` has none. False: never. A call in flight fails when the
-          connection is lost; it is not repeated, because a new server process has no state.
-        - `cache` keeps results as long as the server allows. True: a cache of this client alone. A shared
-          `ResultCache` needs targets with a `cache_key`, and with a `principal` to share private results.
-        - `validate` says what to do if a tool's result does not match the tool's output schema: `warn`, `strict`
-          (raise an error) or `off`.
-        - `ping_interval` sends a ping that often, at revisions that have pings. A server that does not respond
-          within 10 s is lost.
-        - `tasks` declares that the server may respond with a task; the client follows it to its result.
-        - `record` is a file to which every message is appended, for `mcprev validate`. It holds arguments and results;
-          HTTP headers and members with names of secrets are left out.
-        - `telemetry` is a `mcprev.Telemetry`, which records a span for each request and sends its id along in `_meta`.
+        - `tasks` declares that the server may answer a call with a task; the client then waits for the task's result.
+          True by default.
 
-        Raises `ValueError` for unknown names, and `TypeError` for a target or a handler that cannot be one, and for a
-        handler beside functions that take its place.
+        This client and its server:
+
+        - `name`, `version`, `title`, `description`, `website_url` and `icons` describe this client to the server.
+        - `revisions` are the revisions to negotiate. None: every dated revision. `mode` narrows them: `auto` keeps all,
+          `legacy` keeps those with an `initialize` handshake, and the name of a revision keeps that one.
+        - `prior` is an earlier result of `server/discover` of this server, and `verdict` the era of the revisions that
+          it speaks. Either saves a request.
+
+        Calls:
+
+        - `timeout` is the maximum time without a response or progress (60 by default), `total_timeout` the maximum time
+          of a whole call (600 by default); None: no maximum. Each call can set its own.
+        - `probe_timeout` is the maximum time for the response to `server/discover` (10 by default), `open_timeout` for
+          that to `initialize` (60 by default).
+        - `restart` is a `mcprev.ReconnectPolicy`: how often and how fast a lost connection is opened again. True: that
+          of the target, which is `ReconnectPolicy()` for `stdio` and `http`, and never for memory. False: never. A call
+          in progress fails when the connection is lost; it is not repeated, because a new server process has no state.
+        - `cache` stores results for as long as the server allows. True: a cache of this client alone. False: none. A
+          `mcprev.ResultCache` can be shared by clients whose targets have a `cache_key`, and private results by clients
+          whose targets have the same `principal`.
+        - `validate` decides about a tool's result that does not match the tool's output schema: `warn` logs it,
+          `strict` raises `RemoteProtocolError`, `off` does not check.
+        - `ping_interval` is the time between pings, at revisions that have `ping`. A connection to a server that does
+          not answer within 10 s is closed. None: no pings.
+        - `record` is the path of a file to which every message is appended, for `mcprev validate`. It contains
+          arguments and results, but neither HTTP headers nor members with names of secrets. None: no recording.
+        - `telemetry` is a `mcprev.Telemetry`, which records a span for each request and sends its id in `_meta`. None:
+          no spans.
+
+        Raises `ValueError` for an unknown revision, mode or value of `validate`. Raises `TypeError` for a target or
+        handler of another type, and for a handler together with functions that replace it.
         """
         target = target_of(target)
         functions = handler_of(roots, sampling, elicitation, logging)
         if functions is not None and handler is not None:
-            raise TypeError("pass a handler, or roots and functions in its place, but not both")
+            raise TypeError("pass `handler`, or roots and functions that replace it, but not both")
         handler = functions or handler
         self._on_change = on_change
         own_policy: ReconnectPolicy = getattr(target, "restarts", NEVER) if restart else NEVER
@@ -196,7 +218,11 @@ class connect:  # noqa: N801 - called like a function
         self._recording: Recording | None = None
 
     async def __aenter__(self) -> Client:
-        """Connect. Raises `NegotiationError`, which says what was tried, `TransportError`, or the `OSError` of `record`."""
+        """Connect and negotiate the revision.
+
+        Raises `NegotiationError` with the steps that were tried, `TransportError` if the server cannot be reached,
+        `AuthError` if authorization fails, and `OSError` if the file `record` cannot be written.
+        """
         if self._record is None:
             return await self._connect()
         from mcprev.client.recording import Recording

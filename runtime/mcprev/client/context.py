@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ClientContext(BaseContext):
-    """The context of a client's handler: the client, and the request or notification of the server."""
+    """The context of a request or notification of the server, for a client's handler."""
 
     def __init__(self, client: Client, connection: Connection, incoming: IncomingRequest | None) -> None:
         self._client, self._connection, self._incoming = client, connection, incoming
@@ -27,7 +27,7 @@ class ClientContext(BaseContext):
 
     @property
     def revision(self) -> str:
-        """The name of the revision that is spoken."""
+        """The name of the revision that client and server speak, such as `2025-11-25`."""
         return self._client.revision
 
     @override

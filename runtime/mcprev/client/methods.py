@@ -23,7 +23,7 @@ MAX_PAGES: Final = 10_000
 
 
 class Methods:
-    """Tools, resources, prompts and completion."""
+    """The methods for tools, resources, prompts and completion; each takes the options of `call_tool`."""
 
     async def call(self, method: str, params: Mapping[str, Json], **options: Unpack[Options]) -> object:
         """Call a method of the latest revision."""
@@ -50,14 +50,29 @@ class Methods:
         as_: type[T] | None = None,
         **options: Unpack[Options],
     ) -> ToolResult | T:
-        """Run a tool. A tool that failed gives a result with `is_error`; see the specification's page on tools.
+        """Call a tool and return its result, whose `text` and `data` are the content as text and as JSON.
 
-        With `as_`, such as a pydantic model, return the data of the result as that type instead; see `ToolResult.read`,
-        which raises `ToolError` for a tool that failed.
+        A tool that failed returns a result with `is_error`. `arguments` maps names to JSON values; None: no arguments.
+        With `as_`, a type that pydantic validates, such as a model or `list[int]`, the data of the result is returned
+        as that type, and a tool that failed raises `ToolError`; see `ToolResult.read`.
 
-        Like every call it raises `RpcError` if the server answers with an error, `LocalProtocolError` if the server
-        does not offer the method, `RequestTimeout`, `ConnectionLost`, `InputDeclined` if the handler declines input
-        that the server asks for, and `RemoteProtocolError` for an invalid response.
+        Options of this and every other call:
+
+        - `timeout` is the maximum time without a response or progress, and `total_timeout` that of the whole call, in
+          seconds. None: no maximum. Default: those of `connect`, 60 and 600.
+        - `progress` is a function `f(progress, total, message)`, async or not, that is called for each progress
+          notification of the call.
+        - `log_level` is the lowest level of log messages that the server sends for this call.
+        - `meta` are members to add to `_meta`, as JSON.
+        - `fresh=True` sends the request even if the cache has a result.
+        - `retry=True` sends the request once more if the connection breaks before the response; the server may then
+          execute it twice.
+
+        Every call raises `RpcError` if the server answers with an error, `LocalProtocolError` if the server does not
+        offer the method, `RequestTimeout`, `ConnectionLost` and other errors of `TransportError`, `AuthError` if
+        authorization fails, `InputDeclined` if the client's handler declines input that the server asks for, and
+        `RemoteProtocolError` for an invalid response. See
+        https://modelcontextprotocol.io/specification/latest/server/tools.
         """
         params: dict[str, Json] = {"name": name}
         if arguments is not None:
@@ -69,7 +84,7 @@ class Methods:
     async def list_tools(
         self, cursor: str | None = None, **options: Unpack[Options]
     ) -> models.ListToolsResult:
-        """Return one page of the server's tools; `tools` iterates over all of them."""
+        """Return one page of the server's tools, the first without a `cursor`; `tools` iterates over all of them."""
         return cast("models.ListToolsResult", await self.call("tools/list", _page(cursor), **options))
 
     def tools(self, **options: Unpack[Options]) -> AsyncIterator[models.Tool]:
@@ -79,7 +94,7 @@ class Methods:
     async def list_resources(
         self, cursor: str | None = None, **options: Unpack[Options]
     ) -> models.ListResourcesResult:
-        """Return one page of the server's resources; `resources` iterates over all of them."""
+        """Return one page of the server's resources, the first without a `cursor`; `resources` iterates over all."""
         return cast("models.ListResourcesResult", await self.call("resources/list", _page(cursor), **options))
 
     def resources(self, **options: Unpack[Options]) -> AsyncIterator[models.Resource]:
@@ -89,7 +104,7 @@ class Methods:
     async def list_resource_templates(
         self, cursor: str | None = None, **options: Unpack[Options]
     ) -> models.ListResourceTemplatesResult:
-        """Return one page of the server's resource templates; `resource_templates` iterates over all of them."""
+        """Return one page of the resource templates, the first without a `cursor`; `resource_templates` iterates over all."""
         found = await self.call("resources/templates/list", _page(cursor), **options)
         return cast("models.ListResourceTemplatesResult", found)
 
@@ -98,13 +113,13 @@ class Methods:
         return self._pages("resources/templates/list", "resource_templates", options)
 
     async def read_resource(self, uri: str, **options: Unpack[Options]) -> models.ReadResourceResult:
-        """Return the contents of a resource. Raises `ResourceNotFound`, at every revision."""
+        """Return the contents of the resource at `uri`. Raises `ResourceNotFound` if there is none, at every revision."""
         return cast("models.ReadResourceResult", await self.call("resources/read", {"uri": uri}, **options))
 
     async def list_prompts(
         self, cursor: str | None = None, **options: Unpack[Options]
     ) -> models.ListPromptsResult:
-        """Return one page of the server's prompts; `prompts` iterates over all of them."""
+        """Return one page of the server's prompts, the first without a `cursor`; `prompts` iterates over all of them."""
         return cast("models.ListPromptsResult", await self.call("prompts/list", _page(cursor), **options))
 
     def prompts(self, **options: Unpack[Options]) -> AsyncIterator[models.Prompt]:
@@ -114,7 +129,7 @@ class Methods:
     async def get_prompt(
         self, name: str, arguments: Mapping[str, str] | None = None, **options: Unpack[Options]
     ) -> models.GetPromptResult:
-        """Return the messages of a prompt, with its arguments filled in."""
+        """Return the messages of a prompt. `arguments` maps names to strings; None: no arguments."""
         params: dict[str, Json] = {"name": name}
         if arguments is not None:
             params["arguments"] = by_name(arguments)
@@ -128,9 +143,10 @@ class Methods:
         context: Mapping[str, str] | None = None,
         **options: Unpack[Options],
     ) -> models.CompleteResult:
-        """Return suggestions for the value of an argument; `context` holds the other arguments so far.
+        """Return suggestions for the argument `name` of a prompt, or for that variable of a URI template.
 
-        `ref` may be the name of a prompt or the URI template of resources.
+        `ref` is the name of a prompt, the text of a URI template, or a reference model. `value` is the text typed so
+        far, and `context` maps the names of the other arguments to their values so far.
         """
         params: dict[str, Json] = {"ref": _reference(ref), "argument": {"name": name, "value": value}}
         if context is not None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 T_co = TypeVar("T_co", covariant=True)
 Progress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None] | None]
-"""A callback for progress notifications: progress, total, message. A coroutine function is run in a task."""
+"""A callback for progress notifications: `f(progress, total, message)`; the last two may be None. It may be async."""
 TIMEOUT: Final = 60.0
 """Default of `Options.timeout`, in seconds."""
 TOTAL: Final = 600.0
@@ -23,27 +23,28 @@ TOTAL: Final = 600.0
 
 
 class Options(TypedDict, total=False):
-    """The options of a single call."""
+    """The options of a single call: keyword arguments of every method of `Client` that sends a request."""
 
     timeout: float | None
-    """Seconds without a response or progress after which the call is cancelled: 60 by default. Each progress
-    notification starts them again, so a server that keeps reporting progress is bounded by `total_timeout` only."""
+    """Seconds without a response or progress after which the call is cancelled. Each progress notification starts them
+    again. None: no limit. Default: that of `connect`, 60."""
     total_timeout: float | None
-    """Seconds after which the call is cancelled, whatever its progress: 600 by default. None is no bound."""
+    """Seconds after which the call is cancelled, even if progress is reported. None: no limit. Default: that of
+    `connect`, 600."""
     progress: Progress
-    """Request progress notifications and receive them."""
+    """A function `f(progress, total, message)`, async or not, that is called for each progress notification; `total`
+    and `message` may be None. Default: no progress is requested."""
     meta: Mapping[str, Json]
-    """Members to add to `_meta`."""
+    """Members to add to the `_meta` of the request, as JSON. Default: none."""
     log_level: models.LoggingLevel
-    """The lowest level of log messages that the server sends during the call."""
+    """The lowest level of log messages that the server sends for this call; default: that of `Client.set_log_level`. At
+    revisions with sessions it holds for the whole session from this call on."""
     fresh: bool
-    """Send the request even if the cache holds a fresh result."""
+    """True sends the request even if the cache has a result. Default: False."""
     retry: bool
-    """Send the request once more if the connection breaks before the response. The server may then execute it twice.
-
-    Without a session, requests that only read are always sent once more, and so are tools whose annotations say
-    that they only read or are idempotent.
-    """
+    """True sends the request once more if the connection breaks before the response; the server may then execute it
+    twice. Default: False. Without a session, requests that only read are always sent once more, and so are calls of
+    tools whose annotations say that they only read or are idempotent."""
 
 
 KNOWN: Final = frozenset(Options.__annotations__)
@@ -51,7 +52,7 @@ KNOWN: Final = frozenset(Options.__annotations__)
 
 
 def unknown_option(options: Options) -> TypeError:
-    """Return the error for a call with an option that there is not."""
+    """Return the error for a call with an unknown option."""
     from difflib import get_close_matches  # imported late: only mistakes need it
 
     name = min(options.keys() - KNOWN)
@@ -60,7 +61,7 @@ def unknown_option(options: Options) -> TypeError:
         f"did you mean '{meant[0]}'?"
         if meant
         else (
-            f"there are {', '.join(sorted(KNOWN))}; the arguments of a tool or prompt are passed as one mapping, as in "
+            f"the options are {', '.join(sorted(KNOWN))}; the arguments of a tool or prompt are one mapping, as in "
             f"call_tool('name', {{'{name}': ...}})"
         )
     )

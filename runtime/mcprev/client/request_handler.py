@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from mcprev_types.latest import models
 
 ClientHandler: TypeAlias = dispatch.ClientHandler[ClientContext]
-"""The base class of a client's handler: it answers sampling, elicitation and roots, and takes notifications."""
+"""The base class of a client's handler: override the method of each request and notification that the client serves."""
 logger: Final = logging.getLogger("mcprev.client")
 LOG: Final = "notifications/message"
 
@@ -60,7 +60,7 @@ class ClientRequestHandler:
         self.client: Client | None = None
 
     async def handle_request(self, incoming: IncomingRequest, connection: Connection, /) -> None:
-        """Answer a request of the server's."""
+        """Answer a request of the server."""
         client = self.client
         if client is None:
             incoming.fail(InternalError("the client is not ready"))
@@ -87,7 +87,7 @@ class ClientRequestHandler:
             check_input_request(method, params, self._identity.capabilities(revision))
 
     async def handle_notification(self, notified: NotificationReceived, connection: Connection, /) -> None:
-        """Take a notification: for whoever listens, and for the handler."""
+        """Pass a notification to the subscriptions and to the handler."""
         client, revision = self.client, notified.revision
         if client is None:
             return
@@ -140,7 +140,10 @@ class ClientRequestHandler:
 
 
 def form_defaults(params: models.ElicitRequestFormParams) -> dict[str, Json]:
-    """Return the default values of a form's fields, by name: the answer of a user who changes nothing."""
+    """Return the default values of a form's fields, by name: the answer of a user who changes nothing.
+
+    For the method `elicit` of a `ClientHandler`: `ElicitResult(action="accept", content=form_defaults(params))`.
+    """
     return asking.defaults(params.requested_schema.to_wire())
 
 

@@ -259,5 +259,5 @@ class SessionFactory(Protocol):
 def _known_level(level: str) -> str:
     """Return the level. Raises `ValueError` if it is none."""
     if level not in SEVERITY:
-        raise ValueError(f"no log level '{level}'; there are {', '.join(SEVERITY)}")
+        raise ValueError(f"'{level}' is not a log level; the levels are {', '.join(SEVERITY)}")
     return level

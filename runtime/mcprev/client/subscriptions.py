@@ -43,14 +43,14 @@ _SERVER_ERROR: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Something changed on the server: fetch it again to get the new state."""
+    """A change on the server. It carries no new state: fetch the list, the resource or the task again."""
 
     what: Changed
-    """The kind of the change."""
+    """The kind of the change: `tools`, `prompts`, `resources`, `resource` or `task`."""
     uri: str | None = None
-    """The URI of the resource, if one resource changed."""
+    """The URI of the changed resource, for the kind `resource`; otherwise None."""
     task: str | None = None
-    """The id of the task, if the state of a task changed."""
+    """The id of the changed task, for the kind `task`; otherwise None."""
 
 
 def change_in(method: str, params: Mapping[str, Json]) -> Change | None:
@@ -60,11 +60,15 @@ def change_in(method: str, params: Mapping[str, Json]) -> Change | None:
 
 
 class Subscription:
-    """A stream of changes: use `async with`, then `async for`."""
+    """The changes of a server, from `Client.listen`: `async with` subscribes, `async for` yields each `Change`.
+
+    Equal changes that have not been read yet are merged. When the connection is lost and opened again, the client
+    subscribes again, and everything subscribed counts as changed.
+    """
 
     def __init__(self, session: ClientSession, wanted: Mapping[str, Json]) -> None:
         self.honoured: Mapping[str, Json] = wanted
-        """The filter that the server has accepted; until then the requested one."""
+        """The part of the requested changes that the server reports, as JSON; before `async with`, all of them."""
         self._session = session
         self._wanted = {"notifications": dict(wanted)}
         self._tasks = frozenset(task_ids(wanted))
@@ -77,7 +81,7 @@ class Subscription:
         self._since = 0.0
 
     async def __aenter__(self) -> Self:
-        """Subscribe. Raises what a call raises."""
+        """Subscribe. Raises `RequestTimeout` if the server does not acknowledge it within 30 s, and other call errors."""
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task = self._session.start(self._run(ready))
         try:
@@ -101,7 +105,7 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Change:
-        """Return the next change. Raises `ConnectionLost` when the stream breaks; stops when the server ends it."""
+        """Return the next change. Raises `ConnectionLost` if the stream breaks; stops if the server ends it."""
         while not self._waiting:
             if self._error is not None:
                 raise self._error
@@ -114,7 +118,7 @@ class Subscription:
         return change
 
     async def aclose(self) -> None:
-        """Unsubscribe. Idempotent."""
+        """Unsubscribe; may be called more than once."""
         task, self._task = self._task, None
         if task is not None:
             self._end(None)

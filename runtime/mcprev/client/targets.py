@@ -1,4 +1,4 @@
-"""What a client can connect to (MOD-10, SEAM-1)."""
+"""The interfaces of the servers that a client can connect to (MOD-10, SEAM-1)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 
 class Target(Protocol):
-    """A server to connect to, such as `mcprev.stdio(...)`.
+    """The interface of a server to connect to, such as `mcprev.stdio(...)`; implement it for a transport of your own.
 
-    A target may have an attribute `restarts: ReconnectPolicy`, the default of `connect(restart=True)`. A server at a
-    URL implements `HttpTarget`.
+    A target may have the attributes `restarts: ReconnectPolicy`, the policy of `connect(restart=True)`, `cache_key`,
+    which identifies the server in a shared `ResultCache`, and `principal`, which identifies the authorization there. A
+    server at a URL implements `HttpTarget`.
     """
 
     async def open(self, protocol: ClientProtocol, handler: RequestHandler[Connection], /) -> Connection:
@@ -39,7 +40,7 @@ class HttpTarget(Target, Protocol):
     """A server at a URL. Its first responses show its era and transport; the target remembers them."""
 
     probe: Probe
-    """The kinds of response that tell something about this server."""
+    """Interprets the response to the first request."""
 
     @property
     def known(self) -> ProbeResult | None:
@@ -67,11 +68,11 @@ class HasServer(Protocol):
 
 
 def target_of(given: object) -> Target:
-    """Return the target that is meant. Raises `TypeError`."""
+    """Return the target for a URL, a server or a target. Raises `TypeError` for any other value."""
     if isinstance(given, str):
         if not given.lower().startswith(("http://", "https://")):
             raise TypeError(
-                f"{given!r:.100} is no URL; to start a command, pass mcprev.stdio('python', 'server.py')"
+                f"{given!r:.100} is not a URL; to start a command, pass mcprev.stdio('python', 'server.py')"
             )
         from mcprev.transports.http.client.target import http
 
@@ -84,5 +85,5 @@ def target_of(given: object) -> Target:
 
         return memory(cast("PipeServer", server))
     raise TypeError(
-        f"a {type(given).__name__} is nothing to connect to; pass a URL, mcprev.stdio(...), mcprev.http(...) or a server"
+        f"cannot connect to a {type(given).__name__}; pass a URL, mcprev.stdio(...), mcprev.http(...) or a server"
     )

@@ -40,7 +40,7 @@ CANCEL_TIMEOUT: Final = 2.0
 
 
 class ClientTask:
-    """A task on the server: its status, its result, and a way to cancel it."""
+    """A task on the server, as `Client.start_tool` and `Client.task` return it: its status, its result, its cancellation."""
 
     def __init__(
         self, session: ClientSession, state: Mapping[str, Json], result: dict[str, Json] | None = None
@@ -52,23 +52,21 @@ class ClientTask:
 
     @property
     def id(self) -> str:
-        """The id that the server gave it, for `Client.task`; empty if there is no task, because the server answered
-        at once.
-        """
+        """The id of the task, for `Client.task`; empty if the server answered with a result instead of a task."""
         return str(self._state.get("taskId", ""))
 
     @property
     def status(self) -> Status:
-        """Its status when it was last fetched."""
+        """The status when it was last fetched: `working`, `input_required`, `completed`, `failed` or `cancelled`."""
         return Status.COMPLETED if self._result is not None else Status(self._state["status"])
 
     @property
     def message(self) -> str | None:
-        """The server's status message, for people."""
+        """The status message, for the user, when the status was last fetched; None if the server set none."""
         return self._state.get("statusMessage")
 
     async def refresh(self) -> Status:
-        """Fetch its status, and answer its input requests. Raises what a call raises."""
+        """Fetch the status and return it; answer the task's input requests. Raises the errors of `Client.call_tool`."""
         if self._result is None:
             self._state = await self._session.raw(tasks.GET, {"taskId": self.id}, retry=True)
             _check(self._state)
@@ -76,17 +74,18 @@ class ClientTask:
         return self.status
 
     async def cancel(self) -> None:
-        """Cancel it; without effect once it has ended."""
+        """Cancel the task; does nothing if it has ended."""
         if self.status not in tasks.FINAL:
             with suppress(RpcError):
                 await self._session.raw(tasks.CANCEL, {"taskId": self.id}, timeout=CANCEL_TIMEOUT, retry=True)
             await self.refresh()
 
     async def result(self, timeout: float | None = None) -> ToolResult:  # noqa: ASYNC109
-        """Wait for its end, at most `timeout` seconds, and return its result.
+        """Wait until the task ends, and return its result.
 
-        Raises `RpcError` if the task failed, `TaskCancelled`, `RequestTimeout`, and what a call raises. The task
-        goes on when the waiting ends early; `cancel` ends it.
+        `timeout` is the maximum time to wait in seconds; None: no maximum. The task continues if the wait ends early;
+        `cancel` ends it. Raises `RpcError` if the task failed, `TaskCancelled` if it was cancelled, `RequestTimeout`,
+        and the errors of `Client.call_tool`.
         """
         from mcprev.client.tool_result import ToolResult
 

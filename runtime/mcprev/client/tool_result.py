@@ -20,16 +20,16 @@ T = TypeVar("T")
 
 
 class ToolResult(models.CallToolResult):
-    """A `CallToolResult` of the latest revision, with its text and its data."""
+    """The result of `Client.call_tool`: a `CallToolResult` of the latest revision, with its text and its data."""
 
     @property
     def text(self) -> str:
-        """The text of all text blocks, one to a line; other content is left out."""
+        """The texts of all text blocks, joined by line breaks; other content is left out."""
         return "\n".join(block.text for block in self.content if isinstance(block, models.TextContent))
 
     @property
     def data(self) -> Json:
-        """The structured content. Without any, as at revisions that have none: the text as JSON, None if it is none."""
+        """The structured content; without one, as at revisions that have none, the text parsed as JSON, or None."""
         if self.structured_content is not ABSENT:
             return self.structured_content
         try:
@@ -40,8 +40,8 @@ class ToolResult(models.CallToolResult):
     def read(self, type_: type[T]) -> T:
         """Return the data as a type that pydantic validates, such as a model or `list[int]`.
 
-        A value that is no object is also found in the member `result` of an object, where servers put it; a `str` is the
-        text if there is no structured content. Raises `ToolError` with the text if the tool failed, and
+        A value that is not an object is also found in the member `result` of an object, where servers put it. For `str`
+        without structured content, return the text. Raises `ToolError` with the text if the tool failed, and
         `RemoteProtocolError` for data that is not of the type.
         """
         if self.is_error:
@@ -58,5 +58,5 @@ class ToolResult(models.CallToolResult):
                 except ValidationError:
                     pass  # the error of the whole says more
             name = getattr(type_, "__name__", str(type_))
-            text = f"the data of the result is no {name}: {first(error, cast('object', data))}"
+            text = f"the data of the result is not of type {name}: {first(error, cast('object', data))}"
             raise RemoteProtocolError(text, raw=self.to_wire()) from None

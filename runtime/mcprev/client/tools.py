@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mcprev_types.latest import models
 
 Policy: TypeAlias = Literal["warn", "strict", "off"]
-"""What to do if a result does not match its tool's output schema."""
+"""The reaction to a result that does not match its tool's output schema: log it, raise an error, or do not check."""
 _logger: Final = logging.getLogger("mcprev.client")
 
 
@@ -27,7 +27,7 @@ class ToolWatch:
 
     def __init__(self, policy: Policy) -> None:
         if policy not in ("warn", "strict", "off"):
-            raise ValueError(f"results are checked in the way of 'warn', 'strict' or 'off', not {policy!r}")
+            raise ValueError(f"`validate` must be 'warn', 'strict' or 'off', not {policy!r}")
         self._policy = policy
         self._schemas: dict[str, Json] = {}
         self._checks: dict[str, Validator | None] = {}

@@ -132,7 +132,7 @@ def connect_pair(one: asyncio.Protocol, other: asyncio.Protocol) -> tuple[Memory
 
 
 class PipeServer(Protocol):
-    """A server that speaks over lines, such as `mcprev.Server`."""
+    """A server whose connections exchange JSON-RPC messages as lines, such as `mcprev.Server`."""
 
     def connection(self) -> LineConnection:
         """Return a connection that waits for its transport."""
@@ -140,9 +140,13 @@ class PipeServer(Protocol):
 
 
 class memory:  # noqa: N801 - called like a function, as `stdio` is
-    """A server in this process: `connect(memory(server))`. Its lifespan runs while a client is connected."""
+    """A server in this process: `connect(memory(server))`, or `connect(server)`, which does the same.
+
+    Its lifespan runs while a client is connected.
+    """
 
     def __init__(self, server: PipeServer) -> None:
+        """Set the server: a `mcprev.Server`, or `app.server`."""
         self._server = server
         self._lifespan: LifespanHold | None = getattr(server, "lifespan", None)
         self._ends: list[tuple[Connection, Connection]] = []

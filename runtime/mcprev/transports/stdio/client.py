@@ -41,9 +41,9 @@ _EXIT_WAIT: Final = 0.5
 
 
 class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "argument"))`
-    """A command to run as a server, without a shell and with few environment variables.
+    """A command to run as a server, without a shell: `connect(stdio("python", "server.py"))`.
 
-    Each client that connects to it starts its own process.
+    Each client that connects starts a process of its own, and ends it when it closes.
     """
 
     restarts: Final = ReconnectPolicy()
@@ -58,10 +58,16 @@ class stdio:  # noqa: N801 - called like a function: `connect(stdio("command", "
         stderr: Callable[[bytes], None] | None = None,
         grace: float = GRACE,
     ) -> None:
-        """Set the command and its arguments.
+        """Set the command, its arguments, and the options of the process.
 
-        `env` is added to the inherited variables; `stderr` is called with each chunk that the server writes to
-        stderr; `grace` is the time to exit after stdin is closed, and again after SIGTERM, in seconds.
+        - `command` is a program in PATH or the path of one; each of its `arguments` is a string of its own.
+        - `env` is added to the variables that the process inherits: HOME, LANG, LC_ALL, LC_CTYPE, LOGNAME, PATH, SHELL,
+          TERM, TMPDIR, TZ and USER, and no others.
+        - `cwd` is the working directory of the process. None: that of this process.
+        - `stderr` is a function that is called with each chunk of bytes that the process writes to stderr. None:
+          they are not shown; the last 8 KiB are part of `ProcessExited`.
+        - `grace` is the time in seconds that the process has to exit after stdin is closed, and again after SIGTERM: 2
+          by default.
         """
         self._command = (command, *arguments)
         self._env = env

@@ -34,7 +34,10 @@ CONNECT: Final = 10.0
 
 
 class http:  # noqa: N801 - called like a function: `connect(http("https://example.com/mcp"))`
-    """A server at a URL. The client finds out which HTTP transport it speaks."""
+    """A server at a URL: `connect(http("https://mcp.example/mcp"))`.
+
+    The client finds out whether the server speaks Streamable HTTP or HTTP+SSE. One object can serve several clients.
+    """
 
     restarts: Final = ReconnectPolicy()
     """A lost connection is made again when it is needed, unless `connect` gets another policy."""
@@ -51,15 +54,20 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
         connect_timeout: float = CONNECT,
         max_message: int = MAX_LINE,
     ) -> None:
-        """Set the URL and the options of the connection.
+        """Set the URL of the endpoint and the options of the connection.
 
-        `headers` are sent with every request to this server: a mapping, or an async function that is called for each
-        request and returns one, for example with a current token. `session` is an `aiohttp.ClientSession` of yours,
-        for proxies, certificates or cookies; the client does not close it, and its connection limit must exceed the
-        number of concurrent calls. Without it, the client connects directly and trusts the certificates of the system,
-        or those in SSL_CERT_FILE and SSL_CERT_DIR. `auth` obtains tokens if the server requires them, such as
-        `mcprev.OAuth()`. `max_message` is the maximum size of a server's message in bytes. Raises `ValueError` for an
-        invalid URL.
+        - `headers` are sent with every request to this server: a mapping, or an async function that is called for each
+          request and returns a mapping, for example with a current token.
+        - `session` is an `aiohttp.ClientSession` of your own, for proxies, certificates or cookies. The client does not
+          close it, and its connection limit must exceed the number of concurrent calls. None: the client connects
+          directly and trusts the certificates of the system, or those in SSL_CERT_FILE and SSL_CERT_DIR.
+        - `auth` obtains tokens if the server requires them: `mcprev.OAuth` by a login of the user,
+          `mcprev.ClientCredentials`, `mcprev.WorkloadIdentity` or `mcprev.EnterpriseManaged`. None: a server that
+          requires a token is an `AuthError`.
+        - `connect_timeout` is the time in seconds to establish a TCP and TLS connection: 10 by default.
+        - `max_message` is the maximum size of a server's message in bytes: 16 MiB by default.
+
+        Raises `ValueError` for an invalid URL.
         """
         self.url: str = check_server_url(url)
         self._headers: HeaderSource = {} if headers is None else headers
