@@ -1,9 +1,9 @@
-"""Every error the runtime raises, one class for each way a caller may react.
+"""The errors that the runtime raises, one class for each way a caller may react.
 
 Requirements: ERR-1 to ERR-7; MOD-4, MOD-6, SEC-6, HTTP-23, AUTH-3 to 8, 12 to 15, 17, 22, TOOL-8, MRTR-10, TASK-5, JSCH-1 to 3.
 
 McpError
-├── RpcError                      a JSON-RPC error: what the peer answered, or what a handler wants answered
+├── RpcError                      a JSON-RPC error: the peer's answer to a call, or the answer that a handler raises
 │   ├── InvalidRequest            -32600
 │   ├── MethodNotFound            -32601
 │   ├── InvalidParams             -32602
@@ -25,18 +25,18 @@ McpError
 │       ├── Unanswered            a response stream ended without the response
 │       ├── ProcessExited         a server process ended; carries its exit code and the end of its stderr
 │       └── SessionExpired        the server knows the session no longer; clients open another one by themselves
-├── AuthError                     authorization over HTTP failed
+├── AuthError                     authorization over HTTP failed; the message says where, and what to do
 │   ├── DiscoveryFailed           no usable authorization server was found; carries the URLs that were tried
 │   ├── RegistrationRejected      the authorization server does not know this client and does not register it
 │   ├── IssuerMismatch            metadata or a response names another authorization server than expected
 │   ├── AuthorizationDenied       the user or the authorization server declined
 │   ├── InsufficientScope         the token lacks scopes that the request needs; carries them
-│   └── TokenRejected             no token was issued, or the server rejects the one that it got, if any
+│   └── TokenRejected             no token was issued, or the server rejected a request without a token or with this one
 ├── RequestTimeout                no response in time; says which limit was reached, and after how long
 ├── MissingExtra                  a library is not installed; says which extra installs it
 ├── ToolError                     a tool failed; the model gets the text
 ├── ServersFailed                 some of several servers cannot be reached; carries the error of each by name
-├── InputDeclined                 the user or a callback declined what a server asked for
+├── InputDeclined                 the user or a callback declined input that a server asked for
 ├── TaskCancelled                 a task was cancelled before it had a result
 ├── SchemaError                   a JSON Schema cannot be used: its dialect, its size, its references
 ├── RevisionError                 the revision table, a generated package or a step is not complete
@@ -67,17 +67,21 @@ URL_ELICITATION_REQUIRED: Final = -32042
 USER_REJECTED: Final = -1
 
 INTERNAL_MESSAGE: Final = "Internal error"
-"""The message that a peer gets for an exception it did not cause."""  # ERR-1
+"""The message that a peer gets for an exception that it did not cause."""  # ERR-1
 
 
 class McpError(Exception):
-    """The base class of every error that the runtime raises."""
+    """The base class of the errors that the runtime raises."""
 
 
 class RpcError(McpError):
-    """A JSON-RPC error. A call raises it when the peer answers with an error; a handler raises it to answer with one."""
+    """A JSON-RPC error. A call raises it if the peer answers with an error; a handler raises it to answer with one.
+
+    It has the attributes `message`, `code` and `data`, which is JSON or None.
+    """
 
     CODE: ClassVar[int] = INTERNAL_ERROR
+    """The JSON-RPC error code of the class."""
 
     def __init__(self, message: str, *, data: Json = None, code: int | None = None) -> None:
         super().__init__(message)
@@ -85,10 +89,10 @@ class RpcError(McpError):
         self.code: int = self.CODE if code is None else code
         self.data = data
         self.http_status: int | None = None
-        """The HTTP status of the response that carried it, if a POST failed."""
+        """The HTTP status of the response that carried the error, if an HTTP request failed with it; otherwise None."""
 
     def to_wire(self) -> dict[str, Json]:
-        """The `error` member of a response."""
+        """Return the `error` member of a response."""
         error: dict[str, Json] = {"code": self.code, "message": self.message}
         if self.data is not None:
             error["data"] = self.data
@@ -96,7 +100,7 @@ class RpcError(McpError):
 
     @staticmethod
     def from_wire(error: Mapping[str, Json]) -> RpcError:
-        """The exception for an `error` member that a peer sent, which has a code and a message."""
+        """Return the exception for an `error` member that a peer sent, which has a code and a message."""
         code, message, data = int(error["code"]), str(error["message"]), error.get("data")
         if code == INVALID_PARAMS and _member(data, "uri") is not None:
             return ResourceNotFound(message, data=data, code=code)
@@ -109,7 +113,7 @@ def _member(data: object, name: str) -> object:
 
 
 class InvalidRequest(RpcError):
-    """The message is not a valid request, or not one that can be served in this state."""
+    """The message is not a valid request, or cannot be served in this state."""
 
     CODE: ClassVar[int] = INVALID_REQUEST
 
@@ -121,19 +125,19 @@ class MethodNotFound(RpcError):
 
 
 class InvalidParams(RpcError):
-    """The method exists, but its parameters are not valid."""
+    """The method exists, but its params are not valid."""
 
     CODE: ClassVar[int] = INVALID_PARAMS
 
 
 class InternalError(RpcError):
-    """The peer failed while it served the request."""
+    """The peer failed while it served the request, for instance with an exception of a handler."""
 
     CODE: ClassVar[int] = INTERNAL_ERROR
 
 
 class ResourceNotFound(RpcError):
-    """There is no resource at the URI. The code of this error depends on the revision."""
+    """There is no resource at the URI. The code on the wire depends on the revision; a call raises this class at every one."""
 
     CODE: ClassVar[int] = RESOURCE_NOT_FOUND
 
@@ -145,13 +149,13 @@ class HeaderMismatch(RpcError):
 
 
 class MissingClientCapability(RpcError):
-    """The request needs a capability that the client did not declare."""
+    """The request requires a capability that the client did not declare."""
 
     CODE: ClassVar[int] = MISSING_CLIENT_CAPABILITY
 
     @property
     def required(self) -> Mapping[str, Json]:
-        """The capabilities that are missing, in the shape of `ClientCapabilities`."""
+        """The missing capabilities, as JSON of `ClientCapabilities`."""
         value = _member(self.data, "requiredCapabilities")
         return cast("Mapping[str, Json]", value) if isinstance(value, Mapping) else {}
 
@@ -163,7 +167,7 @@ class UnsupportedProtocolVersion(RpcError):
 
     @property
     def supported(self) -> tuple[str, ...]:
-        """The versions that the server supports."""
+        """The revisions that the server supports."""
         names = _member(self.data, "supported")
         return (
             tuple(n for n in cast("list[object]", names) if isinstance(n, str))
@@ -173,7 +177,7 @@ class UnsupportedProtocolVersion(RpcError):
 
 
 class UrlElicitationRequired(RpcError):
-    """The user has to visit a URL first."""
+    """The user must visit a URL before the server serves the request; `data` contains the URLs."""
 
     CODE: ClassVar[int] = URL_ELICITATION_REQUIRED
 
@@ -183,15 +187,15 @@ class UnknownRpcError(RpcError):
 
 
 class ProtocolError(McpError):
-    """A rule of the protocol was broken."""
+    """One side broke a rule of the protocol."""
 
 
 class LocalProtocolError(ProtocolError):
-    """The caller tried to send something that the protocol does not allow here; nothing was sent."""
+    """The caller used the API in a way that the protocol does not allow here; nothing was sent."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer sent something that the protocol does not allow; `raw` is what it sent."""
+    """The peer sent a message that the protocol does not allow; `raw` is its JSON, or None."""
 
     def __init__(self, message: str, *, raw: Json = None) -> None:
         super().__init__(message)
@@ -199,7 +203,7 @@ class RemoteProtocolError(ProtocolError):
 
 
 class EventTooLarge(RemoteProtocolError):
-    """The peer sent an event that is larger than the limit of `limit` bytes; the rest of its stream cannot be read."""
+    """The peer sent an event larger than `limit` bytes; the rest of its stream cannot be read."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"an event of more than {limit} bytes")
@@ -207,7 +211,10 @@ class EventTooLarge(RemoteProtocolError):
 
 
 class NegotiationError(McpError):
-    """Both sides have no revision in common; `evidence` says what was tried, step by step."""
+    """Client and server have no revision in common.
+
+    `ours` and `theirs` are the names of each side's revisions; `evidence` lists the steps that were tried.
+    """
 
     def __init__(
         self, message: str, *, ours: Sequence[str], theirs: Sequence[str], evidence: Sequence[str]
@@ -221,11 +228,11 @@ class NegotiationError(McpError):
 
 
 class TransportError(McpError):
-    """Sending or receiving failed."""
+    """Sending or receiving failed: the server cannot be reached, or the connection broke."""
 
 
 class HttpStatusError(TransportError):
-    """An HTTP server answered with something that is not a JSON-RPC message."""
+    """An HTTP server answered with a response that is not a JSON-RPC message; `status` is its HTTP status."""
 
     def __init__(
         self, message: str, *, status: int, body: str = "", headers: Mapping[str, str] | None = None
@@ -239,12 +246,12 @@ class HttpStatusError(TransportError):
 
 
 class ConnectionLost(TransportError):
-    """The connection ended."""
+    """The connection ended before the response."""
 
     def __init__(self, message: str, *, in_flight: bool, retry_safe: bool) -> None:
         super().__init__(message)
         self.in_flight = in_flight
-        """Whether the request may have reached the server."""
+        """Whether the request may have reached the server and be executed there."""
         self.retry_safe = retry_safe
         """Whether the request can be sent again without being executed twice."""
 
@@ -254,14 +261,17 @@ class Unanswered(ConnectionLost):
 
 
 class ProcessExited(ConnectionLost):
-    """The server process ended, or could not be started."""
+    """The server process ended, or could not be started.
+
+    `returncode` is its exit code, negative for a signal; None if it could not be started.
+    """
 
     def __init__(self, message: str, *, returncode: int | None, stderr: str, in_flight: bool = False) -> None:
         shown = f"{message}\n{stderr}".rstrip()
         super().__init__(shown, in_flight=in_flight, retry_safe=not in_flight)
         self.returncode = returncode
         self.stderr = stderr
-        """The end of what it wrote to stderr."""
+        """The last 8 KiB that the process wrote to stderr, as text."""
 
 
 class SessionExpired(ConnectionLost):
@@ -274,7 +284,7 @@ class SessionExpired(ConnectionLost):
 
 
 class AuthError(McpError):
-    """The server requires authorization and it failed; the message says where, and what to do."""
+    """Authorization at the server failed; the message names the step that failed, and what to do."""
 
 
 class DiscoveryFailed(AuthError):
@@ -295,7 +305,7 @@ class IssuerMismatch(AuthError):
 
 
 class AuthorizationDenied(AuthError):
-    """The user or the authorization server declined; `error` is the OAuth error code."""
+    """The user or the authorization server declined the authorization; `error` is the OAuth error code."""
 
     def __init__(self, message: str, *, error: str) -> None:
         super().__init__(message)
@@ -303,7 +313,10 @@ class AuthorizationDenied(AuthError):
 
 
 class InsufficientScope(AuthError):
-    """The request needs scopes that were requested and not granted, or that cannot be requested."""
+    """The request requires scopes that were requested and not granted, or that cannot be requested.
+
+    `required` and `requested` are lists of scopes.
+    """
 
     def __init__(self, message: str, *, required: Sequence[str], requested: Sequence[str]) -> None:
         super().__init__(message)
@@ -320,7 +333,7 @@ class TokenRejected(AuthError):
 
 
 class RequestTimeout(McpError):
-    """No response came in time."""
+    """No response arrived in time; the request was cancelled."""
 
     def __init__(self, message: str, *, elapsed: float, kind: str) -> None:
         super().__init__(message)
@@ -339,20 +352,23 @@ class MissingExtra(McpError, ImportError):
 
 
 class ToolError(McpError):
-    """Raised by a tool that fails. The model reads its text; it does not read the text of other exceptions."""
+    """Raise it in a tool to report a failure: the model reads its text, unlike that of any other exception.
+
+    `ToolResult.read` and `call_tool(..., as_=...)` raise it for a tool that failed.
+    """
 
 
 class ServersFailed(McpError):
-    """Some of several servers cannot be reached."""
+    """One or more of the servers of `connect_all` cannot be reached."""
 
     def __init__(self, errors: Mapping[str, McpError]) -> None:
         super().__init__("\n".join(f"the server '{name}': {error}" for name, error in errors.items()))
         self.errors: Mapping[str, McpError] = {**errors}
-        """The error of each of them, by name."""
+        """The errors by the names of the servers."""
 
 
 class InputDeclined(McpError):
-    """Input that the server asked for was declined, so the call cannot continue."""
+    """The client's handler declined input that the server asked for, so the call cannot continue."""
 
 
 class TaskCancelled(McpError):
@@ -380,11 +396,11 @@ class UndecidedStep(RevisionError):
         """The module to write."""
         self.line = line
         self.members: tuple[str, ...] = tuple(members)
-        """What is undecided, each as `Type.member` or with the line of its entry."""
+        """The undecided members, each as `Type.member` or with the line of its entry."""
 
 
 class ConversionError(McpError):
-    """A value cannot be represented in a revision; `path` is its JSON path."""
+    """A value cannot be represented in a revision; `path` is its JSON path and `revision` the name of the revision."""
 
     def __init__(self, message: str, *, path: str, revision: str) -> None:
         super().__init__(f"{message} (at {path}, for {revision})")

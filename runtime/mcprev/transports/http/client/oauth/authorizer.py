@@ -387,7 +387,10 @@ class Authorizer:
 
 
 class Authorization(Credentials):
-    """The base class of the values of `auth`: credentials, with one `Authorizer` for each server that they are used at."""
+    """The base class of the values of `http(auth=...)`, such as `OAuth` and `ClientCredentials`.
+
+    It has one `Authorizer` for each server that the credentials are used at.
+    """
 
     @cached_property
     def authorizers(self) -> dict[str, Authorizer]:

@@ -43,9 +43,9 @@ LOGIN: Final = 300.0
 class OAuth(Authorization):
     """Authorization by a user: `mcprev.http(url, auth=mcprev.OAuth())`.
 
-    When the server refuses a request, the user's browser opens the login page of the authorization server and is
-    redirected back to this machine. The request is then sent again; no timeout of a call runs during the login. Calls
-    that are refused at the same time share one login.
+    When the server answers a request with 401, the user's browser opens the login page of the authorization server and
+    is redirected back to this machine (authorization code grant with PKCE). The request is then sent again; the
+    timeouts of calls pause during the login. Requests that are refused at the same time share one login.
     """
 
     def __init__(
@@ -67,25 +67,31 @@ class OAuth(Authorization):
         private: bool = False,
         dpop: bool = False,
     ) -> None:
-        """Set the client's identity and how its user logs in.
+        """Set the identity of the client and how its user logs in. No argument is required.
 
-        A registered client passes its `client_id` and the `issuer`, the URL of its authorization server. With a
-        `client_secret` the issuer is required; without, it is the first authorization server that the client meets. A
-        client with a metadata document passes its URL as `client_metadata_url`. Every other client registers
-        dynamically, as `client_name`.
+        - `client_id`, and `client_secret` if it has one, identify a client that is registered at the authorization
+          server already. None: the client registers dynamically, with the name `client_name`, which the login page
+          shows.
+        - `client_metadata_url` is the https URL of the client's metadata document, for authorization servers that
+          accept one instead of a registration.
+        - `issuer` is the URL of the authorization server that `client_id` is for. It is required with a
+          `client_secret`. None: the first authorization server that the MCP server names.
+        - `resource` is the URL that tokens are requested for. None: the URL of the server. Pass it if the server's
+          metadata names a resource above its URL, such as the whole origin; otherwise discovery fails, because every
+          server below that URL could use such a token at the others.
+        - `scopes` are requested in addition to those that the server names.
+        - `loopback` opens the browser and receives the redirect. None: `Loopback()`, on a free port.
+        - `open` and `redirect_uri` replace `loopback`: the async function `open` gets the URL of the login page, shows
+          it to the user, and returns the URL that the user was redirected to, which begins with `redirect_uri`.
+        - `store` stores tokens and registrations. None: a `MemoryTokens`; `DiskTokens` and `KeyringTokens` keep them
+          after the process ends.
+        - `login_timeout` is the maximum time of a login (300 by default), and `timeout` that of each request to an
+          authorization server (15 by default), in seconds.
+        - `private=True` allows a server without https, and authorization servers in a private network.
+        - `dpop=True` binds tokens to a key of this process and does not store them (RFC 9449; needs mcprev[jwt]).
 
-        `loopback` opens the browser and receives the redirect. Alternatively, `open` is called with the URL to show
-        and returns the URL that the user was redirected to, which begins with `redirect_uri`. `scopes` are requested
-        in addition to those of the server. `store` stores tokens and registrations; the default keeps them in memory.
-
-        Tokens are for the URL of the server. If its metadata names a resource above that URL, such as the whole
-        origin, discovery fails unless you pass it as `resource`: every server below it can use such a token at the
-        others.
-
-        `login_timeout` limits a login and `timeout` each request to an authorization server, in seconds. With
-        `private` the server may be reached without https, and the URLs that it names may be in a private network.
-        With `dpop` tokens are bound to a key of this process and are not stored (RFC 9449; needs mcprev[jwt]).
-        Raises `ValueError` for arguments that exclude each other.
+        Raises `ValueError` for arguments that are invalid or exclude each other. Calls raise `AuthError` if the
+        authorization fails.
         """
         super().__init__(
             scopes=scopes,
@@ -211,11 +217,15 @@ class ClientCredentials(Authorization):
         private: bool = False,
         dpop: bool = False,
     ) -> None:
-        """Pass the secret, or the `private_key` as PEM; `algorithm` is the JWS algorithm of the assertions.
+        """Set the client's id, its secret or key, and the authorization server.
 
-        `issuer` is the authorization server of this client and required. The other parameters are as for `OAuth`.
-        Raises `ValueError` without an issuer and for neither or both of secret and key, and `MissingExtra` for a key
-        without mcprev[jwt].
+        - `client_secret` or `private_key` authenticates the client; the key is in PEM, and `algorithm` is the JWS
+          algorithm of the assertions that it signs.
+        - `issuer` is the URL of the authorization server at which the client is registered. It is required.
+        - `resource`, `scopes`, `store`, `timeout`, `private` and `dpop` are as for `OAuth`.
+
+        Raises `ValueError` without an issuer, without a secret and a key, and with both, and `MissingExtra` for a key
+        if mcprev[jwt] is not installed.
         """
         super().__init__(
             scopes=scopes,
@@ -275,8 +285,13 @@ class WorkloadIdentity(Authorization):
         timeout: float = REQUEST,
         private: bool = False,
     ) -> None:
-        """`assertion` is the JWT, or an async function that returns a new one for each request. `issuer` is the
-        authorization server that accepts it and required. The other parameters are as for `OAuth`.
+        """Set the assertion, the client's id, and the authorization server.
+
+        - `assertion` is the JWT, or an async function that returns a new JWT for each request for a token.
+        - `issuer` is the URL of the authorization server that accepts the assertion. It is required.
+        - `resource`, `scopes`, `store`, `timeout` and `private` are as for `OAuth`.
+
+        Raises `ValueError` without an issuer.
         """
         super().__init__(
             scopes=scopes,
@@ -329,11 +344,16 @@ class EnterpriseManaged(Authorization):
         timeout: float = REQUEST,
         private: bool = False,
     ) -> None:
-        """`provider` is the token endpoint of the identity provider and `provider_client_id` the client's id there.
+        """Set the client's registrations at the authorization server and at the identity provider.
 
-        `id_token` is the user's ID token, or an async function that returns it. `issuer` is the authorization server
-        of the MCP server, at which `client_id` and `client_secret` are registered, and required. The other parameters
-        are as for `OAuth`.
+        - `issuer` is the URL of the authorization server of the MCP server, at which `client_id` and `client_secret`
+          are registered. It is required.
+        - `provider` is the URL of the identity provider's token endpoint, and `provider_client_id` the client's id
+          there.
+        - `id_token` is the user's ID token from the provider, or an async function that returns it.
+        - `resource`, `scopes`, `store`, `timeout` and `private` are as for `OAuth`.
+
+        Raises `ValueError` without an issuer.
         """
         super().__init__(
             scopes=scopes,

@@ -1,7 +1,7 @@
 """Token stores that outlive the process: files that only their owner can read, and the keyring of the system (AUTH-22).
 
-Each record has a name of its own, a hash of what it belongs to. Stores of several processes can share a folder: a record
-is written as a whole, and the last one written stays.
+Each record has a name of its own, a hash of what it belongs to. Stores of several processes can share a folder: a
+record is written as a whole, and the last one written stays.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SERVICE: Final = "mcprev"
 
 
 class KeptTokens:
-    """The part shared by the stores: it turns records into text. A damaged record counts as none."""
+    """The part that both stores share: it converts records to text. A damaged record counts as missing."""
 
     async def tokens(self, key: TokenKey, /) -> Tokens | None:
         """Return the stored tokens, or None."""
@@ -75,10 +75,10 @@ def _name(key: tuple[str, ...]) -> str:
 
 
 class DiskTokens(KeptTokens):
-    """Stores tokens and registrations in files that only their owner can read."""
+    """Stores tokens and registrations in files that only their owner can read: `OAuth(store=DiskTokens("tokens"))`."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        """Store in `folder`, which is made when it is needed. The calls raise `OSError` if files cannot be written."""
+        """Set the folder, which is created with the first record. Calls raise `OSError` if files cannot be written."""
         self._folder = Path(folder)
 
     @override
@@ -109,7 +109,7 @@ class DiskTokens(KeptTokens):
 
 
 class Keyring(Protocol):
-    """What is needed of the `keyring` library, or of one of its backends."""
+    """The functions of the `keyring` library, or of one of its backends, that `KeyringTokens` calls."""
 
     def get_password(self, service: str, username: str, /) -> str | None:
         """Return a secret, or None."""
@@ -125,12 +125,13 @@ class Keyring(Protocol):
 
 
 class KeyringTokens(KeptTokens):
-    """Stores tokens and registrations in the keyring of the system."""
+    """Stores tokens and registrations in the keyring of the system: `OAuth(store=KeyringTokens())`."""
 
     def __init__(self, service: str = SERVICE, *, backend: Keyring | None = None) -> None:
-        """Store under the name `service`, in a `backend` of the `keyring` library instead of its default.
+        """Set the name of the service in the keyring, and the `backend` of the library `keyring`. None: its default.
 
-        Raises `MissingExtra` if `keyring` is not installed. The calls raise what `keyring` raises.
+        Raises `MissingExtra` if `keyring` is not installed (`pip install 'mcprev[keyring]'`). Calls raise the errors of
+        `keyring`.
         """
         if backend is None:
             try:

@@ -41,7 +41,7 @@ def open_browser(url: str) -> bool:
 
 
 class Loopback:
-    """Opens the user's browser and listens on loopback for the redirect."""
+    """Opens the user's browser and listens on 127.0.0.1 for the redirect: `OAuth(loopback=Loopback(port=8400))`."""
 
     def __init__(
         self,
@@ -50,10 +50,11 @@ class Loopback:
         path: str = PATH,
         open: Callable[[str], bool] = open_browser,  # noqa: A002
     ) -> None:
-        """Set the address of the redirect URI, `http://127.0.0.1:<port><path>`, and how a page is opened.
+        """Set the redirect URI, `http://127.0.0.1:<port><path>`, and how a page is opened.
 
         Port 0 picks a free port; set `port` for an authorization server that requires the exact URI in advance.
-        `open` shows a URL to the user and returns whether it could.
+        `open(url)` shows a page to the user and returns whether that succeeded; it is called in a thread. Default: the
+        browser. Raises `ValueError` for a path that does not begin with a slash.
         """
         if not path.startswith("/"):
             raise ValueError(f"the path '{path}' must begin with a slash")

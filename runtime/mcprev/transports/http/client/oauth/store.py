@@ -12,47 +12,55 @@ from typing import NamedTuple, Protocol
 
 
 class TokenKey(NamedTuple):
-    """The key of stored tokens."""
+    """The key of stored tokens: the authorization server, the MCP server and the client."""
 
     issuer: str
     """The issuer identifier of the authorization server."""
     resource: str
-    """The resource identifier of the MCP server."""
+    """The resource identifier of the MCP server, its URL or a parent of it."""
     client_id: str
+    """The client's id at the authorization server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Tokens that an authorization server issued."""
+    """Tokens that an authorization server issued, as a `TokenStore` stores them."""
 
     access_token: str = field(repr=False)
+    """The token that requests to the MCP server carry."""
     refresh_token: str | None = field(default=None, repr=False)
+    """The token that obtains the next access token; None if none was issued."""
     expires_at: float | None = None
-    """In seconds since 1970; None if unknown."""
+    """The expiry of the access token in seconds since 1970; None if unknown."""
     scopes: Sequence[str] | None = None
     """The requested scopes; None if the request named none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A client registration at one authorization server."""
+    """A client registration at one authorization server, as a `TokenStore` stores it."""
 
     client_id: str
+    """The client's id at the authorization server."""
     client_secret: str | None = field(default=None, repr=False)
+    """The client's secret; None for a public client."""
     method: str = "none"
     """The token endpoint authentication method: `none`, `client_secret_basic`, `client_secret_post` or
     `private_key_jwt`."""
     redirect_uris: Sequence[str] = ()
     """The registered redirect URIs, if any."""
     expires_at: float | None = None
-    """In seconds since 1970; None if the registration does not expire."""
+    """The expiry of the registration in seconds since 1970; None if it does not expire."""
 
 
 class TokenStore(Protocol):
-    """Stores tokens and registrations. One store can serve any number of clients and servers."""
+    """The interface of stores of tokens and registrations. One store can serve any number of clients and servers.
+
+    All values are secrets. `dataclasses.asdict(tokens)` returns plain values, and `Tokens(**found)` reads them back.
+    """
 
     async def tokens(self, key: TokenKey, /) -> Tokens | None:
-        """Return the stored tokens, or None."""
+        """Return the stored tokens, or None if there are none."""
         ...
 
     async def keep_tokens(self, key: TokenKey, tokens: Tokens | None, /) -> None:
@@ -60,7 +68,7 @@ class TokenStore(Protocol):
         ...
 
     async def registration(self, issuer: str, /) -> Registration | None:
-        """Return the client's registration at an authorization server, or None."""
+        """Return the client's registration at an authorization server, by its issuer URL; None if there is none."""
         ...
 
     async def keep_registration(self, issuer: str, registration: Registration | None, /) -> None:
@@ -69,7 +77,7 @@ class TokenStore(Protocol):
 
 
 class MemoryTokens:
-    """Stores tokens and registrations in memory."""
+    """Stores tokens and registrations in memory, until the process ends; the default of `OAuth`."""
 
     def __init__(self) -> None:
         self._tokens: dict[TokenKey, Tokens] = {}
