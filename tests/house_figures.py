@@ -47,7 +47,7 @@ LIMITS: Final = (
     Limit("modules on the top level", 3, 6),
     Limit("names defined in more than one module", 1, 0),
     Limit("code lines of the runtime", 21_735, 15_500),
-    Limit("code lines of the runtime without add-ons", 18_769, 14_000),
+    Limit("code lines of the runtime without add-ons", 18_771, 14_000),
     Limit("stdio session: files", 16, 12),
     Limit("stdio session: changes of file", 24, 16),
     Limit("HTTP session: files", 27, 18),

@@ -94,6 +94,16 @@ def test_a_file_is_text_where_it_is_text(tmp_path: Path) -> None:
     assert mcprev.File(b"%PDF", "application/pdf").resource.uri == "file:///file.pdf"
 
 
+def test_a_compressed_file_is_not_of_the_type_of_its_content(tmp_path: Path) -> None:
+    for name, kind in (("a.csv.gz", "application/gzip"), ("a.tar.bz2", "application/x-bzip2")):
+        (tmp_path / name).write_bytes(b"packed")
+        contents = mcprev.File(tmp_path / name).resource.to_wire()
+        assert (contents["mimeType"], contents["blob"]) == (kind, "cGFja2Vk")
+    (tmp_path / "a.svgz").write_bytes(b"packed")
+    with pytest.raises(ValueError, match="'application/gzip' is not of type image"):
+        mcprev.Image(tmp_path / "a.svgz")
+
+
 def test_a_source_that_is_not_what_it_is_said_to_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x", encoding="utf-8")
     (tmp_path / "thing").write_text("x", encoding="utf-8")

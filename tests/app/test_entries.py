@@ -428,6 +428,33 @@ def test_a_resource_says_how_long_it_may_be_kept(row: Revision) -> None:
     at(row, app, work)
 
 
+def text() -> str:
+    return "text"
+
+
+def is_anyone(_: mcprev.Context) -> bool:
+    return True
+
+
+def test_what_only_some_clients_see_is_not_shared_between_users() -> None:
+    app, guarded = (mcprev.App(name, "1") for name in ("a", "b"))
+    app.resource("notes://all", ttl_ms=5, cache_scope="public")(text)
+    app.resource("notes://own", ttl_ms=5, cache_scope="public", visible=is_anyone)(text)
+    outer = mcprev.App("outer", "1", visible=lambda _, __: True)
+    guarded.resource("notes://team", ttl_ms=5, cache_scope="public")(text)
+    outer.mount(guarded)
+    app.mount(outer)
+
+    async def work(client: mcprev.Client) -> None:
+        scopes = {
+            uri: (await client.read_resource(uri)).cache_scope
+            for uri in ("notes://all", "notes://own", "notes://team")
+        }
+        assert scopes == {"notes://all": "public", "notes://own": "private", "notes://team": "private"}
+
+    at(ROW_E, app, work)
+
+
 def test_what_no_client_can_be_told_about_caching_is_refused() -> None:
     app = mcprev.App("a", "1")
     with pytest.raises(ValueError, match="ttl_ms"):

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -161,6 +161,33 @@ def test_a_client_in_this_process_is_told_that_the_lifespan_failed() -> None:
         assert database.events == ["open", "closed"]
 
     run(main())
+
+
+async def cancelling(server: mcprev.Server) -> AsyncGenerator[None, None]:
+    raise asyncio.CancelledError
+    yield
+
+
+def test_a_lifespan_that_is_cancelled_at_its_start_does_not_cancel_who_connects() -> None:
+    async def main() -> None:
+        with pytest.raises(LocalProtocolError, match="the lifespan of the server was cancelled at its start"):
+            async with mcprev.connect(mcprev.App("a", "1", lifespan=cancelling)):
+                pass
+
+    run(main())
+
+
+def test_a_function_that_is_no_lifespan_is_refused_at_once() -> None:
+    async def returning(server: mcprev.Server) -> int:
+        return 1
+
+    def generating(server: mcprev.Server) -> Generator[int, None, None]:
+        yield 1
+
+    for function in (returning, generating):
+        app = mcprev.App("a", "1", lifespan=function)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        with pytest.raises(TypeError, match="a lifespan is an `async def` function that yields once"):
+            app.server  # noqa: B018  # pyright: ignore[reportUnusedExpression]
 
 
 def test_an_asgi_server_is_told_that_the_lifespan_failed() -> None:

@@ -85,7 +85,9 @@ class Resources(Handler):
         """Read the resource at a URI."""
         entry, arguments = self._find(params.uri, ctx)
         value = await entry.function(ctx, arguments)
-        return contents_of(value, params.uri, entry.listed.mime_type, entry.cache)
+        # What only some clients see is never shared between users.
+        cache = {**entry.cache, "cache_scope": "private"} if entry.checks else entry.cache
+        return contents_of(value, params.uri, entry.listed.mime_type, cache)
 
     def _find(self, uri: str, ctx: Context) -> tuple[Resource | ResourceTemplate, dict[str, Any]]:
         fixed = self._there.resources.get(uri)

@@ -39,8 +39,6 @@ SEPARATORS: Final[Mapping[tuple[str, str], str]] = {
     ("query", "spaceDelimited"): "%20", ("query", "pipeDelimited"): "%7C", ("query", "deepObject"): "",
 }  # fmt: skip
 """The styles of parameters by their place, with what stands between several values. The first of a place is its default."""
-SLOW_CHARSETS: Final = frozenset({"idna", "punycode"})
-"""Encodings of names of hosts, which Python decodes in quadratic time."""
 TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 JSON_TYPE: Final = re.compile(r"application/(?:[\w.-]+\+)?json|\*/\*", re.IGNORECASE)
@@ -202,11 +200,11 @@ class Backend:
                 if failed:
                     break
                 raise ToolError(f"{name} answered more than {MAX_BODY} bytes; ask for less")
-        kind, charset = response.content_type, (response.charset or "utf-8").lower()
+        # Python decodes these two encodings of host names in quadratic time.
+        charset = re.sub("(?i)idna|punycode", "utf-8", response.charset or "utf-8")
+        kind = response.content_type
         try:
-            text = bytes(body).decode(
-                "utf-8" if charset in SLOW_CHARSETS else charset, "replace" if failed else "strict"
-            )
+            text = bytes(body).decode(charset, "replace" if failed else "strict")
         except (LookupError, UnicodeError):
             raise ToolError(f"{name} answered {kind}, which is no text") from None
         if failed:

@@ -111,7 +111,9 @@ class ResourceOptions(EntryOptions, total=False):
     ttl_ms: int
     """How long a client may cache the contents, in milliseconds; sent at revisions with `ttlMs`. Default: 0, not at all."""
     cache_scope: Literal["public", "private"]
-    """`public`: clients may share cached contents between users. `private`, the default: they must not."""
+    """`public`: clients may share cached contents between users. `private`, the default, and for what only some clients
+    see: they must not.
+    """
 
 
 def read_options(

@@ -180,15 +180,14 @@ class Function:
         """Run blocking work in the executor, with the context variables of the caller."""
 
         def run() -> object:
-            thread = threading.current_thread()
-            BUSY_THREADS.add(thread)
+            BUSY_THREADS.add(threading.get_ident())
             try:
                 return work()
             except StopIteration as error:
                 # A future cannot carry StopIteration; its caller would wait forever.
                 raise RuntimeError(f"{self.title}() or a dependency raised StopIteration") from error
             finally:
-                BUSY_THREADS.discard(thread)
+                BUSY_THREADS.discard(threading.get_ident())
 
         loop = asyncio.get_running_loop()
         return loop.run_in_executor(self._executor, contextvars.copy_context().run, run)

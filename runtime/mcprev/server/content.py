@@ -90,7 +90,10 @@ def _read(source: Source, mime_type: str | None, kind: str) -> tuple[bytes, str]
         data, place, known = source, "these bytes", mime_type
     else:
         path = Path(source)
-        place, known = f"'{path.name}'", mime_type or mimetypes.guess_type(path.name)[0]
+        guessed, packed = mimetypes.guess_type(path.name)  # of the content, and how it is compressed
+        if packed is not None:
+            guessed = "application/gzip" if packed == "gzip" else f"application/x-{packed}"
+        place, known = f"'{path.name}'", mime_type or guessed
         data = path.read_bytes()
     if known is None:
         raise ValueError(

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from inspect import isasyncgenfunction
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import Any, Final, TypeAlias, TypeVar, cast, get_origin
 
 from mcprev.errors import LocalProtocolError
@@ -64,7 +64,13 @@ class LifespanRunner:
     """Runs the lifespan of a server while somebody holds it."""
 
     def __init__(self, lifespans: Sequence[Enter], before_end: Callable[[], Awaitable[None]]) -> None:
-        """Set the lifespans, which are entered in this order; `before_end` ends what still uses their values."""
+        """Set the lifespans, which are entered in this order; `before_end` ends what still uses their values.
+
+        Raises `TypeError` for a function that is no lifespan.
+        """
+        for enter in lifespans:
+            if iscoroutinefunction(enter) or isgeneratorfunction(enter):
+                raise TypeError("a lifespan is an `async def` function that yields once; yield what it opens")
         self._lifespans, self._before_end = lifespans, before_end
         self._run: _Run | None = None
 
@@ -82,6 +88,8 @@ class LifespanRunner:
             if not run.started.done():
                 if self._run is run:
                     self._run = None
+                if run.task.cancelled():
+                    raise LocalProtocolError("the lifespan of the server was cancelled at its start")
                 run.task.result()  # raises why it failed
 
     async def release(self, owner: object) -> None:

@@ -11,8 +11,8 @@ from typing import Final
 
 EXIT: Final = 1.0
 """Seconds in which a process must end after it has stopped serving."""
-BUSY_THREADS: Final = set[threading.Thread]()
-"""The threads in which functions of handlers run, of whatever executor: Python waits for them before it exits."""
+BUSY_THREADS: Final = set[int]()
+"""The ids of the threads in which functions of handlers run, of whatever executor: Python waits for them before it exits."""
 _logger: Final = logging.getLogger("mcprev.server")
 
 

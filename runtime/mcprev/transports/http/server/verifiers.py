@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Final, cast
 from urllib.parse import quote_plus
 
@@ -122,8 +122,7 @@ class JwtVerifier:
         return [key for key in self._keys if kid is None or key.kid == kid]
 
     async def _fetch(self) -> list[Any]:
-        async with _session(self._session) as session:
-            document = await _json(session, "GET", self._url)
+        document = await _json(self._session, "GET", self._url)
         keys: Json = document.get("keys")
         if keys.__class__ is not list or len(keys) > MAX_KEYS:
             raise ValueError(f"{self._url} holds no JSON Web Key Set of at most {MAX_KEYS} keys")
@@ -163,8 +162,7 @@ class IntrospectionVerifier:
     async def __call__(self, token: str) -> Access | None:
         """Return the content of a token, or None for one that is not active. Raises if nobody answers."""
         form = {"token": token, "token_type_hint": "access_token"}
-        async with _session(self._session) as session:
-            answer = await _json(session, "POST", self._url, form, self._credentials)
+        answer = await _json(self._session, "POST", self._url, form, self._credentials)
         other = self._issuer is not None and answer.get("iss", self._issuer) != self._issuer
         if answer.get("active") is not True or other:
             return None
@@ -193,17 +191,8 @@ def _checked(url: str) -> str:
     return url
 
 
-@asynccontextmanager
-async def _session(given: aiohttp.ClientSession | None) -> AsyncGenerator[aiohttp.ClientSession, None]:
-    if given is not None:
-        yield given
-        return
-    async with aiohttp.ClientSession() as session:
-        yield session
-
-
 async def _json(
-    session: aiohttp.ClientSession,
+    given: aiohttp.ClientSession | None,
     verb: str,
     url: str,
     form: Mapping[str, str] | None = None,
@@ -212,9 +201,12 @@ async def _json(
     """Return the JSON object at a URL. Raises `ValueError` for anything else, and what aiohttp raises."""
     timeout = aiohttp.ClientTimeout(total=TIMEOUT)
     headers = {"accept": "application/json", **(credentials or {})}
-    async with session.request(
-        verb, url, data=form, allow_redirects=False, timeout=timeout, headers=headers
-    ) as response:
+    async with (
+        aiohttp.ClientSession() if given is None else nullcontext(given) as session,
+        session.request(
+            verb, url, data=form, allow_redirects=False, timeout=timeout, headers=headers
+        ) as response,
+    ):
         body = b""
         async for chunk in response.content.iter_chunked(64 * 1024):
             body += chunk
