@@ -23,7 +23,7 @@ from mcprev_types import index
 from mcprev_types.index import REVISIONS
 
 if TYPE_CHECKING:
-    from mcprev_types import MethodSpec, TypeDelta
+    from mcprev_types import MethodSpec
 
 
 class Era(StrEnum):
@@ -135,18 +135,8 @@ class Revision:
 
     @property
     def methods(self) -> Mapping[str, MethodSpec]:
-        """What the schema says of each method."""
+        """The method specs of the schema, by method."""
         return cast("Mapping[str, MethodSpec]", load(self, "methods").METHODS)
-
-    @property
-    def to_previous(self) -> Mapping[str, TypeDelta]:
-        """The mechanical differences to the dated revision before."""
-        return cast("Mapping[str, TypeDelta]", load(self, "deltas").TO_PREVIOUS)
-
-    @property
-    def to_next(self) -> Mapping[str, TypeDelta]:
-        """The mechanical differences to the dated revision after."""
-        return cast("Mapping[str, TypeDelta]", load(self, "deltas").TO_NEXT)
 
     @property
     def models(self) -> ModuleType:
