@@ -652,7 +652,7 @@ def test_the_first_of_a_kind_cannot_come_late() -> None:
     assert app.server is app.server
     app.tool(late, name="other")
     for register in (app.prompt, app.resource("a:b")):
-        with pytest.raises(LocalProtocolError, match="first of its kind"):
+        with pytest.raises(LocalProtocolError, match="is the first of the"):
             register(late)
     assert not app._registered.prompts
     assert not app._registered.resources
@@ -682,21 +682,33 @@ def test_what_cannot_be_registered() -> None:
         (lambda: app.completion("tool", "x")(lambda_), ValueError, "registered already"),
         (lambda: app.tool(tool, name="a b"), ValueError, "'a b' is not a valid tool name"),
         (lambda: app.tool(lambda: None), ValueError, "'<lambda>' is not a valid tool name"),
-        (lambda: app.resource("a:b")(needs), TypeError, "'x' is no variable of 'a:b'"),
-        (lambda: app.resource("a:{y}")(tool), TypeError, "does not take 'y'"),
+        (lambda: app.resource("a:b")(needs), TypeError, "'x' is not a variable of 'a:b'"),
+        (lambda: app.resource("a:{y}")(tool), TypeError, "has no parameter 'y'"),
         (lambda: app.resource("nothing")(tool), ValueError, "begin with a scheme"),
-        (lambda: app.prompt(lists), TypeError, "'x' is neither text nor made of one"),
-        (lambda: app.prompt(point), TypeError, "'x' is neither text nor made of one"),
-        (lambda: app.prompt(perhaps), TypeError, "'x' is neither text nor made of one, and prompts"),
-        (lambda: app.resource("b:{x}")(perhaps), TypeError, "'x' is neither text nor made of one, and URIs"),
+        (lambda: app.prompt(lists), TypeError, "'x' cannot be converted from text"),
+        (lambda: app.prompt(point), TypeError, "'x' cannot be converted from text"),
+        (
+            lambda: app.prompt(perhaps),
+            TypeError,
+            "'x' cannot be converted from text, and arguments of prompts",
+        ),
+        (
+            lambda: app.resource("b:{x}")(perhaps),
+            TypeError,
+            "'x' cannot be converted from text, and arguments of URIs",
+        ),
         (lambda: app.resource(bare), TypeError, "is not a URI; pass one"),
-        (lambda: app.tool(tool, **typo), TypeError, r"tool\(\): 'descripton' cannot be said .* description"),
-        (lambda: app.prompt(tool, **typo), TypeError, "'descripton' cannot be said"),
-        (lambda: app.resource("b:{x}", **typo)(tool), TypeError, "'descripton' cannot be said .* mime_type"),
+        (
+            lambda: app.tool(tool, **typo),
+            TypeError,
+            r"tool\(\): no option 'descripton'; .* description",
+        ),
+        (lambda: app.prompt(tool, **typo), TypeError, "no option 'descripton'"),
+        (lambda: app.resource("b:{x}", **typo)(tool), TypeError, "no option 'descripton'; .* mime_type"),
         (lambda: app.tool(bare.__name__), TypeError, "'tool' is not a function; .* name="),
         (lambda: app.completion("tool", "y")(lambda_), ValueError, "is registered yet"),
         (lambda: app.completion("other", "x")(lambda_), ValueError, "is registered yet"),
-        (lambda: app.completion("tool", "x")(two), TypeError, "it takes `value: str`"),
+        (lambda: app.completion("tool", "x")(two), TypeError, "must have the parameter `value: str`"),
     )
     for register, error, says in wrong:
         with pytest.raises(error, match=says):

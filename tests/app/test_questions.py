@@ -208,7 +208,7 @@ class Nested(BaseModel):
     ("kind", "wrong"),
     [
         (Nested, "point"),
-        (object(), "no form can be made of"),
+        (object(), "cannot be a form"),
         ("a", "'a' is neither a type nor a list of choices"),
     ],
 )

@@ -173,7 +173,7 @@ class App:
 
             meant = get_close_matches(name, tools, 1)
             hint = f"; did you mean '{meant[0]}'?" if meant else ": register it before `app.server` is used"
-            raise ValueError(f"`tasks` names '{name}', which is no tool of this app{hint}")
+            raise ValueError(f"`tasks` names '{name}', which is not a tool of this app{hint}")
         declared = {name: tool.task for name, tool in tools.items() if tool.task is not None}
         if tasks is None and not declared:
             return None
@@ -355,7 +355,7 @@ class App:
             read = Function(function, self._executor)
             if "value" not in read.names or set(read.names) - _COMPLETES:
                 read.refuse(
-                    "completes what is typed: it takes `value: str` and may take `arguments: dict[str, str]`"
+                    "must have the parameter `value: str`, may have `arguments: dict[str, str]`, and no other"
                 )
             entry = self._registered.templates.get(of) or self._registered.prompts.get(of)
             if entry is None or argument not in entry.function.names:
@@ -410,12 +410,12 @@ class App:
         lost = [name for name in _LOST if app._options.get(name)]
         if lost:
             raise ValueError(
-                f"{', '.join(lost)} of the mounted app would have no effect; pass it to the app that serves"
+                f"{', '.join(lost)} of the mounted app would have no effect; pass it to the app that mounts it"
             )
         if prefix is not None and _PREFIX.fullmatch(prefix) is None:
-            raise ValueError(f"'{prefix}' is no prefix; use 1 to 64 characters of A-Z, a-z, 0-9, _, - and .")
+            raise ValueError(f"'{prefix}' is not a prefix; use 1 to 64 of A-Z, a-z, 0-9, _, - and .")
         if self._registered.served is not None and app._lifespans():
-            raise LocalProtocolError("the server exists already: mount an app with a lifespan before")
+            raise LocalProtocolError("mount an app with a lifespan before the first use of `app.server`")
         self._registered.mount(app._registered, prefix)
         self._mounted.append(app)
 

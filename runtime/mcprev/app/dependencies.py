@@ -105,7 +105,7 @@ class Dependency:
                 parameter.VAR_KEYWORD,
             ):
                 self._refuse(
-                    f"the parameter '{name}' has no value: a dependency takes `mcprev.Context`, other dependencies and "
+                    f"the parameter '{name}' has no value: a dependency takes `mcprev.Context`, dependencies and "
                     "parameters with a default"
                 )
         self._enter = self._way(inner)
@@ -159,8 +159,8 @@ def read_hints(inner: Factory, refuse: Refuse) -> dict[str, Any]:
         return get_type_hints(inner, include_extras=True)
     except NameError as error:
         refuse(
-            f"its annotations name {error.name!r}, which is not known when it is registered: define or import it "
-            "at the top of the module, and not for type checkers only"
+            f"its annotations name {error.name!r}, which is undefined when it is registered: define or import it "
+            "at the top of the module, and not under `if TYPE_CHECKING`"
         )
     except (AttributeError, TypeError, SyntaxError) as error:
-        refuse(f"its annotations cannot be read ({error}); say of what type each parameter is")
+        refuse(f"its annotations cannot be read ({error}); annotate each parameter with its type")

@@ -121,7 +121,7 @@ def read_options(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the members of the entry that clients see, with defaults from the function, and the other options."""
     for name in options.keys() - known.__annotations__.keys():
-        function.refuse(f"'{name}' cannot be said of it; there are {', '.join(known.__annotations__)}")
+        function.refuse(f"no option '{name}'; the options are {', '.join(known.__annotations__)}")
     if isinstance(options.get("tags"), str):
         function.refuse("`tags` is one string; pass several in a set, as in tags={'admin'}")
     said = {"name": function.name, "description": function.description, **options}
@@ -137,7 +137,7 @@ def checked(visible: V) -> V:
     """Return a `visible` function. Raises `TypeError` for a coroutine function, whose result would always be true."""
     if iscoroutinefunction(visible):
         raise TypeError(
-            "`visible` cannot be awaited; what takes time belongs into a middleware or a dependency"
+            "`visible` must not be a coroutine function; do slow work in a middleware or a dependency"
         )
     return visible
 
@@ -146,10 +146,10 @@ def check_variables(function: Function, template: Template) -> None:
     """Raise `TypeError` if the parameters of a function are not the variables of its template."""
     for name in template.names:
         if name not in function.names:
-            function.refuse(f"does not take '{name}', a variable of '{template.text}'; add the parameter")
+            function.refuse(f"has no parameter '{name}', which is a variable of '{template.text}'; add it")
     for name in function.required.difference(template.names):
         function.refuse(
-            f"is no variable of '{template.text}'; put it there in braces, or give it a default", name
+            f"is not a variable of '{template.text}'; add it there in braces, or give it a default", name
         )
     check_texts(function, template.names, "URIs")
 
@@ -158,7 +158,7 @@ def check_texts(function: Function, names: Sequence[str], of: str) -> None:
     """Raise `TypeError` for an argument that cannot be converted from text."""
     for name in names:
         if not _is_text(function.schema["properties"][name], function.schema):
-            function.refuse(f"is neither text nor made of one, and {of} have texts only", name)
+            function.refuse(f"cannot be converted from text, and arguments of {of} are text", name)
 
 
 def _is_text(schema: Schema, root: Schema) -> bool:

@@ -192,7 +192,7 @@ class Registry:
             raise ValueError(f"{key!r} is registered already")
         if self.served is not None and kind not in self.served:
             raise LocalProtocolError(
-                f"{key!r} is the first of its kind, but the server exists already. Clients learn on connecting which kinds exist: "
+                f"{key!r} is the first of the {kind}, but the server was created already. Clients learn on connecting which kinds exist: "
                 "register one before the first use of `app.server`"
             )
         if task is not None and self.served is not None and not self.serves_tasks:

@@ -76,7 +76,7 @@ class ToolReturns:
             except NO_SCHEMA as error:
                 function.refuse(
                     f"returns a type that has no JSON Schema ({first_sentence(error)}); annotate a model, dataclass, TypedDict or "
-                    "one of JSON's own types, or leave the annotation out"
+                    "a type of JSON, or leave the annotation out"
                 )
         self._open = any(member in (list, tuple) for member in kept)
         """Whether the annotation may admit content among data, as `list` does."""
@@ -105,7 +105,7 @@ class ToolReturns:
             return models.CallToolResult(content=_content(value, self._name))
         if self._open and any(isinstance(item, BLOCKS) for item in _several(value)):
             raise LocalProtocolError(
-                f"the tool '{self._name}' returned content, but its annotation makes it data; annotate content, as in "
+                f"the tool '{self._name}' returned content, but its return annotation is that of data; annotate content, as in "
                 "`list[str | mcprev.Image]`"
             )
         structured = self._structured(self._data, value)
@@ -121,7 +121,7 @@ class ToolReturns:
             return data.dump_python(data.validate_python(value), mode="json", by_alias=True, warnings="error")
         except (ValidationError, ValueError) as error:
             raise LocalProtocolError(
-                f"the tool '{self._name}' returned what its annotation does not allow"
+                f"the tool '{self._name}' returned a value that its return annotation does not allow"
             ) from error
 
 

@@ -38,7 +38,7 @@ Work = Callable[..., object]
 _WORDS: Final = {"missing": "is missing", "extra_forbidden": "is not known here"}
 """Replacements for pydantic's messages, in the words of the other checks of arguments."""
 _BARE: Final = {
-    "self": "is the object of a method; register the method of an object, as in app.tool(it.method)",
+    "self": "belongs to a method; register the method of an instance, as in app.tool(instance.method)",
     **dict.fromkeys(("ctx", "context"), "has no annotation; annotate the context `mcprev.Context`"),
 }
 """Hints for parameters without annotations, by name."""
@@ -201,13 +201,13 @@ class Function:
         for name, parameter in self._parameters().items():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 self.refuse(
-                    "takes any number of arguments; name each that there may be (`functools.wraps` does for decorators)",
+                    "takes any number of arguments; declare each one by name (in a decorator, use `functools.wraps`)",
                     name,
                 )
             if parameter.kind is parameter.POSITIONAL_ONLY:
-                self.refuse("is positional only, and arguments come by name; remove the '/'", name)
+                self.refuse("is positional only, but arguments are passed by name; remove the '/'", name)
             if name not in hints:
-                self.refuse(_BARE.get(name, "has no annotation; say of what type it is"), name)
+                self.refuse(_BARE.get(name, "has no annotation; annotate its type"), name)
             hint = hints[name]
             if inspect.isclass(hint) and issubclass(hint, Context):
                 if self._context is not None:
@@ -218,7 +218,7 @@ class Function:
             elif isinstance(parameter.default, Depends):
                 self.refuse("has a dependency as its default; write `x: Annotated[T, Depends(f)]`", name)
             elif Context in get_args(hint):
-                self.refuse("is the context, but not that alone; annotate it `mcprev.Context`", name)
+                self.refuse("is a context or another type; annotate it `mcprev.Context` alone", name)
             elif parameter.default is parameter.empty:
                 found[name] = hint
             elif isinstance(parameter.default, type(Field())):
@@ -231,7 +231,7 @@ class Function:
         try:
             return inspect.signature(self._function).parameters
         except ValueError:
-            self.refuse("it does not say what it takes; wrap it in a function with annotations")
+            self.refuse("its signature cannot be read; wrap it in a function with annotations")
 
     def _make_schema(self) -> Schema:
         try:
@@ -251,8 +251,8 @@ class Function:
             schema_of(_arguments_of({name: hint}), "validation")
         except NO_SCHEMA as error:
             self.refuse(
-                f"is of a type that has no JSON Schema ({first_sentence(error)}); use JSON's own types, a model, dataclass or "
-                "TypedDict, or leave it out",
+                f"is of a type that has no JSON Schema ({first_sentence(error)}); use a type of JSON, a model, dataclass or "
+                "TypedDict, or remove the parameter",
                 name,
             )
 

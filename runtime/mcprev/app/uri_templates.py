@@ -32,7 +32,7 @@ class Template:
                 f"'{text}' is not a template of absolute URIs; begin with a scheme, as in 'notes://'"
             )
         if len(set(names)) < len(names):
-            raise ValueError(f"'{text}' has a variable twice")
+            raise ValueError(f"'{text}' has the same variable twice")
         if pluses.count("+") > 1:
             raise ValueError(f"'{text}' has more than one {{+variable}}, so their values are ambiguous")
         if not all(literals[1:-1]):

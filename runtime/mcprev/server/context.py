@@ -156,7 +156,7 @@ class Context(BaseContext):
         https://modelcontextprotocol.io/specification/latest/server/utilities/logging.
         """
         if level not in SEVERITY:
-            raise ValueError(f"no log level '{level}'; there are {', '.join(SEVERITY)}")
+            raise ValueError(f"'{level}' is not a log level; the levels are {', '.join(SEVERITY)}")
         incoming = self.request
         if not incoming.engine.allows_log(incoming, level):
             return

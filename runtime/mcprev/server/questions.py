@@ -71,7 +71,7 @@ class Form(Generic[T]):
             self._adapter = adapter_of(kind)
             schema = schema_of(self._adapter, "validation")
         except NO_SCHEMA as error:
-            raise TypeError(f"no form can be made of {kind!r}: {first_sentence(error)}") from None
+            raise TypeError(f"{kind!r} cannot be a form: {first_sentence(error)}") from None
         definitions: Mapping[str, Schema] = schema.pop("$defs", {})
         schema = _resolved(schema, definitions)
         self._single = "properties" not in schema
