@@ -48,7 +48,7 @@ Local failures (a timeout, a lost connection) never become an `RpcError`: its co
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeAlias, cast
 
 Json: TypeAlias = Any
@@ -68,6 +68,14 @@ USER_REJECTED: Final = -1
 
 INTERNAL_MESSAGE: Final = "Internal error"
 """The message that a peer gets for an exception that it did not cause."""  # ERR-1
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the end of an error about a wrong name that resembles a known one; an empty text for any other name."""
+    from difflib import get_close_matches  # imported late: only mistakes need it
+
+    meant = get_close_matches(name, known, 1)
+    return f"; did you mean '{meant[0]}'?" if meant else ""
 
 
 class McpError(Exception):

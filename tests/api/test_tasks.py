@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any, Final
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import mcprev
 from api.authors import form, text
 from api.wire import Error, HandClient, HandServer, Json, Message, served, serving
+from mcprev.protocol import tasks as task_records
 from mcprev.protocol.tasks import EXTENSION, RELATED
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.revisions import TaskSupport as Place
@@ -403,6 +405,26 @@ def test_what_is_kept_and_for_how_long(row: Revision) -> None:
             await ended(hand, task_id)
             now = 1e12
             assert (await hand.ask("tasks/get", {"taskId": task_id})).code == -32602
+
+    run(main())
+
+
+def test_who_has_many_tasks_pushes_out_none_of_others() -> None:
+    store = mcprev.MemoryTaskStore(room=5)
+
+    def ended_task(owner: str | None, session: str | None) -> task_records.Task:
+        task = task_records.begin(time.time(), ttl=None, poll=None, owner=owner, session=session)
+        return task_records.complete(task, {"content": []}, time.time())
+
+    async def main() -> None:
+        others = [ended_task("ann", "s1"), ended_task("ann", "s2"), ended_task(None, "s3")]
+        for task in others:
+            await store.save(task)
+        made = [ended_task("eve", f"of eve {number}") for number in range(9)]
+        for task in made:
+            await store.save(task)
+        assert [await store.load(task.id) for task in others] == others
+        assert await store.list("eve", None) == made[-2:]
 
     run(main())
 

@@ -26,7 +26,7 @@ from mcprev.app.registry import Key, Prompt, RegisteredTool, Registry, Resource,
 from mcprev.app.results import ToolReturns
 from mcprev.app.signatures import Function
 from mcprev.app.uri_templates import Template
-from mcprev.errors import LocalProtocolError
+from mcprev.errors import LocalProtocolError, did_you_mean
 from mcprev.protocol.tasks import Support
 from mcprev.server.context import Context
 from mcprev.server.server import HOST, PORT, Server
@@ -169,10 +169,7 @@ class App:
             **self._registered.tools,
         }
         for name in () if tasks is None else tasks.tools.keys() - tools.keys():
-            from difflib import get_close_matches
-
-            meant = get_close_matches(name, tools, 1)
-            hint = f"; did you mean '{meant[0]}'?" if meant else ": register it before `app.server` is used"
+            hint = did_you_mean(name, tools) or ": register it before `app.server` is used"
             raise ValueError(f"`tasks` names '{name}', which is not a tool of this app{hint}")
         declared = {name: tool.task for name, tool in tools.items() if tool.task is not None}
         if tasks is None and not declared:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypedDict, TypeVar
 
 from mcprev.core.capabilities import Capabilities
-from mcprev.errors import Json, LocalProtocolError
+from mcprev.errors import Json, LocalProtocolError, did_you_mean
 from mcprev.protocol.meta import caller_meta_error
 from mcprev.protocol.stateless import STAMPED
 
@@ -53,19 +53,12 @@ KNOWN: Final = frozenset(Options.__annotations__)
 
 def unknown_option(options: Options) -> TypeError:
     """Return the error for a call with an unknown option."""
-    from difflib import get_close_matches  # imported late: only mistakes need it
-
     name = min(options.keys() - KNOWN)
-    meant = get_close_matches(name, KNOWN, 1)
-    hint = (
-        f"did you mean '{meant[0]}'?"
-        if meant
-        else (
-            f"the options are {', '.join(sorted(KNOWN))}; the arguments of a tool or prompt are one mapping, as in "
-            f"call_tool('name', {{'{name}': ...}})"
-        )
+    hint = did_you_mean(name, KNOWN) or (
+        f": the options are {', '.join(sorted(KNOWN))}; the arguments of a tool or prompt are one mapping, as in "
+        f"call_tool('name', {{'{name}': ...}})"
     )
-    return TypeError(f"a call has no option '{name}': {hint}")
+    return TypeError(f"a call has no option '{name}'{hint}")
 
 
 class Package(Protocol[T_co]):

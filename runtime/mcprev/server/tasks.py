@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -58,7 +58,10 @@ class Tasks:
 
 
 class MemoryTaskStore:
-    """Stores tasks in memory, 10,000 by default; beyond that, the oldest tasks that have ended are deleted."""
+    """Stores tasks in memory, 10,000 by default.
+
+    Beyond that, tasks that have ended are deleted: the oldest of the principal or session that has the most of them.
+    """
 
     def __init__(self, room: int = MAX_TASKS, now: Callable[[], float] = time.time) -> None:
         """Set the number of tasks, and the clock, which returns seconds since 1970."""
@@ -96,6 +99,7 @@ class MemoryTaskStore:
 
     def _make_room(self) -> None:
         self._forget_expired()
-        ended = (task.id for task in tuple(self._tasks.values()) if task.ended)
-        while len(self._tasks) > self._room and (oldest := next(ended, None)) is not None:
-            del self._tasks[oldest]
+        ended = [task for task in self._tasks.values() if task.ended]
+        if ended and len(self._tasks) > self._room:
+            [(most, _)] = Counter(task.owner or task.session for task in ended).most_common(1)
+            del self._tasks[next(task.id for task in ended if (task.owner or task.session) == most)]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from mcprev.core.interfaces import principal_of
 from mcprev.core.method_binding import HandlerTable, to_wire
 from mcprev.core.tool_schemas import LIST, MAX_NAME, MAX_TOOLS, ToolSchemas
-from mcprev.errors import Json, LocalProtocolError
+from mcprev.errors import Json, LocalProtocolError, did_you_mean
 
 if TYPE_CHECKING:
     from mcprev.convert import ConversionContext
@@ -124,10 +124,7 @@ class ToolTable:
         """Warn once of names in `Tasks` that are not listed; a handler may list them for other clients."""
         missing, self._tasks = self._tasks.difference(listed), frozenset()
         for name in sorted(missing):
-            from difflib import get_close_matches  # imported late: only mistakes need it
-
-            meant = get_close_matches(name, listed, 1)
-            hint = f"; did you mean '{meant[0]}'?" if meant else ""
+            hint = did_you_mean(name, listed)
             _logger.warning("`tasks` names '%s', which the handler does not list%s", name, hint)
 
     async def _list(self, context: Context, up: ConversionContext | None) -> list[dict[str, Json]]:
