@@ -63,7 +63,7 @@ class Handshake(Engine):
         return tuple(revision for revision in self.local.revisions if revision.handshake)
 
     def _agree(self, revision: Revision, capabilities: object, state: State) -> None:
-        self.negotiated = revision
+        self.negotiated: Revision | None = revision
         self.connection.accepts_batch = revision.accepts_batch
         self._kinds = {**_OPENERS, **self.local.kinds(revision)}
         self.peer_capabilities: dict[str, Json] | None = (

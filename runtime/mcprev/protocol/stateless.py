@@ -339,7 +339,8 @@ class StatelessClient(Engine):
 
     def use(self, revision: Revision) -> None:
         """Speak a revision from now on."""
-        self.negotiated, self._own_meta = revision, self.local.introduction(revision)
+        self.negotiated: Revision | None = revision
+        self._own_meta = self.local.introduction(revision)
 
     def call(
         self,

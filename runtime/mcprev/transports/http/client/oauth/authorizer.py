@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from mcprev.errors import AuthError, DiscoveryFailed, InsufficientScope, McpError, TokenRejected
 from mcprev.revisions import Revision
 from mcprev.transports.http.client.oauth import flow
-from mcprev.transports.http.client.oauth.credentials import Credentials, check_server
+from mcprev.transports.http.client.oauth.credentials import Credentials, Scopes, check_server
 from mcprev.transports.http.client.oauth.discovery import (
     Challenge,
     ProtectedServer,
@@ -135,32 +135,28 @@ class Authorizer:
         self._auth = auth
         self.session: aiohttp.ClientSession | None = None
         """The session of the last target; its connector is used while it is open."""
-        self._held: ActiveToken | None = None
+        self.active: ActiveToken | None = None
+        """The token for the next request."""
         self._running: _Running | None = None
 
     # -- for every request ---------------------------------------------------------------------------------
 
     @property
-    def active(self) -> ActiveToken | None:
-        """The token for the next request."""
-        return self._held
-
-    @property
     def expiring(self) -> bool:
         """Whether the token must be refreshed before it is used again."""
-        active = self._held
+        active = self.active
         return active is not None and active.refresh_at is not None and active.refresh_at <= time.time()
 
     async def refresh(self) -> None:
         """Refresh a token that expires soon. If that fails, keep it: the server decides whether it is still valid."""
-        active = self._held
+        active = self.active
         assert active is not None
         await self._share(lambda: self._refresh_early(active))
 
     async def renew(self, refusal: AuthChallenge, budget: RetryBudget) -> None:
         """Replace the refused token. Raises `AuthError`."""
         used = refusal.used
-        if self._held is not used:
+        if self.active is not used:
             return  # another request has renewed it already
         if self._running is None:
             self._check(refusal, budget)
@@ -186,7 +182,7 @@ class Authorizer:
         if used is not None and (
             budget.refused >= REFUSALS or (used.source is Source.GIVEN and not used.proved)
         ):
-            self._held = None
+            self.active = None
             why = f" ({challenge.reason})" if challenge.reason else ""
             raise TokenRejected(
                 f"{printable(self._url)} refuses a token that {printable(used.key.issuer)} has just issued{why}: "
@@ -262,7 +258,7 @@ class Authorizer:
             if found is None:
                 scopes = self._scopes(place, refusal)
                 found = await self._obtain(runner, place, client, scopes)
-        self._held = found
+        self.active = found
         return found
 
     def _runner(self) -> FlowRunner:
@@ -272,11 +268,11 @@ class Authorizer:
         session = None if self.session is None or self.session.closed else self.session
         return FlowRunner(self._url, session, private=private, seconds=self._auth.timeout)
 
-    def _scopes(self, place: ProtectedServer, refusal: AuthChallenge) -> tuple[str, ...] | None:
+    def _scopes(self, place: ProtectedServer, refusal: AuthChallenge) -> Scopes:
         """Return the scopes to request. Raises `InsufficientScope` for more than `MAX_SCOPES`."""  # AUTH-17
         before = None if refusal.used is None else refusal.used.tokens.scopes
         if refusal.more:
-            found: tuple[str, ...] | None = more_scopes(place.profile, refusal.challenge, before)
+            found: Scopes = more_scopes(place.profile, refusal.challenge, before)
         else:
             found = first_scopes(place, refusal.challenge, self._auth.scopes)
             if found is not None and place.profile.joins_scopes:
@@ -321,7 +317,7 @@ class Authorizer:
             return None, await self._auth.client(place)
 
     async def _refresh_early(self, active: ActiveToken) -> ActiveToken:
-        if self._held is not active:
+        if self.active is not active:
             return active
         async with self._runner() as runner:
             try:
@@ -329,7 +325,7 @@ class Authorizer:
             except McpError as error:
                 logger.debug("a token was not refreshed in time: %s", error)
                 active.refresh_at = None
-        self._held = active
+        self.active = active
         return active
 
     async def _refresh(self, runner: FlowRunner, active: ActiveToken) -> ActiveToken:
@@ -342,11 +338,7 @@ class Authorizer:
         )
 
     async def _obtain(
-        self,
-        runner: FlowRunner,
-        place: ProtectedServer,
-        client: Registration | None,
-        scopes: tuple[str, ...] | None,
+        self, runner: FlowRunner, place: ProtectedServer, client: Registration | None, scopes: Scopes
     ) -> ActiveToken:
         try:
             client, granted, asked = await self._auth.obtain(runner, place, client, scopes)

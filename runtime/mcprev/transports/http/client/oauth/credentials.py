@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict
 
 from typing_extensions import override
 
@@ -18,20 +18,39 @@ if TYPE_CHECKING:
     from mcprev.transports.http.client.oauth.runner import FlowRunner
 
 
+REQUEST: Final = 15.0
+"""Seconds for each request to an authorization server."""
+Scopes: TypeAlias = tuple[str, ...] | None
+"""The scopes of a request; None if it names none."""
+Obtained: TypeAlias = tuple[Registration, TokenResponse, Scopes]
+"""The client's registration, the response with the token, and the requested scopes."""
+
+
+class AuthOptions(TypedDict, total=False):
+    """The options of every kind of authorization; see `OAuth`."""
+
+    issuer: str | None
+    resource: str | None
+    scopes: Sequence[str] | None
+    store: TokenStore | None
+    timeout: float
+    private: bool
+
+
 class Credentials:
     """Identifies one client to authorization servers."""
 
     def __init__(
         self,
         *,
-        scopes: Sequence[str] | None,
-        issuer: str | None,
-        store: TokenStore | None,
-        private: bool,
-        timeout: float,
-        dpop: bool = False,
+        given: str | None,
+        issuer: str | None = None,
         resource: str | None = None,
-        given: str | None = None,
+        scopes: Sequence[str] | None = None,
+        store: TokenStore | None = None,
+        timeout: float = REQUEST,
+        private: bool = False,
+        dpop: bool = False,
     ) -> None:
         """`given` is the name of the argument with a credential. Raises `ValueError` if it is set without `issuer`."""
         if issuer is not None:
@@ -45,7 +64,7 @@ class Credentials:
             raise ValueError("`resource` must be the URL of the server or a parent of it")
         if isinstance(scopes, str):
             raise TypeError("`scopes` must be a list of strings")
-        self.scopes: tuple[str, ...] | None = None if scopes is None else tuple(scopes)
+        self.scopes: Scopes = None if scopes is None else tuple(scopes)
         self.issuer = issuer
         """The only authorization server that this client accepts; None until one is known."""
         self.resource = resource
@@ -66,12 +85,8 @@ class Credentials:
         raise NotImplementedError
 
     async def obtain(
-        self,
-        runner: FlowRunner,
-        place: ProtectedServer,
-        client: Registration | None,
-        scopes: tuple[str, ...] | None,
-    ) -> tuple[Registration, TokenResponse, tuple[str, ...] | None]:
+        self, runner: FlowRunner, place: ProtectedServer, client: Registration | None, scopes: Scopes
+    ) -> Obtained:
         """Request a token; return the registration, the response and the requested scopes. Raises `AuthError`."""
         raise NotImplementedError
 

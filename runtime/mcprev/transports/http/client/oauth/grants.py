@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import urlsplit
 
-from typing_extensions import override
+from typing_extensions import Unpack, override
 
 from mcprev.errors import AuthError, LocalProtocolError
 from mcprev.transports.http.client.oauth import flow, tokens
 from mcprev.transports.http.client.oauth.authorizer import Authorization
+from mcprev.transports.http.client.oauth.credentials import AuthOptions, Obtained, Scopes
 from mcprev.transports.http.client.oauth.discovery import (
     NONE,
     ProtectedServer,
@@ -27,15 +28,13 @@ from mcprev.transports.http.client.oauth.discovery import (
     with_offline,
 )
 from mcprev.transports.http.client.oauth.loopback import BrowserOpener, Loopback
-from mcprev.transports.http.client.oauth.store import Registration, TokenStore
-from mcprev.transports.http.client.oauth.tokens import PRIVATE_KEY, TokenResponse
+from mcprev.transports.http.client.oauth.store import Registration
+from mcprev.transports.http.client.oauth.tokens import PRIVATE_KEY
 
 if TYPE_CHECKING:
     from mcprev.transports.http.client.oauth.runner import FlowRunner
     from mcprev.transports.http.client.oauth.steps import ClientKeys
 
-REQUEST: Final = 15.0
-"""Seconds for each request to an authorization server."""
 LOGIN: Final = 300.0
 """Seconds for a user's login."""
 
@@ -55,17 +54,12 @@ class OAuth(Authorization):
         client_secret: str | None = None,
         client_metadata_url: str | None = None,
         client_name: str = "mcprev",
-        issuer: str | None = None,
-        resource: str | None = None,
-        scopes: Sequence[str] | None = None,
         loopback: Loopback | None = None,
         redirect_uri: str | None = None,
         open: Callable[[str], Awaitable[str]] | None = None,  # noqa: A002
-        store: TokenStore | None = None,
         login_timeout: float = LOGIN,
-        timeout: float = REQUEST,
-        private: bool = False,
         dpop: bool = False,
+        **options: Unpack[AuthOptions],
     ) -> None:
         """Set the identity of the client and how its user logs in. No argument is required.
 
@@ -93,16 +87,8 @@ class OAuth(Authorization):
         Raises `ValueError` for arguments that are invalid or exclude each other. Calls raise `AuthError` if the
         authorization fails.
         """
-        super().__init__(
-            scopes=scopes,
-            issuer=issuer,
-            store=store,
-            private=private,
-            timeout=timeout,
-            dpop=dpop,
-            resource=resource,
-            given=None if client_secret is None or client_id is None else "a client secret",
-        )
+        given = None if client_secret is None or client_id is None else "a client secret"
+        super().__init__(given=given, dpop=dpop, **options)
         if (redirect_uri is None) is not (open is None):
             raise ValueError("pass `open` and `redirect_uri` together")
         if open is not None and loopback is not None:
@@ -136,12 +122,8 @@ class OAuth(Authorization):
 
     @override
     async def obtain(
-        self,
-        runner: FlowRunner,
-        place: ProtectedServer,
-        client: Registration | None,
-        scopes: tuple[str, ...] | None,
-    ) -> tuple[Registration, TokenResponse, tuple[str, ...] | None]:
+        self, runner: FlowRunner, place: ProtectedServer, client: Registration | None, scopes: Scopes
+    ) -> Obtained:
         wanted = with_offline(place, scopes)
         # One login at a time: with two login pages open, a user cannot tell which server asks.
         async with self._lock(), self._ready() as (redirect_uri, visit):
@@ -209,13 +191,8 @@ class ClientCredentials(Authorization):
         *,
         private_key: str | None = None,
         algorithm: str = "ES256",
-        issuer: str | None = None,
-        resource: str | None = None,
-        scopes: Sequence[str] | None = None,
-        store: TokenStore | None = None,
-        timeout: float = REQUEST,
-        private: bool = False,
         dpop: bool = False,
+        **options: Unpack[AuthOptions],
     ) -> None:
         """Set the client's id, its secret or key, and the authorization server.
 
@@ -227,16 +204,7 @@ class ClientCredentials(Authorization):
         Raises `ValueError` without an issuer, without a secret and a key, and with both, and `MissingExtra` for a key
         if mcprev[jwt] is not installed.
         """
-        super().__init__(
-            scopes=scopes,
-            issuer=issuer,
-            store=store,
-            private=private,
-            timeout=timeout,
-            dpop=dpop,
-            resource=resource,
-            given="a secret or a key",
-        )
+        super().__init__(given="a secret or a key", dpop=dpop, **options)
         if (client_secret is None) is (private_key is None):
             raise ValueError("pass either `client_secret` or `private_key`")
         self._id, self._secret = client_id, client_secret
@@ -256,12 +224,8 @@ class ClientCredentials(Authorization):
 
     @override
     async def obtain(
-        self,
-        runner: FlowRunner,
-        place: ProtectedServer,
-        client: Registration | None,
-        scopes: tuple[str, ...] | None,
-    ) -> tuple[Registration, TokenResponse, tuple[str, ...] | None]:
+        self, runner: FlowRunner, place: ProtectedServer, client: Registration | None, scopes: Scopes
+    ) -> Obtained:
         assert client is not None
         asked = tokens.client_credentials(place, client, scopes, client_keys=self.client_keys)
         return client, await runner.run(asked), scopes
@@ -273,18 +237,7 @@ Assertion = Callable[[], Awaitable[str]]
 class WorkloadIdentity(Authorization):
     """Authorization of a program by a JWT from its platform (JWT bearer grant, RFC 7523)."""
 
-    def __init__(
-        self,
-        assertion: str | Assertion,
-        *,
-        client_id: str,
-        issuer: str | None = None,
-        resource: str | None = None,
-        scopes: Sequence[str] | None = None,
-        store: TokenStore | None = None,
-        timeout: float = REQUEST,
-        private: bool = False,
-    ) -> None:
+    def __init__(self, assertion: str | Assertion, *, client_id: str, **options: Unpack[AuthOptions]) -> None:
         """Set the assertion, the client's id, and the authorization server.
 
         - `assertion` is the JWT, or an async function that returns a new JWT for each request for a token.
@@ -293,15 +246,7 @@ class WorkloadIdentity(Authorization):
 
         Raises `ValueError` without an issuer.
         """
-        super().__init__(
-            scopes=scopes,
-            issuer=issuer,
-            store=store,
-            private=private,
-            timeout=timeout,
-            resource=resource,
-            given="an assertion",
-        )
+        super().__init__(given="an assertion", **options)
         self._id = client_id
         self._assertion = assertion
 
@@ -312,12 +257,8 @@ class WorkloadIdentity(Authorization):
 
     @override
     async def obtain(
-        self,
-        runner: FlowRunner,
-        place: ProtectedServer,
-        client: Registration | None,
-        scopes: tuple[str, ...] | None,
-    ) -> tuple[Registration, TokenResponse, tuple[str, ...] | None]:
+        self, runner: FlowRunner, place: ProtectedServer, client: Registration | None, scopes: Scopes
+    ) -> Obtained:
         assert client is not None
         assertion = self._assertion if isinstance(self._assertion, str) else await self._assertion()
         return client, await runner.run(tokens.assert_identity(place, client, assertion, scopes)), scopes
@@ -337,12 +278,7 @@ class EnterpriseManaged(Authorization):
         provider: str,
         provider_client_id: str,
         id_token: str | Assertion,
-        issuer: str | None = None,
-        resource: str | None = None,
-        scopes: Sequence[str] | None = None,
-        store: TokenStore | None = None,
-        timeout: float = REQUEST,
-        private: bool = False,
+        **options: Unpack[AuthOptions],
     ) -> None:
         """Set the client's registrations at the authorization server and at the identity provider.
 
@@ -355,15 +291,7 @@ class EnterpriseManaged(Authorization):
 
         Raises `ValueError` without an issuer.
         """
-        super().__init__(
-            scopes=scopes,
-            issuer=issuer,
-            store=store,
-            private=private,
-            timeout=timeout,
-            resource=resource,
-            given="a secret",
-        )
+        super().__init__(given="a secret", **options)
         self._id, self._secret = client_id, client_secret
         self._provider, self._provider_id = provider, provider_client_id
         self._id_token = id_token
@@ -375,12 +303,8 @@ class EnterpriseManaged(Authorization):
 
     @override
     async def obtain(
-        self,
-        runner: FlowRunner,
-        place: ProtectedServer,
-        client: Registration | None,
-        scopes: tuple[str, ...] | None,
-    ) -> tuple[Registration, TokenResponse, tuple[str, ...] | None]:
+        self, runner: FlowRunner, place: ProtectedServer, client: Registration | None, scopes: Scopes
+    ) -> Obtained:
         assert client is not None
         id_token = self._id_token if isinstance(self._id_token, str) else await self._id_token()
         asked = tokens.exchange(place, self._provider, Registration(self._provider_id), id_token, scopes)
