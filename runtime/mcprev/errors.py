@@ -64,7 +64,6 @@ HEADER_MISMATCH: Final = -32020
 MISSING_CLIENT_CAPABILITY: Final = -32021
 UNSUPPORTED_PROTOCOL_VERSION: Final = -32022
 URL_ELICITATION_REQUIRED: Final = -32042
-USER_REJECTED: Final = -1
 
 INTERNAL_MESSAGE: Final = "Internal error"
 """The message that a peer gets for an exception that it did not cause."""  # ERR-1

@@ -80,7 +80,7 @@ class ClientTask:
                 await self._session.raw(tasks.CANCEL, {"taskId": self.id}, timeout=CANCEL_TIMEOUT, retry=True)
             await self.refresh()
 
-    async def result(self, timeout: float | None = None) -> ToolResult:  # noqa: ASYNC109
+    async def result(self, timeout: float | None = None) -> ToolResult:
         """Wait until the task ends, and return its result.
 
         `timeout` is the maximum time to wait in seconds; None: no maximum. The task continues if the wait ends early;
@@ -91,7 +91,7 @@ class ClientTask:
 
         return ToolResult.from_wire(await self.wire_result(timeout))
 
-    async def wire_result(self, timeout: float | None) -> dict[str, Json]:  # noqa: ASYNC109
+    async def wire_result(self, timeout: float | None) -> dict[str, Json]:
         """Wait for its end and return its result as JSON of the latest revision."""
         if self._result is None:
             bound = asyncio.timeout(timeout)

@@ -19,12 +19,13 @@ from mcprev.errors import Json
 from mcprev.protocol.connection_state import RequestKind
 from mcprev.protocol.engine import declares
 from mcprev.protocol.meta import extension_error
+from mcprev.protocol.negotiation.versions import of_era
 from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION
 from mcprev.protocol.subscriptions import LISTEN, SUBSCRIBABLE
 from mcprev.protocol.tasks import CORE_CAPABILITY, TASK
 from mcprev.protocol.tasks import METHODS as TASK_METHODS
 from mcprev.protocol.tasks import NEEDS as TASK_NEEDS
-from mcprev.revisions import LATEST, Revision, TaskSupport, extended, load, revision_named
+from mcprev.revisions import LATEST, Era, Revision, TaskSupport, extended, load, revision_named
 from mcprev_types import Binding, Direction, MethodSpec
 from mcprev_types import Kind as MethodKind
 
@@ -197,6 +198,10 @@ class ServerCapabilities(Capabilities):
         It is for a transport that cannot send what belongs to no request.
         """
         return replace(self, notifies=False)
+
+    def with_sessions(self) -> ServerCapabilities:
+        """Return the declaration at the revisions with `initialize` only."""
+        return replace(self, revisions=of_era(self.revisions, Era.HANDSHAKE))
 
     @override
     def requirements(self, method: str) -> Mapping[str, Json]:

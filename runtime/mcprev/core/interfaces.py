@@ -96,6 +96,10 @@ class ServerInfo(LocalInfo, Protocol):
         """Return the declaration for a transport that cannot notify sessions of changes."""
         ...
 
+    def with_sessions(self) -> LocalInfo:
+        """Return the declaration for a transport that serves only revisions with sessions."""
+        ...
+
 
 class ServerApp(Protocol[Connection_contra]):
     """What a transport needs of a server."""

@@ -219,34 +219,22 @@ class Context(BaseContext):
 
     @overload
     async def ask(
-        self,
-        key: str,
-        request: models.ElicitRequest,
-        *,
-        timeout: float | None = ASK_TIMEOUT,  # noqa: ASYNC109
+        self, key: str, request: models.ElicitRequest, *, timeout: float | None = ASK_TIMEOUT
     ) -> models.ElicitResult: ...
     @overload
     async def ask(
-        self,
-        key: str,
-        request: models.CreateMessageRequest,
-        *,
-        timeout: float | None = ASK_TIMEOUT,  # noqa: ASYNC109
+        self, key: str, request: models.CreateMessageRequest, *, timeout: float | None = ASK_TIMEOUT
     ) -> models.CreateMessageResult: ...
     @overload
     async def ask(
-        self,
-        key: str,
-        request: models.ListRootsRequest,
-        *,
-        timeout: float | None = ASK_TIMEOUT,  # noqa: ASYNC109
+        self, key: str, request: models.ListRootsRequest, *, timeout: float | None = ASK_TIMEOUT
     ) -> models.ListRootsResult: ...
     async def ask(
         self,
         key: str,
         request: models.ElicitRequest | models.CreateMessageRequest | models.ListRootsRequest,
         *,
-        timeout: float | None = ASK_TIMEOUT,  # noqa: ASYNC109
+        timeout: float | None = ASK_TIMEOUT,
     ) -> object:
         """Ask the client for user input, a message of its model, or its roots; return the result in the request's type.
 
@@ -286,18 +274,14 @@ class Context(BaseContext):
 
     @overload
     async def elicit(
-        self, message: str, kind: type[T], *, timeout: float | None = ASK_TIMEOUT  # noqa: ASYNC109
+        self, message: str, kind: type[T], *, timeout: float | None = ASK_TIMEOUT
     ) -> Elicited[T]: ...
     @overload
     async def elicit(
-        self, message: str, kind: Sequence[str], *, timeout: float | None = ASK_TIMEOUT  # noqa: ASYNC109
+        self, message: str, kind: Sequence[str], *, timeout: float | None = ASK_TIMEOUT
     ) -> Elicited[str]: ...
     async def elicit(
-        self,
-        message: str,
-        kind: type[object] | Sequence[str],
-        *,
-        timeout: float | None = ASK_TIMEOUT,  # noqa: ASYNC109
+        self, message: str, kind: type[object] | Sequence[str], *, timeout: float | None = ASK_TIMEOUT
     ) -> Elicited[object]:
         """Ask the user to fill in a form, and return `Accepted` with the data, `Declined` or `Cancelled`.
 
@@ -324,7 +308,7 @@ class Context(BaseContext):
         temperature: float | None = None,
         stop_sequences: list[str] | None = None,
         model_preferences: models.ModelPreferences | None = None,
-        timeout: float | None = ASK_TIMEOUT,  # noqa: ASYNC109
+        timeout: float | None = ASK_TIMEOUT,
     ) -> Sampled:
         """Ask the model of the client, and return its answer: `(await ctx.sample("Say hello")).text`.
 
@@ -347,7 +331,7 @@ class Context(BaseContext):
         key = self._key(getattr(content, "text", "sample"))
         return sampled(await self.ask(key, request, timeout=timeout))
 
-    async def roots(self, *, timeout: float | None = ASK_TIMEOUT) -> list[models.Root]:  # noqa: ASYNC109
+    async def roots(self, *, timeout: float | None = ASK_TIMEOUT) -> list[models.Root]:
         """Ask the client for its roots, and return them. Raises the errors of `ask`.
 
         At stateless revisions, the handler runs again from its start when the client has answered.
@@ -365,7 +349,7 @@ class Context(BaseContext):
         return key if count == 1 else f"{key} ({count})"
 
     async def send_request(
-        self, request: Mapping[str, Json], *, timeout: float | None = ASK_TIMEOUT  # noqa: ASYNC109
+        self, request: Mapping[str, Json], *, timeout: float | None = ASK_TIMEOUT
     ) -> dict[str, Json]:
         """Send a request to the client; return its result in the types of the latest revision. Needs a session."""
         incoming = self.request

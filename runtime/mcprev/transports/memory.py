@@ -120,10 +120,6 @@ class MemoryTransport(asyncio.Transport):
         self._incoming.paused = False
         self._incoming.schedule()
 
-    @override
-    def is_reading(self) -> bool:
-        return not self._incoming.paused
-
 
 def connect_pair(one: asyncio.Protocol, other: asyncio.Protocol) -> tuple[MemoryTransport, MemoryTransport]:
     """Connect two protocols of this event loop with each other and return their transports."""

@@ -23,7 +23,6 @@ MESSAGE: Final = "message"
 """The type of an event that carries JSON-RPC, and of an event without a type."""
 ENDPOINT: Final = "endpoint"
 """The type of the event that names the URI to POST to."""  # SSE-2
-MEDIA_TYPE: Final = "text/event-stream"
 KEEP_ALIVE: Final = b": keep-alive\n\n"
 """A comment: readers ignore it, proxies count it as traffic."""  # HTTPM-5
 MAX_EVENT: Final = MAX_LINE + 4096

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
 from typing import Final
 from urllib.parse import parse_qs, quote
 
@@ -18,11 +17,10 @@ from typing_extensions import override
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import RequestHandler, ServerApp
 from mcprev.core.limits import MAX_HANDLERS
-from mcprev.errors import ConnectionLost, InternalError, InvalidRequest, Json, RpcError
-from mcprev.protocol.connection_state import Channel, LocalInfo, RequestKind
+from mcprev.errors import ConnectionLost, InternalError, InvalidRequest, RpcError
+from mcprev.protocol.connection_state import Channel, LocalInfo
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.http_request_class import RETRY_LATER, HttpError
-from mcprev.revisions import Revision
 from mcprev.transports.http.security import new_session_id
 from mcprev.transports.http.server.body_budget import opening_refusal
 from mcprev.transports.http.server.connection import set_origin
@@ -41,29 +39,6 @@ _GET: Final = ((b"allow", b"GET"),)
 _POST: Final = ((b"allow", b"POST"),)
 
 
-class _Handshakes:
-    """The server's capabilities for revisions with `initialize` only."""
-
-    def __init__(self, local: LocalInfo) -> None:
-        self._local = local
-        self.revisions = tuple(revision for revision in local.revisions if revision.handshake)
-
-    def kinds(self, revision: Revision) -> Mapping[str, RequestKind]:
-        return self._local.kinds(revision)
-
-    def notifications(self, revision: Revision) -> frozenset[str]:
-        return self._local.notifications(revision)
-
-    def capabilities(self, revision: Revision) -> dict[str, Json]:
-        return self._local.capabilities(revision)
-
-    def introduction(self, revision: Revision) -> dict[str, Json]:
-        return self._local.introduction(revision)
-
-    def requirements(self, method: str) -> Mapping[str, Json]:
-        return self._local.requirements(method)
-
-
 class LegacySseServerConnection(Connection):
     """A session that sends all its messages on one stream."""
 
@@ -78,7 +53,7 @@ class LegacySseServerConnection(Connection):
         principal: str | None,
         max_handlers: int = MAX_HANDLERS,
     ) -> None:
-        super().__init__(ServerProtocol(_Handshakes(local)), handler, logger, max_handlers=max_handlers)
+        super().__init__(ServerProtocol(local), handler, logger, max_handlers=max_handlers)
         self.id: str = new_session_id()
         self.principal = principal
         """The principal of the session and of each of its requests."""
@@ -168,7 +143,7 @@ class SseEndpoints:
         self._logger = logger
         self._messages = messages
         self._limit, self._per_client = limit, per_client
-        self._served = any(revision.handshake for revision in server.identity.revisions)
+        self._identity = server.identity.with_sessions()
         self._open: dict[str, LegacySseServerConnection] = {}
         self._by_client: Counter[str] = Counter()
 
@@ -183,7 +158,7 @@ class SseEndpoints:
             )
         if b"accept" in headers and not accepted(headers.get(b"accept")).sse:
             return _refuse(406, "the client has to accept text/event-stream")
-        if not self._served:
+        if not self._identity.revisions:
             return _refuse(404, "no revision that has this transport is served")
         if client is not None and self._by_client[client] >= self._per_client:
             error = InvalidRequest("Invalid Request: this client has too many sessions")
@@ -197,7 +172,7 @@ class SseEndpoints:
     def connect(self, principal: str | None, client: str | None) -> LegacySseServerConnection:
         """Create a session for a client, and count it for the quota of the client if it is known."""
         connection = LegacySseServerConnection(
-            self._server.identity,
+            self._identity,
             self._server.request_handler,
             self._logger,
             principal=principal,
