@@ -6,8 +6,8 @@ a peer first negotiates it, so that only the generated packages in use are impor
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
@@ -71,13 +71,6 @@ class Capabilities:
     declared: Mapping[str, Json]
     """The capabilities that the author declares."""
     tasks: bool
-    _received: dict[str, frozenset[str]] = field(init=False, default_factory=dict[str, frozenset[str]])
-    _kinds: dict[str, Mapping[str, RequestKind]] = field(
-        init=False, default_factory=dict[str, Mapping[str, RequestKind]]
-    )
-    _capabilities: dict[str, dict[str, Json]] = field(init=False, default_factory=dict[str, dict[str, Json]])
-    _introduction: dict[str, dict[str, Json]] = field(init=False, default_factory=dict[str, dict[str, Json]])
-
     _base: ClassVar[str]
     _direction: ClassVar[Direction]
 
@@ -86,6 +79,14 @@ class Capabilities:
             error = extension_error(name)
             if error is not None:
                 raise ValueError(error)
+        self.received: Callable[[Revision], frozenset[str]] = cache(self._find_received)
+        """Returns the notifications that the handler has methods for."""
+        self.kinds: Callable[[Revision], Mapping[str, RequestKind]] = cache(self._find_kinds)
+        """Returns how each served request is handled, by method."""
+        self.capabilities: Callable[[Revision], dict[str, Json]] = cache(self._find_capabilities)
+        """Returns the capabilities at a revision."""
+        self.introduction: Callable[[Revision], dict[str, Json]] = cache(self._find_introduction)
+        """Returns the result or params that declare the info and the capabilities at a revision."""
 
     @property
     def extensions(self) -> Collection[str]:
@@ -109,14 +110,11 @@ class Capabilities:
 
     def notifications(self, revision: Revision) -> frozenset[str]:
         """Return the notifications that the handler receives."""
-        found = self._received.get(revision.name)
-        if found is None:
-            specs = (
-                *self.overridden(revision, MethodKind.NOTIFICATION),
-                *self._removed_notifications(revision),
-            )
-            found = self._received[revision.name] = frozenset(spec.method for spec in specs)
-        return found
+        return self.received(revision)
+
+    def _find_received(self, revision: Revision) -> frozenset[str]:
+        specs = (*self.overridden(revision, MethodKind.NOTIFICATION), *self._removed_notifications(revision))
+        return frozenset(spec.method for spec in specs)
 
     def _removed_notifications(self, revision: Revision) -> Iterable[MethodSpec]:
         """Yield the notifications that were removed before the revision of the handler and that the handler has
@@ -134,27 +132,6 @@ class Capabilities:
                 and getattr(type(handler), spec.attr, None) is not None
             ):
                 yield spec
-
-    def kinds(self, revision: Revision) -> Mapping[str, RequestKind]:
-        """Return how each served request is handled, by method."""
-        found = self._kinds.get(revision.name)
-        if found is None:
-            found = self._kinds[revision.name] = self._find_kinds(revision)
-        return found
-
-    def capabilities(self, revision: Revision) -> dict[str, Json]:
-        """Return the capabilities at a revision."""
-        found = self._capabilities.get(revision.name)
-        if found is None:
-            found = self._capabilities[revision.name] = self._find_capabilities(revision)
-        return found
-
-    def introduction(self, revision: Revision) -> dict[str, Json]:
-        """Return the result or params that declare the info and the capabilities at a revision."""
-        found = self._introduction.get(revision.name)
-        if found is None:
-            found = self._introduction[revision.name] = self._find_introduction(revision)
-        return found
 
     def requirements(self, method: str) -> Mapping[str, Json]:
         """Return the client capabilities that a method requires; none by default."""
@@ -271,12 +248,12 @@ class ClientCapabilities(Capabilities):
 
     def receives(self, revision: Revision, method: str) -> bool:
         """Return whether the handler receives a notification."""
-        return method in super().notifications(revision)
+        return method in self.received(revision)
 
     @override
     def notifications(self, revision: Revision) -> frozenset[str]:
         # Change notifications are always received: subscriptions may need them (SUB-7).
-        return super().notifications(revision) | (revision.methods.keys() & SUBSCRIBABLE)
+        return self.received(revision) | (revision.methods.keys() & SUBSCRIBABLE)
 
     @override
     def _find_kinds(self, revision: Revision) -> Mapping[str, RequestKind]:

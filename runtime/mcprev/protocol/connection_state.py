@@ -42,7 +42,7 @@ class LocalInfo(Protocol):
         """The configured revisions, oldest first."""
         ...
 
-    def kinds(self, revision: Revision) -> Mapping[str, RequestKind]:
+    def kinds(self, revision: Revision, /) -> Mapping[str, RequestKind]:
         """Return the requests served at a revision; any other method is unknown."""  # SEAM-2
         ...
 
@@ -50,11 +50,11 @@ class LocalInfo(Protocol):
         """Return the notifications that the handler receives at a revision."""
         ...
 
-    def capabilities(self, revision: Revision) -> dict[str, Json]:
+    def capabilities(self, revision: Revision, /) -> dict[str, Json]:
         """Return the capabilities at a revision."""  # SEAM-3
         ...
 
-    def introduction(self, revision: Revision) -> dict[str, Json]:
+    def introduction(self, revision: Revision, /) -> dict[str, Json]:
         """Return the declaration of info and capabilities: the params or result of `initialize`, the result of
         `server/discover`, or the `_meta` members of a request.
         """
