@@ -194,12 +194,7 @@ class connect:  # noqa: N801 - called like a function
         self._target = target
         self._revisions, own = spoken(negotiate.allow(revisions, mode), exact, "ClientHandler")
         info = introduction(
-            name=name,
-            version=version,
-            title=title,
-            description=description,
-            websiteUrl=website_url,
-            icons=icons,
+            name, version, icons, title=title, description=description, websiteUrl=website_url
         )
         self._identity = ClientCapabilities(
             handler=object() if handler is None else checked_handler(handler, "ClientHandler"),

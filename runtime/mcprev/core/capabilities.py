@@ -280,12 +280,10 @@ class ClientCapabilities(Capabilities):
         return {VERSION: revision.version, CLIENT_INFO: info, CLIENT_CAPABILITIES: capabilities}
 
 
-def introduction(*, icons: Sequence[Model] = (), **texts: str | None) -> dict[str, Json]:
+def introduction(name: str, version: str, icons: Sequence[Model], **texts: str | None) -> dict[str, Json]:
     """Return the info of a peer as members of the latest revision's Implementation."""  # LIFE-14
-    info: dict[str, Json] = {name: text for name, text in texts.items() if text is not None}
-    if icons:
-        info["icons"] = [icon.to_wire() for icon in icons]
-    return info
+    given = {"name": name, "version": version, **texts, "icons": [icon.to_wire() for icon in icons] or None}
+    return {member: value for member, value in given.items() if value is not None}
 
 
 def checked_handler(handler: object, base: str) -> object:

@@ -96,9 +96,9 @@ class Engine:
         self.send_notification(PROGRESS, {"progressToken": request.token, **params}, channel)
         return True
 
-    def allows_log(self, request: IncomingRequest | None, level: str) -> bool:
-        """Return whether a log message of a level is to be sent."""  # LOG-2, LOG-3
-        raise NotImplementedError
+    def allows_log(self, request: IncomingRequest | None, level: str) -> bool:  # noqa: ARG002 - of servers
+        """Return whether a log message of a level is to be sent; clients send none."""  # LOG-2, LOG-3
+        return False
 
     # -- requests of our own -------------------------------------------------------------------------------
 

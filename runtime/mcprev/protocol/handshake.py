@@ -129,28 +129,24 @@ class Handshake(Engine):
         """Refuse an unknown method."""  # BASE-9
         self.connection.refuse(message, unknown_method(message.method), batch)
 
-    def ignore_request(self, message: Request, batch: BatchResponse | None) -> None:
+    def ignore_request(self, message: Request, _batch: BatchResponse | None) -> None:
         """Ignore a request after the session was closed."""
-        del batch
         self.connection.diagnose(f"a request after the session was closed: {message.method}")
 
-    def ignore(self, message: Notification, now: float) -> None:
+    def ignore(self, message: Notification, _now: float) -> None:
         """Ignore a notification that has no effect in this state."""
-        del now
         self.connection.diagnose(f"an unexpected notification: {message.method}")
 
-    def on_cancelled(self, message: Notification, now: float) -> None:
+    def on_cancelled(self, message: Notification, _now: float) -> None:
         """Cancel a request on behalf of the peer."""  # CANC-2
-        del now
         self.cancel_incoming(message.params)
 
     def on_progress(self, message: Notification, now: float) -> None:
         """Process progress of a call."""
         self.progressed(message.params, now)
 
-    def deliver(self, message: Notification, now: float) -> None:
+    def deliver(self, message: Notification, _now: float) -> None:
         """Pass a notification to the handler."""
-        del now
         self.pass_on(self.revision, message)
 
     # -- out -----------------------------------------------------------------------------------------------
@@ -266,9 +262,8 @@ class HandshakeServer(Handshake):
         else:
             self.connection.refuse(message, error, batch)
 
-    def on_initialized(self, message: Notification, now: float) -> None:
+    def on_initialized(self, _message: Notification, _now: float) -> None:
         """Process `notifications/initialized`: the session is ready."""
-        del message, now
         self.state = State.READY
         self.connection.sends.extend(self._delayed.values())
         self._delayed.clear()
@@ -314,12 +309,6 @@ class HandshakeClient(Handshake):
     def refuse_early(self, message: Request, batch: BatchResponse | None) -> None:
         """Refuse a request before the session is open."""  # LIFE-8
         self.connection.refuse(message, InvalidRequest("the session is not open yet"), batch)
-
-    @override
-    def allows_log(self, request: IncomingRequest | None, level: str) -> bool:
-        """Return False: clients do not send log messages."""
-        del request, level
-        return False
 
 
 _MAY_INITIALIZE: Final = frozenset({State.NEW, State.OPENING})

@@ -38,7 +38,7 @@ from mcprev.protocol.http_request_class import (
 from mcprev.protocol.negotiation.versions import VERSION_KEY, of_era, versions
 from mcprev.protocol.stateless import meta_error
 from mcprev.protocol.subscriptions import LISTEN
-from mcprev.revisions import Era, HttpShape, Revision, by_version
+from mcprev.revisions import Era, HttpShape, Revision
 from mcprev.wire import headers as names
 from mcprev.wire.headers import Headers, mismatch, name_param
 from mcprev.wire.jsonrpc import Batch, Malformed, Message, Notification, Request, Shape
@@ -53,7 +53,7 @@ _JSON: Final = b"application/json"
 # -- the endpoint ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Endpoint:
     """The configuration of an endpoint and the values derived from it; created once.
 
@@ -89,37 +89,30 @@ class Endpoint:
     """Maps a method to the parameter that `Mcp-Name` repeats."""  # HDR-2
 
     def __post_init__(self) -> None:
-        legacy, modern = of_era(self.revisions, Era.HANDSHAKE), of_era(self.revisions, Era.STATELESS)
-        if legacy and not (self.sessions or self.sessionless):
-            raise ValueError(f"'{legacy[-1].name}' takes sessions or sessionless serving, and both are off")
+        self.legacy = of_era(self.revisions, Era.HANDSHAKE)
+        self.modern = of_era(self.revisions, Era.STATELESS)
+        if self.legacy and not (self.sessions or self.sessionless):
+            raise ValueError(
+                f"'{self.legacy[-1].name}' takes sessions or sessionless serving, and both are off"
+            )
         silent = [
             revision
-            for revision in legacy
+            for revision in self.legacy
             if revision.http is HttpShape.STREAMABLE and not revision.version_header
         ]
-        keeps = bool(legacy) and self.sessions
-        verbs = [
-            b"POST",
-            *([b"GET"] * (keeps and self.get_stream)),
-            *([b"DELETE"] * (keeps and self.deletes)),
-        ]
-        found = {version: by_version(version, self.revisions) for version in versions(self.revisions)}
-        named = {
-            (revision, method) for revision in modern for method in (*revision.methods, *names.TASK_NAMES)
+        self.assumed = silent[-1] if silent else None
+        keeps = bool(self.legacy) and self.sessions
+        verbs = {b"POST": True, b"GET": keeps and self.get_stream, b"DELETE": keeps and self.deletes}
+        self.allow = b", ".join(verb for verb, served in verbs.items() if served)
+        # A dated revision takes precedence over a draft of the same version.
+        self.by_version = {revision.version: revision for revision in reversed(self.revisions)}
+        self.modern_versions = frozenset(versions(self.modern))
+        self.name_params = {
+            method: param
+            for revision in self.modern
+            for method in (*revision.methods, *names.TASK_NAMES)
+            if (param := name_param(revision, method))
         }
-        for name, value in (
-            ("legacy", legacy),
-            ("modern", modern),
-            ("assumed", silent[-1] if silent else None),
-            ("allow", b", ".join(verbs)),
-            ("by_version", found),
-            ("modern_versions", frozenset(versions(modern))),
-            (
-                "name_params",
-                {method: param for revision, method in named if (param := name_param(revision, method))},
-            ),
-        ):
-            object.__setattr__(self, name, value)
 
 
 # -- the decision ----------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ BASE-3, BASE-4, BASE-5, CANC-3, LIFE-18, PROG-1, TIME-1. Time is passed in; noth
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from mcprev.errors import Json
@@ -13,33 +14,28 @@ from mcprev.errors import Json
 _NEVER: Final = float("inf")
 
 
+@dataclass(slots=True, eq=False)
 class Call:
     """A request that waits for its response."""
 
-    __slots__ = (
-        "channel", "deadline", "handle", "id", "idle", "limit", "listener", "method", "params", "sent_at",
-    )  # fmt: skip
-
-    def __init__(
-        self, id_: int, method: str, sent_at: float, idle: float | None, total: float | None
-    ) -> None:
-        self.id: int = id_
-        """The JSON-RPC id, also the progress token if progress was requested."""
-        self.method: str = method
-        self.params: dict[str, Json] | None = None
-        """The params as sent."""
-        self.channel: object = None
-        """The peer's request during which the call was sent; None if it is independent."""
-        self.sent_at: float = sent_at
-        self.idle: float = _NEVER if idle is None else idle
-        """The maximum time in seconds without a response or progress, after which the call is cancelled."""
-        self.limit: float = _NEVER if total is None else sent_at + total
-        """The time at which the call is cancelled, whatever its progress."""
-        self.deadline: float = min(sent_at + self.idle, self.limit)
-        self.handle: object = None
-        """The driver's future for the response."""
-        self.listener: object = None
-        """The driver's listener for messages before the response, if any."""
+    id: int
+    """The JSON-RPC id, also the progress token if progress was requested."""
+    method: str
+    sent_at: float
+    idle: float
+    """The maximum time in seconds without a response or progress, after which the call is cancelled."""
+    limit: float
+    """The time at which the call is cancelled, whatever its progress."""
+    deadline: float
+    """The time at which the call is cancelled unless there is progress before."""
+    params: dict[str, Json] | None = None
+    """The params as sent."""
+    channel: object = None
+    """The peer's request during which the call was sent; None if it is independent."""
+    handle: object = None
+    """The driver's future for the response."""
+    listener: object = None
+    """The driver's listener for messages before the response, if any."""
 
     def timed_out(self, now: float) -> str:
         """Return which timeout a due call has reached: `total` or `idle`."""
@@ -67,7 +63,9 @@ class PendingCalls:
     def open(self, method: str, now: float, idle: float | None, total: float | None) -> Call:
         """Add a call under an id that was never used on this connection."""
         self._next += 1
-        call = Call(self._next, method, now, idle, total)
+        idle = _NEVER if idle is None else idle
+        limit = _NEVER if total is None else now + total
+        call = Call(self._next, method, now, idle, limit, min(now + idle, limit))
         self.waiting[call.id] = call
         if call.deadline < self.earliest:
             self.earliest = call.deadline

@@ -136,9 +136,8 @@ class StatelessServer(Engine):
             )
         return InvalidParams(f"Invalid params: {error}")
 
-    def check_version(self, message: Request, meta: dict[str, Json]) -> RpcError | None:
+    def check_version(self, _message: Request, meta: dict[str, Json]) -> RpcError | None:
         """Check that the revision is supported."""  # MOD-4
-        del message
         found = check_version(meta[VERSION], self.local.revisions)
         return found if isinstance(found, RpcError) else None
 
@@ -421,9 +420,3 @@ class StatelessClient(Engine):
         else:
             error = RemoteProtocolError(f"a result of unknown type {kind!r:.60}", raw=result)
             self.connection.events.append(CallFailed(call, error))
-
-    @override
-    def allows_log(self, request: IncomingRequest | None, level: str) -> bool:
-        """Return False: clients do not send log messages."""
-        del request, level
-        return False

@@ -133,12 +133,7 @@ class Server:
         if mine:
             raise ValueError(f"the runtime serves {', '.join(sorted(mine))} itself; do not override it")
         info = introduction(
-            name=name,
-            version=version,
-            title=title,
-            description=description,
-            websiteUrl=website_url,
-            icons=icons,
+            name, version, icons, title=title, description=description, websiteUrl=website_url
         )
         self.identity: ServerCapabilities = ServerCapabilities(
             handler=handler if handler is not None else object(),

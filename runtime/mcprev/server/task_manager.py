@@ -240,8 +240,7 @@ class TaskManager:
             task = running.task  # newer than the stored record; it may have ended since the store was read
         return task if task is not None and task.owner == principal_of(incoming) else None
 
-    async def _get(self, incoming: IncomingRequest, context: Context) -> dict[str, Json]:
-        del context
+    async def _get(self, incoming: IncomingRequest, _context: Context) -> dict[str, Json]:
         return _status_of(await self._requested_task(incoming), incoming.revision)
 
     async def _listen(self, incoming: IncomingRequest, context: Context) -> None:
@@ -304,11 +303,10 @@ class TaskManager:
             running.notify_waiters()
         await running.answer({key: answer})
 
-    async def _update(self, incoming: IncomingRequest, context: Context) -> dict[str, Json]:
+    async def _update(self, incoming: IncomingRequest, _context: Context) -> dict[str, Json]:
         """Accept input responses; if one of them is invalid, none is accepted."""  # TASKX-3
         from mcprev.server.context import read_answer
 
-        del context
         task = await self._requested_task(incoming)
         given: Json = (incoming.params or {}).get("inputResponses") or {}
         if not isinstance(given, dict):
@@ -326,9 +324,8 @@ class TaskManager:
             await running.answer(known)
         return {}
 
-    async def _cancel(self, incoming: IncomingRequest, context: Context) -> dict[str, Json]:
+    async def _cancel(self, incoming: IncomingRequest, _context: Context) -> dict[str, Json]:
         """Cancel a task; its status is `cancelled` before the response is sent."""  # TASK-5
-        del context
         task, core = await self._requested_task(incoming), incoming.revision.tasks is Place.CORE
         if task.ended and core:
             raise InvalidParams(
@@ -348,9 +345,8 @@ class TaskManager:
                     running.handle.cancel()
         return tasks.members(task, incoming.revision) if core else {}
 
-    async def _list(self, incoming: IncomingRequest, context: Context) -> dict[str, Json]:
+    async def _list(self, incoming: IncomingRequest, _context: Context) -> dict[str, Json]:
         """Return a page of the client's tasks; a cursor is the id of the last task of the page before."""  # TASK-7
-        del context
         found = await self.settings.store.list(principal_of(incoming), _session(incoming))
         cursor, start = (incoming.params or {}).get("cursor"), 0
         if cursor is not None:
