@@ -38,6 +38,7 @@ from mcprev.json_schema.bounds import (
     within_time,
 )  # fmt: skip
 from mcprev.json_schema.plain import compile_plain, is_number
+from mcprev.wire.param_headers import BY_NAME, IN_LIST, IN_MEMBER
 
 MAX_DEPTH: Final = 100
 """The maximum nesting depth of a schema's JSON; each level of subschemas takes two."""
@@ -56,14 +57,6 @@ DIALECTS: Final[Mapping[str, str]] = {
 """The supported dialects, and the library's class for each."""
 _SCHEMA: Final = "$schema"
 _REFERENCES: Final = ("$ref", "$dynamicRef")
-_IN_ORDER: Final = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
-_BY_NAME: Final = (
-    "$defs", "definitions", "properties", "patternProperties", "dependentSchemas", "dependencies",
-)  # fmt: skip
-_ALONE: Final = (
-    "additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not",
-    "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties",
-)  # fmt: skip
 _CHOICES: Final = frozenset({"anyOf", "oneOf", "allOf"})
 """Keywords that visit one value several times."""
 
@@ -164,26 +157,26 @@ def _without_dialect(schema: Json, dialect: str) -> Json:
     if _canonical(str(schema.get(_SCHEMA, dialect))) != dialect:
         raise SchemaError(f"a subschema is in another dialect: {schema[_SCHEMA]!r:.200}")
     found: dict[str, Any] = _bare(schema)
-    for keyword in found.keys() & {*_ALONE, *_IN_ORDER, *_BY_NAME}:
+    for keyword in found.keys() & {*IN_MEMBER, *IN_LIST, *BY_NAME}:
         inner = found[keyword]
-        if isinstance(inner, LIST) and keyword in _IN_ORDER:
+        if isinstance(inner, LIST) and keyword in IN_LIST:
             found[keyword] = [_without_dialect(item, dialect) for item in inner]
-        elif isinstance(inner, OBJECT) and keyword in _BY_NAME:
+        elif isinstance(inner, OBJECT) and keyword in BY_NAME:
             found[keyword] = {name: _without_dialect(item, dialect) for name, item in inner.items()}
-        elif keyword in _ALONE:
+        elif keyword in IN_MEMBER:
             found[keyword] = _without_dialect(inner, dialect)
     return found
 
 
 def _subschemas(schema: Mapping[str, Any]) -> Iterator[Any]:
     """Yield the direct subschemas of a schema; values inside `enum` or `default` are not subschemas."""
-    for keyword in _ALONE:
+    for keyword in IN_MEMBER:
         if isinstance(schema.get(keyword), dict):
             yield schema[keyword]
-    for keyword in _IN_ORDER:
+    for keyword in IN_LIST:
         if isinstance(schema.get(keyword), list):
             yield from schema[keyword]
-    for keyword in _BY_NAME:
+    for keyword in BY_NAME:
         if isinstance(schema.get(keyword), dict):
             yield from schema[keyword].values()
 

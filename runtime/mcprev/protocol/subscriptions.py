@@ -108,16 +108,6 @@ def wants(filter_: Mapping[str, Json], kind: Changed, uri: str | None) -> bool:
     return uri in value if isinstance(value, list) else value is True
 
 
-def methods(filter_: Mapping[str, Json]) -> frozenset[str]:
-    """Return the notifications that a filter subscribes to."""
-    return frozenset(change.method for change in CHANGES.values() if filter_.get(change.member))
-
-
-def uris(filter_: Mapping[str, Json]) -> tuple[str, ...]:
-    """Return the resources that a filter names; in sessions each is subscribed to separately."""  # CONV-38
-    return tuple(filter_.get(CHANGES[Changed.RESOURCE].member) or ())
-
-
 def names_tasks(filter_: Mapping[str, Json]) -> bool:
     """Return whether a filter has a list of tasks, even an empty one."""  # SUB-9
     return filter_.get(TASK_IDS) is not None

@@ -94,13 +94,17 @@ def find_annotations(schema: Json) -> Annotations:
 
 # -- the walk --------------------------------------------------------------------------------------------
 
-_ONE: Final = (
+IN_MEMBER: Final = (
     "additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not",
     "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties",
 )  # fmt: skip
-_LIST: Final = ("allOf", "anyOf", "items", "oneOf", "prefixItems")
-_NAMED: Final = ("$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties")
-_PROPERTIES: Final = "properties"
+"""The keywords of JSON Schema whose value is a schema."""
+IN_LIST: Final = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
+"""Those whose value is a list of schemas."""
+BY_NAME: Final = (
+    "$defs", "definitions", "properties", "patternProperties", "dependentSchemas", "dependencies",
+)  # fmt: skip
+"""Those whose value has schemas by name."""
 _SHOWN: Final = 200
 """The maximum number of characters shown of a location in a schema."""
 
@@ -139,35 +143,30 @@ def _walk(schema: Json) -> Iterator[_Location]:
 
 def _below(here: _Location) -> Iterator[_Location]:
     """Yield the direct subschemas of a schema."""
-    keyword: str
-    value: object
     for keyword, value in here.schema.items():
-        if keyword == _PROPERTIES or keyword in _NAMED:
-            only_properties = here.only_properties and keyword == _PROPERTIES
-            for name, inner in _members(value):
-                path = (*here.path, name) if only_properties else here.path
-                if isinstance(inner, dict):
-                    pointer = _pointer(here.pointer, keyword, name)
-                    yield _Location(cast("dict[str, Json]", inner), path, pointer, only_properties)
-            continue
-        if keyword in _LIST:
-            for number, inner in enumerate(_items(value)):
-                if isinstance(inner, dict):
-                    pointer = _pointer(here.pointer, keyword, str(number))
-                    yield _Location(cast("dict[str, Json]", inner), here.path, pointer, only_properties=False)
-        if keyword in _ONE and isinstance(value, dict):
-            pointer = _pointer(here.pointer, keyword)
-            yield _Location(cast("dict[str, Json]", value), here.path, pointer, only_properties=False)
+        only_properties = here.only_properties and keyword == "properties"
+        for steps, inner in _inside(keyword, value):
+            if isinstance(inner, dict):
+                path = (*here.path, *steps) if only_properties else here.path
+                pointer = _pointer(here.pointer, keyword, *steps)
+                yield _Location(cast("dict[str, Json]", inner), path, pointer, only_properties)
+
+
+def _inside(keyword: str, value: object) -> Iterator[tuple[tuple[str, ...], object]]:
+    """Yield what stands where a keyword has schemas, with the steps that lead there from the keyword."""
+    if keyword in BY_NAME and isinstance(value, dict):
+        for name, inner in cast("dict[str, object]", value).items():
+            yield (name,), inner
+    elif keyword in IN_LIST and isinstance(value, list):
+        for number, inner in enumerate(cast("list[object]", value)):
+            yield (str(number),), inner
+    elif keyword in IN_MEMBER:
+        yield (), value
 
 
 def _pointer(start: str, *steps: str) -> str:
     """Extend a JSON pointer; the result has at most `_SHOWN` characters."""
     return "/".join((start, *(step[:_SHOWN] for step in steps)))[:_SHOWN]
-
-
-def _members(value: object) -> Iterator[tuple[str, object]]:
-    if isinstance(value, dict):
-        yield from cast("dict[str, object]", value).items()
 
 
 # -- the rules -------------------------------------------------------------------------------------------
