@@ -15,6 +15,7 @@ from mcprev.errors import Json, McpError
 from mcprev_types.latest import dispatch
 
 if TYPE_CHECKING:
+    from mcprev.client.client import Client
     from mcprev_types.latest import models
 
 T = TypeVar("T")
@@ -75,7 +76,21 @@ def _root(given: str | os.PathLike[str] | models.Root) -> models.Root:
     return models.Root(uri=str(given) if is_uri else Path(given).absolute().as_uri())
 
 
-async def report_changes(changes: Subscription, report: OnChange) -> None:
+async def report_changes(client: Client, report: OnChange) -> None:
+    """Report changes from now on. A server that cannot report them is no failure."""
+    changes = client.listen(tools=True, prompts=True, resources=True)
+    try:
+        await changes.__aenter__()
+    except McpError as error:
+        logger.warning("the server does not report changes: %s", error)
+    except BaseException:
+        await client.aclose()
+        raise
+    else:
+        client.session.start(_report(changes, report))
+
+
+async def _report(changes: Subscription, report: OnChange) -> None:
     """Call `report` for each change, until the client or the server ends the subscription."""
     try:
         async for change in changes:

@@ -243,21 +243,8 @@ class connect:  # noqa: N801 - called like a function
         session = self._new_session(opened, self._identity, self._settings, self._reopen, handler)
         client = self._client = handler.client = Client(session, self._close)
         if self._on_change is not None:
-            await self._report_changes(client, self._on_change)
+            await report_changes(client, self._on_change)
         return client
-
-    async def _report_changes(self, client: Client, report: OnChange) -> None:
-        """Report changes from now on. A server that cannot report them is no failure."""
-        changes = client.listen(tools=True, prompts=True, resources=True)
-        try:
-            await changes.__aenter__()
-        except McpError as error:
-            logger.warning("the server does not report changes: %s", error)
-        except BaseException:
-            await client.aclose()
-            raise
-        else:
-            client.session.start(report_changes(changes, report))
 
     async def _open(
         self, verdict: Era | None, prior: dict[str, Json] | None
@@ -412,9 +399,8 @@ class _Attempt:
             return steps.Spawned()
         self._error = None
         try:
-            self._result = await (
-                self._discover(step) if isinstance(step, Discover) else self._initialize(step)
-            )
+            asking = self._discover(step) if isinstance(step, Discover) else self._initialize(step)
+            self._result = await asking
         except RpcError as error:
             self._error = error
             return steps.Refused(step, error, error.http_status)
