@@ -308,7 +308,7 @@ def contract(module: Module) -> Module:
     """The module without its prose and warnings: what is printed, and what revisions are compared by."""
 
     def strip(node: Node) -> Node:
-        if isinstance(node, Field | Interface | Alias | Const):
+        if isinstance(node, Field | Interface | Alias | Const) and node.doc != NO_DOC:
             return dataclasses.replace(node, doc=NO_DOC)
         return node
 

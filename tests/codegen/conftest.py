@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import os
 
 import pytest
+
+from mcprev_codegen import emit
+
+_formatted = functools.cache(emit.format_python)
+
+
+@pytest.fixture(autouse=True)
+def format_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same text is formatted once for all tests that generate it."""
+    monkeypatch.setattr(emit, "format_python", _formatted)
 
 
 @pytest.fixture

@@ -113,17 +113,18 @@ def _prove(old: View, new: View, mutation: Mutation, changes: list[Change]) -> N
     """Samples of one side against the schema of the other: what is ok decodes, what is not has a witness."""
     if mutation.type not in old.schema.types or mutation.type not in new.schema.types:
         return
-    for sender, receiver, verdicts, witness in (
-        (old, new, {c.old_to_new.verdict.value for c in changes}, mutation.old_witness),
-        (new, old, {c.new_to_old.verdict.value for c in changes}, mutation.new_witness),
+    of_old, of_new = _checker(old, mutation.type), _checker(new, mutation.type)
+    for sender, own, other, verdicts, witness in (
+        (old, of_old, of_new, {c.old_to_new.verdict.value for c in changes}, mutation.old_witness),
+        (new, of_new, of_old, {c.new_to_old.verdict.value for c in changes}, mutation.new_witness),
     ):
         for sample in _samples(sender, mutation.type):
-            refused = complaints(_checker(receiver, mutation.type), sample)
+            refused = complaints(other, sample)
             assert not refused or verdicts - {"ok"}, (mutation.name, mutation.type, refused)
         if witness is not None:
             value = witness(_smallest(sender, mutation.type))
-            assert complaints(_checker(sender, mutation.type), value) == []
-            assert complaints(_checker(receiver, mutation.type), value) != []
+            assert complaints(own, value) == []
+            assert complaints(other, value) != []
             assert verdicts - {"ok"}
 
 
