@@ -7,16 +7,25 @@ upstream's files are marked `upstream` and skipped where those files are not.
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
 import os
 from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest import mock
 
 import pytest
+import uvicorn.server
 from hypothesis import HealthCheck, settings
 
 import requirements
 import running
 import support
+
+gc.set_threshold(100_000)
+"""Tens of thousands of collected tests are not to be looked at again and again; `running.run` collects after each."""
 
 settings.register_profile(
     "mcprev",
@@ -27,6 +36,20 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("mcprev")
+
+
+class _OftenPolling(ModuleType):
+    """asyncio for uvicorn's server, which waits 100 ms at a time for its end: 5 ms here."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    @staticmethod
+    async def sleep(seconds: float) -> None:
+        await asyncio.sleep(seconds / 20)
+
+
+mock.patch.object(uvicorn.server, "asyncio", _OftenPolling("asyncio")).start()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
+import selectors
 import sys
+import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -14,6 +17,45 @@ from typing_extensions import override
 T = TypeVar("T")
 LIMIT = 20.0
 """Seconds after which a test hangs."""
+QUIET = 0.02
+"""Seconds after which nothing more comes from sockets whose both ends are in one loop."""
+
+
+class _Selector(selectors.DefaultSelector):
+    """Sets the loop's clock forward instead of waiting, where only a timer of the loop can end the wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ahead = 0.0
+        self.has_both_ends = False
+        """Whether both ends of every socket are in this loop, and nothing else can end a wait."""
+        self._quiet = QUIET
+        self._threads = set(threading.enumerate())
+
+    @override
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        wait = timeout or 0.0
+        if wait > 0 and self._is_alone():
+            wait = 0.0
+        elif self.has_both_ends:
+            wait = min(wait, self._quiet)
+        found = super().select(None if timeout is None else wait)
+        if found:
+            self._quiet = QUIET
+        elif timeout is not None and timeout > 0:
+            self._quiet -= wait
+            self.ahead += timeout - wait
+        return found
+
+    def _is_alone(self) -> bool:
+        """Whether there is no file but the one that wakes the loop, no thread that it started and no process."""
+        if len(self.get_map()) > 1 or not self._threads.issuperset(threading.enumerate()):
+            return False
+        try:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return True
+        return False
 
 
 class CheckedLoop(asyncio.SelectorEventLoop):
@@ -23,12 +65,13 @@ class CheckedLoop(asyncio.SelectorEventLoop):
     see them in the warnings of a failing test, run it with `python -X dev -m pytest`.
     """
 
-    ahead = 0.0
-    """Seconds by which the clock was set forward."""
+    def __init__(self) -> None:
+        self.clock = _Selector()
+        super().__init__(self.clock)
 
     @override
     def time(self) -> float:
-        return super().time() + self.ahead
+        return super().time() + self.clock.ahead
 
     @override
     def get_debug(self) -> bool:
@@ -39,13 +82,18 @@ new_loop: Callable[[], asyncio.AbstractEventLoop] = CheckedLoop
 """Makes the loop of a test; the fixture `event_loop_kind` sets it."""
 
 
-def run(work: Coroutine[Any, Any, T], *, limit: float = LIMIT) -> T:
-    """Run it. What the event loop would only log fails the test, and so does a task that is still running."""
+def run(work: Coroutine[Any, Any, T], *, limit: float = LIMIT, has_both_ends: bool = False) -> T:
+    """Run it. What the event loop would only log fails the test, and so does a task that is still running.
+
+    With `has_both_ends`, both ends of every socket are in this loop: where nothing comes, the clock is set forward.
+    """
     complaints: list[str] = []
 
     async def main() -> T:
         loop = asyncio.get_running_loop()
         loop.slow_callback_duration = 5.0
+        if isinstance(loop, CheckedLoop):
+            loop.clock.has_both_ends = has_both_ends
         loop.set_exception_handler(lambda _, context: complaints.append(str(context)))
         if not loop.get_debug():
             sys.set_coroutine_origin_tracking_depth(0)  # the loop sets it back
@@ -75,7 +123,7 @@ def pass_time(seconds: float) -> None:
     """Let the loop's clock go on at once: every timer that is due by then runs."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, CheckedLoop)
-    loop.ahead += seconds
+    loop.clock.ahead += seconds
 
 
 class Records(logging.Handler):

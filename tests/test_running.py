@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from typing import Any, cast
 
 import pytest
@@ -53,3 +54,29 @@ def test_what_a_loop_would_only_log_fails() -> None:
 
     with pytest.raises(AssertionError, match="division by zero"):
         run(test())
+
+
+@pytest.mark.parametrize("files", [0, 1])
+def test_where_nothing_but_a_timer_can_come_no_time_passes(files: int) -> None:
+    async def test() -> None:
+        one, other = socket.socketpair()
+        with one, other:
+            one.setblocking(False)
+            for file in [one][:files]:
+                asyncio.get_running_loop().add_reader(file, lambda: None)
+            await asyncio.sleep(19)
+            asyncio.get_running_loop().remove_reader(one)
+
+    began = time.monotonic()
+    run(test(), has_both_ends=True)
+    assert time.monotonic() - began < 10
+
+
+def test_the_clock_waits_for_a_thread_and_a_process() -> None:
+    async def test() -> None:
+        async with asyncio.timeout(15):
+            process = await asyncio.create_subprocess_exec("sleep", "0.05")
+            await process.wait()
+            await asyncio.to_thread(time.sleep, 0.05)
+
+    run(test())

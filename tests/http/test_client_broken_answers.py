@@ -322,7 +322,7 @@ def test_what_has_no_end_and_says_nothing_is_left_when_its_time_is_up(case: str)
                 tracemalloc.stop()
             await server.calls[0].gone.wait()
 
-    run(main(), limit=15)
+    run(main(), limit=15, has_both_ends=True)
 
 
 SQUEEZED: Final[dict[str, Form]] = {

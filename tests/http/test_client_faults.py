@@ -108,7 +108,7 @@ def test_harm_at_every_place_is_told_and_survived(row: Revision, harm: Harm, upw
                     assert set(ended) == {"well"}
             assert set(await visit(between, row)) == {"well"}
 
-    run(main(), limit=90)
+    run(main(), limit=90, has_both_ends=True)
 
 
 @req("HTTP-23", "HTTP-29", "SSE-8", "NEG-7", at=tuple(row.name for row in DEFAULT))
@@ -146,7 +146,7 @@ def test_a_client_survives_its_server(row: Revision) -> None:
         finally:
             await between.stop()
 
-    run(main(), limit=60)
+    run(main(), limit=60, has_both_ends=True)
 
 
 @req("SUB-5", "SUB-7", at=tuple(row.name for row in DEFAULT))
@@ -177,7 +177,7 @@ def test_whoever_listens_survives_the_server_too(row: Revision) -> None:
         finally:
             await between.stop()
 
-    run(main(), limit=60)
+    run(main(), limit=60, has_both_ends=True)
 
 
 # -- streams that are taken up ---------------------------------------------------------------------------
@@ -241,4 +241,4 @@ def test_ten_thousand_messages_over_a_connection_that_is_cut_at_random(row: Revi
             assert cuts > 5
         assert handler.heard == list(range(count))
 
-    run(main(), limit=100)
+    run(main(), limit=100, has_both_ends=True)

@@ -256,7 +256,7 @@ def test_a_call_is_polled_for_after_the_server_closed_its_connection(
             assert polls[0].at - closed[0] >= (retry or 0) / 1000
             assert len(raw.asked(method="tools/call")) == 1
 
-    run(main())
+    run(main(), has_both_ends=True)
 
 
 @req("HTTP-18")
