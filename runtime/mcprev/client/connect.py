@@ -83,10 +83,9 @@ logger: Final = logging.getLogger("mcprev.client")
 
 
 class connect:  # noqa: N801 - called like a function
-    """Connects to a server and returns a `Client`: `async with connect(stdio("command")) as client`.
+    """Connects to a server: `async with connect(stdio("command")) as client`, or `client = await connect(...)`.
 
-    `client = await connect(...)` does the same; the caller then closes it with `await client.aclose()`. The client
-    negotiates the revision with the server.
+    The client negotiates the revision. After `await connect(...)`, close it with `await client.aclose()`.
     """
 
     def __init__(
@@ -125,55 +124,38 @@ class connect:  # noqa: N801 - called like a function
     ) -> None:
         """Prepare a connection to `target`; `async with` or `await` opens it. Times are in seconds.
 
-        `target` is a server: `mcprev.http(url)` or the URL alone, `mcprev.stdio(command, ...)` for a process to start,
-        or a `mcprev.Server` or `mcprev.App` of this process, which is connected in memory.
-
-        Requests and notifications of the server:
-
-        - `handler` is a `mcprev.ClientHandler` that serves them. The client declares the capabilities of the methods
-          that it overrides. None: no capabilities.
+        - `target` is a URL, for `mcprev.http(url)`; `mcprev.stdio(command, ...)`, for a process to start; or a
+          `mcprev.Server` or `mcprev.App` of this process.
+        - `handler` is a `mcprev.ClientHandler` for the server's requests and notifications; the client declares the
+          capabilities of the methods that it overrides. `capabilities` are declared too, such as the URL mode of
+          elicitation. `exact` maps revisions to handlers that get params in the types of that revision.
         - `roots`, `sampling`, `elicitation` and `logging` replace a handler. `roots` is a sequence of paths, `file:`
-          URIs or `Root` models; it is read again for each request. The others are functions, async or not, that get the
-          params of a request: `sampling` returns a `CreateMessageResult`; `elicitation` returns the content of the form
-          as a dict, None to decline, or an `ElicitResult`; `logging` gets log messages (call `client.set_log_level` to
-          request them).
-        - `on_change` is a function, async or not, that is called with each `mcprev.Change` of the server's lists of
-          tools, prompts and resources.
-        - `capabilities` are declared in addition to those of the handler, such as the URL mode of elicitation.
-        - `exact` maps revisions to handlers that get params in the types of that revision.
-        - `tasks` declares that the server may answer a call with a task; the client then waits for the task's result.
-          True by default.
-
-        This client and its server:
-
+          URIs or `Root` models, read again for each request. The others are functions, async or not, that get the
+          params: `sampling` returns a `CreateMessageResult`; `elicitation` the content of the form as a dict, None to
+          decline, or an `ElicitResult`; `logging` gets log messages, which `client.set_log_level` requests.
+        - `on_change`, async or not, is called with each `mcprev.Change` of the lists of tools, prompts and resources.
         - `name`, `version`, `title`, `description`, `website_url` and `icons` describe this client to the server.
         - `revisions` are the revisions to negotiate. None: every dated revision. `mode` narrows them: `auto` keeps all,
           `legacy` keeps those with an `initialize` handshake, and the name of a revision keeps that one.
-        - `prior` is an earlier result of `server/discover` of this server, and `verdict` the era of the revisions that
-          it speaks. Either saves a request.
+        - `prior` is an earlier result of `server/discover` of this server, `verdict` its era. Either saves a request.
+        - `timeout` is the maximum time without a response or progress (60 by default), `total_timeout` that of a whole
+          call (600); None: no maximum. `probe_timeout` is that of the response to `server/discover` (10),
+          `open_timeout` that of the response to `initialize` (60).
+        - `restart` is a `mcprev.ReconnectPolicy` for lost connections. True: that of the target, `ReconnectPolicy()`
+          for `stdio` and `http`. False: a lost connection is not opened again. A call in progress fails when the
+          connection is lost; it is not repeated, because a new server process has no state.
+        - `cache` stores results for as long as the server allows. True: in a cache of this client alone. False: not. A
+          `mcprev.ResultCache` can be shared by targets with a `cache_key`, its private results by the same `principal`.
+        - `validate`: if a tool's result does not match the tool's output schema, `warn` logs it, `strict` raises
+          `RemoteProtocolError`, and `off` does not check.
+        - `ping_interval` is the time between pings, at revisions with `ping`. The connection to a server that does not
+          answer within 10 s is closed. None: no pings.
+        - `tasks` declares that the server may answer a call with a task; the client waits for the task's result.
+        - `record` is the path of a file to which every message is appended, for `mcprev validate`, with arguments and
+          results, but without HTTP headers and members with names of secrets. None: no recording.
+        - `telemetry` is a `mcprev.Telemetry`, which records a span for each request and sends its id in `_meta`.
 
-        Calls:
-
-        - `timeout` is the maximum time without a response or progress (60 by default), `total_timeout` the maximum time
-          of a whole call (600 by default); None: no maximum. Each call can set its own.
-        - `probe_timeout` is the maximum time for the response to `server/discover` (10 by default), `open_timeout` for
-          that to `initialize` (60 by default).
-        - `restart` is a `mcprev.ReconnectPolicy`: how often and how fast a lost connection is opened again. True: that
-          of the target, which is `ReconnectPolicy()` for `stdio` and `http`, and never for memory. False: never. A call
-          in progress fails when the connection is lost; it is not repeated, because a new server process has no state.
-        - `cache` stores results for as long as the server allows. True: a cache of this client alone. False: none. A
-          `mcprev.ResultCache` can be shared by clients whose targets have a `cache_key`, and private results by clients
-          whose targets have the same `principal`.
-        - `validate` decides about a tool's result that does not match the tool's output schema: `warn` logs it,
-          `strict` raises `RemoteProtocolError`, `off` does not check.
-        - `ping_interval` is the time between pings, at revisions that have `ping`. A connection to a server that does
-          not answer within 10 s is closed. None: no pings.
-        - `record` is the path of a file to which every message is appended, for `mcprev validate`. It contains
-          arguments and results, but neither HTTP headers nor members with names of secrets. None: no recording.
-        - `telemetry` is a `mcprev.Telemetry`, which records a span for each request and sends its id in `_meta`. None:
-          no spans.
-
-        Raises `ValueError` for an unknown revision, mode or value of `validate`. Raises `TypeError` for a target or
+        Raises `ValueError` for an unknown revision, mode or value of `validate`, and `TypeError` for a target or
         handler of another type, and for a handler together with functions that replace it.
         """
         target = target_of(target)
@@ -213,11 +195,7 @@ class connect:  # noqa: N801 - called like a function
         self._recording: Recording | None = None
 
     async def __aenter__(self) -> Client:
-        """Connect and negotiate the revision.
-
-        Raises `NegotiationError` with the steps that were tried, `TransportError` if the server cannot be reached,
-        `AuthError` if authorization fails, and `OSError` if the file `record` cannot be written.
-        """
+        """Connect. Raises `NegotiationError`, `TransportError`, `AuthError`, or `OSError` for the file of `record`."""
         if self._record is None:
             return await self._connect()
         from mcprev.client.recording import Recording
