@@ -47,7 +47,7 @@ EXTRAS: Final[tuple[JsonObject, ...]] = (
     {"x-null": None},
     {"x-one": 1, "x-float": 1.0, "x-true": True},
     {"x-deep": {"a": [None, {"b": 1.0}]}, "": "empty", "ключ": []},
-    {"self": 1, "cls": None, "data_": 0, "model_config": {"extra": "forbid"}, "__class__": "x", "__given__": 1.0},
+    {"self": 1, "cls": None, "data_": 0, "model_config": {"extra": "forbid"}, "__class__": "x", "__constructor_defaults__": 1.0},
     {"model_fields": None, "to_wire": 1, "copy": [], "model_dump": {}},
 )  # fmt: skip
 """Members that no revision defines, some with names that a Python class has plans for."""

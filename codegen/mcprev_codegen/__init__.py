@@ -1,5 +1,5 @@
-"""From `schema/` to `generated/`: one typed package for every revision, and what changed between two.
+"""The generator: reads `schema/` and writes one typed package per revision to `generated/`; also `mcprev diff`.
 
-The modules are the steps, and data flows one way: revisions (pins) -> typescript -> ir -> descriptions ->
-hoist -> overlay -> methods -> jsonschema -> models -> emit; `sources` runs the first half, `pipeline` all.
+Data flows in one direction: revisions (pins) -> typescript -> ir -> descriptions -> hoist -> overlay -> methods ->
+jsonschema -> models -> emit. `sources` runs the steps up to `methods`, `pipeline` runs all of them.
 """

@@ -1,7 +1,7 @@
-"""Whether Python can say what a schema says: names it can have, apart from each other and from its own.
+"""Checks that a schema has a valid Python form: valid names, no name clashes, literals and patterns Python supports.
 
-A new revision may bring a name that no rule of `naming` gives a Python form; that stops generation at the
-declaration, instead of giving a package that does not import or hides a member behind another.
+A name that `naming` cannot map stops generation with an error at its declaration. Otherwise the package would fail to
+import, or one member would hide another.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OWN_MEMBERS: Final = frozenset({"from_wire", "to_wire", "to_json"})
 
 
 def check_names(schema: Schema, taken: frozenset[str]) -> None:
-    """Raise `SchemaError` for a type or member that has no Python name of its own.
+    """Raise `SchemaError` for a type or member without a valid and unique Python name.
 
     `taken` are the names that the generated modules use themselves.
     """
@@ -44,7 +44,7 @@ def check_names(schema: Schema, taken: frozenset[str]) -> None:
 
 
 def _check_type(schema: Schema, decl: ir.Decl, where: str, type_: ir.TypeExpr) -> None:
-    """Raise `SchemaError` for a literal that Python has no type for."""
+    """Raise `SchemaError` for a literal type that Python cannot express."""
 
     def check(node: ir.Node) -> ir.Node:
         value = node.value if isinstance(node, ir.Lit) else None
@@ -61,7 +61,7 @@ def _check_type(schema: Schema, decl: ir.Decl, where: str, type_: ir.TypeExpr) -
 
 
 def _check_pattern(schema: Schema, decl: ir.Decl, where: str, pattern: str) -> None:
-    """Raise `SchemaError` for a regular expression that the models could not be built with."""
+    """Raise `SchemaError` for a regular expression that pydantic cannot compile."""
     try:
         TypeAdapter(Annotated[str, Field(pattern=pattern)])
     except PydanticSchemaError as error:

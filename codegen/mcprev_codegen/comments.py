@@ -1,7 +1,7 @@
 """Reads the comments of schema.ts: JSDoc into tags and prose, section headings, trailing remarks.
 
-Only `/** */` is JSDoc. A one-line `/* */` at the top level is a heading for what follows, a longer one
-stands in for a JSDoc comment, and `//` comments count only behind the thing they remark on.
+Only `/** */` is JSDoc. A one-line `/* */` at the top level is a section heading; a longer one is used where there is
+no JSDoc. A `//` comment counts only at the end of a line, as a remark on that line.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ _LINK: Final = re.compile(r"\{@link\s+([^\s|}]+)(?:\s*\|\s*|\s*)([^}]*)\}")
 
 
 class BadTag(Exception):
-    """A JSDoc tag whose value cannot be what the tag stands for."""
+    """A JSDoc tag with an invalid value."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
         self.line = line
-        """Lines below the start of the comment."""
+        """The line of the tag, counted from 0 at the start of the comment."""
 
 
 def is_jsdoc(comment: str) -> bool:
-    """Whether a comment's text, delimiters included, is JSDoc."""
+    """Return whether a comment, delimiters included, is JSDoc."""
     return comment.startswith("/**") and comment != "/**/"
 
 
 def is_heading(comment: str) -> bool:
-    """Whether a comment is a one-line block comment: a heading at the top level of the file."""
+    """Return whether a comment is a block comment on one line: a section heading at the top level of the file."""
     return comment.startswith("/*") and not is_jsdoc(comment) and "\n" not in comment
 
 
 def body(comment: str) -> str:
-    """The text of a comment without its delimiters and without the leading stars."""
+    """Return the text of a comment without its delimiters and leading stars."""
     if comment.startswith("//"):
         return comment[2:].strip()
     inner = comment.removeprefix("/**").removeprefix("/*").removesuffix("*/")
@@ -48,15 +48,16 @@ def body(comment: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Prose with its `{@link Target | label}` marks replaced by what a reader should see."""
+    """Return the prose with each `{@link Target | label}` replaced by its label or target."""
     return _LINK.sub(lambda m: (m[2].strip() or m[1]), text)
 
 
 def read(leading: Sequence[str], section: str | None) -> tuple[Tags, Doc, list[tuple[str, int]]]:
-    """Tags and prose from the comments above a declaration or member, the nearest one last.
+    """Return the tags and the prose of the comments above a declaration or member; the nearest comment is the last
+    one.
 
-    Returns the tags that are not known as well, each with its line below the start of the comment; they are
-    kept as prose. Raises `BadTag` for a known one whose value is not what it needs.
+    Also returns the unknown tags, each with its line below the start of the comment; they are kept as prose. Raises
+    `BadTag` for a known tag with an invalid value.
     """
     docs = [c for c in leading if is_jsdoc(c)]
     notes = [body(c) for c in leading if c.startswith("/*") and not is_jsdoc(c) and "\n" in c]
@@ -113,7 +114,7 @@ def _text(value: str) -> str:
 
 
 def _json(value: str) -> str:
-    """The value as JSON text; what is no JSON is taken as a string."""
+    """Return the value as JSON text; a value that is not JSON is taken as a string."""
     try:
         return json.dumps(json.loads(value), ensure_ascii=False)
     except ValueError:
@@ -148,4 +149,4 @@ _TAGS: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
     "internal": ("internal", _yes),
     **{keyword: (name, _READERS.get(name, _number)) for name, keyword in CONSTRAINTS.items()},
 }
-"""The tags that a machine can act on: the attribute of `Tags` for each, and what reads its value."""
+"""The tags with a meaning for the generator: the attribute of `Tags`, and the function that reads the value."""

@@ -1,9 +1,9 @@
-"""What a person has to decide about the revisions, each decision with the file to write it in.
+"""Open decisions: facts about a revision that the schema does not state, each with the file to add it to.
 
-A dated revision is *pending* until it has a row, a step module in which nothing is undecided, and for each new
-method the capability and the header parameter: packages are generated for it, but `latest` and the deltas of the
-others stay where they are, and the runtime does not offer it. Missing descriptions and what is left over of a
-revision that was taken out are listed, too, but hold nothing up.
+A dated revision is *pending* until it has a row in the table of revisions, a step module without undecided entries,
+and the capability and header parameter of each new method. The packages of a pending revision are generated, but
+`latest` and the deltas of other revisions ignore it, and the runtime does not offer it. Missing descriptions and
+leftovers of a removed revision are listed too, but keep no revision pending.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from mcprev_codegen.steps import Runtime
 
 _NO_STEP: Final = "the step module is missing: `mcprev generate` writes its skeleton"
 _HEADER_PARAMS: Final = ("name", "uri")
-"""The parameters that the Mcp-Name header repeats of those methods that have them so far."""
+"""The parameters that the Mcp-Name header repeats, for the methods that have had them so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One open question."""
+    """One open decision."""
 
     revision: str
     path: Path
-    """The file to write the answer in."""
+    """The file to add the decision to."""
     line: int | None
     what: str
     blocks: bool = True
-    """Whether the revision is pending until it is answered."""
+    """Whether the revision is pending until this is decided."""
 
     def __str__(self) -> str:
         where = os.path.relpath(self.path) + (f":{self.line}" if self.line else "")
@@ -45,18 +45,18 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What is open in a schema folder."""
+    """The open decisions of a schema folder."""
 
     decisions: tuple[Decision, ...]
 
     @property
     def pending(self) -> frozenset[str]:
-        """The dated revisions that are not complete."""
+        """The dated revisions with blocking decisions."""
         return frozenset(d.revision for d in self.decisions if d.blocks)
 
 
 def status(folder: Path, revisions: Mapping[str, Revision]) -> Status:
-    """Everything that is open, by revision, oldest first; `revisions` are all that are pinned."""
+    """Return the open decisions by revision, oldest first; `revisions` are all pinned revisions."""
     runtime = steps.runtime_of(folder)
     found: list[Decision] = []
     complete: Revision | None = None
@@ -74,7 +74,7 @@ def status(folder: Path, revisions: Mapping[str, Revision]) -> Status:
 
 
 def lines(folder: Path) -> list[str]:
-    """What is open in a schema folder as text, errors of the inputs included; no line when nothing is."""
+    """Return the open decisions of a schema folder as lines of text, or the error that prevents reading the schemas."""
     try:
         return [str(decision) for decision in status(folder, sources.load_pinned(folder)).decisions]
     except CodegenError as error:
@@ -82,7 +82,7 @@ def lines(folder: Path) -> list[str]:
 
 
 def checkout_lines() -> list[str]:
-    """The same for the checkout that this stands in; an installed copy has nothing to decide."""
+    """Return the lines for the checkout that this module is in; none if the package is installed."""
     try:
         folder = schema_folder()
     except CodegenError:
@@ -91,7 +91,7 @@ def checkout_lines() -> list[str]:
 
 
 def _methods(folder: Path, before: Revision, revision: Revision) -> Iterator[Decision]:
-    """What the schema does not say of methods that are new."""
+    """Yield the decisions about new methods that the schema does not answer."""
     path = folder / overlay.FILE
     headers = any(m.name_param for m in before.methods.values())
     for name, method in revision.methods.items():
@@ -118,7 +118,7 @@ def _required(revision: Revision, method: Method) -> set[str]:
 
 
 def _undescribed(folder: Path, revision: Revision) -> Iterator[Decision]:
-    """The types and constants without a description; a pinned contract has no prose of its own."""
+    """Yield a decision that lists the types and constants without a description; contracts contain no prose."""
     path = folder / descriptions.FILE
     declared = revision.declared
     names = [f"[types.{name}]" for name, decl in declared.types.items() if not decl.doc.text]
@@ -148,7 +148,7 @@ def _missing(runtime: Runtime, before: Revision | None, revision: Revision) -> I
 
 
 def _draft_step(runtime: Runtime, before: Revision, draft: Revision) -> Iterator[Decision]:
-    """A draft needs a step module only for members that are not decided."""
+    """Yield the decisions about the step module of a draft, which is needed only if members are undecided."""
     if runtime.step(draft.name).is_file():
         yield from _undecided(runtime, draft.name)
     elif any(steps.questions(before, draft)):
@@ -161,7 +161,7 @@ def _undecided(runtime: Runtime, name: str) -> Iterator[Decision]:
 
 
 def _left_over(runtime: Runtime, revisions: Mapping[str, Revision]) -> Iterator[Decision]:
-    """What is still there of a revision that was taken out."""
+    """Yield the leftovers of removed revisions."""
     for name, line in runtime.rows().items():
         if name not in revisions:
             yield Decision(name, runtime.table, line, "not pinned any more: take the row out", blocks=False)
@@ -173,8 +173,9 @@ def _left_over(runtime: Runtime, revisions: Mapping[str, Revision]) -> Iterator[
 
 
 def skeletons(folder: Path, revisions: Mapping[str, Revision], pending: Collection[str]) -> dict[Path, str]:
-    """The step module to write, by its path, when there is none: that of the oldest pending revision, or of a draft
-    with members to decide.
+    """Return the step module to write, by path, if it does not exist yet.
+
+    It is that of the oldest pending revision, or of a draft with members to decide.
     """
     runtime = steps.runtime_of(folder)
     if runtime is None:

@@ -1,7 +1,7 @@
-"""What `mcprev show REV --json` prints: one revision in a stable format, written into its package.
+"""The JSON document of `mcprev show REV --json`: one revision in a stable format, written into its package.
 
-Types are those the schema declares, their members flattened through inheritance under their wire names and
-written as TypeScript; methods are named as in the generated package. `FORMAT` changes with the format.
+It lists the types that the schema declares, with inherited members, wire names, and member types as TypeScript.
+Methods refer to types as the generated package names them. `FORMAT` is the version of the format.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Final
 from mcprev_codegen import ir
 from mcprev_codegen.ir import Json
 from mcprev_codegen.methods import Method
+from mcprev_codegen.naming import module_name
 from mcprev_codegen.printer import print_inline
 from mcprev_codegen.sources import Revision
 
@@ -18,10 +19,11 @@ FORMAT: Final = 1
 
 
 def document(revision: Revision) -> dict[str, Json]:
-    """The whole description of a revision."""
+    """Return the document of a revision."""
     return {
         "format": FORMAT,
         "revision": revision.name,
+        "package": module_name(revision.name),
         "protocol_version": revision.protocol_version,
         "constants": {name: const.value for name, const in revision.declared.consts.items()},
         "methods": [_method(method) for method in revision.methods.values()],

@@ -1,7 +1,7 @@
-"""Our own one-line descriptions, put in the place of upstream's prose.
+"""One-line descriptions written for this project; they replace upstream's prose.
 
-`schema/descriptions.toml` is shared by all revisions; `[revisions."REV".types.NAME]` overrides what a name
-means in one of them, key by key. A field's key is its wire name or a dotted path into inline objects.
+`schema/descriptions.toml` is shared by all revisions. `[revisions."REV".types.NAME]` overrides the description of a
+type for one revision, key by key. The key of a field is its wire name or a dotted path into inline objects.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FILE: Final = "descriptions.toml"
 
 @dataclass(frozen=True, slots=True)
 class TypeText:
-    """The texts of one type."""
+    """The descriptions of one type and its fields."""
 
     doc: str | None = None
     fields: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -29,14 +29,14 @@ class TypeText:
 
 @dataclass(frozen=True, slots=True)
 class Descriptions:
-    """The texts that hold for one revision."""
+    """The descriptions of one revision."""
 
     types: Mapping[str, TypeText]
     fields: Mapping[str, str]
     constants: Mapping[str, str]
 
     def attach(self, module: ir.Module) -> ir.Module:
-        """The module with our texts as its only prose."""
+        """Return the module with these descriptions as its only prose."""
         return ir.Module(tuple(self._declaration(decl) for decl in ir.contract(module).decls))
 
     def _declaration(self, decl: ir.Decl) -> ir.Decl:
@@ -69,12 +69,12 @@ class Descriptions:
 
 @lru_cache(maxsize=1)
 def _parsed(text: str) -> dict[str, Any]:
-    """The file, which is read again for every revision."""
+    """Return the parsed file; cached, since it is read once per revision."""
     return tomllib.loads(text)
 
 
 def load(folder: Path, revision: str) -> Descriptions:
-    """The descriptions for one revision. Raises `InputError` when the file cannot be read."""
+    """Return the descriptions of one revision. Raises `InputError` if the file cannot be read."""
     path = folder / FILE
     try:
         data = _parsed(path.read_text(encoding="utf-8"))

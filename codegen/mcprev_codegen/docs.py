@@ -1,4 +1,4 @@
-"""The docstrings of generated code: what a thing is, who sends it, since when, and where to read on."""
+"""The docstrings of generated code: description, sender, first revision, and a link to the specification."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PAGES: Final = {
     "sampling": "client/sampling",
     "tools": "server/tools",
 }
-"""The page of a method family, for revisions whose specification has no schema reference."""
+"""The specification page of each method family, for revisions without a schema reference."""
 _SENDERS: Final = {
     frozenset({"client"}): "Sent by the client.",
     frozenset({"server"}): "Sent by the server.",
@@ -42,19 +42,19 @@ _ARROWS: Final[Mapping[tuple[str, ...], str]] = {
 
 @dataclass(frozen=True)
 class Docs:
-    """Writes the docstrings of one revision."""
+    """Builds the docstrings of one revision."""
 
     revision: Revision
     lives: Mapping[str, TypeHistory]
     oldest: str
-    """The oldest pinned revision: what it has may be older."""
+    """The oldest pinned revision; a type that it has may be older."""
 
     def types(self) -> dict[str, str]:
-        """The docstring of every type, by its name in the schema."""
+        """Return the docstring of every type by its name in the schema."""
         return {name: self.type(name) for name in self.revision.schema.types}
 
     def type(self, name: str) -> str:
-        """The docstring of one type."""
+        """Return the docstring of one type."""
         decl = self.revision.schema.types[name]
         facts = [_SENDERS[self.revision.senders[name]], *self._history(name, deprecated=decl.tags.deprecated)]
         facts += _since(decl.doc)
@@ -64,20 +64,20 @@ class Docs:
         return docstring(summary, " ".join(facts), self._link(name))
 
     def method(self, method: Method) -> str:
-        """The docstring of a stub or caller."""
+        """Return the docstring of a stub or caller."""
         decl = self.revision.schema.types[method.type]
         summary = self._summary(decl)
         named = "" if f"`{method.method}`" in summary else f"`{method.method}`: "
         facts = [f"{named}A {method.kind}, {_ARROWS[method.directions]}."]
         if method.transport == "embedded":
-            facts.append("It travels inside an InputRequiredResult.")
+            facts.append("It is sent inside an InputRequiredResult.")
         if method.capability:
             facts.append(f"Needs the capability `{method.capability}`.")
         facts += self._history(method.type, deprecated=method.deprecated)
         return docstring(summary, " ".join(facts), self._link(method.type))
 
     def summary(self, method: Method) -> str:
-        """The description of a method's message alone."""
+        """Return the description of a method's message."""
         return self._summary(self.revision.schema.types[method.type])
 
     def _summary(self, decl: ir.Decl) -> str:
@@ -94,7 +94,7 @@ class Docs:
             yield "Deprecated."
 
     def _link(self, name: str) -> str:
-        """Where the specification is, as far as the schema lets one tell; nothing for an unpinned file."""
+        """Return the best link to the specification that the schema allows; empty for a file that is not pinned."""
         if self.revision.pin is None:
             return ""
         spec = self.revision.pin.spec
@@ -108,7 +108,7 @@ class Docs:
 
 
 def member(field: ir.Field) -> str:
-    """The docstring of a member: its comment, its default and since when the schema says it is there."""
+    """Return the docstring of a member: its comment, its default, and the revision that `@since` names."""
     facts = [f"Default: `{field.tags.default}`."] if field.tags.default is not None else []
     facts += _since(field.doc)
     if field.tags.deprecated:
@@ -121,7 +121,7 @@ def _since(doc: ir.Doc) -> list[str]:
 
 
 def docstring(*paragraphs: str) -> str:
-    """Paragraphs wrapped and joined, safe inside triple quotes; several lines end in a line of their own."""
+    """Return the paragraphs wrapped, safe inside triple quotes; a text of several lines ends with a newline."""
     safe = [p.replace("\\", "\\\\").replace('"""', "'''") for p in paragraphs if p]
     lines = "\n\n".join(textwrap.fill(p, WIDTH, break_long_words=False, break_on_hyphens=False) for p in safe)
     if "\n" in lines:
@@ -130,5 +130,5 @@ def docstring(*paragraphs: str) -> str:
 
 
 def prose(text: str) -> str:
-    """A comment of any length as a docstring, its links replaced by what they show."""
+    """Return a comment as a docstring, with links replaced by their labels."""
     return docstring(*comments.plain(text).split("\n\n"))

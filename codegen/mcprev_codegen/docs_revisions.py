@@ -1,6 +1,6 @@
-"""The pages of `docs/revisions/`: what each revision changed, and which method exists in which.
+"""The pages of `docs/revisions/`: the changes of each revision, and the methods of all revisions side by side.
 
-Written by `make generate` and checked by CI; nothing in them is written by hand.
+`make generate` writes them and CI checks them; no part of them is written by hand.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mcprev_codegen.sources import Revision
 INDEX: Final = "README.md"
 MATRIX: Final = "matrix.md"
 ALWAYS: Final = (MATRIX, INDEX)
-"""The pages that are there whatever the revisions are."""
+"""The pages that exist for any set of revisions."""
 _NOTE: Final = "<!-- Written by `make generate`; not edited by hand. -->\n"
 _ARROWS: Final = {CLIENT_TO_SERVER: "→", SERVER_TO_CLIENT: "←"}
 _ABOUT: Final = (
@@ -33,7 +33,7 @@ _LEGEND: Final = (
 
 
 def owns(name: str, head: str) -> bool:
-    """Whether a file of the folder of pages is one of ours: told its name and how its text begins."""
+    """Return whether a file of the folder is generated, by its name and the start of its text."""
     return (
         head.startswith(_NOTE)
         and re.fullmatch(r"README|matrix|[\w-]+_[\w-]+", name.removesuffix(".md")) is not None
@@ -41,9 +41,9 @@ def owns(name: str, head: str) -> bool:
 
 
 def render(folder: Path, revisions: Sequence[Revision]) -> dict[str, str]:
-    """Every page by its file name: one for each pair of neighbours, the matrix of methods, and an index.
+    """Return every page by file name: one per pair of neighbouring revisions, the matrix of methods, and an index.
 
-    `revisions` are the dated ones, oldest first.
+    `revisions` are the dated revisions, oldest first.
     """
     reports = [compare_sides(folder, old, new) for old, new in pairwise(revisions)]
     pages = {_page(report): _pair(report) for report in reports}
@@ -70,7 +70,7 @@ def _index(reports: Sequence[Report]) -> str:
 
 
 def _matrix(revisions: Sequence[Revision]) -> str:
-    """Methods by revisions: the way each goes, and whether it travels inside a result or is deprecated."""
+    """Return the table of methods by revision: direction, and whether embedded in results or deprecated."""
     methods: dict[str, str] = {m.method: m.kind for r in revisions for m in r.methods.values()}
     lines = [_NOTE, "# Methods and revisions", "", _LEGEND]
     for kind in ("request", "notification"):

@@ -1,9 +1,9 @@
-"""What can go wrong between a schema and the packages made from it.
+"""The errors of the generator.
 
-CodegenError            anything a user of the generator can mend; the command exits with 3
-├── SchemaError         a place in an input file: shown as file:line:column, the line and a caret
-├── InputError          an input that is missing or cannot be read as a whole: shown as one line
-└── SeveralErrors       more than one of the above: shown one below the other
+CodegenError            any error that the user can fix; the command exits with 3
+├── SchemaError         an error at a place in an input file: file:line:column, the line and a caret
+├── InputError          an input that is missing or cannot be read at all: one line
+└── SeveralErrors       several of the above, one below the other
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ EXIT_CODE: Final = 3
 
 
 class CodegenError(Exception):
-    """The generator cannot go on, and says where and what to do."""
+    """An error that stops the generator; the message says where it is and how to fix it."""
 
     @property
     def parts(self) -> tuple[CodegenError, ...]:
-        """The single errors in it."""
+        """The single errors."""
         return (self,)
 
 
 class InputError(CodegenError):
-    """A file is missing or cannot be read as what it should be."""
+    """A file that is missing or has the wrong format."""
 
 
 class SchemaError(CodegenError):
-    """One place of an input that the generator does not understand, cannot find or finds outdated."""
+    """An error at one place of an input: not understood, not found or outdated."""
 
     def __init__(self, message: str, *, path: str, line: int, column: int, source_line: str) -> None:
         self.message = message
@@ -43,12 +43,12 @@ class SchemaError(CodegenError):
 
     @override
     def __reduce__(self) -> tuple[Callable[..., SchemaError], tuple[str | int, ...]]:
-        """Errors come back from the processes that generate side by side."""
+        """Support pickling: errors are returned from worker processes."""
         return _restored, (self.message, self.path, self.line, self.column, self.source_line)
 
     @property
     def headline(self) -> str:
-        """The place and the message, on one line."""
+        """The place and the message on one line."""
         return f"{self.path}:{self.line}:{self.column}: {self.message}"
 
     def _render(self) -> str:
@@ -58,7 +58,7 @@ class SchemaError(CodegenError):
 
 
 class SeveralErrors(CodegenError):
-    """Everything that a run has found, so that it can be mended at once."""
+    """All errors of a run, so that they can be fixed together."""
 
     def __init__(self, errors: Sequence[CodegenError]) -> None:
         self.errors = tuple(errors)
@@ -75,12 +75,12 @@ class SeveralErrors(CodegenError):
 
 
 def reason(error: Exception) -> str:
-    """Why a file cannot be read or written; what the system says repeats neither its name nor a number."""
+    """Return the reason of an I/O error without the file name and the error number, which `str(OSError)` includes."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def together(errors: Sequence[CodegenError]) -> CodegenError:
-    """One error that stands for all of them."""
+    """Return the error itself if there is only one, else all of them as one error."""
     return errors[0] if len(errors) == 1 else SeveralErrors(errors)
 
 
@@ -89,7 +89,7 @@ def _restored(message: str, path: str, line: int, column: int, source_line: str)
 
 
 def at_line(path: Path, lines: Sequence[str], line: int, message: str) -> SchemaError:
-    """An error at the first character of a line (counted from 1) of a file that has been read."""
+    """Return an error at the first character of a line (counted from 1) of a file that has been read."""
     shown = lines[line - 1] if 0 < line <= len(lines) else ""
     column = len(shown) - len(shown.lstrip()) + 1
     return SchemaError(message, path=str(path), line=line, column=column, source_line=shown)

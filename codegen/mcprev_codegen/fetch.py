@@ -1,4 +1,4 @@
-"""A schema.ts from a URL: https only, of bounded size, within a bounded time."""
+"""Fetches a schema.ts from a URL: https only, of limited size, within a time limit."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from typing_extensions import override
 from mcprev_codegen.errors import InputError, reason
 
 LIMIT: Final = 8_000_000
-"""Bytes; upstream's largest file has a fiftieth of them."""
+"""Maximum size in bytes; upstream's largest file has a fiftieth of that."""
 TIMEOUT: Final = 60.0
-"""Seconds for the whole answer."""
+"""Maximum time of a download in seconds."""
 _CHUNK: Final = 64 * 1024
 
 
 def is_url(source: str) -> bool:
-    """Whether an input is named by a URL and not by a path."""
+    """Return whether an input is a URL and not a path."""
     return "://" in source
 
 
 def fetch(url: str) -> bytes:
-    """The body at a URL.
+    """Return the body of the response to a GET of a URL.
 
-    Plain http is for this machine alone. A redirect leads neither there nor into a private network, unless the
-    URL itself names the host. Raises `InputError` when there is no answer, or one that is too large or too slow.
+    Plain http is allowed for loopback addresses only. Redirects into a private network are refused, unless the URL
+    itself names that host. Raises `InputError` if the download fails, is too large or takes too long.
     """
     _check_scheme(url)
     opener = urllib.request.build_opener(_Redirects(urllib.parse.urlsplit(url).hostname or ""))
@@ -49,7 +49,7 @@ def fetch(url: str) -> bytes:
                     raise InputError(f"{url}: not fetched within {TIMEOUT:.0f} seconds")
             return bytes(body)
     except urllib.error.HTTPError as error:
-        error.close()  # it is the response, and holds the connection
+        error.close()  # The error is the response and holds the connection.
         raise InputError(f"{url}: cannot be fetched: {error}") from None
     except (OSError, HTTPException, ValueError) as error:
         raise InputError(f"{url}: cannot be fetched: {error}") from None
@@ -68,7 +68,7 @@ def _check_scheme(url: str) -> None:
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects to where a stranger may lead us."""
+    """Follows redirects, but not to addresses that only this machine or network can reach."""
 
     def __init__(self, named: str) -> None:
         self._named = named
@@ -86,7 +86,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         try:
             self._check(req.full_url, newurl)
         except InputError:
-            fp.close()  # it is the response, and holds the connection
+            fp.close()  # It is the response and holds the connection.
             raise
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
@@ -100,7 +100,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def _addresses(host: str) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
-    """Every address of a host. Raises `InputError` when it has none."""
+    """Return every address of a host. Raises `InputError` if it has none."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as error:

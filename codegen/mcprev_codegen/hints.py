@@ -1,7 +1,7 @@
-"""The Python type hints of generated models, printed from the IR.
+"""The type hints of the generated models, printed from the IR.
 
-A type that is not there yet when a module is imported is named in quotes, as a member of the revision's package:
-pydantic looks it up when the model is first used, and only then its module is loaded.
+A type that is not defined when a module is imported is written in quotes as an attribute of the revision's package.
+pydantic resolves the quoted hint when the model is first used, which imports the other module only then.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from mcprev_codegen.resolve import Schema
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A type hint and the names that it needs, builtins aside."""
+    """A type hint and the names that it refers to, builtins excepted."""
 
     text: str
     names: frozenset[str] = frozenset()
     late: bool = False
-    """Whether the text can only be evaluated later; such a text needs no name but the package's."""
+    """Whether the text is quoted, since it refers to types that may not be defined yet."""
 
     @property
     def source(self) -> str:
-        """The text as it stands in a module."""
+        """The text as written in a module."""
         return json.dumps(self.text, ensure_ascii=False) if self.late else self.text
 
     def inside(self, outer: str) -> Hint:
-        """The hint as the argument of a generic type."""
+        """Return the hint as the argument of a generic type."""
         return Hint(f"{outer}[{self.source}]", self.names | {outer})
 
     def annotated(self, function: str, arguments: str) -> Hint:
-        """The hint with what a function makes of some arguments as metadata."""
+        """Return the hint annotated with the result of calling a function."""
         text = f"Annotated[{self.source}, {function}({arguments})]"
         return Hint(text, self.names | {"Annotated", function})
 
 
 COUNT: Final = ir.Prim("count")
-"""A number that upstream's schema.json takes for an integer."""
+"""A number that upstream's schema.json declares as an integer."""
 _COUNT: Final = Hint("Integer", frozenset({"Integer"}))
 _NONE: Final = Hint("None")
 _ANY: Final = Hint("Any", frozenset({"Any"}))
@@ -58,7 +58,7 @@ _PRIMITIVES: Final[Mapping[str, tuple[Hint, ...]]] = {
     "unknown": (_ANY,),
     "any": (_ANY,),
 }
-"""The alternatives of each primitive; a number keeps whether it was written with a fraction part."""
+"""The alternatives of each primitive; `int | float` keeps whether a number was written with a fraction part."""
 
 
 _INT: Final = _PRIMITIVES["number"][0]
@@ -69,27 +69,27 @@ _WHOLE: Final[Mapping[str, Callable[[Fraction], int]]] = {
     "lt": math.ceil,
     "multiple_of": lambda step: step.numerator,
 }
-"""What each limit of a number is for whole numbers."""
+"""The function that converts each limit of a number to the equivalent limit of whole numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """Prints types of one hoisted schema as they stand in one module."""
+    """Prints types of one hoisted schema as hints for one module."""
 
     schema: Schema
     package: str
-    """The name under which the module knows the revision's package."""
+    """The name by which the module refers to the revision's package."""
     here: Collection[str] = ()
-    """The types that the module knows by their names."""
+    """The types that the module can refer to by name."""
     inline: Collection[str] = ()
-    """Aliases that are written out instead of named."""
+    """Aliases that are expanded instead of named."""
 
     def hint(self, type_: ir.TypeExpr) -> Hint:
-        """The hint of a type, named types by their class names; null comes last."""
+        """Return the hint of a type; named types become class names, and null comes last."""
         return _union(self._alternatives(type_))
 
     def limited(self, type_: ir.TypeExpr, limits: Mapping[str, float | str]) -> Hint:
-        """The hint of a type whose values, null aside, are checked by a `Field` with these arguments."""
+        """Return the hint of a type whose values, null excepted, are validated by a `Field` with these arguments."""
         return _union([self._limited(hint, limits) for hint in self._alternatives(type_)])
 
     def _limited(self, hint: Hint, limits: Mapping[str, float | str]) -> Hint:
@@ -101,7 +101,7 @@ class Hints:
         return hint.annotated("Field", _arguments(_whole(limits) if hint == _INT else limits))
 
     def builtins(self, type_: ir.TypeExpr) -> set[str]:
-        """The names of Python's own types that the hint of a type needs."""
+        """Return the builtin types that the hint of a type refers to."""
         found: set[str] = set()
 
         def visit(node: ir.Node) -> ir.Node:
@@ -124,7 +124,7 @@ class Hints:
         return found
 
     def _alternatives(self, type_: ir.TypeExpr) -> list[Hint]:
-        """The hints of the members of a union, each once."""
+        """Return the hints of the members of a union without duplicates."""
         members = type_.members if isinstance(type_, ir.Union) else (type_,)
         values = [self.schema.literal(member) for member in members]
         literals = [
@@ -180,7 +180,7 @@ def _arguments(values: Mapping[str, float | str]) -> str:
 
 
 def _whole(limits: Mapping[str, float | str]) -> dict[str, float | str]:
-    """Limits that take the same whole numbers, and are whole numbers themselves."""
+    """Return the equivalent limits for whole numbers."""
     return {
         name: value if isinstance(value, str) else _WHOLE[name](Fraction(str(value)))
         for name, value in limits.items()
@@ -198,6 +198,6 @@ def _names(hints: Sequence[Hint]) -> frozenset[str]:
 def _union(hints: Sequence[Hint]) -> Hint:
     late = any(hint.late for hint in hints)
     if late and any(hint.names for hint in hints if not hint.late):
-        # What is in quotes may be evaluated in the module of a subclass, which has its own imports.
+        # A quoted hint may be evaluated in the module of a subclass, which has its own imports.
         return Hint(f"Union[{', '.join(hint.source for hint in hints)}]", _names(hints) | {"Union"})
     return Hint(" | ".join(hint.text for hint in hints), _names(hints), late)

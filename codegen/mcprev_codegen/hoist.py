@@ -1,9 +1,9 @@
-"""Gives every inline object a name of its own, so that each object of the wire is one class.
+"""Gives every inline object a name, so that each object on the wire is one class.
 
-`CallToolRequest.params` becomes `CallToolRequestParams`, the items of `X.oneOf` become `XOneOf`: the path,
-in PascalCase. Later revisions name many of the same objects this way themselves, so one shape tends to have
-one name in every revision. Several objects in one union are told apart by a literal that each of them has, or
-counted. Aliases of objects and intersections become interfaces: `A & { x: T }` extends A and declares x.
+The name is the path in PascalCase: `CallToolRequest.params` becomes `CallToolRequestParams`, the items of `X.oneOf`
+become `XOneOf`. Later revisions name many of these objects in the same way, so most objects have one name in every
+revision. Several objects in one union get the value of a literal member that distinguishes them, or a number. Aliases
+of objects and intersections become interfaces: `A & { x: T }` extends A and declares x.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _Hoister:
                 return type_
 
     def _names(self, members: tuple[ir.TypeExpr, ...], name: str, owner: ir.Decl) -> list[str]:
-        """A name for each member of a union or tuple, should it hold an inline object."""
+        """Return a name for the inline object of each member of a union or tuple."""
         inline = [member for member in members if _is_inline(member)]
         if len(inline) < 2:
             return [f"{name}Object" if name == owner.name else name] * len(members)
@@ -77,7 +77,7 @@ class _Hoister:
         return [name + next(endings) if _is_inline(member) else name for member in members]
 
     def _endings(self, objects: Sequence[ir.TypeExpr]) -> list[str]:
-        """What tells several inline objects apart: a literal that each of them has, else their number."""
+        """Return the suffixes of several inline objects: the values of a distinguishing literal, else numbers."""
         found = [o.fields if isinstance(o, ir.Obj) else () for o in objects]
         for candidate in found[0]:
             values = [
@@ -119,7 +119,7 @@ class _Hoister:
 
 
 def _element(type_: ir.TypeExpr) -> ir.TypeExpr:
-    """What an array or map holds; any other type itself."""
+    """Return the item type of an array or map, at any depth; any other type unchanged."""
     match type_:
         case ir.Array(item):
             return _element(item)
@@ -130,7 +130,7 @@ def _element(type_: ir.TypeExpr) -> ir.TypeExpr:
 
 
 def _is_inline(type_: ir.TypeExpr) -> bool:
-    """Whether a type is an inline object or holds one."""
+    """Return whether a type is an inline object or contains one."""
     match _element(type_):
         case ir.Obj(fields):
             return bool(fields)
@@ -141,9 +141,9 @@ def _is_inline(type_: ir.TypeExpr) -> bool:
 
 
 def hoist(schema: Schema) -> Schema:
-    """The same schema with every inline object declared, right before the declaration that uses it.
+    """Return the schema with every inline object declared right before the declaration that uses it.
 
-    Raises `SchemaError` when a path's name is taken or an intersection holds something else than objects.
+    Raises `SchemaError` if the name of an inline object is taken, or if an intersection contains a non-object.
     """
     hoister = _Hoister(schema)
     decls: list[ir.Decl] = []

@@ -1,4 +1,4 @@
-"""`mcprev import`: upstream's schema.ts in, the canonical contract and its pin out."""
+"""Imports a schema.ts from upstream: checks it, writes its contract and pins it."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def import_schema(
 ) -> Pin:
     """Read a schema.ts from a path or URL, write its contract into `folder` and pin it.
 
-    `commit` is upstream's; left out, it is taken from the URL, from the git checkout the file stands in, or
-    from the present pin when the file has not changed. `location` is where upstream keeps the file. A pin is
-    changed to another file only with `repin`. Raises `CodegenError`, with nothing written, when the file cannot
-    be read, parsed or attributed, or is that of another revision.
+    `commit` is the upstream commit. Without it, the commit is taken from the URL, from the git checkout of the file,
+    or from the existing pin if the file has not changed. `location` is the URL of the file at upstream. An existing
+    pin is replaced by a different file only with `repin`. Raises `CodegenError`, with nothing written, if the file
+    cannot be read or parsed, if its commit is unknown, or if it declares another revision.
     """
     _check_name(revision)
     if commit is not None and not _COMMIT.fullmatch(commit):
@@ -77,7 +77,7 @@ def _check_name(revision: str) -> None:
 
 
 def _check_version(module: ir.Module, source: str, revision: str) -> None:
-    """The file of a dated revision names it; a draft still has the name of the revision it grew from."""
+    """Raise `InputError` unless the file declares this revision. A draft declares the revision that it is based on."""
     if not revision[0].isdigit():
         return
     const = module.consts.get(VERSION)
@@ -130,7 +130,7 @@ def _commit_in(source: str) -> str | None:
 
 
 def _commit_of(source: str) -> str | None:
-    """The commit that last touched a file, when it stands unchanged in a git checkout."""
+    """Return the commit that last changed a file, if the file is unmodified in a git checkout."""
     path = Path(source)
     if not path.is_file():
         return None

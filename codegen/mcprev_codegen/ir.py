@@ -1,9 +1,9 @@
-"""The intermediate representation: what one schema.ts declares, as frozen values in source order.
+"""The intermediate representation (IR): the declarations of one schema.ts as frozen values in source order.
 
-The *contract* part (declarations, members, types, literals, constants, machine-readable tags) decides
-equality. Positions never do, and the prose (`Doc`) can be taken off with `contract()`, so that a
-reformatted file gives an equal `Module` and a file without its prose gives an equal contract.
-`to_json` and `from_json` carry a module through JSON without loss; `IR_VERSION` names that format.
+Equality compares the *contract*: declarations, members, types, literals, constants and machine-readable tags.
+Positions are not compared, and `contract()` removes the prose (`Doc`). A reformatted file therefore gives an equal
+`Module`, and a file without its prose an equal contract. `to_json` and `from_json` convert a module to JSON and back
+without loss; `IR_VERSION` is the version of that format.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Literal: TypeAlias = "str | int | float | bool"
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The lines a declaration or member covers in its source, counted from 1, both ends included."""
+    """The lines of a declaration or member in its source, counted from 1, both ends included."""
 
     line: int
     end_line: int
@@ -30,7 +30,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """The JSDoc tags a machine can act on; part of the contract."""
+    """The machine-readable JSDoc tags; part of the contract."""
 
     format: str | None = None
     minimum: int | float | None = None
@@ -45,7 +45,7 @@ class Tags:
     min_items: int | None = None
     unique_items: bool = False
     default: str | None = None
-    """What an absent member means, as JSON text."""
+    """The value that an absent member stands for, as JSON text."""
     tjs_type: str | None = None
     nullable: bool = False
     deprecated: bool = False
@@ -55,11 +55,11 @@ class Tags:
 
 @dataclass(frozen=True, slots=True)
 class Doc:
-    """The prose of a declaration or member: upstream's own words, never part of the contract.
+    """The prose of a declaration or member, in upstream's words; not part of the contract.
 
-    `text` is the JSDoc comment without its tags, `notes` a plain block comment that stands in for one,
-    `section` the heading above a declaration, `tags` the prose-bearing tags (`see`, `example`, the message
-    of `deprecated`, unknown ones), and `members` the trailing comments of a union's literals, by member index.
+    `text` is the JSDoc comment without its tags, `notes` a plain block comment used instead of JSDoc, `section` the
+    heading above a declaration, `tags` the tags with prose (`see`, `example`, the message of `deprecated`, unknown
+    tags), and `members` the trailing comments of the members of a union, by member index.
     """
 
     text: str | None = None
@@ -82,18 +82,18 @@ CONSTRAINTS: Final = {
     "max_items": "maxItems",
     "unique_items": "uniqueItems",
 }
-"""The attributes of `Tags` that limit a value, each with its JSON Schema keyword, which is the JSDoc tag as well."""
+"""The attributes of `Tags` that limit a value, each with its JSON Schema keyword; the JSDoc tag has the same name."""
 FLOORS: Final = ("minimum", "exclusive_minimum", "min_length", "min_items")
-"""The limits that are stricter the higher they are."""
+"""Limits for which a higher value is stricter."""
 CEILINGS: Final = ("maximum", "exclusive_maximum", "max_length", "max_items")
-"""The limits that are stricter the lower they are."""
+"""Limits for which a lower value is stricter."""
 NO_TAGS: Final = Tags()
 NO_DOC: Final = Doc()
 
 
 @dataclass(frozen=True, slots=True)
 class Prim:
-    """A keyword type: string, number, boolean, null, unknown, any or object (and integer, in overlays only)."""
+    """A keyword type: string, number, boolean, null, unknown, any or object (integer in overlays only)."""
 
     name: str
 
@@ -114,7 +114,7 @@ class ConstRef:
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A type named elsewhere in the same file."""
+    """A reference to a type declared in the same file."""
 
     name: str
 
@@ -128,28 +128,28 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """A flattened union; the order is the source's."""
+    """A flattened union in source order."""
 
     members: tuple[TypeExpr, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Intersection:
-    """A flattened intersection; the order is the source's."""
+    """A flattened intersection in source order."""
 
     members: tuple[TypeExpr, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """`Record<string, T>`: a map, spelled without an index signature."""
+    """`Record<string, T>`: a map without an index signature."""
 
     value: TypeExpr
 
 
 @dataclass(frozen=True, slots=True)
 class Obj:
-    """An inline object type with declared members, an index signature, both or neither."""
+    """An inline object type, with or without declared members and an index signature."""
 
     fields: tuple[Field, ...] = ()
     index: IndexSig | None = None
@@ -157,17 +157,17 @@ class Obj:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """An object type made from a named one: `Pick`, `Omit`, `Partial` or `Required`."""
+    """An object type derived from a named one by `Pick`, `Omit`, `Partial` or `Required`."""
 
     kind: str
     base: Ref | Derived
     keys: tuple[str, ...] = ()
-    """The members that `Pick` keeps or `Omit` leaves out."""
+    """The members that `Pick` keeps or `Omit` removes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tuple:
-    """`[A, B]`: an array with a fixed number of items, each of its own type."""
+    """`[A, B]`: an array of fixed length with a type for each item."""
 
     items: tuple[TypeExpr, ...]
 
@@ -177,7 +177,7 @@ class Template:
     """A template literal type such as `` `user-${string}` ``."""
 
     text: str
-    """What stands between the backticks."""
+    """The text between the backticks."""
 
     @property
     def pattern(self) -> str:
@@ -192,7 +192,7 @@ PLACEHOLDERS: Final = {
     "number": r"-?\d+(\.\d+)?([eE][-+]?\d+)?",
     "boolean": "(true|false)",
 }
-"""What may stand in a template literal type, and the regular expression for it."""
+"""The placeholders that a template literal type may contain, each with its regular expression."""
 _SPECIAL: Final = re.compile(r"[\\^$.*+?()\[\]{}|/]")
 
 TypeExpr: TypeAlias = (
@@ -222,7 +222,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """An interface with its own members only."""
+    """An interface with the members that it declares itself."""
 
     name: str
     bases: tuple[Ref | Derived, ...] = ()
@@ -259,7 +259,7 @@ Decl: TypeAlias = Interface | Alias | Const
 
 
 def derive_fields(kind: str, fields: Sequence[Field], keys: Sequence[str]) -> list[Field]:
-    """The members that `Pick`, `Omit`, `Partial` or `Required` makes of others."""
+    """Return the members that `Pick`, `Omit`, `Partial` or `Required` derive from others."""
     if kind in ("Pick", "Omit"):
         return [f for f in fields if (f.name in keys) == (kind == "Pick")]
     return [dataclasses.replace(f, optional=kind == "Partial") for f in fields]
@@ -267,11 +267,11 @@ def derive_fields(kind: str, fields: Sequence[Field], keys: Sequence[str]) -> li
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """Every declaration of one schema.ts, in source order."""
+    """The declarations of one schema.ts in source order."""
 
     decls: tuple[Decl, ...]
     warnings: tuple[str, ...] = field(default=(), compare=False)
-    """What the parser passed over, each with its place."""
+    """Constructs that the parser ignored, each with its place."""
 
     @property
     def types(self) -> dict[str, Interface | Alias]:
@@ -289,7 +289,7 @@ AnyNode = TypeVar("AnyNode", bound=Node)
 
 
 def map_nodes(node: AnyNode, change: Callable[[Node], Node]) -> AnyNode:
-    """Rebuild a tree from the leaves up, each node replaced by `change(node)`; what has not changed stays itself."""
+    """Return the tree with each node replaced by `change(node)`, from the leaves up; unchanged nodes are not copied."""
     values: dict[str, Any] = {}
     for name in _NODES[type(node)]:
         value = getattr(node, name)
@@ -305,7 +305,7 @@ def map_nodes(node: AnyNode, change: Callable[[Node], Node]) -> AnyNode:
 
 
 def contract(module: Module) -> Module:
-    """The module without its prose and warnings: what is printed, and what revisions are compared by."""
+    """Return the module without its prose and warnings."""
 
     def strip(node: Node) -> Node:
         if isinstance(node, Field | Interface | Alias | Const) and node.doc != NO_DOC:
@@ -322,19 +322,19 @@ _NODES: Final[Mapping[type[Any], tuple[str, ...]]] = {
         IndexSig, Field, Interface, Alias, Const, Module,
     )
 }  # fmt: skip
-"""The names of each node's members."""
+"""The names of the members of each node type."""
 _CLASSES: Final[Mapping[str, type[Any]]] = {c.__name__: c for c in (*_NODES, Span, Tags, Doc)}
 
 
 def to_json(module: Module) -> dict[str, Json]:
-    """The module as JSON values: every node an object with its class name under `node`."""
+    """Return the module as JSON values: each node is an object with its class name under `node`."""
     return {"ir": IR_VERSION, "module": _dump(module)}
 
 
 def from_json(data: Mapping[str, Json]) -> Module:
-    """The inverse of `to_json`.
+    """Return the module that `to_json` converted.
 
-    Raises `ValueError` when the format is another version's, `TypeError` when it holds no module.
+    Raises `ValueError` for another version of the format, `TypeError` if the value is not a module.
     """
     if data.get("ir") != IR_VERSION:
         raise ValueError(f"this is not an IR of version {IR_VERSION}: its 'ir' member is {data.get('ir')!r}")
@@ -367,7 +367,7 @@ def _load(value: Json) -> Any:  # noqa: ANN401 - any node or value
 
 
 def references(node: Node) -> Sequence[str]:
-    """The names of the types a node mentions, in order, repeats included."""
+    """Return the names of the types that a node refers to, in order, duplicates included."""
     found: list[str] = []
 
     def visit(n: Node) -> Node:

@@ -1,8 +1,8 @@
-"""IR to JSON Schema, in two renderings.
+"""Renders the IR as JSON Schema, in two ways.
 
-*compat* repeats what upstream's own generator makes of the same file, with its losses: it exists to be
-compared with upstream's schema.json, definition by definition. *faithful* keeps what that loses (real
-numbers, null, open enums, inherited index signatures, source order) and is what the packages ship.
+*compat* reproduces the output of upstream's generator, including the information it loses; it is compared with
+upstream's schema.json, definition by definition. *faithful* keeps that information (real numbers, null, open enums,
+inherited index signatures, source order) and is the schema in the packages.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ Node = dict[str, Json]
 
 @dataclass(frozen=True, slots=True)
 class Renderer:
-    """Renders the types of one schema; `compat` chooses upstream's losses over the truth."""
+    """Renders the types of one schema; `compat` reproduces upstream's output."""
 
     schema: Schema
     compat: bool = False
 
     def definitions(self) -> dict[str, Json]:
-        """Every interface and alias by name, as one schema each."""
+        """Return every interface and alias as a schema, by name."""
         return {name: self.definition(name) for name in self.schema.types}
 
     def definition(self, name: str) -> Node:
-        """The schema of one declared type, its members flattened through inheritance."""
+        """Return the schema of one declared type, inherited members included."""
         decl = self.schema.types[name]
         if isinstance(decl, ir.Interface):
             return _described(self._object(self.schema.flat(name)), decl.doc)
         return _described(self._tagged(self.type(decl.type), decl.tags), decl.doc)
 
     def type(self, type_: ir.TypeExpr) -> Node:
-        """The schema of one type expression; named types become `$ref`s."""
+        """Return the schema of a type expression; named types become `$ref`s."""
         match type_:
             case ir.Prim(name):
                 return self._primitive(name)
@@ -125,7 +125,7 @@ class Renderer:
         return {"anyOf": branches}
 
     def _tagged(self, node: Node, tags: ir.Tags) -> Node:
-        """The constraints of JSDoc tags on top of the type they stand at."""
+        """Return the schema of a type with the constraints of its JSDoc tags."""
         node = dict(node)
         if tags.tjs_type is not None:
             node = {"type": tags.tjs_type}
@@ -145,7 +145,7 @@ class Renderer:
 
 
 def document(schema: Schema, comment: str, identifier: str) -> Node:
-    """The faithful schema of a whole revision, as the packages ship it."""
+    """Return the faithful schema of a revision."""
     return {
         "$schema": DIALECT,
         "$id": identifier,
@@ -155,7 +155,7 @@ def document(schema: Schema, comment: str, identifier: str) -> Node:
 
 
 def compat_definitions(schema: Schema) -> Mapping[str, Json]:
-    """Every definition as upstream's generator would render it; the oracle's left side."""
+    """Return every definition as upstream's generator renders it."""
     return Renderer(schema, compat=True).definitions()
 
 

@@ -1,7 +1,7 @@
-"""The life of each type over the revisions, and the mechanical differences between neighbours.
+"""The history of each type over the revisions, and the mechanical differences between neighbouring revisions.
 
-Types are compared member by member in a normal form in which spellings that mean the same on the wire are
-the same: an inline object and its later name, `object` and a map of anything, an envelope that moved.
+Types are compared member by member in a normal form, in which spellings with the same meaning on the wire are equal:
+an inline object and the same object with a name, `object` and a map of any value, a moved envelope member.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ _PAYLOADS: Final = (
     "Error",
     "JSONRPCErrorError",
 )
-"""What is converted and is no params or result of a method."""
+"""Types that are converted although they are neither params nor results of a method."""
 Shape = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TypeHistory:
-    """When a type first appeared and which revisions changed its own members, up to one revision."""
+    """The first revision of a type and the revisions that changed its own members, up to a given revision."""
 
     since: str
     changed: tuple[str, ...]
 
 
 def pairing(older: Revision, newer: Revision) -> dict[str, str]:
-    """The types that two neighbours share: the newer name of each with the older one.
+    """Return the types that two neighbouring revisions share, as a mapping of newer to older names.
 
-    A name that changed its meaning is paired with nothing; the overlay says where the old meaning went.
+    A name whose meaning changed is not paired; the overlay states the new name of the old type.
     """
     renamed = {
         new: old
@@ -53,7 +53,7 @@ def pairing(older: Revision, newer: Revision) -> dict[str, str]:
 
 
 def lives(chain: Sequence[Revision]) -> dict[str, TypeHistory]:
-    """The life of every type of the last revision of a chain, oldest first."""
+    """Return the history of every type of the last revision; `chain` is oldest first."""
     found: dict[str, TypeHistory] = {}
     previous: Revision | None = None
     for revision in chain:
@@ -71,7 +71,7 @@ def lives(chain: Sequence[Revision]) -> dict[str, TypeHistory]:
 
 
 def shape(schema: Schema, name: str, names: Mapping[str, str]) -> Shape:
-    """What a type itself says on the wire, other types by name, translated by `names`."""
+    """Return the normal form of a type's own members; other types are names, translated by `names`."""
     if schema.is_object(ir.Ref(name)):
         return _object(schema, schema.flat(name), names)
     return _type(schema, ir.Ref(name), names)
@@ -90,7 +90,7 @@ def _limits(tags: ir.Tags) -> str:
 def _type(
     schema: Schema, type_: ir.TypeExpr, names: Mapping[str, str], inside: frozenset[str] = frozenset()
 ) -> Shape:
-    """A type in normal form; one that leads back to a type that it stands inside is that type's name."""
+    """Return the normal form of a type; a recursive reference becomes the name of the type."""
     if _is_anything(schema, type_):
         return _ANYTHING
     if isinstance(type_, ir.Ref):
@@ -126,7 +126,7 @@ def _type(
 
 
 def _is_anything(schema: Schema, type_: ir.TypeExpr) -> bool:
-    """Whether every JSON value belongs to a type: unknown, any, or the recursive union that spells it out."""
+    """Return whether a type accepts every JSON value: unknown, any, or the recursive union of all JSON types."""
     if isinstance(type_, ir.Prim):
         return type_.name in ("unknown", "any")
     decl = schema.types[type_.name] if isinstance(type_, ir.Ref) else None
@@ -140,10 +140,11 @@ def _is_anything(schema: Schema, type_: ir.TypeExpr) -> bool:
 
 
 def deltas(here: Revision, there: Revision, names: Mapping[str, str]) -> dict[str, TypeDelta]:
-    """For every object type, and union of params, that needs work or leads to a type that does: what a neighbour needs.
+    """Return the changes that objects of each type need in a neighbouring revision.
 
-    `names` gives the names that the types of `here` have in `there`. Types that are part of no payload (whole
-    messages and their bases) are left out: params, results, errors and capabilities are converted.
+    Only types that need changes, or that contain such types, have an entry: object types, and params that are unions.
+    `names` maps the names of the types of `here` to their names in `there`. Whole messages and their bases are left
+    out, since only params, results, errors and capabilities are converted.
     """
     found: dict[str, TypeDelta] = {}
     untagged: dict[str, list[tuple[str, str]]] = {}
@@ -162,7 +163,7 @@ def deltas(here: Revision, there: Revision, names: Mapping[str, str]) -> dict[st
 
 
 def payloads(revision: Revision) -> list[str]:
-    """The types that are payloads of their own or stand inside one, in the order of the schema."""
+    """Return the payload types and the types that they contain, in source order."""
     types = revision.schema.types
     pending = [name for name in _PAYLOADS if name in types]
     for method in revision.methods.values():
@@ -182,7 +183,7 @@ def _delta(here: Revision, there: Revision, name: str, names: Mapping[str, str])
     message = mine.get("method") is not None
     ignored = _ENVELOPE if message else frozenset[str]()
     known = {f.name for f in theirs.fields}
-    # What an index signature has taken over is still there, only no longer spelled out.
+    # A member that the index signature of the other type covers is kept, although that type does not declare it.
     taken_over = theirs.index is not None and mine.index is None
     unknown = () if taken_over else tuple(f.name for f in mine.fields if f.name not in known)
     drop = tuple(name for name in unknown if name not in ignored)
@@ -215,7 +216,7 @@ def _delta(here: Revision, there: Revision, name: str, names: Mapping[str, str])
 
 
 def _untagged_members(here: Revision, there: Revision, delta: TypeDelta, name: str) -> list[tuple[str, str]]:
-    """The members that a delta leaves as they are and in which nothing tells types apart, each with one of those types."""
+    """Return the unconverted members with types that cannot be distinguished, paired with each such type."""
     theirs = there.schema.flat(delta.there)
     return [
         (f.name, type_)
@@ -226,7 +227,7 @@ def _untagged_members(here: Revision, there: Revision, delta: TypeDelta, name: s
 
 
 def _lost(mine: Sequence[Child], schema: Schema, theirs: Sequence[Child]) -> Iterator[Child]:
-    """The members of tagged unions whose tag the neighbour's type of the same place does not have."""
+    """Yield the members that are tagged unions with tags that the neighbour's union does not have."""
     for child in mine:
         others = [other for other in theirs if other.through == child.through]
         if not child.tag or not others:
@@ -238,7 +239,7 @@ def _lost(mine: Sequence[Child], schema: Schema, theirs: Sequence[Child]) -> Ite
 
 
 def _tags(schema: Schema, child: Child, tag: str) -> Iterator[str]:
-    """The tags that one place may have, also where there is only one type to choose."""
+    """Yield the possible tags at one place, also if only one type is possible."""
     for value, name in child.types:
         if child.tag:
             yield value
@@ -247,9 +248,9 @@ def _tags(schema: Schema, child: Child, tag: str) -> Iterator[str]:
 
 
 def _fits(mine: Shape, theirs: Shape) -> bool:
-    """Whether every value of one type means the same as one of another, both in normal form.
+    """Return whether every value of one type has the same meaning in another; both types are in normal form.
 
-    A type that becomes a value of any kind does not: null may then be a value of its own.
+    A type that becomes `unknown` does not fit: null may then be a value of its own.
     """
     if mine == theirs:
         return True
@@ -271,7 +272,7 @@ def _fits(mine: Shape, theirs: Shape) -> bool:
 
 
 def _within(mine: ir.Tags, theirs: ir.Tags) -> bool:
-    """Whether every value within one member's limits is within another's."""
+    """Return whether the limits of one member lie within those of another."""
     for name in ir.CONSTRAINTS:
         limit, own = getattr(theirs, name), getattr(mine, name)
         if limit is None or limit is False or own == limit:
@@ -283,7 +284,7 @@ def _within(mine: ir.Tags, theirs: ir.Tags) -> bool:
 
 
 def _known_value(revision: Revision, owner: str, member: ir.Field) -> ir.Literal | None:
-    """The one value a required member can have or defaults to; None when there is no such value."""
+    """Return the only or default value of a required member; None if it has neither."""
     literal = revision.schema.literal(member.type)
     if literal is not None:
         return literal
@@ -294,17 +295,17 @@ def _known_value(revision: Revision, owner: str, member: ir.Field) -> ir.Literal
 
 
 def _children(schema: Schema, member: ir.Field) -> list[Child]:
-    """The object types inside one member, wherever there is only one or something tells them apart."""
+    """Return the object types in a member, for each place where they can be distinguished."""
     return [child for child, _ in _places(schema, member) if child is not None]
 
 
 def _untagged(schema: Schema, member: ir.Field) -> list[str]:
-    """The object types inside one member that nothing tells apart."""
+    """Return the object types in a member that cannot be distinguished."""
     return [name for child, names in _places(schema, member) if child is None for name in names]
 
 
 def _places(schema: Schema, member: ir.Field) -> Iterator[tuple[Child | None, list[str]]]:
-    """Where one member has objects: how to go down into them, if that is known, and their types."""
+    """Yield each place of objects in a member, with the types there; None as place if they cannot be distinguished."""
     grouped: dict[tuple[str, ...], list[str]] = {}
     for through, name in dict.fromkeys(_objects(schema, member.type)):
         grouped.setdefault(through, []).append(name)
@@ -323,7 +324,7 @@ def _places(schema: Schema, member: ir.Field) -> Iterator[tuple[Child | None, li
 
 
 def _own_members(schema: Schema, name: str, names: Sequence[str]) -> Iterator[str]:
-    """The members that one of some types requires and the others do not have."""
+    """Yield the members that one of several types requires and the others do not have."""
     others = {f.name for other in names if other != name for f in schema.flat(other).fields}
     return (f.name for f in schema.flat(name).fields if not f.field.optional and f.name not in others)
 
@@ -331,9 +332,9 @@ def _own_members(schema: Schema, name: str, names: Sequence[str]) -> Iterator[st
 def _objects(
     schema: Schema, type_: ir.TypeExpr, through: tuple[str, ...] = (), inside_of: frozenset[str] = frozenset()
 ) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The object types that a value may have or hold, each with the lists and maps on the way to it.
+    """Yield the object types in a type, each with the path of lists and maps to it.
 
-    Inside a tuple, or a type that leads back to itself, there is no way that a child could say.
+    The path of a tuple item or of a recursive type contains `_NO_PATH`, since a `Child` cannot express it.
     """
     if isinstance(type_, ir.Ref):
         if type_.name in inside_of:
@@ -357,7 +358,7 @@ def _objects(
 
 
 def _inside(schema: Schema, type_: ir.TypeExpr) -> tuple[str, ir.TypeExpr] | None:
-    """How a list (`[]`) or a map (`{}`) is marked, and what it holds; None for another type."""
+    """Return the path element of a list (`[]`) or map (`{}`) and its item type; None for another type."""
     match type_:
         case ir.Array(held):
             return "[]", held
@@ -372,16 +373,16 @@ def _inside(schema: Schema, type_: ir.TypeExpr) -> tuple[str, ir.TypeExpr] | Non
 
 
 def _followed(schema: Schema, type_: ir.TypeExpr) -> ir.TypeExpr:
-    """The type behind aliases, with a value of any kind not opened further."""
+    """Return the type behind aliases; a type that accepts every value is not resolved further."""
     return ir.Prim("unknown") if _is_anything(schema, type_) else schema.follow(type_)
 
 
 def _pruned(
     found: Mapping[str, TypeDelta], untagged: Mapping[str, Sequence[tuple[str, str]]]
 ) -> dict[str, TypeDelta]:
-    """Only the types that change or lead to one that does, with only such children.
+    """Return only the types that change or contain a type that changes, each with only such children.
 
-    A member in which such a type stands without a tag to find it by counts as retyped.
+    A member that contains such a type among types that cannot be distinguished counts as retyped.
     """
 
     def kept(child: Child) -> tuple[tuple[str, str], ...]:

@@ -1,10 +1,10 @@
-"""The method table of one revision: who may send what, with which params, answered by which results.
+"""The method table of one revision: direction, params, results and capability of each method.
 
-Kind and direction come from the message unions (ClientRequest, ServerNotification, ...), requests that
-travel inside results from InputRequest. A request's result is, in this order: what `<Stem>ResultResponse`
-carries, with further union members as alternates; `<Stem>Result`; EmptyResult. A method needs the capability
-that its name leads to (`resources/subscribe`: `resources.subscribe`), unless the overlay says another; results
-that no union names and the header parameter come from the overlay alone.
+Kind and direction follow from the message unions (ClientRequest, ServerNotification, ...); the members of InputRequest
+are requests inside results. The result of a request is the first of these that exists: the result of
+`<Stem>ResultResponse`, with further union members as alternates; `<Stem>Result`; EmptyResult. The capability follows
+from the method name (`resources/subscribe`: `resources.subscribe`) unless the overlay states another one. Results that
+no union lists, and the header parameter, come from the overlay only.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ class Method:
     type: str
     directions: tuple[str, ...]
     transport: str
-    """`jsonrpc` for a message of its own, `embedded` for a request inside a result."""
+    """`jsonrpc` for a separate message, `embedded` for a request inside a result."""
     params: str | None
     params_optional: bool
     result: str | None
     """The result type of a request; None for a notification."""
     alternates: tuple[str, ...]
-    """Further results that may come instead."""
+    """Result types that may be returned instead."""
     result_source: str | None
-    """Where the result was found: `response`, `naming` or `empty`; in a comparison, `likeness` too."""
+    """The source of the result type: `response`, `naming` or `empty`; also `likeness` in a comparison."""
     capability: str | None
     """A dotted path into the capabilities of the receiver (requests) or the sender (notifications)."""
     name_param: str | None
     input_responses: bool
-    """Whether the params can carry answers to an earlier InputRequiredResult."""
+    """Whether the params can contain the responses to an earlier InputRequiredResult."""
     cacheable: bool
     paginated: bool
     task_augmented: bool
@@ -59,23 +59,23 @@ class Method:
 
     @property
     def results(self) -> tuple[str, ...]:
-        """Every type that may answer, the primary one first."""
+        """Every result type, the primary one first."""
         return (self.result, *self.alternates) if self.result else ()
 
     @property
     def result_unions(self) -> frozenset[str]:
-        """The unions of a schema that list what answers the method."""
+        """The unions of a schema that list the results of this method."""
         if self.transport == "embedded":
             return frozenset({"InputResponse"})
         return frozenset("ServerResult" if d == CLIENT_TO_SERVER else "ClientResult" for d in self.directions)
 
 
 def method_table(schema: Schema, facts: OverlayFacts, *, lenient: bool = False) -> dict[str, Method]:
-    """Every method by its wire name, in the order of the schema's declarations.
+    """Return every method by its wire name, in the order of the schema's declarations.
 
-    `schema` is hoisted and overlaid. Raises `SchemaError` when a message has no single method literal, a
-    result is in no result union of its direction; facts that do not fit are added to their errors, and `lenient`
-    passes over them, for files that are not pinned.
+    `schema` is hoisted and has the overlay applied. Raises `SchemaError` if a message has no single method literal, or
+    if no union of its direction lists a result. Facts that do not fit are added to `facts.errors`; with `lenient`, for
+    files that are not pinned, they are ignored.
     """
     return _Table(schema, facts, lenient).build()
 
@@ -83,9 +83,9 @@ def method_table(schema: Schema, facts: OverlayFacts, *, lenient: bool = False) 
 def unlisted(
     schema: Schema, methods: Mapping[str, Method], inherited: Collection[str] | None
 ) -> Iterator[str]:
-    """A warning for each message that no union names a sender of, and for each new request without a result of its own.
+    """Yield a warning for each message in no message union, and for each new request without its own result type.
 
-    `inherited` are the methods of the revision that the schema extends; None when it extends none.
+    `inherited` are the methods of the revision that the schema extends; None if it extends none.
     """
     known = {method.type for method in methods.values()}
     for name, decl in schema.types.items():
@@ -188,7 +188,7 @@ class _Table:
         return params.type.name
 
     def _field_names(self, type_: ir.TypeExpr) -> frozenset[str]:
-        """The members that every alternative of an object type has in common."""
+        """Return the members that all alternatives of an object type share."""
         flats = [self.schema.flatten(m) for m in self.schema.members(type_) if self.schema.is_object(m)]
         common = {f.name for f in flats[0].fields} if flats else set[str]()
         for flat in flats[1:]:
@@ -224,7 +224,7 @@ class _Table:
                 )
 
     def _spelled(self, union: str) -> Iterator[ir.Ref]:
-        """The members of a result union by the names it is written with."""
+        """Yield the members of a result union without following aliases."""
         decl = self.schema.types[union]
         type_ = decl.type if isinstance(decl, ir.Alias) else ir.Ref(union)
         for member in type_.members if isinstance(type_, ir.Union) else (type_,):
@@ -232,8 +232,8 @@ class _Table:
                 yield member
 
     def _capability(self, method: str, kind: str, directions: tuple[str, ...]) -> str | None:
-        """The path that the overlay gives, or that the method's name leads to; None when nothing gates it."""
-        # The receiver of a request has to have declared it, the sender of a notification.
+        """Return the capability from the overlay or from the method name; None if the method needs none."""
+        # A request needs a capability of its receiver, a notification one of its sender.
         server = CLIENT_TO_SERVER if kind == "request" else SERVER_TO_CLIENT
         holders = [f"{'Server' if d == server else 'Client'}Capabilities" for d in directions]
         derived = self._leads_to(method, holders)
@@ -250,7 +250,7 @@ class _Table:
         return path or None
 
     def _leads_to(self, method: str, holders: Sequence[str]) -> str:
-        """The longest path into all of some capabilities that a method's name begins with, or nothing."""
+        """Return the longest prefix of a method name that is a path into all of `holders`; empty if there is none."""
         first, *rest = method.removeprefix("notifications/").split("/")
         path = ""
         for part in (first, *map(camel_case, rest)):
@@ -261,7 +261,7 @@ class _Table:
         return path
 
     def _mismatch(self, pointer: str, message: str) -> None:
-        """Note that an entry of the overlay does not fit this revision, at the entry's place."""
+        """Record that an overlay entry does not fit this revision."""
         self.facts.refuse(self.facts.entries[pointer], f"{message}; correct the entry")
 
     def _has_path(self, type_name: str, path: str) -> bool:
@@ -284,7 +284,7 @@ class _Table:
         return None
 
     def _check_names(self, methods: list[Method]) -> None:
-        """Every method is said once, and no two share a stub in one direction."""
+        """Raise `SchemaError` if two messages share a method name, or a stub in one direction."""
         seen: dict[tuple[str, str], Method] = {}
         for m in methods:
             decl = self.schema.types[m.type]

@@ -1,9 +1,9 @@
 """The models of one revision: hoisted schema -> JSON Schema -> datamodel-code-generator -> Python text.
 
-datamodel-code-generator writes the modules, one for each section; our templates in `templates/datamodel` print
-the classes, because only the IR knows what is absent or null, what a constructor fills in, and which unions
-stay open. Inheritance is kept where no member is declared anew; an ancestor that a class contradicts is
-flattened into it, so that every class is a true subtype.
+datamodel-code-generator writes the modules, one per section. The templates in `templates/datamodel` print the classes,
+since only the IR distinguishes absent from null, knows the values that constructors fill in, and knows which unions
+are open. A class inherits from its base unless it redeclares a member with another type; then the base's members are
+copied into the class, so that every class is a true subtype of its bases.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ Node = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """How one member is written as an attribute; the template turns it into a line."""
+    """One member as an attribute of a class; the template turns it into a line."""
 
     name: str
     hint: Hint
     default: str | None
-    """Python source of what stands behind the `=`; None for a required member."""
+    """The Python source after the `=`; None for a required member."""
     doc: str
 
 
 @dataclass(frozen=True, slots=True)
 class ClassPlan:
-    """A class: its bases and the members it adds."""
+    """One class: its bases and the members that it declares."""
 
     name: str
     bases: tuple[str, ...]
@@ -51,7 +51,7 @@ class ClassPlan:
 
 @dataclass(frozen=True)
 class ModelPlanner:
-    """Decides, for every type of a revision, what stands in `models`."""
+    """Decides what `models` contains for every type of a revision."""
 
     revision: Revision
     docs: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -61,7 +61,7 @@ class ModelPlanner:
 
     @cached_property
     def schema(self) -> Schema:
-        """The revision's schema, with a name for each open union that stands in a member."""
+        """The revision's schema, with an alias for each open union that is the type of a member."""
         decls: list[ir.Decl] = []
         for decl in self.revision.schema.module.decls:
             if isinstance(decl, ir.Interface):
@@ -77,7 +77,9 @@ class ModelPlanner:
         name = owner.name + pascal_case(member.name)
         array = isinstance(member.type, ir.Array)
         union = member.type.item if isinstance(member.type, ir.Array) else member.type
-        doc = ir.Doc(text=f"What may stand in `{member.name}` of {owner.name}.")
+        doc = ir.Doc(
+            text=f"The type of {'the items' if array else 'the value'} of `{member.name}` in {owner.name}."
+        )
         added.append(ir.Alias(name, union, doc=doc))
         return replace(member, type=ir.Array(ir.Ref(name)) if array else ir.Ref(name))
 
@@ -105,7 +107,7 @@ class ModelPlanner:
         return ClassPlan(name, bases, members)
 
     def _bases(self, name: str, wanted: Mapping[str, FlatField]) -> tuple[str, ...]:
-        """The nearest ancestors that no member of the class contradicts, without redundant ones."""
+        """Return the nearest ancestors whose members the class does not redeclare, without redundant ones."""
         schema = self.schema
         found: dict[str, None] = {}
 
@@ -130,12 +132,12 @@ class ModelPlanner:
 
     @cached_property
     def sections(self) -> tuple[Section, ...]:
-        """The modules of the package and what stands in each."""
+        """The modules of the package and their types."""
         declared = self.revision.declared.types
         return Layout(self.schema.module, declared, self.categories, self.needs).sections
 
     def needs(self, name: str) -> Collection[str]:
-        """The types that have to be there when a class or alias is defined: bases, and what an alias is made of."""
+        """Return the types that a class or alias needs at definition: bases, or the parts of the alias."""
         if name in self.classes:
             return self.classes[name].bases
         if self._is_knot(name):
@@ -148,7 +150,7 @@ class ModelPlanner:
         return tuple(dict.fromkeys(r for r in found if r not in inline))
 
     def document(self) -> Node:
-        """A JSON Schema of the names and members, by `module.name`; what they are is the templates' to say."""
+        """Return a JSON Schema of the names and members by `module.name`; the templates add the rest."""
         classes = self.classes
         defs: Node = {
             f"{section.module}.{class_name(name)}": (
@@ -166,22 +168,23 @@ class ModelPlanner:
         return {"$schema": jsonschema.DIALECT, "title": "Models", "$defs": defs}
 
     def _is_knot(self, name: str) -> bool:
-        """Whether an alias is the first of a cycle: it refers to itself alone, and the others to it.
+        """Return whether an alias is the first of a cycle of aliases; it is written as an alias that refers to itself.
 
-        Type checkers follow one alias that names itself, but lose their way in several that name each other.
+        The other aliases of the cycle are expanded in it: type checkers support an alias that refers to itself, but
+        not several aliases that refer to each other.
         """
         cycle = self._cycle(name)
         return bool(cycle) and next(n for n in self.schema.types if n in cycle) == name
 
     def _cycle(self, name: str) -> frozenset[str]:
-        """The aliases on a way from an alias back to itself; none when there is no such way."""
+        """Return the aliases of the cycle that an alias is part of; empty if it is in none."""
         reached = self._aliases_from(name)
         return (
             frozenset(n for n in reached if name in self._aliases_from(n)) if name in reached else frozenset()
         )
 
     def _aliases_from(self, name: str) -> set[str]:
-        """The aliases that an alias mentions, directly or through others."""
+        """Return the aliases that an alias refers to, directly or through other aliases."""
         seen: set[str] = set()
         pending = [*ir.references(self.schema.types[name])]
         while pending:
@@ -191,10 +194,10 @@ class ModelPlanner:
                 pending += ir.references(self.schema.types[reached])
         return seen
 
-    # -- what only the template can say -------------------------------------------------------------------
+    # -- template data -------------------------------------------------------------------------------------
 
     def loaded(self, section: Section) -> dict[str, str]:
-        """The types of the other sections that a section needs when it is imported, with the modules they are in."""
+        """Return the types of other sections that a section imports, each with its module."""
         needed = {other for name in section.types for other in self.needs(name)}.difference(section.types)
         return {
             name: other.module
@@ -204,7 +207,7 @@ class ModelPlanner:
         }
 
     def template_data(self, section: Section) -> dict[str, dict[str, Any]]:
-        """What the templates get to know of every class and alias of a section, by Python name."""
+        """Return the template data of every class and alias of a section, by Python name."""
         data: dict[str, dict[str, Any]] = {}
         here = {*self.loaded(section)}
         for name in section.types:
@@ -245,7 +248,7 @@ class ModelPlanner:
         name = attribute(f.name)
         own = (hints.builtins(m.field.type) for m in self.classes[owner].members)
         if any(name in needed for needed in own):
-            name += "_"  # else it would hide a type that the hints below it name
+            name += "_"  # Otherwise the attribute would hide a builtin that the hints below it use.
         literals = self.schema.literals(f.type)
         fallback = self._fallback(owner, f.name)
         limits, type_ = self._bounds(f), self._counted(f)
@@ -267,7 +270,7 @@ class ModelPlanner:
         return Attribute(name, hint, default, doc=docs.member(f))
 
     def _counted(self, member: ir.Field) -> ir.TypeExpr:
-        """The type of a member, where upstream's schema.json takes a number for an integer as such."""
+        """Return the type of a member, with `number` as an integer if upstream's schema.json declares an integer."""
         kinds = {self.schema.follow(m) for m in self.schema.members(member.type)} - {ir.Prim("null")}
         fractions = any(isinstance(limit, float) for limit in self._bounds(member).values())
         if member.tags.tjs_type is not None or kinds != {ir.Prim("number")} or fractions:
@@ -275,7 +278,7 @@ class ModelPlanner:
         return ir.map_nodes(member.type, lambda node: COUNT if node == ir.Prim("number") else node)
 
     def _bounds(self, member: ir.Field) -> dict[str, float | str]:
-        """The arguments of a `Field` that checks a member's limits; a limit of other values than it has says nothing."""
+        """Return the `Field` arguments that validate a member's limits; limits of other kinds of values are ignored."""
         members = [self.schema.follow(m) for m in self.schema.members(member.type)]
         kinds = {_kind(m) for m in members if m != ir.Prim("null")}
         bounds = {
@@ -287,7 +290,7 @@ class ModelPlanner:
         return {name: value for name, value in bounds.items() if value is not None}
 
     def _fallback(self, owner: str, member: str) -> Json:
-        """The overlay's default for a required member, wherever in the ancestry it is said."""
+        """Return the overlay's default for a required member, declared at the type or at one of its supertypes."""
         facts = self.revision.facts.default
         names = (owner, *self.schema.supertypes(owner))
         own = self.schema.flat(owner).get(member)
@@ -296,12 +299,12 @@ class ModelPlanner:
         return next((facts[f"{name}.{member}"] for name in names if f"{name}.{member}" in facts), None)
 
     def _nullable(self, type_: ir.TypeExpr) -> bool:
-        """Whether null is a value of the type, so that absent has to be something else."""
+        """Return whether null is a value of the type; an absent member then needs another value."""
         members = [self.schema.follow(m) for m in self.schema.members(type_)]
         return any(isinstance(m, ir.Prim) and m.name in ("null", "unknown", "any") for m in members)
 
     def _open(self, name: str) -> dict[str, Any] | None:
-        """The tags of a union that keeps what it does not know, or None."""
+        """Return the tags of an open union; None for any other type."""
         if name not in self._open_unions:
             return None
         schema = self.schema
@@ -332,7 +335,7 @@ _BOUNDS: Final = {
     "string": {"min_length": "min_length", "max_length": "max_length", "pattern": "pattern"},
     "array": {"min_items": "min_length", "max_items": "max_length"},
 }
-"""The limits that mean something for each kind of value, with the argument of a pydantic `Field` for each."""
+"""The limits that apply to each kind of value, each with its argument of a pydantic `Field`."""
 
 
 def _kind(type_: ir.TypeExpr) -> str:
@@ -356,13 +359,13 @@ def _same(wanted: FlatField | None, given: FlatField) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A generated module: a section with what it imports and its text, without imports and not yet formatted."""
+    """A generated module of models: the text without imports, not yet formatted, and the names to import."""
 
     section: Section
     imports: Mapping[str, Sequence[str]]
-    """What it needs of other sections, by module."""
+    """The names that it imports from other sections, by module."""
     names: frozenset[str]
-    """What else its text names, builtins aside."""
+    """All names that its text refers to, builtins excepted."""
     body: str
 
     @property
@@ -372,7 +375,7 @@ class Module:
 
 
 def generate(planner: ModelPlanner) -> Iterator[Module]:
-    """The modules of a revision's `models`, in source order."""
+    """Yield the modules of a revision's `models`, in source order."""
     package = frozenset({module_name(planner.revision.name)})
     by_section = {section: planner.template_data(section) for section in planner.sections}
     texts = _write(
@@ -382,9 +385,7 @@ def generate(planner: ModelPlanner) -> Iterator[Module]:
     for section, data in by_section.items():
         names = frozenset(name for entry in data.values() for name in _names(entry))
         if any(planner.classes[name].bases for name in section.types if name in planner.classes):
-            names |= (
-                package  # what a base looks up late is looked up in the module of the class that inherits it
-            )
+            names |= package  # a hint of a base is resolved in the module of the subclass
         imports: dict[str, list[str]] = {}
         for name, home in sorted(planner.loaded(section).items()):
             if class_name(name) in names:
@@ -393,7 +394,7 @@ def generate(planner: ModelPlanner) -> Iterator[Module]:
 
 
 def _names(data: Mapping[str, Any]) -> Iterator[str]:
-    """What the templates name when they print a class or alias."""
+    """Yield the names that the templates in `templates/datamodel` print for a class or alias."""
     if "hint" not in data:
         yield from data["bases"]
         if data["deprecated"]:
@@ -413,7 +414,7 @@ def _names(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _write(document: Node, data: Mapping[str, dict[str, Any]]) -> dict[str, str]:
-    """What datamodel-code-generator makes of a document, by file."""
+    """Return the modules that datamodel-code-generator writes for a document, by file name."""
     import datamodel_code_generator as dcg
     from datamodel_code_generator.enums import DataModelType
     from datamodel_code_generator.model import get_data_model_types

@@ -1,20 +1,20 @@
-"""Facts that schema.ts cannot express, laid over it from `schema/overlay.toml`.
+"""The overlay: facts that schema.ts cannot express, from `schema/overlay.toml`.
 
-An entry names a pointer, what it expects to find there and what to put in its place. When upstream no
-longer matches `expected`, generation stops: somebody has to look at the prose again. Pointers are
+An entry has a pointer, the expected value there and the new value. If upstream no longer matches `expected`,
+generation stops, and the entry has to be compared with the specification again. Pointers are
 
-    Type.member             the member as TypeScript, or nothing where there is none
-    Type.member#default     a value the specification gives to an absent required member
-    Type#closed             the union takes no members but its own; expected is the member that tells them apart
-    Type.member#closed      the same for a union that stands in a member
-    Type#was                the name the same shape had in the revision before
-    method#capability       the capability, of the receiver or for list changes of the sender, that gates it;
-                            expected is what follows from the method's name, new may be "" for none
+    Type.member             the member in TypeScript; empty if there is none
+    Type.member#default     the value that the specification gives to an absent required member
+    Type#closed             the union accepts no other members; expected is the member that distinguishes them
+    Type.member#closed      the same for a union that is the type of a member
+    Type#was                the name of the same type in the revision before
+    method#capability       the capability that the method needs, of the receiver, or of the sender for list changes;
+                            expected is the one that the method's name implies, new may be "" for none
     method#alternate        a further result type
     method#name_param       the parameter that the Mcp-Name header repeats; new may be "" for none
 
-and types are meant after `hoist`, so that inline objects have names too. A union whose members are told apart
-by their `type` is open unless an entry closes it: it gains a catch-all that keeps what it does not know.
+and refer to types after `hoist`, in which inline objects have names. A union whose members are distinguished by their
+`type` is open unless an entry closes it: it gets a further member that keeps unknown objects unchanged.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _BOUND: Final = re.compile(r"\d{4}-\d{2}-\d{2}|draft")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One asserted fact."""
+    """One entry of the overlay."""
 
     path: Path
     lines: Sequence[str] = field(repr=False, compare=False)
@@ -54,7 +54,7 @@ class Entry:
     why: str
 
     def holds_for(self, revision: str) -> bool:
-        """Whether the entry is about a revision; a name that is no date counts as newer than all dates."""
+        """Return whether the entry applies to a revision; a name that is not a date is newer than all dates."""
         for bound in (self.since, self.until):
             if bound is not None and not _BOUND.fullmatch(bound):
                 raise self.fail(f"'{bound}' is no revision: use its date (YYYY-MM-DD) or 'draft'")
@@ -62,45 +62,45 @@ class Entry:
         return after and (self.until is None or _age(revision) <= _age(self.until))
 
     def fail(self, message: str) -> SchemaError:
-        """An error at this entry's pointer."""
+        """Return an error at this entry's pointer."""
         return at_line(self.path, self.lines, self.line, message)
 
 
 def _age(revision: str) -> tuple[bool, str]:
-    """By what revisions are ordered."""
+    """Return the sort key of a revision, oldest first."""
     return not revision[:1].isdigit(), revision
 
 
 @dataclass(slots=True)
 class OverlayFacts:
-    """What the overlay says beyond the shape of types, by pointer without the facet."""
+    """The facts of the overlay that are not shapes of types, by pointer without the facet."""
 
     default: dict[str, Json] = field(default_factory=dict[str, Json])
     closed: dict[str, str] = field(default_factory=dict[str, str])
     open: frozenset[str] = frozenset()
-    """The unions, by type or `Type.member`, that keep what they do not know."""
+    """The open unions, as `Type` or `Type.member`."""
     was: dict[str, str] = field(default_factory=dict[str, str])
     capability: dict[str, str] = field(default_factory=dict[str, str])
     alternate: dict[str, str] = field(default_factory=dict[str, str])
     name_param: dict[str, str] = field(default_factory=dict[str, str])
     patched: list[str] = field(default_factory=list[str])
-    """The members an entry replaced or added, as `Type.member`."""
+    """The members that an entry replaced or added, as `Type.member`."""
     entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
     """The entry of each pointer with a facet."""
     errors: list[SchemaError] = field(default_factory=list[SchemaError])
-    """What of the overlay does not fit the schema."""
+    """The errors of entries that do not fit the schema."""
     revision: str = ""
     grew_from: str | None = None
-    """Of a draft the revision that it names: entries that begin later hold for it only where they fit."""
+    """The dated revision that a draft is based on; later entries apply to the draft only if they fit."""
 
     def refuse(self, entry: Entry, message: str) -> None:
-        """Note that an entry does not fit the schema of this revision."""
+        """Record that an entry does not fit the schema of this revision."""
         if self.grew_from is None or entry.since is None or _age(entry.since) <= _age(self.grew_from):
             self.errors.append(entry.fail(f"{self.revision}: {message}"))
 
 
 def load(folder: Path) -> tuple[Entry, ...]:
-    """Every entry of the overlay. Raises `InputError` or `SchemaError` when one is not well-formed."""
+    """Return every entry of the overlay. Raises `InputError` or `SchemaError` for a malformed entry."""
     path = folder / FILE
     try:
         text = path.read_text(encoding="utf-8")
@@ -132,10 +132,10 @@ def _entry(path: Path, lines: Sequence[str], start: int, table: Mapping[str, Any
 def apply(
     schema: Schema, entries: Sequence[Entry], revision: str, *, lenient: bool = False
 ) -> tuple[Schema, OverlayFacts]:
-    """The hoisted schema with this revision's entries applied, and the facts beside it.
+    """Return the hoisted schema with this revision's entries applied, and the facts.
 
-    Entries that do not fit are among the facts, as errors; `lenient` passes over them, for files that are not
-    pinned.
+    Entries that do not fit become errors of the facts; with `lenient`, for files that are not pinned, they are
+    ignored.
     """
     version = schema.consts.get("LATEST_PROTOCOL_VERSION")
     drafted = version is not None and not revision[:1].isdigit()
@@ -156,14 +156,14 @@ def apply(
 
 
 def unfit(facts: OverlayFacts) -> Iterator[str]:
-    """What does not hold for a file that extends a revision, as warnings."""
+    """Yield a warning for each fact that does not fit a file that extends a revision."""
     for error in facts.errors:
         what = error.message.partition(";")[0]
         yield f"a fact that the prose of {facts.revision} states is left out, since the file says otherwise: {what}"
 
 
 def _open_unions(schema: Schema) -> Iterator[str]:
-    """The unions of objects that their `type` tells apart, by their own name or as `Type.member`."""
+    """Yield the unions of objects that are distinguished by `type`, as `Type` or `Type.member`."""
     for name, decl in schema.types.items():
         if isinstance(decl, ir.Alias):
             places = {name: decl.type}
@@ -192,7 +192,7 @@ def _apply_one(schema: Schema, entry: Entry, pointer: str, facts: OverlayFacts) 
     if place in table:
         raise entry.fail(f"'{pointer}' is said twice for one revision")
     found = _found(schema, place, facet)
-    # What gates a method follows from more than its name: the method table compares it.
+    # The method table compares the expected capability, which depends on more than the method's name.
     if found != ("" if facet == "capability" else entry.expected):
         raise outdated(entry, pointer, found)
     table[place] = entry.new
@@ -201,7 +201,7 @@ def _apply_one(schema: Schema, entry: Entry, pointer: str, facts: OverlayFacts) 
 
 
 def _found(schema: Schema, place: str, facet: str) -> Json:
-    """What the schema says at a facet's place: the text of a type, or whether a method exists."""
+    """Return the schema's value for a facet: the text of a type, or whether a method exists."""
     if facet in ("capability", "alternate", "name_param"):
         literal = ir.Lit(place)
         named = (d for d in schema.types.values() if isinstance(d, ir.Interface))
@@ -222,7 +222,7 @@ def _found(schema: Schema, place: str, facet: str) -> Json:
 
 
 def outdated(entry: Entry, pointer: str, found: Json) -> SchemaError:
-    """The error at an entry whose expectation is not what the schema has."""
+    """Return the error for an entry whose expected value differs from the schema."""
     shown = json.dumps(found, ensure_ascii=False) if found != "" else "nothing"
     expected = json.dumps(entry.expected, ensure_ascii=False) if entry.expected != "" else "nothing"
     return entry.fail(
@@ -258,7 +258,7 @@ def _patch(schema: Schema, entry: Entry, place: str) -> Schema:
 
 
 def _members(decl: ir.Interface, new: ir.Field, found: ir.Field | None) -> Iterator[ir.Field]:
-    """The own members with the new one in the old one's place, or first when it is new or inherited."""
+    """Yield the members of an interface with `new` in place of `found`; first if it is new or inherited."""
     if found:
         new = replace(new, doc=found.doc, tags=found.tags)
     if all(f.name != new.name for f in decl.fields):
@@ -273,7 +273,7 @@ def _replaced(schema: Schema, decl: ir.Decl) -> Schema:
 
 
 def _fragment(entry: Entry, text: Json) -> ir.Field:
-    """A member in TypeScript, where `integer` may stand for a whole number; nothing gives a dummy."""
+    """Return a member parsed from TypeScript, in which `integer` is allowed; a placeholder if the text is empty."""
     if not text:
         return ir.Field("", ir.Prim("unknown"))
     try:
@@ -284,7 +284,7 @@ def _fragment(entry: Entry, text: Json) -> ir.Field:
 
 
 def documented(facts: OverlayFacts, texts: Mapping[str, str], schema: Schema) -> Schema:
-    """Give members that the overlay added the shared description of their name."""
+    """Return the schema with the shared description for each member that the overlay added."""
 
     def describe(node: ir.Node) -> ir.Node:
         if isinstance(node, ir.Field) and node.doc.text is None and node.name in names:

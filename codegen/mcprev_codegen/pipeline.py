@@ -1,6 +1,6 @@
-"""From `schema/` to `generated/` and `docs/`: every revision side by side, then written by `trees`.
+"""Generates `generated/` and `docs/revisions/` from `schema/`, revisions in parallel; `trees` writes the files.
 
-Nothing is written until everything is generated, so that an error leaves the packages as they were.
+Files are written only after everything was generated, so that an error leaves the packages unchanged.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from mcprev_codegen.trees import Tree
 
 PACKAGE: Final = "mcprev_types"
 Report = Callable[[str, int, int], None]
-"""Told the name of a finished revision, how many are finished and how many there are."""
+"""Called with the name of a finished revision, the number of finished revisions and the total."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a run made, and what of it differs from what was there."""
+    """The files of a run, and how they differ from the files on disk."""
 
     files: Mapping[Path, str]
     """Text by path."""
     written: tuple[Path, ...]
     """Paths that were missing or different."""
     deleted: tuple[Path, ...]
-    """Paths of ours that are no longer made."""
+    """Generated files that are obsolete."""
     foreign: tuple[Path, ...]
-    """Paths that somebody else has put into a folder of ours; they are left alone."""
+    """Files in generated folders that are not generated; they are kept."""
     decisions: tuple[Decision, ...]
-    """What a person has to decide."""
+    """The open decisions."""
     warnings: tuple[str, ...] = ()
-    """What of a file was passed over, each with its place."""
+    """Parts of a file that were ignored, each with its place."""
 
     @property
     def changed(self) -> tuple[Path, ...]:
-        """Paths whose content is another than before."""
+        """The paths whose content changed."""
         return (*self.written, *self.deleted)
 
 
@@ -62,13 +62,12 @@ def generate(
     write: bool = True,
     report: Report = lambda _name, _done, _all: None,
 ) -> Result:
-    """Generate the pinned revisions (or `only` some of them) into the folder `target`, the package.
+    """Generate the pinned revisions (or `only` some of them) into the package folder `target`.
 
-    The files beside the revisions are written with all of them, or when the target has none yet.
-    `extension` is a file that is not pinned, to generate instead. `docs` is a folder for the
-    pages that compare the revisions; with it goes the skeleton of a step module that a new revision needs.
-    With `write=False` nothing is written and the result says what would change. Raises `CodegenError`, with
-    nothing written.
+    The files next to the packages are written unless `only` is given and the target has them. `extension` is a file
+    that is not pinned, to generate instead. `docs` is the folder of the pages that compare revisions; if it is given,
+    the skeleton of a missing step module is written too. With `write=False` nothing is written, and the result lists
+    the changes. Raises `CodegenError`, with nothing written.
     """
     names = list(load_pins(folder))
     if unknown := [name for name in only if name not in names]:
@@ -124,11 +123,11 @@ def generate_project(
     overlay: bool = True,
     write: bool = True,
 ) -> Result:
-    """Generate an installable package from a schema.ts of one's own into the folder `out`.
+    """Generate an installable package from a schema.ts that is not pinned into the folder `out`.
 
-    The package has the name of the folder; `pyproject.toml` is written where there is none. Nothing else in the folder
-    is touched, so that it may be a project with files of its own.
-    `name`, `like` and `overlay` are those of `sources.load_extension`. Raises as `generate` does.
+    The package has the name of the folder. `pyproject.toml` is written unless it exists. Other files in the folder are
+    not changed, so that it can be a project with files of its own. `name`, `like` and `overlay` are those of
+    `sources.load_extension`. Raises as `generate` does.
     """
     distribution = out.resolve().name
     package = re.sub(r"[-.]+", "_", distribution)
@@ -150,16 +149,16 @@ def generate_project(
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What every package of a run is made from; goes to the processes that make them."""
+    """The inputs of every package of a run; sent to the worker processes."""
 
     extension: Revision | None
     pinned: Mapping[str, Revision]
     """Oldest first."""
     complete: Sequence[str]
-    """The dated revisions that are neighbours of each other, oldest first."""
+    """The dated revisions that are not pending, oldest first; their packages are neighbours of each other."""
 
     def revision(self, name: str) -> Revision:
-        """The one that is not pinned, or a pinned one."""
+        """Return the revision that is not pinned if there is one, else a pinned one."""
         return self.extension or self.pinned[name]
 
 
@@ -170,14 +169,14 @@ def _shared(job: _Job, names: Sequence[str], pending: Collection[str], package: 
 
 
 def _packages(job: _Job, names: Sequence[str], report: Report) -> Iterator[tuple[str, dict[str, str]]]:
-    """Every package, in processes side by side where there are several to make and cores to make them on."""
+    """Yield every package; in worker processes if there are several packages and cores."""
     workers = min(len(names), os.cpu_count() or 1)
     if workers == 1:
         for done, name in enumerate(names, 1):
             yield name, _package(job, name)
             report(name, done, len(names))
         return
-    # Fresh interpreters: the caller may have threads, which a forked child would inherit half-dead.
+    # A forked worker would inherit locks that other threads of the caller hold.
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         largest_first = sorted(names, reverse=True)
         futures = {pool.submit(_package, job, name): name for name in largest_first}
@@ -187,7 +186,7 @@ def _packages(job: _Job, names: Sequence[str], report: Report) -> Iterator[tuple
 
 
 def _package(job: _Job, name: str) -> dict[str, str]:
-    """One revision's files; runs in a process of its own."""
+    """Return the files of one revision; runs in a worker process."""
     revision = job.revision(name)
     if revision.pin is None and revision.like is None:
         return emit.package_files(revision, RevisionChain([revision], None, ()))

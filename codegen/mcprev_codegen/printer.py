@@ -1,6 +1,6 @@
-"""IR to canonical TypeScript: the contract of a schema.ts, in source order and without its prose.
+"""Prints the IR as canonical TypeScript: the contract of a schema.ts, in source order and without its prose.
 
-Property: `parse(print_module(m))` equals `contract(m)` for every module the parser makes.
+`parse(print_module(m))` equals `contract(m)` for every module that the parser returns.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _IDENTIFIER: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 
 
 def print_module(module: ir.Module, header: str = "") -> str:
-    """The canonical text of a module, ending in a newline; `header` becomes a `//` comment on top."""
+    """Return the canonical text of a module, ending in a newline; `header` becomes a `//` comment at the top."""
     parts = [*(f"// {line}" for line in header.split("\n") if line)]
     body = [_declaration(decl) for decl in module.decls]
     return "\n".join([*parts, *([""] if parts else []), "\n\n".join(body), ""])
 
 
 def print_type(type_: ir.TypeExpr, indent: int = 0) -> str:
-    """The canonical text of one type; inline objects with members take several lines."""
+    """Return the canonical text of a type; inline objects with members take several lines."""
     match type_:
         case ir.Prim(name) | ir.Ref(name):
             return name
@@ -51,7 +51,7 @@ def print_type(type_: ir.TypeExpr, indent: int = 0) -> str:
 
 
 def print_inline(type_: ir.TypeExpr) -> str:
-    """The text of one type on a single line, without tags: what tables and messages show."""
+    """Return the text of a type on one line, without tags, for tables and messages."""
     return re.sub(r"\s+", " ", re.sub(r"/\*\*.*?\*/", "", print_type(type_))).replace("; }", " }")
 
 
@@ -89,7 +89,7 @@ def _object(fields: tuple[ir.Field, ...], index: ir.IndexSig | None, indent: int
 
 
 def print_member(field: ir.Field, indent: int = 0) -> str:
-    """One member as it stands in a body, without its tags: `name?: Type;`."""
+    """Return a member as in a body, without its tags: `name?: Type;`."""
     key = field.name if _IDENTIFIER.fullmatch(field.name) else json.dumps(field.name, ensure_ascii=False)
     return f"{key}{'?' if field.optional else ''}: {print_type(field.type, indent)};"
 

@@ -1,7 +1,7 @@
-"""What a module means: inheritance flattened, aliases followed, unions opened, discriminators found.
+"""Resolves a module: flattens inheritance, follows aliases, opens unions, finds discriminators.
 
-`Schema` answers questions about one revision; it derives everything from the IR and changes nothing.
-A member that an interface declares again *replaces* the inherited one; it is not merged with it.
+`Schema` derives everything from the IR of one revision and changes nothing. A member that an interface redeclares
+*replaces* the inherited one; the two are not merged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ALIAS_KINDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class FlatField:
-    """A member as seen on the wire: where it is declared and whose member it replaces."""
+    """A member as on the wire, with the types that declare it and that it overrides."""
 
     field: ir.Field
     declared_in: str
@@ -35,20 +35,20 @@ class FlatField:
 
 @dataclass(frozen=True, slots=True)
 class FlatType:
-    """An object type with all its members, inherited ones in the place of their first declaration."""
+    """An object type with all its members; an inherited member keeps the position of its first declaration."""
 
     fields: tuple[FlatField, ...]
     index: ir.IndexSig | None = None
     own_index: bool = False
 
     def get(self, name: str) -> ir.Field | None:
-        """The member of that wire name, if there is one."""
+        """Return the member with a wire name; None if there is none."""
         return next((f.field for f in self.fields if f.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Discriminator:
-    """A required member whose disjoint literal values tell the members of a union apart."""
+    """A required member whose disjoint literal values distinguish the members of a union."""
 
     property: str
     values: tuple[tuple[ir.Literal, ...], ...]
@@ -57,7 +57,7 @@ class Discriminator:
 
 @dataclass(frozen=True)
 class Schema:
-    """One revision's declarations with every question answered that the packages and diffs ask."""
+    """The declarations of one revision, and queries about them."""
 
     module: ir.Module
     path: str = "schema.ts"
@@ -78,13 +78,13 @@ class Schema:
         return {}
 
     def fail(self, decl: ir.Decl, message: str) -> SchemaError:
-        """An error that points at a declaration."""
+        """Return an error at a declaration."""
         line = decl.span.line
         shown = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
         return SchemaError(message, path=self.path, line=line, column=1, source_line=shown)
 
     def check_aliases(self) -> None:
-        """Raise `SchemaError` for an alias that stands for nothing but itself."""
+        """Raise `SchemaError` for an alias that refers only to itself."""
         for decl in self.types.values():
             if isinstance(decl, ir.Alias):
                 self._check_alias(decl, decl.type, frozenset())
@@ -106,7 +106,7 @@ class Schema:
     # -- values and aliases --------------------------------------------------------------------------
 
     def literal(self, type_: ir.TypeExpr) -> ir.Literal | None:
-        """The value of a literal type or `typeof CONST`; None for any other type."""
+        """Return the value of a literal type or `typeof CONST`; None for any other type."""
         match self.follow(type_):
             case ir.Lit(value):
                 return value
@@ -116,12 +116,12 @@ class Schema:
                 return None
 
     def literals(self, type_: ir.TypeExpr) -> tuple[ir.Literal, ...]:
-        """All values of a closed set of literals; empty when the type is anything else."""
+        """Return all values of a closed set of literals; empty for any other type."""
         values = [self.literal(member) for member in self.members(type_)]
         return tuple(v for v in values if v is not None) if None not in values else ()
 
     def follow(self, type_: ir.TypeExpr) -> ir.TypeExpr:
-        """The type behind a chain of aliases; a `Ref` that is left names an interface."""
+        """Return the type behind a chain of aliases; a `Ref` in the result names an interface."""
         while isinstance(type_, ir.Ref):
             decl = self.types[type_.name]
             if isinstance(decl, ir.Interface):
@@ -130,7 +130,7 @@ class Schema:
         return type_
 
     def members(self, type_: ir.TypeExpr) -> Iterator[ir.TypeExpr]:
-        """The members of a union with nested and aliased unions opened; one member for any other type."""
+        """Yield the members of a union, with nested and aliased unions opened; any other type yields itself."""
         followed = self.follow(type_)
         if isinstance(followed, ir.Union):
             for member in followed.members:
@@ -139,7 +139,7 @@ class Schema:
             yield type_
 
     def alias_kind(self, name: str) -> str:
-        """`interface`, or what an alias stands for: one of `ALIAS_KINDS`."""
+        """Return `interface`, or the kind of an alias: one of `ALIAS_KINDS`."""
         decl = self.types[name]
         if isinstance(decl, ir.Interface):
             return "interface"
@@ -162,7 +162,7 @@ class Schema:
                 return "alias"
 
     def is_open_enum(self, type_: ir.TypeExpr) -> bool:
-        """Whether a union names some strings and then allows every string."""
+        """Return whether a union lists some strings and also accepts every string."""
         members = [self.follow(m) for m in self.members(type_)]
         strings = [m for m in members if isinstance(self.literal(m), str)]
         return bool(strings) and ir.Prim("string") in members and len(strings) == len(members) - 1
@@ -170,7 +170,7 @@ class Schema:
     # -- objects -------------------------------------------------------------------------------------
 
     def is_object(self, type_: ir.TypeExpr) -> bool:
-        """Whether a type is an object with members of its own, not a map, a union or a value."""
+        """Return whether a type is an object with declared members, not a map, a union or a value."""
         match self.follow(type_):
             case ir.Ref(name):
                 return not self.is_map(ir.Ref(name))
@@ -182,7 +182,7 @@ class Schema:
                 return False
 
     def is_map(self, type_: ir.TypeExpr) -> bool:
-        """Whether a type is an object with arbitrary keys and no declared member."""
+        """Return whether a type is an object with arbitrary keys and no declared member."""
         match self.follow(type_):
             case ir.Record():
                 return True
@@ -195,13 +195,13 @@ class Schema:
                 return False
 
     def flat(self, name: str) -> FlatType:
-        """All members of a named object type. Raises `SchemaError` when it extends itself or a non-object."""
+        """Return an object type with all its members. Raises `SchemaError` if it extends itself or a non-object."""
         if name not in self._flat:
             self._flat[name] = self._flatten_named(name, ())
         return self._flat[name]
 
     def flatten(self, type_: ir.TypeExpr, owner: str = "") -> FlatType:
-        """All members of any object type; `owner` is named as the declarer of inline members."""
+        """Return an object type with all its members; `owner` is the declaring type of inline members."""
         return self._flatten(type_, owner, ())
 
     def _flatten_named(self, name: str, seen: tuple[str, ...]) -> FlatType:
@@ -241,11 +241,11 @@ class Schema:
                 raise self.fail(self._place(owner), f"'{owner}' builds on a type that is not an object")
 
     def _place(self, owner: str) -> ir.Decl:
-        """The declaration that an error about a type's members points at."""
+        """Return the declaration at which errors about a type's members are reported."""
         return self.types.get(owner) or next(iter(self.types.values()))
 
     def supertypes(self, name: str) -> Iterator[str]:
-        """The named types an object type builds on, nearest first, each once."""
+        """Yield the named types that an object type extends, nearest first, each once."""
         seen: dict[str, None] = {}
 
         def visit(type_: ir.TypeExpr) -> None:
@@ -272,7 +272,7 @@ class Schema:
     # -- unions --------------------------------------------------------------------------------------
 
     def discriminator(self, type_: ir.TypeExpr) -> Discriminator | None:
-        """The required literal member that tells every member of a union of objects apart, if one does."""
+        """Return the required literal member that distinguishes the members of a union of objects, or None."""
         members = list(self.members(type_))
         if len(members) < 2 or not all(self.is_object(m) for m in members):
             return None
@@ -290,7 +290,7 @@ class Schema:
 
 
 def _join(bases: Iterable[FlatType]) -> FlatType:
-    """Several bases side by side: the first declaration of a member counts."""
+    """Return the members of several bases; the first declaration of a member counts."""
     fields: dict[str, FlatField] = {}
     index: ir.IndexSig | None = None
     for base in bases:
@@ -301,7 +301,7 @@ def _join(bases: Iterable[FlatType]) -> FlatType:
 
 
 def _override(base: FlatType, own: FlatType) -> FlatType:
-    """Own members over inherited ones; one without a comment of its own keeps the inherited one."""
+    """Return inherited members overridden by declared ones, which keep the inherited comment if they have none."""
     fields = {f.name: f for f in base.fields}
     for f in own.fields:
         inherited = fields.get(f.name)
@@ -314,7 +314,7 @@ def _override(base: FlatType, own: FlatType) -> FlatType:
 
 
 def _narrow(left: FlatType, right: FlatType) -> FlatType:
-    """An intersection: the right side's declaration of a shared member is taken as the narrower one."""
+    """Return the members of an intersection; of a shared member, the right declaration counts as narrower."""
     fields = {f.name: f for f in left.fields}
     for f in right.fields:
         shared = fields.get(f.name)

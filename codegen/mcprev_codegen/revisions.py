@@ -1,7 +1,7 @@
-"""The pinned revisions: which upstream file each contract came from, and where it stands here.
+"""The pinned revisions: the upstream file of each contract, and the contract's path.
 
-`schema/revisions.toml` holds one table a revision, oldest first, the draft last. A contract that does not
-match its pin has been edited by hand, and is refused: change it upstream, or overlay it.
+`schema/revisions.toml` holds one table per revision, oldest first, the draft last. A contract that does not match its
+pin has been edited by hand and is refused: such a change belongs upstream or into the overlay.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ _HEADER: Final = """\
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """Where one revision's schema comes from."""
+    """The source of one revision's schema."""
 
     revision: str
     status: str
     """`final` for a dated revision, `draft` for one that still changes."""
     location: str
-    """The path of the file in upstream's repository, or the URL or file name it was read from."""
+    """The URL of the file at upstream."""
     commit: str
-    """The upstream commit that last touched the file."""
+    """The upstream commit that last changed the file."""
     sha256: str
     contract: str
     spec: str
-    """The URL of the specification's pages for this revision."""
+    """The URL of the specification of this revision."""
 
 
 _VALUES: Final = tuple(name for name in Pin.__dataclass_fields__ if name != "revision")
 
 
 def schema_folder(*, to_write: bool = False) -> Path:
-    """The folder of all inputs: `MCPREV_SCHEMA`, else the checkout's `schema/`, else the installed copy.
+    """Return the folder of all inputs: `MCPREV_SCHEMA`, else the checkout's `schema/`, else the installed copy.
 
-    The installed copy is not `to_write`. Raises `InputError` when there is no folder to use.
+    The installed copy is not returned with `to_write`. Raises `InputError` if there is no folder.
     """
     if chosen := os.environ.get("MCPREV_SCHEMA"):
         return Path(chosen)
@@ -66,12 +66,12 @@ def schema_folder(*, to_write: bool = False) -> Path:
 
 
 def digest(data: bytes) -> str:
-    """The sha256 of some bytes in hexadecimal."""
+    """Return the SHA-256 of some bytes in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
 def load_pins(folder: Path) -> dict[str, Pin]:
-    """The pins by revision, in file order. Raises `SchemaError` for a pin that is not complete."""
+    """Return the pins by revision, in file order. Raises `SchemaError` for an incomplete pin."""
     path = folder / PINS
     try:
         text = path.read_text(encoding="utf-8")
@@ -99,7 +99,7 @@ def _again(revision: str) -> str:
 
 
 def require_pin(folder: Path, revision: str) -> Pin:
-    """The pin of one revision. Raises `SchemaError` with the known ones when it has none."""
+    """Return the pin of one revision. Raises `SchemaError` that lists the known revisions if it is not pinned."""
     pins = load_pins(folder)
     if revision not in pins:
         path = folder / PINS
@@ -112,12 +112,12 @@ def require_pin(folder: Path, revision: str) -> Pin:
 
 
 def contract_path(folder: Path, revision: str) -> Path:
-    """Where the contract of a revision stands."""
+    """Return the path of a revision's contract."""
     return folder / revision / "schema.ts"
 
 
 def read_contract(folder: Path, pin: Pin) -> str:
-    """The pinned contract's text. Raises `InputError` when it is missing or is not what was pinned."""
+    """Return the text of a pinned contract. Raises `InputError` if it is missing or was changed."""
     path = contract_path(folder, pin.revision)
     try:
         data = path.read_bytes()
@@ -134,12 +134,12 @@ def read_contract(folder: Path, pin: Pin) -> str:
 
 
 def save_pin(folder: Path, pin: Pin) -> None:
-    """Write one pin into `revisions.toml`, keeping the others; dated revisions in order, drafts last."""
+    """Write one pin into `revisions.toml` and keep the others: dated revisions in order, drafts last."""
     _write_pins(folder, load_pins(folder) | {pin.revision: pin})
 
 
 def remove_pin(folder: Path, revision: str) -> None:
-    """Delete the pin of a revision and its contract. Raises `SchemaError` when it is not pinned."""
+    """Delete the pin and the contract of a revision. Raises `SchemaError` if it is not pinned."""
     require_pin(folder, revision)
     _write_pins(folder, {name: pin for name, pin in load_pins(folder).items() if name != revision})
     path = contract_path(folder, revision)
@@ -160,5 +160,5 @@ def _write_pins(folder: Path, pins: Mapping[str, Pin]) -> None:
 
 
 def with_contract(pin: Pin, text: str) -> Pin:
-    """The pin with the digest of a new contract."""
+    """Return the pin with the digest of a new contract."""
     return replace(pin, contract=digest(text.encode("utf-8")))

@@ -1,9 +1,9 @@
-"""Which module of `models` each type stands in, and in which order: the sections of the schema itself.
+"""Divides the types of a revision into modules of `models`, by the sections of the schema.
 
-A section is what `@category` says; types of a revision that says nothing stand where later revisions have them.
-Sections of a type or two that share their first word, such as those of the notifications, are one module.
-A module imports another one for base classes and for what its aliases are made of, and for nothing else, so that
-few classes are built for the one that is asked for.
+`@category` names the section of a type. A revision without categories uses those of a later revision. Sections with at
+most two types that share the first word of their title, such as those of the notifications, form one module. A module
+imports others only for base classes and for the types that its aliases consist of. Using one class therefore builds
+few others.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from mcprev_codegen.naming import snake_case
 from mcprev_codegen.sources import Revision
 
 COMMON: Final = "Common Types"
-"""The section of what is made of nothing that has a section."""
+"""The section of types that refer to no type with a section."""
 MESSAGES: Final = "Messages"
-"""The section of the aliases that nothing uses: the unions of all messages of a side."""
+"""The section of aliases without users: the unions of all messages of a side."""
 SMALL: Final = 2
-"""The most types of a section that shares a module with others."""
+"""The maximum number of types in a section that shares its module with others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +34,16 @@ class Section:
 
     title: str
     types: tuple[str, ...]
-    """Source order, but for what a type needs when it is defined: that comes first."""
+    """In source order, except that the types that a type needs at definition come first."""
 
     @property
     def module(self) -> str:
-        """The name of its module: `tools/list` is `tools_list`."""
+        """The name of the module: `tools/list` gives `tools_list`."""
         return snake_case(self.title)
 
 
 def categories(revision: Revision, later: Sequence[Revision]) -> dict[str, str]:
-    """The section that the schema names for its types; without any, the one that the first of `later` to name some has."""
+    """Return the category of each type; without any, those of the first revision of `later` that has some."""
     own = {name: d.tags.category.strip("`") for name, d in revision.schema.types.items() if d.tags.category}
     if own or not later:
         return own
@@ -53,15 +53,15 @@ def categories(revision: Revision, later: Sequence[Revision]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Layout:
-    """Puts the types of a module into sections."""
+    """Assigns the types of a module to sections."""
 
     module: ir.Module
-    """With a declaration for each class and alias, in source order."""
+    """It has a declaration for each class and alias, in source order."""
     declared: Collection[str]
-    """The types that the file names; the others stand with the next one that it does."""
+    """The types that the file declares; any other type belongs to the section of the next declared one."""
     categories: Mapping[str, str]
     needs: Callable[[str], Collection[str]]
-    """The types that have to be defined before a type."""
+    """Returns the types that have to be defined before a type."""
 
     @cached_property
     def sections(self) -> tuple[Section, ...]:
@@ -74,7 +74,7 @@ class Layout:
 
     @cached_property
     def _titles(self) -> dict[str, str]:
-        """The section of each type, before any are merged."""
+        """The section of each type before sections are merged."""
         found: dict[str, str] = {}
         owner = ""
         for name in reversed(self.module.types):
@@ -83,7 +83,7 @@ class Layout:
         return found
 
     def _place(self, name: str) -> str:
-        """The section of a type that has none: the only one that uses it, else the last of those it is made of."""
+        """Return the section of a type without a category: that of all its users, else of a type that it uses."""
         users = self._reached(name, self._users)
         if len(users) == 1:
             return users[0]
@@ -92,7 +92,7 @@ class Layout:
         return next((title for title in reversed(self._reached(name, self._uses)) if title != COMMON), COMMON)
 
     def _reached(self, name: str, ways: Mapping[str, Collection[str]]) -> list[str]:
-        """The sections that the ways from a type lead to, through types that have none, in source order."""
+        """Return the sections that a type refers to, also through types without a category, in source order."""
         seen, pending, titles = {name}, [*ways[name]], set[str]()
         while pending:
             other = pending.pop()
@@ -116,7 +116,7 @@ class Layout:
         return users
 
     def _joined(self, titles: Mapping[str, str]) -> dict[str, str]:
-        """The same with one section for the small ones of a family: each module takes time to import."""
+        """Return the titles with the small sections of one family merged, since each module takes time to import."""
         sizes = Counter(titles.values())
         families = {title: title.partition("/")[0] for title, size in sizes.items() if size <= SMALL}
         shared = {
@@ -125,7 +125,7 @@ class Layout:
         return {name: shared.get(title, title) for name, title in titles.items()}
 
     def _merged(self, titles: Mapping[str, str]) -> dict[str, str]:
-        """The same with one section for those that need each other: modules must not import in a circle."""
+        """Return the titles with sections that need each other merged: import cycles are not allowed."""
         needed: dict[str, set[str]] = {title: set() for title in titles.values()}
         for name in titles:
             needed[titles[name]].update(titles[other] for other in self.needs(name))
@@ -138,7 +138,7 @@ class Layout:
         return {name: one[title] for name, title in titles.items()}
 
     def _ordered(self, names: Sequence[str]) -> tuple[str, ...]:
-        """The types of a section, each as early as source order and its needs allow."""
+        """Return the types of a section in source order, each after the types that it needs."""
         here = set(names)
         sorter = TopologicalSorter({name: here.intersection(self.needs(name)) for name in names})
         sorter.prepare()

@@ -1,4 +1,4 @@
-"""One revision, read and understood: the object every later step and `diff` start from."""
+"""Loads one revision: the input of `diff` and of all later steps of generation."""
 
 from __future__ import annotations
 
@@ -18,43 +18,43 @@ from mcprev_codegen.usage import senders
 
 @dataclass(frozen=True)
 class Revision:
-    """A revision's schema as written, as generated from, and what follows from it."""
+    """A revision: its schema as declared and as generated from, and the facts derived from it."""
 
     name: str
     pin: Pin | None
-    """None for a file that was given by its path."""
+    """None for a file that is not pinned."""
     declared: Schema
-    """What the file declares, inline objects inline, without the overlay."""
+    """The schema as in the file: inline objects inline, without the overlay."""
     schema: Schema
-    """The same hoisted and overlaid: one name for every object."""
+    """The schema after `hoist` and with the overlay applied: every object has a name."""
     facts: OverlayFacts
     methods: Mapping[str, Method]
     senders: Mapping[str, frozenset[str]]
-    """Who sends each type of `schema`: `client`, `server`, both or neither."""
+    """The senders of each type of `schema`: `client`, `server`, both or neither."""
     like: str | None = None
     """The pinned revision that a file extends; None for a pinned revision, and for a file that extends none."""
     warnings: tuple[str, ...] = ()
-    """What was passed over, each with its place."""
+    """Ignored parts of the file, each with its place."""
 
     @property
     def spoken_as(self) -> str:
-        """The revision that peers negotiate to speak this one."""
+        """The revision that peers negotiate to use this one."""
         return self.like or self.name
 
     @property
     def protocol_version(self) -> str:
-        """The version string the schema itself names; a draft names the revision it grew from."""
+        """The version string in the schema; a draft has that of the revision it is based on."""
         const = self.schema.consts.get("LATEST_PROTOCOL_VERSION")
         return str(const.value) if const else self.name
 
     @property
     def era(self) -> str:
-        """`handshake` when a session starts with `initialize`, else `stateless`."""
+        """`handshake` if sessions start with `initialize`, else `stateless`."""
         return "handshake" if "initialize" in self.methods else "stateless"
 
 
 def load(folder: Path, revision: str) -> Revision:
-    """A pinned revision. Raises `CodegenError` when its pin, contract or overlay is not in order."""
+    """Return a pinned revision. Raises `CodegenError` if its pin, contract or overlay is invalid."""
     pin = require_pin(folder, revision)
     path = folder / revision / "schema.ts"
     texts = descriptions.load(folder, revision)
@@ -64,7 +64,7 @@ def load(folder: Path, revision: str) -> Revision:
 
 
 def load_pinned(folder: Path) -> dict[str, Revision]:
-    """Every pinned revision, oldest first. Raises `CodegenError` with all that is not in order in any of them."""
+    """Return every pinned revision, oldest first. Raises `CodegenError` with all errors of all revisions."""
     found: dict[str, Revision] = {}
     errors: list[CodegenError] = []
     for name in load_pins(folder):
@@ -78,11 +78,11 @@ def load_pinned(folder: Path) -> dict[str, Revision]:
 
 
 def load_file(folder: Path, path: Path, revision: str | None = None, *, lenient: bool = False) -> Revision:
-    """A schema.ts that is not pinned, its own comments kept.
+    """Return the revision of a schema.ts that is not pinned, with its comments.
 
-    `revision` decides which overlay entries hold; left out, it is the name of the file's folder when that
-    is a pinned revision, else the version that the file names. Raises `CodegenError`; `lenient` passes over
-    overlay entries that do not match.
+    `revision` selects the overlay entries. Without it, they are those of the pinned revision that the file's folder is
+    named after, else of the version that the file declares. Raises `CodegenError`; with `lenient`, overlay entries
+    that do not match are ignored.
     """
     try:
         data = path.read_bytes()
@@ -100,7 +100,10 @@ def load_bytes(
     *,
     lenient: bool = False,
 ) -> Revision:
-    """`load_file` for what is read already: `source` is named in errors, `folder_name` is that of its folder."""
+    """Return what `load_file` returns for a file that has been read.
+
+    `source` is its name in errors, `folder_name` the name of its folder.
+    """
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -115,11 +118,11 @@ def load_bytes(
 def load_extension(
     folder: Path, path: Path, name: str | None, like: str | None, *, overlay: bool
 ) -> Revision:
-    """A schema.ts of one's own, to generate packages from.
+    """Return the revision of a schema.ts that is not pinned, to generate packages from.
 
-    `like` is the pinned revision that it extends, whose facts in the overlay hold for it where they fit; left out,
-    it is the version that the file names. Without `overlay` it extends none. `name` is what the package is called
-    by; left out, `like` or the version is. Raises `CodegenError`; what does not stop generation is a warning.
+    `like` is the pinned revision that it extends, whose overlay facts apply if they fit; by default the version that
+    the file declares. Without `overlay` it extends none. `name` is the name of the generated revision; by default
+    `like` or the version. Raises `CodegenError`; problems that do not stop generation become warnings.
     """
     declared = _read(path)
     if not any(union in declared.types for union in MESSAGE_UNIONS):
@@ -145,7 +148,7 @@ def load_extension(
 
 
 def _read(path: Path) -> Schema:
-    """A file as it is declared. Raises `CodegenError`."""
+    """Return the schema of a file as declared. Raises `CodegenError`."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -171,7 +174,7 @@ def _understand(
     try:
         methods = method_table(schema, facts, lenient=lenient or extension)
     except SchemaError:
-        if facts.errors and not extension:  # which may be why
+        if facts.errors and not extension:  # which may be the cause
             raise together(facts.errors) from None
         raise
     warnings = list(declared.module.warnings)
@@ -185,5 +188,5 @@ def _understand(
 
 
 def dated(folder: Path) -> list[str]:
-    """The pinned revisions that are final, oldest first."""
+    """Return the pinned revisions that are final, oldest first."""
     return [name for name, pin in load_pins(folder).items() if pin.status == "final"]

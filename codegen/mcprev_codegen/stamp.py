@@ -1,8 +1,8 @@
-"""Whether a checkout's packages are known to be up to date: a digest of all that they are made from and of themselves.
+"""Detects that a checkout's packages are up to date, by a digest of the inputs and outputs of the last run.
 
-The digest covers the schema folder, the generator's own files, what it reads of the runtime, the versions of the
-libraries that decide the output, and every file that a run writes. A run that finds the digest of the last one has
-nothing to do.
+The digest covers the schema folder, the generator's own files, the files of the runtime that it reads, the versions of
+the libraries that affect the output, and every file that a run writes. A run with the digest of the last run is
+skipped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 from mcprev_codegen.steps import runtime_of
 
 FILE: Final = ".mcprev-generate"
-"""The file in a checkout that keeps the digest; it may be deleted at any time."""
+"""The file in a checkout that stores the digest; it may be deleted at any time."""
 _LIBRARIES: Final = (
     "black", "datamodel-code-generator", "jinja2", "pydantic", "pydantic-core", "tree-sitter", "tree-sitter-typescript",
 )  # fmt: skip
@@ -27,7 +27,7 @@ _CACHE: Final = "__pycache__"
 
 
 def inputs(folder: Path) -> str:
-    """The digest of all that a run reads: the schema folder, the generator, the runtime's part, the libraries."""
+    """Return the digest of the inputs of a run: schema folder, generator, files of the runtime, library versions."""
     runtime = runtime_of(folder)
     roots = [folder, Path(__file__).parent]
     roots += [runtime.table, runtime.step("*").parent] if runtime else []
@@ -36,7 +36,7 @@ def inputs(folder: Path) -> str:
 
 
 def outputs(checkout: Path) -> str:
-    """The digest of all that a run writes."""
+    """Return the digest of the files that a run writes."""
     return _digest([checkout / "generated", checkout / "docs" / "revisions"], [])
 
 
@@ -52,7 +52,7 @@ def _digest(roots: Sequence[Path], texts: Sequence[str]) -> str:
 
 
 def up_to_date(folder: Path) -> bool:
-    """Whether the last run left nothing to do, and nothing is different since. Never for a folder without a checkout."""
+    """Return whether inputs and outputs are unchanged since a run without open decisions; False outside a checkout."""
     path = folder.resolve().parent / FILE
     if runtime_of(folder) is None or not path.is_file():
         return False
@@ -63,14 +63,14 @@ def up_to_date(folder: Path) -> bool:
 
 
 def write(folder: Path, read: str) -> None:
-    """Note that everything is up to date, as made from inputs with the digest `read`."""
+    """Store that everything is up to date; `read` is the digest of the inputs."""
     if runtime_of(folder) is not None:
         checkout = folder.resolve().parent
         (checkout / FILE).write_text(f"{read} {outputs(checkout)}\n", encoding="utf-8")
 
 
 def other_versions(folder: Path) -> list[str]:
-    """A sentence for each installed library that is not of the version that the checkout pins."""
+    """Return a sentence for each library whose installed version differs from the checkout's pinned version."""
     try:
         lines = (folder.resolve().parent / PINS).read_text(encoding="utf-8").split("\n")
     except OSError:

@@ -1,8 +1,8 @@
-"""The step module of a new revision: what a skeleton asks, and what of it is not decided yet.
+"""The step module of a new revision: its skeleton, and the entries of a step module that are not decided yet.
 
-A step module says what the generated deltas cannot know. The skeleton has one entry for each member that the
-deltas call missing or retyped: a person gives it a rule or accepts it, and takes the entry out. The generator
-reads what is left from the module's text; it never changes a module that is there.
+A step module has the conversion rules that the generated deltas cannot contain. The skeleton has one entry for each
+member that a delta lists as missing or retyped. A developer adds a rule for the member or accepts the difference, and
+removes the entry. The generator parses existing step modules, and never changes them.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from mcprev_codegen.printer import print_inline
 from mcprev_codegen.sources import Revision
 
 _ROWS: Final = frozenset({"Revision", "replace"})
-"""How a row of the table is made."""
+"""The functions whose calls make a row of the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """The runtime of a checkout, of which the generator reads two things and writes one, by path."""
+    """The runtime of a checkout; the generator reads its revision table and step modules, and writes new ones."""
 
     folder: Path
 
     @property
     def table(self) -> Path:
-        """The table of revisions."""
+        """The path of the table of revisions."""
         return self.folder / "revisions.py"
 
     def step(self, revision: str) -> Path:
-        """The step module between a revision and the one before it."""
+        """Return the path of the step module between a revision and the one before it."""
         return self.folder / "convert" / f"step_{module_name(revision).removeprefix('v')}.py"
 
     def rows(self) -> dict[str, int]:
-        """The names of the table's rows, each with its line."""
+        """Return the revisions in the table, each with its line."""
         return {
             str(keyword.value.value): node.lineno
             for node in ast.walk(_parsed(self.table))
@@ -50,7 +50,7 @@ class Runtime:
         }
 
     def undecided(self, revision: str) -> Iterator[tuple[int, str, str]]:
-        """The entries of a step module that nobody has decided: line, member and what is to be decided."""
+        """Yield the undecided entries of a step module: line, member and question."""
         for node in ast.walk(_parsed(self.step(revision))):
             if isinstance(node, ast.keyword) and node.arg == "undecided" and isinstance(node.value, ast.Dict):
                 for key, value in zip(node.value.keys, node.value.values, strict=True):
@@ -59,7 +59,7 @@ class Runtime:
 
 
 def runtime_of(folder: Path) -> Runtime | None:
-    """The runtime beside a schema folder; None where there is no checkout."""
+    """Return the runtime next to a schema folder; None outside a checkout."""
     found = Runtime(folder.resolve().parent / "runtime" / "mcprev")
     return found if found.table.is_file() else None
 
@@ -79,7 +79,7 @@ def _text(node: ast.expr) -> str:
 
 
 def skeleton(old: Revision, new: Revision) -> str:
-    """The text of a step module in which nothing is decided yet; one without entries works as it is."""
+    """Return the text of a step module in which nothing is decided; a module without entries needs no changes."""
     from mcprev_codegen.emit import format_python
 
     down, up = questions(old, new)
@@ -97,7 +97,7 @@ def skeleton(old: Revision, new: Revision) -> str:
 
 
 def questions(old: Revision, new: Revision) -> tuple[dict[str, str], dict[str, str]]:
-    """By `Type.member`: what an older and what a newer peer would get where the deltas know no better."""
+    """Return the undecided members as `Type.member`, each with its question: towards `old`, and towards `new`."""
     names = lineage.pairing(old, new)
     return _questions(new, old, names), _questions(old, new, {older: newer for newer, older in names.items()})
 
@@ -112,7 +112,7 @@ def _rules(asked: Mapping[str, str]) -> str:
 
 
 def _questions(here: Revision, there: Revision, names: Mapping[str, str]) -> dict[str, str]:
-    """By `Type.member`: what a peer at `there` would get of what is sent at `here`."""
+    """Return the undecided members as `Type.member`, each with its effect on data sent from `here` to `there`."""
     found: dict[str, str] = {}
     for name, delta in lineage.deltas(here, there, names).items():
         for member in delta.missing:

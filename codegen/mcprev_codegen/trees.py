@@ -1,9 +1,8 @@
-"""Write a folder of generated files: replace and delete our own files only, and never lose anybody else's.
+"""Writes folders of generated files: replaces and deletes generated files only, and keeps all other files.
 
-A folder is written when it is empty or already ours. Everything is first written beside it, then each file is
-moved into its place: whenever the run is killed, every file is whole, old or new, and the next run completes
-what is missing. What the index names is there before the index says so, and is deleted after the index does
-not name it any more.
+A folder is written only if it is empty or contains generated files. All files are first written to a staging folder
+next to it and then moved into place. If the run is killed, every file is complete, old or new, and the next run writes
+the rest. A package is written before the index that lists it, and deleted after the index no longer lists it.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from mcprev_codegen.errors import InputError
 _CACHE: Final = "__pycache__"
 _HEAD: Final = 1000
 _STAGED: Final = ".mcprev-generate"
-"""The file that tells a folder of ours that a killed run has left."""
+"""The file that marks a staging folder, which a killed run may leave behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,28 +30,28 @@ class Tree:
     files: Mapping[str, str]
     """Text by path within the folder."""
     whole: bool
-    """Whether these are all files that the folder holds: then our other ones are deleted."""
+    """Whether `files` are all generated files of the folder; other generated files are then deleted."""
     owns: Callable[[str, str], bool]
-    """Whether a file is one of ours: told its path within the folder and how its text begins."""
+    """Returns whether a file is generated, by its path within the folder and the start of its text."""
     known_by: tuple[str, ...]
-    """Files at the top of every such folder, the first to be written first: it is ours when one of them is."""
+    """Files at the top of every such folder, any of which identifies it as generated; the first is written first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What there is to do to a folder."""
+    """The changes to a folder."""
 
     tree: Tree
     written: tuple[str, ...]
-    """Our files that are missing or different."""
+    """Generated files that are missing or different."""
     deleted: tuple[str, ...]
-    """Our files that are no longer made."""
+    """Generated files that are obsolete."""
     foreign: tuple[str, ...]
-    """Files of somebody else's, which are left alone."""
+    """Files that are not generated; they are kept."""
 
 
 def plan(tree: Tree) -> Plan:
-    """Compare a folder with what it is to hold. Raises `InputError` for a folder that is not ours to write."""
+    """Return the changes to a folder. Raises `InputError` for a folder that is neither empty nor generated."""
     present = [] if not tree.target.exists() else _present(tree.target)
     if present and not any(_ours(tree, name) for name in tree.known_by):
         raise InputError(
@@ -69,7 +68,7 @@ def plan(tree: Tree) -> Plan:
 
 
 def carry_out(plans: Sequence[Plan]) -> None:
-    """Write and delete what the plans say. An error or a kill before the first move leaves all as it was."""
+    """Carry out the changes. An error or a kill before the first move changes nothing."""
     staged: list[tuple[Path, Path]] = []
     folders = [_staging(p.tree.target) for p in plans if p.written or p.deleted]
     try:
@@ -85,7 +84,7 @@ def carry_out(plans: Sequence[Plan]) -> None:
             place.parent.mkdir(parents=True, exist_ok=True)
             fresh.replace(place)
         for p in plans:
-            # Last goes the file by which the others are known to be ours.
+            # The `__init__.py` that identifies a package as generated is deleted last.
             for name in sorted(
                 p.deleted, key=lambda name: (name.endswith("__init__.py"), -name.count("/"), name)
             ):
@@ -96,7 +95,7 @@ def carry_out(plans: Sequence[Plan]) -> None:
 
 
 def _order(tree: Tree) -> Callable[[str], tuple[int, str]]:
-    """First what makes a folder known as ours; last what names the others."""
+    """Return the sort key of files: the file that identifies the folder first, files that refer to others last."""
 
     def rank(name: str) -> tuple[int, str]:
         if name == tree.known_by[0]:
@@ -107,7 +106,7 @@ def _order(tree: Tree) -> Callable[[str], tuple[int, str]]:
 
 
 def _present(target: Path) -> list[str]:
-    """Every file below a folder but for Python's own copies. Raises `InputError` when it is no folder."""
+    """Return every file below a folder except for bytecode caches. Raises `InputError` if it is not a folder."""
     if not target.is_dir():
         raise InputError(f"{target}: this is a file; name a folder")
     found = (path for path in target.rglob("*") if path.is_symlink() or not path.is_dir())
@@ -126,9 +125,9 @@ def _ours(tree: Tree, name: str) -> bool:
 
 
 def _check_place(tree: Tree, name: str) -> None:
-    """Raise `InputError` when somebody else's file or folder is where one of ours has to go.
+    """Raise `InputError` if a file or folder that is not generated is in the way of a generated file.
 
-    In a package that is known to be ours, a file without our header is one of ours that was edited.
+    In a package that is known as generated, a file without the header counts as an edited generated file.
     """
     path = tree.target / name
     for above in reversed(path.relative_to(tree.target).parents[:-1]):
@@ -150,7 +149,7 @@ def _read(path: Path) -> str | None:
 
 
 def _staging(target: Path) -> Path:
-    """Where the files of a folder are written at first: beside it. What a killed run has left there goes."""
+    """Return the staging folder of a target, after deleting one that a killed run left behind."""
     folder = target.parent / f".{target.name}.new"
     if folder.exists():
         if not (folder / _STAGED).is_file() and any(folder.iterdir()):
@@ -160,7 +159,7 @@ def _staging(target: Path) -> Path:
 
 
 def _delete(target: Path, path: Path) -> None:
-    """Delete a file, Python's copies of it and the folders that are empty without it."""
+    """Delete a file, its bytecode and the folders that become empty."""
     path.unlink()
     for copy in _copies(path):
         copy.unlink()
@@ -177,7 +176,7 @@ def _copies(path: Path) -> Iterator[Path]:
 
 
 def write_new(path: Path, text: str) -> None:
-    """Write a file that is not there yet, whole or not at all. Raises `FileExistsError` when it is."""
+    """Write a new file atomically. Raises `FileExistsError` if it exists."""
     fresh = path.with_name(f".{path.name}.new")
     fresh.write_text(text, encoding="utf-8", newline="\n")
     try:

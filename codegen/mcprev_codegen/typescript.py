@@ -1,7 +1,7 @@
-"""TypeScript to IR: reads the subset of the language that schema.ts is written in.
+"""Parses TypeScript to IR: the subset of the language that schema.ts uses.
 
-tree-sitter parses; every node kind is then either known here or an error with its place in the file.
-Nothing is guessed: a construct this module does not know could change the meaning of the protocol.
+tree-sitter parses. Every node kind is either supported here or an error with its place in the file: an unsupported
+construct could change the meaning of the protocol, so none is ignored.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _PRIMITIVES: Final = frozenset({"string", "number", "boolean", "unknown", "any",
 _UTILITIES: Final = {"Pick": 2, "Omit": 2, "Partial": 1, "Required": 1}
 """The types that derive an object type from another one, with the number of their arguments."""
 _MAX_NESTING: Final = 20
-"""How deep the uses of generics may stand in each other."""
+"""The maximum nesting depth of generics."""
 
 
 def parse(source: str, path: str) -> ir.Module:
-    """Parse the text of a schema.ts; `path` is only named in errors.
+    """Return the IR of the text of a schema.ts; `path` is used in errors only.
 
-    Generic declarations become one declaration for each use, `Page<Tool>` the interface `PageTool`; an enum
-    becomes the union of its values; `readonly` and `export` say nothing about messages and are dropped.
-    Raises `SchemaError` for a syntax error, an unknown construct, a name declared twice or a reference
-    to a name that is not declared.
+    A generic declaration becomes one declaration per use: `Page<Tool>` becomes the interface `PageTool`. An enum
+    becomes the union of its values. `readonly` and `export` do not affect messages and are dropped. Raises
+    `SchemaError` for a syntax error, an unsupported construct, a duplicate name or a reference to a name that is not
+    declared.
     """
     return _Reader(source.removeprefix("\ufeff"), path).module()
 
 
 @dataclass(frozen=True)
 class _Statement:
-    """One declaration of the file that has not been read yet."""
+    """A declaration that has not been read yet."""
 
     node: Node
     tags: ir.Tags
@@ -59,7 +59,7 @@ class _Reader(NodeReader):
         self._mentions: list[tuple[str, Node, bool]] = []
         self._statements: dict[str, _Statement] = {}
         self._arguments: Mapping[str, ir.TypeExpr] = {}
-        """What the type parameters of the generic that is being read stand for."""
+        """The arguments of the type parameters of the generic that is being read."""
         self._instances: dict[str, tuple[tuple[str, tuple[ir.TypeExpr, ...]], ir.Decl | None]] = {}
         """The uses of generics by the name of each, with generic and arguments; None while one is being read."""
 
@@ -79,7 +79,7 @@ class _Reader(NodeReader):
         return module
 
     def _collect(self) -> None:
-        """Find every declaration, so that one can be read before those above it."""
+        """Find every declaration first, so that declarations can refer to later ones."""
         section: str | None = None
         listed: list[Node] = []
         for node, leading, trailing in self._siblings(self._root):
@@ -160,7 +160,7 @@ class _Reader(NodeReader):
         return ir.Alias(name, type_, tags, replace(doc, members=tuple(remarks)), span(node))
 
     def _enum_values(self, node: Node) -> dict[str, ir.Literal]:
-        """The value of each member of an enum; one without a value counts on from the one before."""
+        """Return the value of each member of an enum; a member without a value has the previous value plus one."""
         values: dict[str, ir.Literal] = {}
         following: ir.Literal | None = 0
         for member in named_children(named_children(node)[-1]):
@@ -272,7 +272,7 @@ class _Reader(NodeReader):
                 self._unknown(node, "as a type")
 
     def _joined(self, node: Node, kind: type[ir.Union | ir.Intersection]) -> ir.TypeExpr:
-        """A union or intersection; one that a type parameter stands for in it is opened, too."""
+        """Return a union or intersection, with the unions or intersections that type parameters stand for opened."""
         members: list[ir.TypeExpr] = []
         for part in flatten(node, node.type):
             member = self._type(part)
@@ -280,7 +280,7 @@ class _Reader(NodeReader):
         return members[0] if len(members) == 1 else kind(tuple(members))
 
     def tuple_type(self, node: Node) -> ir.Tuple:
-        """A tuple, whose items may have names."""
+        """Return a tuple, whose items may have names."""
         named = [
             named_children(item)[-1] if item.type == "required_parameter" else item
             for item in named_children(node)
@@ -324,13 +324,13 @@ class _Reader(NodeReader):
         return ir.Record(value) if keys is None else ir.Obj(tuple(ir.Field(key, value) for key in keys))
 
     def _keys(self, node: Node) -> tuple[str, ...] | None:
-        """The member names that a type of keys stands for; None for any string."""
+        """Return the member names in a type of keys; None for any string."""
         values = [self._key(node, member) for member in self._alternatives(self._type(node), 0)]
         keys = [value for value in values if value is not None]
         return tuple(keys) if len(keys) == len(values) else None
 
     def _alternatives(self, type_: ir.TypeExpr, depth: int) -> Iterator[ir.TypeExpr]:
-        """The members of a union, through aliases and enums."""
+        """Yield the members of a union, through aliases and enums."""
         if isinstance(type_, ir.Union):
             for member in type_.members:
                 yield from self._alternatives(member, depth)
@@ -354,7 +354,7 @@ class _Reader(NodeReader):
                 self._fail(node, f"{kind} is supported of an interface or object only; give this type a name")
 
     def _instance(self, node: Node, generic: str, given: Sequence[ir.TypeExpr]) -> ir.Ref:
-        """The declaration that a generic with its arguments stands for; it is read when it is first used."""
+        """Return the declaration of a generic with its arguments; it is read at its first use."""
         statement = self._statements[generic]
         parameters = type_parameters(statement.node)
         outer, self._arguments = self._arguments, {}
@@ -391,7 +391,7 @@ class _Reader(NodeReader):
         return ir.Ref(name)
 
     def _spelled(self, node: Node, argument: ir.TypeExpr) -> str:
-        """What an argument adds to the name of the declaration that is made for it."""
+        """Return the part that an argument adds to the name of the declaration for a use of a generic."""
         match argument:
             case ir.Ref(name):
                 return name
@@ -433,11 +433,11 @@ _OWN_READERS: Final[Mapping[str, Callable[[_Reader, Node], ir.TypeExpr]]] = {
     "nested_type_identifier": _Reader.enum_member,
     "generic_type": _Reader.generic_type,
 }
-"""What reads the types that take more than a line."""
+"""The functions that read types which take more than a line."""
 
 
 def parse_fragment(member: str, path: str) -> ir.Field:
-    """Parse one member such as `name?: Type;` that stands outside any file; names are not looked up.
+    """Return one member such as `name?: Type;` outside any file; names are not resolved.
 
     Raises `SchemaError` as `parse` does.
     """

@@ -1,6 +1,6 @@
-"""The nodes of a parsed TypeScript file: places for errors, comments, statements and literals.
+"""Helpers for the nodes of a parsed TypeScript file: error places, comments, statements and literals.
 
-tree-sitter parses. What a node of a kind that is not supported should be replaced by stands in one table.
+tree-sitter parses. One table lists the unsupported kinds of nodes, each with its replacement.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _UNSUPPORTED: Final = {
     "optional_parameter": ("an optional item of a tuple", "write a union of tuples"),
     "binary_expression": ("a computed constant", "write the value out"),
 }
-"""What is not supported, by tree-sitter's name: the field's name for it, and what to write instead."""
+"""The unsupported constructs by tree-sitter's name: the common name, and the replacement."""
 _DECLARATIONS: Final = (
     "interface_declaration",
     "type_alias_declaration",
@@ -60,22 +60,22 @@ def _parser() -> Parser:
 
 
 def node_text(node: Node) -> str:
-    """The source text of a node."""
+    """Return the source text of a node."""
     return (node.text or b"").decode("utf-8")
 
 
 def named_children(node: Node) -> list[Node]:
-    """The named children without comments, which may stand anywhere."""
+    """Return the named children without comments, which may occur anywhere."""
     return [child for child in node.named_children if child.type != "comment"]
 
 
 def span(node: Node) -> ir.Span:
-    """The lines of a node, from 1."""
+    """Return the lines of a node, counted from 1."""
     return ir.Span(node.start_point[0] + 1, node.end_point[0] + 1)
 
 
 def flatten(node: Node, kind: str) -> Iterator[Node]:
-    """The members of nested unions or intersections, without their parentheses."""
+    """Yield the members of nested unions or intersections, without their parentheses."""
     for child in named_children(node):
         inner = child
         while inner.type == "parenthesized_type":
@@ -87,13 +87,13 @@ def flatten(node: Node, kind: str) -> Iterator[Node]:
 
 
 def type_parameters(node: Node) -> list[Node]:
-    """The type parameters of a generic declaration."""
+    """Return the type parameters of a generic declaration."""
     found = node.child_by_field_name("type_parameters")
     return [] if found is None else named_children(found)
 
 
 def _is_followed(comment: Node) -> bool:
-    """Whether something else than a comment begins on the line where a comment ends."""
+    """Return whether the line on which a comment ends continues with anything but another comment."""
     follower = comment.next_named_sibling
     while follower is not None and follower.type == "comment":
         follower = follower.next_named_sibling
@@ -102,14 +102,14 @@ def _is_followed(comment: Node) -> bool:
 
 @dataclass
 class _Leading:
-    """The comments that stand above the next sibling, and those that trail the previous one."""
+    """The comments above the next sibling, and those that trail the previous one."""
 
     above: list[Node] = field(default_factory=list[Node])
     trailing: list[Node] = field(default_factory=list[Node])
 
 
 class NodeReader:
-    """One file as tree-sitter's nodes. Errors name the place of a node."""
+    """Reads one file as tree-sitter's nodes. Errors name the place of a node."""
 
     def __init__(self, source: str, path: str) -> None:
         self._path = path
@@ -146,7 +146,7 @@ class NodeReader:
             stack.extend(reversed([c for c in node.children if c.has_error or c.is_missing]))
 
     def _siblings(self, parent: Node) -> Iterator[tuple[Node, list[Node], list[Node]]]:
-        """Each named child with the comments before it, and those behind it that end its line."""
+        """Yield each named child with the comments before it, and the comments behind it on the same line."""
         items: list[tuple[Node, _Leading]] = []
         pending: list[Node] = []
         for child in parent.children:
@@ -177,7 +177,7 @@ class NodeReader:
         return tags, doc
 
     def _member_remarks(self, value: Node, trailing: Sequence[Node]) -> tuple[tuple[int, str], ...]:
-        """The remarks behind the members of a union, each with the index of its member."""
+        """Return the remarks behind the members of a union, each with the index of its member."""
         if value.type != "union_type":
             return ()
         ends = {member.end_point[0]: n for n, member in enumerate(flatten(value, "union_type"))}
@@ -194,7 +194,7 @@ class NodeReader:
     # -- statements --------------------------------------------------------------------------------------
 
     def _export_list(self, node: Node) -> list[Node]:
-        """The names in `export { A, B };`; none for another statement."""
+        """Return the names in `export { A, B };`; empty for any other statement."""
         clauses = (
             [c for c in named_children(node) if c.type == "export_clause"]
             if node.type == "export_statement"
@@ -206,7 +206,7 @@ class NodeReader:
         return [s[0] for s in specifiers] if all(len(s) == 1 for s in specifiers) else []
 
     def _exported(self, node: Node) -> Node:
-        """The declaration in a statement, exported or not."""
+        """Return the declaration in a statement, exported or not."""
         if node.type != "export_statement":
             inner = named_children(node)[0] if node.type == "expression_statement" else node
             if inner.type not in _DECLARATIONS:
@@ -260,7 +260,7 @@ class NodeReader:
                 parts.append(node_text(child))
             else:
                 parts.append(self._escape(child))
-        # Two escapes may spell one character beyond the basic plane.
+        # Two escapes may encode one character outside the basic multilingual plane.
         return "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
     def _escape(self, node: Node) -> str:
@@ -270,7 +270,7 @@ class NodeReader:
         return _ESCAPES.get(code, code)
 
     def template(self, node: Node) -> ir.Template:
-        """Read a template literal type."""
+        """Return a template literal type."""
         for part in named_children(node):
             if part.type == "template_type" and node_text(named_children(part)[0]) not in ir.PLACEHOLDERS:
                 shown = ", ".join(f"${{{name}}}" for name in ir.PLACEHOLDERS)

@@ -1,7 +1,7 @@
-"""`mcprev generate` and `mcprev import` from the outside: what they write, what they say, how they exit.
+"""`mcprev generate` and `mcprev import` as commands: files written, output, exit codes.
 
-0 done, 1 out of date (--check), 2 usage, 3 an input that is not in order; an error is shown without a
-traceback, and nothing is written.
+Exit codes: 0 done, 1 out of date (--check), 2 usage, 3 an invalid input. An error is shown without a traceback, and
+nothing is written.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The contract of a schema.ts: independent of its layout, lossless through printing, free of upstream's prose.
+"""The contract of a schema.ts: independent of layout, lossless through printing, free of upstream's prose.
 
-A reformatter (random line breaks, indentation, blank lines, quotes, separators, leading pipes, comments)
-stands for what a formatter may do to a file; the IR has to come out the same. Printing and parsing are each
-other's inverse, for the six files and for random modules.
+A reformatter (random line breaks, indentation, blank lines, quotes, separators, leading pipes, comments) must not
+change the IR. Printing and parsing are inverse to each other, for the pinned files and for random modules.
 """
 
 from __future__ import annotations

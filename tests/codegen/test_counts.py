@@ -1,4 +1,4 @@
-"""What is counted in each revision is what was counted when it was new, and a table that is there is never changed."""
+"""The counts of each revision equal the recorded ones, and recorded tables are never changed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a person has to decide about a new revision: listed until it is decided, and `latest` waits for it.
+"""Open decisions about a new revision: listed until they are made; `latest` does not change before.
 
-A small checkout (a schema folder, a table of revisions, step modules) gets a second revision, and is walked
-through the recipe: import, generate, row, step, generate; and back.
+A small checkout (a schema folder, a table of revisions, step modules) gets a second revision. The tests follow the
+recipe: import, generate, row, step, generate; and the reverse.
 """
 
 from __future__ import annotations

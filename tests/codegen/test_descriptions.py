@@ -1,7 +1,7 @@
-"""Our own words: one for everything that a revision declares, none for what no revision declares.
+"""Descriptions: one for every declared name, none for names that no revision declares.
 
-`schema/descriptions.toml` is shared by all revisions. A description is one sentence or two on one line, safe
-inside a docstring; where no text of ours is given, a member may go without.
+`schema/descriptions.toml` is shared by all revisions. A description is one or two sentences on one line, safe inside a
+docstring. A member may have none.
 """
 
 from __future__ import annotations

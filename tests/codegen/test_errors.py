@@ -1,4 +1,4 @@
-"""An error says where and what, and arrives whole from the process of another revision."""
+"""Errors: they name the place and the problem, and can be pickled between processes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""When types came and changed, and what an object needs so that a neighbouring revision knows it.
+"""The history of types, and the deltas between neighbouring revisions.
 
-The deltas are tested by use: a valid object with the delta applied is valid next door, unless the delta itself
-says on the way that something cannot be derived (`missing`, `retyped`).
+The deltas are tested by use: a valid object with the delta applied is valid in the neighbour, unless the delta lists a
+member that cannot be derived (`missing`, `retyped`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The method table of every revision: who may send what, with which params, gated by what, answered by what.
+"""The method table of every revision: direction, params, capability and results of each method.
 
-The expected rows are written out here by hand from the specification. `>` is client to server, `<` server to
-client, `=` either way; `?` behind the params means that a message may come without them.
+The expected rows are written by hand from the specification. `>` is client to server, `<` server to client, `=` both;
+`?` after the params means that a message may be sent without them.
 """
 
 from __future__ import annotations

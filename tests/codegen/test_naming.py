@@ -1,7 +1,7 @@
-"""Wire names and Python names: one rule for each kind of name, no two names alike, and a way back.
+"""Wire names and Python names: one rule for each kind of name, unique names, and the inverse mapping.
 
-A name that Python or the generated base class has other plans for is refused where it is declared, never
-bent silently: a member that is lost is a meaning that is lost.
+A name that clashes with Python or with the generated base class is refused at its declaration, and never changed
+silently.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Our reading of every schema.ts against upstream's own schema.json, definition by definition.
+"""The IR of every schema.ts against upstream's own schema.json, definition by definition.
 
-The *compat* rendering repeats upstream's generator with its losses and has to mean the same everywhere. The
-*faithful* one, which packages ship, differs on exactly the definitions in `faithful_differences.toml`, each
-with the loss that explains it; that the loss explains it is computed here and not taken on trust. What
-`normal_form` levels before comparing is said there.
+The *compat* rendering reproduces upstream's generator, including the information it loses, and has the same meaning
+everywhere. The *faithful* rendering, which the packages contain, differs in exactly the definitions that
+`faithful_differences.toml` lists, each with a reason that is verified here. `normal_form` describes the differences
+that it removes before the comparison.
 """
 
 from __future__ import annotations

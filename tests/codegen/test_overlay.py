@@ -1,7 +1,7 @@
-"""The overlay's facts are asserted: one that no longer fits the schema stops generation at its own place.
+"""The facts of the overlay are assertions: one that no longer matches the schema is an error at its entry.
 
-Each bad entry is written into an overlay of its own and applied to a small schema; the error names the file
-and line of the entry. What the repo's overlay adds to the real revisions is checked on their schemas.
+Each invalid entry is written into a separate overlay and applied to a small schema; the error names the file and line
+of the entry. The additions of the repository's overlay are checked on the pinned revisions.
 """
 
 from __future__ import annotations

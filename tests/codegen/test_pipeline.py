@@ -1,4 +1,4 @@
-"""From schema/ to packages: the same bytes every time, all of them or none, and never a half-written folder."""
+"""Generation of the packages: deterministic, and all files or none are written."""
 
 from __future__ import annotations
 

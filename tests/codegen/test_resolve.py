@@ -1,6 +1,7 @@
-"""What a schema.ts means: inheritance, narrowing, aliases, unions, openness, names for inline objects.
+"""The resolved schema: inheritance, narrowing, aliases, unions, openness, names of inline objects.
 
-Members and their optionality are compared with upstream's own schema.json, path by path; `test_counts` has the numbers.
+Members and their optionality are compared with upstream's own schema.json, path by path; `test_counts` has the
+numbers.
 """
 
 from __future__ import annotations

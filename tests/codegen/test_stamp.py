@@ -1,4 +1,4 @@
-"""A run that would do what the last one did is skipped, and anything that could make a difference is noticed."""
+"""A run without changed inputs is skipped, and every change that can affect the output is detected."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`mcprev generate` writes into its own folders only, and loses nothing there, whenever it is killed.
+"""`mcprev generate` writes only into generated folders and loses no other file, even if it is killed.
 
-A folder is ours when it says so itself. What somebody else has put there stays and is named; a folder that is
-neither empty nor ours is refused. A run is killed before each single change that it makes to the disk.
+A folder counts as generated if its files say so. Other files in it are kept and reported; a folder that is neither
+empty nor generated is refused. The tests kill a run before each single change that it makes to the disk.
 """
 
 from __future__ import annotations

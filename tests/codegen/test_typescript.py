@@ -1,7 +1,7 @@
-"""The parser reads the TypeScript that schema.ts is written in, and refuses everything else with its place.
+"""The parser reads the TypeScript that schema.ts uses, and reports the place of everything else.
 
-Each refused construct has a fixture in which `§` stands right before what the error has to point at; the
-mark is taken out before parsing. The error carries line, column, source line and a caret beneath.
+Each unsupported construct has a fixture in which `§` marks the place of the error; the mark is removed before parsing.
+The error has line, column, source line and a caret.
 """
 
 from __future__ import annotations

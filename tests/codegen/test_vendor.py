@@ -1,4 +1,4 @@
-"""The walk-through of docs/vendor.md, each snippet of it run: an extension is generated, served and called."""
+"""Every snippet of docs/vendor.md is run: an extension is generated, served and called."""
 
 from __future__ import annotations
 

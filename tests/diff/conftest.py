@@ -1,4 +1,4 @@
-"""The pinned revisions are read once for all diff tests: reading them is other tests' business."""
+"""Caches the pinned revisions for all diff tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Helpers of the diff tests: reports between pinned revisions, and revisions made of a text or a module."""
+"""Helpers of the diff tests: reports between pinned revisions, and revisions built from a text or a module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A protocol of a handful of types, and an edit of it for every rule that an edit of a file can show."""
+"""A protocol with a few types, and an edit of it for every rule that an edit of a file can trigger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Known mutations of a revision's declarations: what each must be called, and values that prove its verdicts."""
+"""Known mutations of a revision's declarations: the expected rule of each, and values that prove its verdicts."""
 
 from __future__ import annotations
 

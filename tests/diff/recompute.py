@@ -1,4 +1,4 @@
-"""The differences between two of upstream's schema.json files, recomputed without any of our own machinery."""
+"""The differences between two of upstream's schema.json files, computed without the generator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--docs` tells what upstream describes differently, and says so where it cannot."""
+"""`--docs` reports changed descriptions, and says so if it cannot compare them."""
 
 from __future__ import annotations
 

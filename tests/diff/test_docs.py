@@ -1,4 +1,4 @@
-"""Every snippet of `docs/diff.md` is run, and prints what the page says."""
+"""Every snippet of `docs/diff.md` is run and prints the output on the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every comparison: nothing changed gives nothing, and the way back mirrors the way there."""
+"""Laws of every comparison: equal inputs give no change, and swapped inputs give the mirrored changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Known mutations are found, exactly they, with the right verdicts; messages of one side prove them on the other."""
+"""Known mutations are found with the right verdicts; messages of one side prove the verdicts on the other."""
 
 from __future__ import annotations
 

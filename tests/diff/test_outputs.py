@@ -1,4 +1,4 @@
-"""What is written where: annotations, JUnit XML, files that cannot be written, and what is ignored with a reason."""
+"""Outputs of `mcprev diff`: annotations, JUnit XML, unwritable files, and ignored changes with their reasons."""
 
 from __future__ import annotations
 

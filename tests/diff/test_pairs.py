@@ -248,7 +248,7 @@ def test_a_type_that_no_message_reaches_is_harmless() -> None:
     (change,) = found(report(THIRD, FOURTH), "RelatedTaskMetadata", "type-added")
     assert change.senders == ()
     assert change.worst is Verdict.OK
-    assert "No message carries" in change.old_to_new.reason
+    assert "No message contains" in change.old_to_new.reason
 
 
 @each_pair

@@ -1,7 +1,7 @@
-"""The verdicts between pinned revisions against messages: samples of one decoded by the other.
+"""The verdicts between pinned revisions, proved with messages: samples of one revision read by the other.
 
-Two receivers judge: the schema of the other revision, which is exact, and its generated models, which are what
-a peer would decode with.
+Two receivers check each sample: the schema of the other revision, which is exact, and its generated models, which a
+peer would use.
 """
 
 from __future__ import annotations

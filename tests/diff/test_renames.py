@@ -1,4 +1,4 @@
-"""Types that go on under another name are recognised by their use, and nothing else is."""
+"""Renamed types are recognised by their uses, and no other types are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rule table: complete, mirrored, and each case shown by an example."""
+"""The rule table: complete, mirrored, and with an example for each case."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Every type of every revision takes every valid message, writes it back as it came, and rejects the rest.
+"""Every type of every revision accepts every valid message, writes it back unchanged, and rejects invalid ones.
 
-Valid messages come from the schema by hypothesis: all combinations of optional members, whole numbers, whole
-floats and huge numbers, null where it is legal, members and content that nobody has defined. Invalid ones
-come from a table: each member dropped and each replaced by values of every other kind. The judge in `corpus`
-decides from the schema alone; models must agree with it both ways.
+Hypothesis derives valid messages from the schema: all combinations of optional members, whole numbers, whole floats,
+huge numbers, null where it is allowed, unknown members and content. Invalid messages come from a table: each member is
+removed or replaced by values of every other kind. `corpus` decides from the schema alone which messages are valid.
 """
 
 from __future__ import annotations

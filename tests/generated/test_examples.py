@@ -1,6 +1,6 @@
-"""Upstream's 129 example files of the newest revision: each is valid in the type of its folder and comes back.
+"""Upstream's 129 example files of the newest revision: each is valid for the type of its folder and is written back.
 
-Both the fifth revision's models and the draft's read them, which differ in nothing but names of pages.
+The models of the fifth revision and of the draft, which differ only in names of pages, both read them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a user sees of a model: constructors, absence and null, names, unknown members, copies, subclasses."""
+"""Generated models as users see them: constructors, absence and null, names, unknown members, copies, subclasses."""
 
 from __future__ import annotations
 

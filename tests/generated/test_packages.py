@@ -1,7 +1,7 @@
-"""The packages around the models: tables, stubs, callers, constants, index, and what an import costs.
+"""The modules next to the models: tables, stubs, callers, constants, index, and the cost of an import.
 
-Everything that names something else is followed: a binding to its stub and types, a method to its enum, an
-export to its module.
+Every reference is followed: from a binding to its stub and types, from a method to its enum, from an export to its
+module.
 """
 
 from __future__ import annotations

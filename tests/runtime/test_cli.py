@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from mcprev.cli import main
 from mcprev_codegen import describe
+from mcprev_codegen.naming import module_name
 from support import DATED, FIFTH, FIRST, FOURTH, REVISIONS, THIRD, each_revision, load
 
 RUN: Final = "from mcprev.cli import main; main()"
@@ -70,8 +71,10 @@ METHOD_KEYS: Final = {
 @each_revision
 def test_show_as_json_is_the_stable_format(revision: str) -> None:
     document = printed("show", revision, "--json")
-    assert list(document) == ["format", "revision", "protocol_version", "constants", "methods", "types"]
+    keys = ["format", "revision", "package", "protocol_version", "constants", "methods", "types"]
+    assert list(document) == keys
     assert (document["format"], document["revision"]) == (1, revision)
+    assert document["package"] == module_name(revision)
     assert document["protocol_version"] == load(revision).protocol_version
     assert document["constants"] == {n: c.value for n, c in load(revision).declared.consts.items()}
     for method in document["methods"]:

@@ -1,4 +1,4 @@
-"""`mcprev diff`: what changed between two revisions or schema.ts files, and whom it breaks."""
+"""`mcprev diff`: reports the changes between two revisions or schema.ts files, and which peers each change breaks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PIPED_WIDTH: Final = 100
 
 
 class _UsageError(click.ClickException):
-    """Wrong arguments, told in one line."""
+    """Invalid arguments; the message is one line."""
 
     exit_code = 2
 
@@ -117,7 +117,7 @@ def command(
 
 
 def _paper(output: Path | None) -> TextStyle:
-    """Colour and the window's width on a terminal; plain lines of a fixed width elsewhere."""
+    """Return the style of the output: colours and the width of a terminal, else plain text of fixed width."""
     from mcprev_codegen.diff.render_text import TextStyle
 
     if output is None and sys.stdout.isatty():
@@ -126,7 +126,7 @@ def _paper(output: Path | None) -> TextStyle:
 
 
 def _deliver(text: str, output: Path | None) -> None:
-    """Print or write the report; a failure is neither the report's verdict nor a traceback."""
+    """Print the report or write it to a file; exit with 4 if that fails."""
     try:
         if output is None:
             click.echo(text, nl=False)
@@ -140,7 +140,7 @@ def _deliver(text: str, output: Path | None) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
+    """Write a file atomically."""
     if path.exists() and not path.is_file():  # a device or a pipe
         path.write_text(text, encoding="utf-8")
         return
@@ -187,7 +187,7 @@ def _compared(old_name: str, new_name: str, selection: Selection, ignore_file: P
 
 
 def _latest(folder: Path) -> str:
-    """The newest dated revision about which nothing is left to decide."""
+    """Return the newest dated revision without open decisions."""
     from mcprev_codegen import decisions, sources
 
     pending = decisions.status(folder, sources.load_pinned(folder)).pending

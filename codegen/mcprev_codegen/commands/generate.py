@@ -1,4 +1,4 @@
-"""`mcprev generate`: the packages of all or some revisions, and the pages that compare them."""
+"""`mcprev generate`: writes the packages of all or some revisions, and the pages that compare revisions."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def command(
             click.echo(f"nothing has changed: up to date ({time.perf_counter() - started:.1f} s)")
             return
         read = stamp.inputs(folder) if everything else ""
-        from mcprev_codegen import pipeline  # imported late: it loads what writes the models
+        from mcprev_codegen import pipeline  # imported late: it loads the code generator of the models
 
         if schema_file is not None and out is not None:
             name = revisions[0] if revisions else None
@@ -111,14 +111,14 @@ def command(
             click.echo(line, err=True)
         sys.exit(1)
     if schema_file is not None and out is not None:
-        # Without a separator, pip would take the name for one of its index.
+        # Without a path separator, pip would look the name up in its package index.
         click.echo(f"install it with: pip install .{os.sep}{os.path.relpath(out)}")
 
 
 def _check_usage(
     names: Sequence[str], schema_file: Path | None, like: str | None, out: Path | None, *, no_overlay: bool
 ) -> None:
-    """Raise `click.UsageError` for options that do not go together."""
+    """Raise `click.UsageError` for options that cannot be combined."""
     if schema_file is None:
         if like is not None or no_overlay:
             raise click.UsageError("--like and --no-overlay are about the FILE of --schema")
@@ -131,7 +131,7 @@ def _check_usage(
 
 
 def _progress(name: str, done: int, total: int) -> None:
-    """One line that is written over, on a terminal only."""
+    """Show the progress in one line that is overwritten; on a terminal only."""
     if sys.stderr.isatty():
         click.echo(f"\r\x1b[Kgenerated {done} of {total} revisions: {name}", nl=False, err=True)
 

@@ -1,4 +1,4 @@
-"""`mcprev import`: a schema.ts of upstream's becomes a pinned contract."""
+"""`mcprev import`: pins a schema.ts from upstream and writes its contract."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mcprev unpin`: what `mcprev import` has written of a revision is taken out."""
+"""`mcprev unpin`: deletes the contract and the pin of a revision."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""`mcprev diff`: what changed between two revisions of the schema, and whom it breaks.
+"""`mcprev diff`: compares two revisions of the schema and judges which peers each change breaks.
 
     report = compare_sides(folder, load_side(folder, "A"), load_side(folder, "path/to/schema.ts"))
     breaking = [change for change in report.changes if change.worst is Verdict.BREAKING]
 
-Every change says where it is, who sends the data, and two verdicts with a reason each: what a new peer makes
-of an old one's data, and what an old peer makes of a new one's. They hold for peers that talk without having
-negotiated a revision; peers that negotiate never meet the difference.
+Every change has a place, the senders of the data, and two verdicts with a reason each: for a new peer that receives an
+old peer's data, and for an old peer that receives a new peer's data. The verdicts apply to peers that use different
+revisions because they do not negotiate one.
 """
 
 from mcprev_codegen.diff.comparison import compare, compare_sides

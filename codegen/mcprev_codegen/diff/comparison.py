@@ -1,4 +1,4 @@
-"""From two revisions to a report: pair their types, then collect every change of methods, types and constants."""
+"""Compares two revisions: pairs their types, then collects the changes of methods, types and constants in a report."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from mcprev_codegen.sources import Revision, load
 
 
 def compare(old: Revision, new: Revision, was: Mapping[str, str] | None = None) -> Report:
-    """Every change from one revision to another.
+    """Return the report of every change from one revision to another.
 
-    `was` gives, by old type names, the new names that somebody knows; left out, it is what the new
-    revision's overlay says of the revision right before it. Other renames are found by shape and name.
+    `was` maps old type names to known new names. Without it, these are the renames that the new revision's overlay
+    states for the revision right before it. Other renames are detected by shape and name.
     """
     if was is None:
         was = {before: after for after, before in new.facts.was.items()}
@@ -33,7 +33,10 @@ def compare(old: Revision, new: Revision, was: Mapping[str, str] | None = None) 
 
 
 def compare_sides(folder: Path, old: Revision, new: Revision) -> Report:
-    """`compare` with the renames that the overlay knows between the two, whichever is the older one."""
+    """Return the report of `compare`, with the renames that the overlay states between the two revisions.
+
+    Either revision may be the older one.
+    """
     order = list(load_pins(folder))
     if old.name not in order or new.name not in order:
         return compare(old, new)
@@ -72,7 +75,7 @@ def _report(context: Context, changes: Iterable[Change]) -> Report:
 
 
 def _undescribed(old: View, new: View) -> str:
-    """Why descriptions are not compared; empty where they are."""
+    """Return why descriptions are not compared; empty if they are."""
     sides = [side.revision for side in (old, new) if not side.has_prose]
     pins = " and ".join(dict.fromkeys(side.name for side in sides if side.pin))
     files = " and ".join(dict.fromkeys(side.declared.path for side in sides if not side.pin))

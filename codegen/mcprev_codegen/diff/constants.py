@@ -1,4 +1,4 @@
-"""What changed about exported constants: error codes, and values that messages or nobody carries."""
+"""Compares exported constants: error codes, and values that occur in messages or not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VERSION_CONSTANT: Final = "LATEST_PROTOCOL_VERSION"
 
 
 def compare_constants(context: Context) -> Iterator[Change]:
-    """Every change of constants, by name."""
+    """Yield every change of constants, by name."""
     old, new = context.old.schema.consts, context.new.schema.consts
     for name in {**old, **new}:
         before, after = old.get(name), new.get(name)
@@ -57,7 +57,7 @@ def _case(context: Context, name: str) -> str:
 
 
 def _carried(side: View, name: str) -> bool:
-    """Whether any type has the constant as its value."""
+    """Return whether a type has the constant as its value."""
     found: list[ir.Node] = []
 
     def visit(node: ir.Node) -> ir.Node:
@@ -70,7 +70,7 @@ def _carried(side: View, name: str) -> bool:
 
 
 def _answering(context: Context) -> tuple[str, ...]:
-    """Who answers requests, and so may answer with an error."""
+    """Return the sides that answer requests, and therefore may send errors."""
     methods = [m for side in (context.old, context.new) for m in side.revision.methods.values()]
     directions = {
         d for m in methods if m.kind == "request" and m.transport == "jsonrpc" for d in m.directions

@@ -1,4 +1,4 @@
-"""What every step of a comparison shares: the two sides, their pairing, and the making of changes."""
+"""The state that all steps of a comparison share: the two revisions, the pairing of types, and `Context.change`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mcprev_codegen.diff.rules import table
 from mcprev_codegen.diff.view import View
 
 SHORT: Final = 90
-"""How much of a type a headline shows."""
+"""The maximum length of a type in a headline."""
 SENDERS: Final = ("client", "server")
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The types a change belongs to; hoisted names, None on the side where there is none."""
+    """The types that a change belongs to, by hoisted names; None on the side without one."""
 
     before: str | None
     after: str | None
@@ -27,16 +27,16 @@ class Scope:
     new_path: str
     affects: tuple[str, ...] = ()
     override: str = ""
-    """A key of the rule table's overrides: the place cannot break anybody."""
+    """A key of the rule table's overrides, for a place where a change breaks no peer."""
     openness: str = ""
-    """`opened` or `closed` where an object began or ceased to allow further members of any value."""
+    """`opened` or `closed` if an object started or ceased to allow additional members of any value."""
     senders: tuple[str, ...] | None = None
-    """Who sends the data, where the types do not tell."""
+    """The senders of the data; None if they follow from the types."""
     methods: frozenset[str] | None = None
-    """The methods that carry the data, where the types do not tell."""
+    """The methods that carry the data; None if they follow from the types."""
 
     def at(self, member: str) -> Scope:
-        """The same types, one member further down."""
+        """Return the scope of a member of the same types."""
         return replace(self, old_path=f"{self.old_path}.{member}", new_path=f"{self.new_path}.{member}")
 
 
@@ -49,18 +49,18 @@ class Context:
     pairing: Pairing
 
     def scope(self, before: str | None, after: str | None) -> Scope:
-        """The scope of a pair of types, or of one that stands alone."""
+        """Return the scope of a pair of types, or of one type without a counterpart."""
         old_path = self.old.path(before) if before else ""
         new_path = self.new.path(after) if after else ""
         heirs = self.new.heirs(after) if after else self.old.heirs(before) if before else ()
         return Scope(before, after, old_path or new_path, new_path or old_path, heirs)
 
     def same(self, before: ir.TypeExpr, after: ir.TypeExpr) -> bool:
-        """Whether two types are written the same, but for names that the pairing explains."""
+        """Return whether two types are equal, except for renames in the pairing."""
         return self.renamed(before) == _plain(after)
 
     def renamed(self, before: ir.TypeExpr) -> ir.TypeExpr:
-        """An old type with the names that its parts have on the new side."""
+        """Return an old type with the new names of the types that it refers to."""
 
         def rename(node: ir.Node) -> ir.Node:
             if isinstance(node, ir.Ref):
@@ -71,7 +71,7 @@ class Context:
         return _plain(ir.map_nodes(before, rename))
 
     def paired(self, before: str, after: str) -> bool:
-        """Whether two names are one type."""
+        """Return whether two names are paired."""
         return self.pairing.new_of.get(before) == after
 
     def change(
@@ -84,7 +84,7 @@ class Context:
         *,
         note: str = "",
     ) -> Change:
-        """A change by its rule, with everything that follows from the types it belongs to."""
+        """Return the change of a rule, with the senders, methods and overrides that follow from its scope."""
         rule = table().rules[rule_id]
         case = rule.cases[case_name]
         senders = self._senders(scope) if scope.senders is None else scope.senders
@@ -109,13 +109,13 @@ class Context:
         return made if not override else _harmless(made, override)
 
     def _methods(self, scope: Scope) -> frozenset[str]:
-        """The methods that carry the data on both sides; on either, when there is none."""
+        """Return the methods that carry the data on both sides; if there is none, on either side."""
         before = self.old.reached_by([scope.before]) if scope.before else None
         after = self.new.reached_by([scope.after]) if scope.after else None
         return _common(before, after)
 
     def _senders(self, scope: Scope) -> tuple[str, ...]:
-        """Who sends the data on both sides; who sends it on either, when that is nobody."""
+        """Return the senders of the data on both sides; if there is none, on either side."""
         before = self.old.senders(scope.before) if scope.before else None
         after = self.new.senders(scope.after) if scope.after else None
         common = _common(before, after)
@@ -129,14 +129,14 @@ def _common(before: frozenset[str] | None, after: frozenset[str] | None) -> froz
 
 
 def _harmless(change: Change, override: str) -> Change:
-    """The change with both verdicts ok, for the reason that holds wherever it stands."""
+    """Return the change with both verdicts ok, for the reason of the override."""
     reason = Judgement(Verdict.OK, table().overrides[override])
     level = change.level if override == "unreachable" or change.level is Level.DOC else Level.SOURCE
     return replace(change, level=level, old_to_new=reason, new_to_old=reason)
 
 
 def _plain(type_: ir.TypeExpr) -> ir.TypeExpr:
-    """A type without what its spelling alone decides: the name of an index key, the order of literals."""
+    """Return a type without differences of spelling: the name of an index key, the order of literals."""
 
     def plain(node: ir.Node) -> ir.Node:
         match node:
@@ -151,11 +151,11 @@ def _plain(type_: ir.TypeExpr) -> ir.TypeExpr:
 
 
 def headline(says: str, old: Place | None, new: Place | None) -> str:
-    """A rule's words with both sides in their place, long ones cut."""
+    """Return the headline of a rule with both sides filled in and shortened."""
     texts = {"{old}": old.text if old else "nothing", "{new}": new.text if new else "nothing"}
     return re.sub(r"\{(?:old|new)\}", lambda found: shortened(texts[found.group()]), says)
 
 
 def shortened(text: str, width: int = SHORT) -> str:
-    """A text cut to a width, with an ellipsis where something is missing."""
+    """Return a text cut to a width, with an ellipsis if it was longer."""
     return text if len(text) <= width else f"{text[: width - 1].rstrip()}…"

@@ -1,4 +1,4 @@
-"""What changed about types as declared: names, kinds, bases, openness, aliases."""
+"""Compares declared types: names, kinds, bases, openness, aliases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mcprev_codegen.printer import print_type
 
 
 def compare_declarations(context: Context) -> Iterator[Change]:
-    """Every change of types, from their names to their members."""
+    """Yield every change of types, from their names to their members."""
     yield from _names(context)
     inheritors = _inheritors(context)
     for before, after in context.pairing.new_of.items():
@@ -30,7 +30,7 @@ def compare_declarations(context: Context) -> Iterator[Change]:
 
 
 def _inheritors(context: Context) -> dict[tuple[str, str], tuple[str, ...]]:
-    """By new type and member of a base: the declared types that inherit a change of that member."""
+    """Return the declared types that inherit a change of a base's member, by the base's new name and the member."""
     found: dict[tuple[str, str], tuple[str, ...]] = {}
     for before, after in context.pairing.new_of.items():
         if not (context.old.is_object(before) and context.new.is_object(after)):
@@ -47,7 +47,7 @@ def _inheritors(context: Context) -> dict[tuple[str, str], tuple[str, ...]]:
 
 
 def _names(context: Context) -> Iterator[Change]:
-    """Types that came, went, were renamed, or mean something else by the same name."""
+    """Yield the types that were added, removed or renamed, and the names that now mean another type."""
     old, new, pairing = context.old, context.new, context.pairing
     for before in filter(old.declares, old.schema.types):
         after = pairing.new_of.get(before)
@@ -73,7 +73,7 @@ def _names(context: Context) -> Iterator[Change]:
 
 
 def _reused(context: Context, name: str) -> Change:
-    """A name with one meaning on one side and another on the other."""
+    """Return the change of a name that means different types on the two sides."""
     now, once = context.pairing.new_of.get(name), context.pairing.old_of.get(name)
     notes = [f"The old shape goes on as {context.new.path(now)}."] if now else []
     notes += [f"The new shape was {context.old.path(once)}."] if once else []
@@ -97,7 +97,7 @@ def _kinds(context: Context, name: str) -> tuple[Place, Place]:
 
 
 def kind_text(side: View, name: str) -> str:
-    """What a type is, in two words: `interface`, `union of A, B`, ..."""
+    """Return a short description of a type: `interface`, `union of A, B`, ..."""
     decl = side.schema.types[name]
     if isinstance(decl, ir.Interface):
         return " extends ".join(filter(None, ["interface", ", ".join(print_type(b) for b in decl.bases)]))
@@ -120,7 +120,7 @@ def _objects(context: Context, before: str, after: str) -> Iterator[Change]:
 
 
 def _index_inherited(context: Context, before: str, after: str) -> bool:
-    """Whether a common base shows the same change of openness."""
+    """Return whether a common base has the same change of openness."""
     old, new = context.old.schema, context.new.schema
     old_bases = set(old.supertypes(before))
     own = old.flat(before).index, new.flat(after).index

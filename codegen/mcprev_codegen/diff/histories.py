@@ -1,4 +1,4 @@
-"""The life of one type or method over all revisions: when it came, how it changed, when it went."""
+"""The history of one type or method over all revisions: added, changed, removed."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ PRESENT: Final = "present"
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """What one revision did to the type or method."""
+    """The state of the type or method in one revision, and its changes since the revision before."""
 
     revision: str
     state: str
     """`absent`, `present` (in the first revision), `added`, `changed`, `unchanged` or `removed`."""
     name: str | None
-    """What it is called here; None where it does not exist."""
+    """Its name in this revision; None if it does not exist there."""
     changes: tuple[Change, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The life of one type or method, oldest revision first."""
+    """The history of one type or method, oldest revision first."""
 
     name: str
     kind: str
@@ -45,7 +45,7 @@ class History:
 
 
 def history(folder: Path, name: str) -> History:
-    """The life of a type or method. Raises `LookupError` when no revision has one of that name."""
+    """Return the history of a type or method. Raises `LookupError` if no revision has one of that name."""
     revisions = [load(folder, revision) for revision in load_pins(folder)]
     is_method = any(name in revision.methods for revision in revisions)
     if not is_method and all(name not in revision.declared.types for revision in revisions):
@@ -75,7 +75,7 @@ def _held(name: str, revision: Revision) -> str | None:
 
 
 def _parts(side: View, name: str) -> frozenset[str]:
-    """The paths of a method's own types: its message, its params and its results."""
+    """Return the paths of a method's types: its message, its params and its results."""
     method = side.revision.methods.get(name)
     if method is None:
         return frozenset()
@@ -98,7 +98,7 @@ def _type_episodes(
 
 
 def _names(name: str, revisions: Sequence[Revision], reports: Sequence[Report]) -> list[str | None]:
-    """What the type is called in each revision, renames followed both ways from where it has the name."""
+    """Return the name of the type in each revision, with renames followed in both directions."""
     found: list[str | None] = [name if name in r.declared.types else None for r in revisions]
     for index, report in enumerate(reports):
         before, after = found[index], found[index + 1]
@@ -116,7 +116,7 @@ def _names(name: str, revisions: Sequence[Revision], reports: Sequence[Report]) 
 
 
 def _part_of(change: Change, old: frozenset[str], new: frozenset[str]) -> bool:
-    """Whether a change stands in these types, on each side it has."""
+    """Return whether a change belongs to these types, on each side that it has."""
     sides = ((change.old, old), (change.new, new))
     inside = all(_within(place.path, names) for place, names in sides if place is not None)
     return inside or not new.isdisjoint(change.affects)

@@ -1,8 +1,8 @@
-"""The ignore file: changes that somebody has looked at and accepts, each with the reason.
+"""The ignore file: known and accepted changes, each with a reason.
 
 [[ignore]]
-rule = "field-added-required"     # at least one of rule, path and fingerprint; all that are given must fit
-path = "ListToolsResult.*"        # `*` stands for any text
+rule = "field-added-required"     # one or more of rule, path and fingerprint, which must all match
+path = "ListToolsResult.*"        # `*` matches any text
 reason = "Our servers send it since May."
 """
 
@@ -25,19 +25,19 @@ _WHAT: Final = ("rule", "path", "fingerprint")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One accepted kind of change."""
+    """One entry of an ignore file."""
 
     reason: str
     rule: str | None = None
     path: str | None = None
-    """With `*` for any text; of either side."""
+    """A path of either side, in which `*` matches any text."""
     fingerprint: str | None = None
 
     def __str__(self) -> str:
         return ", ".join(f"{name} {value}" for name in _WHAT if (value := getattr(self, name)))
 
     def fits(self, change: Change) -> bool:
-        """Whether it is about a change."""
+        """Return whether the entry matches a change."""
         places = [place.path for place in (change.old, change.new) if place]
         return (
             self.rule in (None, change.id)
@@ -47,7 +47,7 @@ class Entry:
 
 
 def read_ignores(path: Path) -> tuple[Entry, ...]:
-    """The entries of an ignore file. Raises `InputError`, which names the entry, when it is not in order."""
+    """Return the entries of an ignore file. Raises `InputError`, which names the entry, if one is invalid."""
     try:
         data: dict[str, object] = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -78,7 +78,7 @@ def _entry(where: str, entry: object) -> Entry:
 
 
 def ignore(report: Report, entries: Sequence[Entry], source: str) -> Report:
-    """The report without the changes that are ignored; entries of `source` that fit none are among its notes."""
+    """Return the report without the changes that entries match; notes name the entries without a match."""
     found = [(change, next((e for e in entries if e.fits(change)), None)) for change in report.changes]
     unused = [entry for entry in entries if not any(map(entry.fits, report.changes))]
     return replace(

@@ -1,8 +1,8 @@
-"""What changed between the members of two objects: presence, need, type, limits, life and place of declaration.
+"""Compares the members of two objects: presence, optionality, type, limits, deprecation and place of declaration.
 
-A change that a type inherits is told once, at the base where it happened; the types that inherit it are named
-with it. Two things are not the business of a member: whether a message has to have params (the method's), and
-the envelope, which every message has always had, wherever the schema writes it.
+An inherited change is reported once, at the base that changed, with the types that inherit it. Two changes are not
+reported for members: whether a message requires params, which is a change of the method, and the envelope members,
+which every message has wherever the schema declares them.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Delta = tuple[FlatField | None, FlatField | None]
 
 
 def compare_objects(context: Context, before: FlatType, after: FlatType, scope: Scope) -> Iterator[Change]:
-    """Every change between two objects that stand at one place."""
+    """Yield every change between two objects at one place."""
     scope = replace(scope, openness=_openness(before, after))
     for name, (old, new) in deltas(before, after).items():
         yield from compare_member(context, old, new, scope, name)
 
 
 def deltas(before: FlatType, after: FlatType) -> dict[str, Delta]:
-    """Both sides of every member, old ones first."""
+    """Return the old and new declaration of every member, old members first."""
     old = {f.name: f for f in before.fields}
     new = {f.name: f for f in after.fields}
     return {name: (old.get(name), new.get(name)) for name in {**old, **new}}
@@ -42,9 +42,9 @@ def deltas(before: FlatType, after: FlatType) -> dict[str, Delta]:
 def compare_pair(
     context: Context, before: str, after: str, inheritors: Mapping[tuple[str, str], tuple[str, ...]]
 ) -> Iterator[Change]:
-    """Every change of the members of two types that are one, inherited ones left to their base.
+    """Yield every change of the members of two paired types, except for changes inherited from a common base.
 
-    `inheritors` names, by new type and member, who inherits a change.
+    `inheritors` lists the types that inherit a change, by new type and member.
     """
     flats = context.old.schema.flat(before), context.new.schema.flat(after)
     scope = replace(context.scope(before, after), openness=_openness(*flats))
@@ -61,19 +61,19 @@ def compare_pair(
 
 
 def _openness(before: FlatType, after: FlatType) -> str:
-    """Whether further members of any value came to be allowed, or ceased to be."""
+    """Return whether additional members of any value became allowed (`opened`) or ceased to be (`closed`)."""
     old = before.index is not None and before.index.value in _TOP
     new = after.index is not None and after.index.value in _TOP
     return "" if old == new else "opened" if new else "closed"
 
 
 def is_inherited(context: Context, before: str, after: str, name: str) -> bool:
-    """Whether a base that both types have shows the same two sides of a member."""
+    """Return whether a common base declares the same old and new member."""
     return origin(context, before, after, name) is not None
 
 
 def origin(context: Context, before: str, after: str, name: str) -> str | None:
-    """The furthest common base, by its new name, at which a member is the same on both sides as here."""
+    """Return the new name of the furthest common base with the same old and new member; None if there is none."""
     if name == PARAMS and after in context.new.message_types:
         return None
     own = _sides(context, before, after, name)
@@ -102,7 +102,7 @@ def _sides(context: Context, before: str, after: str, name: str) -> tuple[ir.Fie
 class _Member:
     context: Context
     scope: Scope
-    """At the member."""
+    """The scope of the member."""
     name: str
     message: bool
     """Whether the member belongs to a message type on both sides."""
@@ -120,7 +120,7 @@ class _Member:
 def compare_member(
     context: Context, old: FlatField | None, new: FlatField | None, scope: Scope, name: str
 ) -> Iterator[Change]:
-    """Every change of one member of an object; `scope` is the object's."""
+    """Yield every change of one member of an object; `scope` is that of the object."""
     on_base = name == PARAMS and (_is_base(context.old, scope.before) or _is_base(context.new, scope.after))
     place = scope.at(name)
     spot = _Member(
@@ -173,12 +173,12 @@ def _removed(spot: _Member, old: FlatField) -> Change:
 
 
 def _tolerated(side: View, owner: str | None, name: str) -> bool:
-    """Whether the overlay says that a type has the member although its schema does not declare it."""
+    """Return whether the overlay adds the member to a type whose schema does not declare it."""
     return f"{owner}.{name}" in side.revision.facts.patched
 
 
 def _has_default(side: View, member: FlatField) -> bool:
-    """Whether the specification says what the absence of a required member means."""
+    """Return whether the specification gives a required member a default."""
     return f"{member.declared_in}.{member.name}" in side.revision.facts.default
 
 
@@ -217,7 +217,7 @@ def _limits(spot: _Member, old: ir.Field, new: ir.Field) -> Iterator[Change]:
 def _replaced(
     spot: _Member, old: ir.Field, new: ir.Field, tag: str, none: str, written: str
 ) -> Iterator[Change]:
-    """What changed of a tag that is there with some text, or is not there."""
+    """Yield the change of a tag that has some text or is absent."""
     was, is_now = getattr(old.tags, tag), getattr(new.tags, tag)
     if was == is_now:
         return
@@ -230,7 +230,7 @@ def _replaced(
 def _steps(
     name: str, old: float | str | None, new: float | str | None
 ) -> list[tuple[float | str | None, float | str | None]]:
-    """How a limit changed; one whose values have no order is taken away and another one set."""
+    """Return the changes of a limit; one without an order is removed and added again."""
     if old == new:
         return []
     if name in ORDERED or is_unset(old) or is_unset(new):
@@ -239,7 +239,7 @@ def _steps(
 
 
 def _reading(place: Place, text: str | None) -> Place:
-    """A place with other words, or with `none`."""
+    """Return a place with another text; `none` if there is none."""
     return replace(place, text=text or "none", stable=text or "none")
 
 
@@ -272,7 +272,7 @@ def life(
     before: Place,
     after: Place,
 ) -> Iterator[Change]:
-    """Deprecation, visibility, category and description of a member or a type."""
+    """Yield the changes of deprecation, visibility, category and description of a member or type."""
     for tag, on, off in (("deprecated", "deprecated", "undeprecated"), ("internal", "internal", "public")):
         was, is_now = getattr(old.tags, tag), getattr(new.tags, tag)
         if was != is_now:
@@ -289,7 +289,7 @@ def life(
 def described(
     context: Context, scope: Scope, old: ir.Doc, new: ir.Doc, before: Place, after: Place
 ) -> Iterator[Change]:
-    """What is said of a member or a type in other words, where both sides have upstream's text."""
+    """Yield the change of a description, if both sides have upstream's prose."""
     was_told, is_told = _prose(old), _prose(new)
     if was_told != is_told and context.old.has_prose and context.new.has_prose:
         yield context.change(
@@ -298,14 +298,14 @@ def described(
 
 
 def _prose(doc: ir.Doc) -> str:
-    """What a comment says, but for its examples, without its line breaks."""
+    """Return the text of a comment without examples and line breaks."""
     tags = (f"@{name} {text}" for name, text in doc.tags if name != "example")
     members = (f"{index}: {text}" for index, text in doc.members)
     return " ".join(" ".join(filter(None, (doc.text, doc.notes, *tags, *members))).split())
 
 
 def compare_index(context: Context, scope: Scope, before: FlatType, after: FlatType) -> Iterator[Change]:
-    """What changed about members beyond the declared ones."""
+    """Yield the changes of the index signature."""
     old, new = before.index, after.index
     if (old is None) == (new is None):
         if old is not None and new is not None:

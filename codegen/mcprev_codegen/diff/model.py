@@ -1,4 +1,4 @@
-"""What a comparison yields: typed, immutable changes with two verdicts each, and the report that holds them."""
+"""The data model of a comparison: immutable changes with two verdicts each, and the report of all changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ METHOD_PREFIX: Final = "method:"
 
 
 class Verdict(StrEnum):
-    """What happens to data that crosses from one revision to the other."""
+    """The effect on data sent from a peer of one revision to a peer of the other."""
 
     OK = "ok"
     DANGEROUS = "dangerous"
@@ -23,12 +23,12 @@ class Verdict(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 for ok, growing with the harm."""
+        """0 for ok; higher is worse."""
         return list(Verdict).index(self)
 
 
 class Level(StrEnum):
-    """How deep a change goes: what is sent, names, the generated code, or only its documentation."""
+    """The level of a change: data on the wire, names, generated code, or documentation only."""
 
     WIRE = "wire"
     NOMINAL = "nominal"
@@ -37,12 +37,12 @@ class Level(StrEnum):
 
     @property
     def depth(self) -> int:
-        """0 for the wire; a level contains every level of less depth."""
+        """0 for the wire; a level includes every level of less depth."""
         return list(Level).index(self)
 
 
 class Effect(StrEnum):
-    """What happens to the set of accepted values."""
+    """The effect on the set of accepted values."""
 
     EQUAL = "equal"
     WIDER = "wider"
@@ -52,7 +52,7 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """One verdict and why."""
+    """A verdict and its reason."""
 
     verdict: Verdict
     reason: str
@@ -60,12 +60,12 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One side of a change: where it stands and what stands there."""
+    """One side of a change: path, text and position in the source."""
 
     path: str
     text: str
     stable: str
-    """The text with unordered things in a fixed order; what fingerprints are made of."""
+    """The text with unordered parts in a fixed order, for fingerprints."""
     span: Span | None = None
 
 
@@ -80,33 +80,33 @@ class Change:
     level: Level
     effect: Effect
     says: str
-    """The headline, with the two sides filled in."""
+    """The headline with both sides filled in."""
     old: Place | None
     new: Place | None
     old_to_new: Judgement
     new_to_old: Judgement
     senders: tuple[str, ...] = ()
-    """Who sends the data: `client`, `server`, both, or nobody for a type that no message reaches."""
+    """The senders of the data: `client`, `server` or both; empty for a type that no message contains."""
     methods: tuple[str, ...] = ()
-    """The methods whose messages or results carry the data."""
+    """The methods whose messages or results contain the data."""
     affects: tuple[str, ...] = ()
     """Further types that inherit the change."""
     note: str = ""
 
     @property
     def path(self) -> str:
-        """Where the change is: `Type.member`, `Type`, `method:NAME` or the name of a constant."""
+        """The path of the change: `Type.member`, `Type`, `method:NAME` or the name of a constant."""
         place = self.new or self.old
         return place.path if place else ""
 
     @property
     def type(self) -> str | None:
-        """The declared type the path starts with; None for methods."""
+        """The declared type that the path starts with; None for methods."""
         return None if self.method else self.path.partition(".")[0]
 
     @property
     def method(self) -> str | None:
-        """The method a method-level change is about."""
+        """The method of a method-level change; None for any other change."""
         return self.path.removeprefix(METHOD_PREFIX) if self.path.startswith(METHOD_PREFIX) else None
 
     @property
@@ -116,13 +116,13 @@ class Change:
 
     @property
     def fingerprint(self) -> str:
-        """Twelve hexadecimal digits that no move of lines and no reordering alters."""
+        """Twelve hexadecimal digits that do not change if declarations move or are reordered."""
         sides = [part for place in (self.old, self.new) for part in _identity(place)]
         text = "\x1f".join([self.id, *sides])
         return hashlib.sha256(text.encode()).hexdigest()[:FINGERPRINT_DIGITS]
 
     def judged(self, sender_is_old: bool) -> Judgement:  # noqa: FBT001 - the two directions are a pair
-        """The verdict for data of an old sender, or of a new one."""
+        """Return the verdict for data of an old sender, or of a new one."""
         return self.old_to_new if sender_is_old else self.new_to_old
 
 
@@ -131,7 +131,7 @@ def _identity(place: Place | None) -> tuple[str, str]:
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The worst of some verdicts; ok when there are none."""
+    """Return the worst of some verdicts; ok if there is none."""
     return max(verdicts, key=lambda v: v.rank, default=Verdict.OK)
 
 
@@ -141,14 +141,14 @@ class Subject:
 
     name: str
     source: str
-    """The schema.ts it was read from: a pinned one relative to the schema folder, a file as it was given."""
+    """The schema.ts: a pinned one relative to the schema folder, any other as given by the user."""
     file: str | None = None
-    """The same where it is a file of the checkout that tools can point at."""
+    """The path of the schema.ts in the checkout, for tools that annotate files; None if it is not in the checkout."""
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Names that came and went; a renamed type counts on both sides."""
+    """Added and removed names; a renamed type counts as both."""
 
     added: tuple[str, ...]
     removed: tuple[str, ...]
@@ -156,7 +156,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """A change that is known and accepted."""
+    """A change that an entry of the ignore file matches, and the entry's reason."""
 
     change: Change
     reason: str
@@ -173,22 +173,22 @@ class Report:
     notifications: Names
     types: Names
     renamed: tuple[tuple[str, str], ...]
-    """Types with another name, old and new."""
+    """Renamed types: old and new name."""
     undescribed: str = ""
-    """Why descriptions are not compared; empty where they are."""
+    """Why descriptions are not compared; empty if they are."""
     hidden: int = 0
-    """How many changes a selection left out."""
+    """The number of changes that a selection left out."""
     ignored: tuple[Ignored, ...] = ()
     """The changes that an ignore file left out."""
     notes: tuple[str, ...] = ()
-    """Sentences about what the selection asked for and cannot be had."""
+    """Notes for the user, such as comparisons that were asked for but are not possible."""
 
     def counts(self) -> dict[Verdict, int]:
-        """How many changes have each verdict as their worst, the worst verdict first."""
+        """Return the number of changes by their worst verdict, the worst verdict first."""
         return {v: sum(c.worst is v for c in self.changes) for v in reversed(Verdict)}
 
     def pairing(self, *, client_is_old: bool) -> dict[Verdict, int]:
-        """The verdicts that one pairing of peers meets when it talks without negotiation."""
+        """Return the number of changes by verdict for an old client with a new server, or the reverse."""
         met = [
             worst(
                 c.judged(sender_is_old=(sender == "client") == client_is_old).verdict for sender in c.senders
@@ -198,20 +198,20 @@ class Report:
         return {v: sum(m is v for m in met) for v in reversed(Verdict)}
 
     def at_least(self, verdict: Verdict) -> tuple[Change, ...]:
-        """The changes whose worst verdict is that bad or worse."""
+        """Return the changes whose worst verdict is at least as bad."""
         return tuple(c for c in self.changes if c.worst.rank >= verdict.rank)
 
     def with_notes(self, notes: Sequence[str]) -> Report:
-        """The same report with other notes."""
+        """Return the report with other notes."""
         return replace(self, notes=tuple(notes))
 
     def with_changes(self, changes: Sequence[Change]) -> Report:
-        """The same report about fewer changes."""
+        """Return the report with fewer changes."""
         return replace(self, changes=tuple(changes), hidden=self.hidden + len(self.changes) - len(changes))
 
 
 def ordered(changes: Iterable[Change]) -> tuple[Change, ...]:
-    """Methods before types before constants, in each the worst first, then by path."""
+    """Return the changes sorted: methods, types, constants; in each the worst first, then by path."""
     areas = {"method": 0, "constant": 2}
 
     def key(change: Change) -> tuple[object, ...]:

@@ -1,9 +1,9 @@
-"""Which types of the two sides are one: by name, by the overlay's `#was`, by shape and name, or by use.
+"""Pairs the types of two revisions: by name, by the overlay's `#was`, by shape and name, or by use.
 
-A pair that the overlay does not know is the same kind and, for messages, of the same method. Then either it has
-the same values on the wire (envelope members aside) and the same description or a similar name; or it is used at
-the same members, bases and methods and keeps half of its own members, whatever its name. Only pairs that are each
-other's single best match count. Common members alone make no pair: all requests look alike.
+A pair that the overlay does not state has the same kind and, for messages, the same method. In addition, it either
+accepts the same values (envelope members excepted) and has the same description or a similar name; or it is used by
+the same members, bases and methods and keeps half of its members, with any name. Only pairs in which each type is the
+other's single best match are used. Common members alone are not enough, since all requests have similar members.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from mcprev_codegen.diff.view import ENVELOPE, View
 from mcprev_codegen.sources import Revision
 
 LIKENESS: Final = 0.5
-"""The least share of words that two names must have in common."""
+"""The minimum share of words that two names have in common."""
 REMAINS: Final = 0.75
-"""The least share of members that the old shape of a name must keep to be recognised under another."""
+"""The minimum share of members that an object keeps to be recognised under another name."""
 ALIKE: Final = 0.5
-"""The least share of uses, and of members, that a type must keep to be recognised by its use."""
+"""The minimum share of uses, and of members, that a type keeps to be recognised by its uses."""
 
 
 @dataclass(frozen=True)
 class Pairing:
-    """Which old type is which new type; hoisted names on both sides."""
+    """The pairing of old types with new types, by hoisted names on both sides."""
 
     new_of: Mapping[str, str]
     moved: Mapping[str, str]
-    """Names with another meaning now, by where their old shape lives; in the mirror, where it comes from."""
+    """Names that now mean another type, each with the name of the same type on the other side."""
 
     @cached_property
     def old_of(self) -> Mapping[str, str]:
@@ -44,7 +44,7 @@ class Pairing:
 
 
 def known(revisions: Sequence[Revision]) -> dict[str, str]:
-    """What the overlay knows of names over some consecutive revisions: last name by first name."""
+    """Return the renames that overlays state over consecutive revisions: first name to last name."""
     names: dict[str, str] = {name: name for name in revisions[0].schema.types}
     for revision in revisions[1:]:
         renamed = {was: name for name, was in revision.facts.was.items()}
@@ -53,11 +53,11 @@ def known(revisions: Sequence[Revision]) -> dict[str, str]:
 
 
 def linked(side: View, other: View) -> View:
-    """Return the side with its methods tied to results whose names tell nothing.
+    """Return the view with results assigned to methods whose result names do not follow the naming convention.
 
-    Only the name of a result says which request it answers. Where the other side has a result for a method and this
-    side has no type of that name, the result is a type that this side lists among the results, that answers nothing
-    else, that the other side does not have, and that keeps half of the members.
+    Only the name of a result states which request it answers. If the other side has a result for a method, and this
+    side has no type of that name, then the result is a type that this side lists among the results, that no other
+    method has, that the other side does not have, and that keeps half of the members.
     """
     types, methods = side.schema.types, side.revision.methods
     answers = {result for method in methods.values() for result in method.results}
@@ -81,7 +81,7 @@ def linked(side: View, other: View) -> View:
 
 
 def pair(old: View, new: View, was: Mapping[str, str]) -> Pairing:
-    """The pairs of two sides; `was` gives new names by old ones where the overlay knows them."""
+    """Return the pairing of two views; `was` maps old names to the new names that the overlay states."""
     new_of: dict[str, str] = {}
     for before, after in was.items():
         fresh = after not in old.schema.types or before not in new.schema.types
@@ -92,7 +92,7 @@ def pair(old: View, new: View, was: Mapping[str, str]) -> Pairing:
             new_of[name] = name
     _detect(old, new, new_of)
     _inline(old, new, new_of)
-    while found := _best(_same_uses(old, new, new_of)):  # each pair may show where others are used
+    while found := _best(_same_uses(old, new, new_of)):  # Each new pair may reveal further pairs.
         new_of.update(found)
         _inline(old, new, new_of)
     reused = {name for name in old.schema.types if name in new.schema.types and new_of.get(name) != name}
@@ -102,7 +102,7 @@ def pair(old: View, new: View, was: Mapping[str, str]) -> Pairing:
 
 
 def _detect(old: View, new: View, new_of: dict[str, str]) -> None:
-    """Add the renames that shapes and names show, and find where kind-changed names have gone."""
+    """Add the renames detected by shape and name, and find the new names of objects whose names were reused."""
     added = [n for n in new.schema.types if n not in new_of.values() and not new.is_inline(n)]
     removed = [n for n in old.schema.types if n not in new_of and not old.is_inline(n)]
     new_of.update(_best(_candidates(old, new, removed, added, new_of)))
@@ -116,7 +116,7 @@ def _detect(old: View, new: View, new_of: dict[str, str]) -> None:
 
 
 def _inline(old: View, new: View, new_of: dict[str, str]) -> None:
-    """Pair the inline objects that stand at one member of two types that are one."""
+    """Pair the inline objects at the same member of two paired types."""
     pending = [(before, after) for before, after in new_of.items() if before != after]
     while pending:
         before, after = pending.pop()
@@ -127,7 +127,7 @@ def _inline(old: View, new: View, new_of: dict[str, str]) -> None:
 
 
 def _standing_in(old: View, before: str, new: View, after: str) -> list[tuple[str, str]]:
-    """The inline objects at the same members of two objects, side by side."""
+    """Return the inline objects at the same members of two objects, as pairs."""
     if not (old.is_object(before) and new.is_object(after)):
         return []
     flat = new.schema.flat(after)
@@ -157,7 +157,7 @@ def _candidates(
 
 
 def _same_uses(old: View, new: View, new_of: Mapping[str, str]) -> Scores:
-    """How much the types that have no pair are alike in their uses and members, where that is enough."""
+    """Return the similarity of unpaired types by uses and members, if both shares are at least `ALIKE`."""
     methods = old.revision.methods.keys() & new.revision.methods.keys()
     same = {f"{METHOD_PREFIX}{method}": f"{METHOD_PREFIX}{method}" for method in methods}
     paired = set(new_of.values())
@@ -175,14 +175,14 @@ def _same_uses(old: View, new: View, new_of: Mapping[str, str]) -> Scores:
 def _unpaired(
     side: View, paired: Container[str], owners: Mapping[str, str]
 ) -> dict[str, frozenset[tuple[str, str]]]:
-    """The uses of each declared type without a pair by what both sides have, by its new name."""
+    """Return the uses of each declared unpaired type, by the new names of the types and methods that use it."""
     names = [name for name in side.schema.types if name not in paired and not side.is_inline(name)]
     uses = {n: frozenset((owners[o], what) for o, what in side.uses[n] if o in owners) for n in names}
     return {name: found for name, found in uses.items() if found}
 
 
 def _kept(old: View, new: View, before: str, after: str, new_of: Mapping[str, str]) -> float:
-    """The share of members that two objects, or of alternatives that two unions, have in common; 0 if no pair."""
+    """Return the share of common members of two objects, or alternatives of two unions; 0 if they are no pair."""
     mine, theirs = old.schema.types[before], new.schema.types[after]
     names = {**new_of, before: after}
     if isinstance(mine, ir.Alias) and isinstance(theirs, ir.Alias):
@@ -213,7 +213,7 @@ def _share(one: AbstractSet[object], other: AbstractSet[object]) -> float:
 
 
 def _remains(side: View, other: View, names: Iterable[str], among: Sequence[str]) -> Scores:
-    """How much of an object's members each candidate keeps, where that is enough to recognise it."""
+    """Return the share of common members of objects and candidates, if it is at least `REMAINS`."""
     scores: Scores = {}
     for name in names:
         own = _members(side, name)
@@ -227,7 +227,7 @@ def _remains(side: View, other: View, names: Iterable[str], among: Sequence[str]
 
 
 def _best(scores: Scores) -> list[tuple[str, str]]:
-    """The pairs in which each is the other's only best match."""
+    """Return the pairs in which each is the other's single best match."""
 
     def alone(pair: tuple[str, str]) -> bool:
         rivals = [p for p in scores if p != pair and (p[0] == pair[0] or p[1] == pair[1])]
@@ -241,7 +241,7 @@ def _words(name: str) -> list[str]:
 
 
 def _foreign(side: View, name: str, other: View) -> bool:
-    """Whether an object has nothing in common with what the other side calls by its name."""
+    """Return whether an object has no member in common with the type of the same name on the other side."""
     if not other.is_object(name):
         return True
     own, theirs = _members(side, name), _members(other, name)
@@ -258,7 +258,7 @@ def _same_text(old: View, new: View, before: str, after: str) -> bool:
 
 
 def _members(side: View, name: str) -> frozenset[tuple[str, bool]]:
-    """The members that say something about a shape, each with whether it is required."""
+    """Return the members without the envelope, each with whether it is optional."""
     flat = side.schema.flat(name)
     return frozenset((f.name, f.field.optional) for f in flat.fields if f.name not in ENVELOPE)
 
@@ -282,13 +282,13 @@ def _same_shape(old: View, new: View, before: str, after: str, new_of: Mapping[s
 
 
 def _alike(old: View, new: View, before: ir.TypeExpr, after: ir.TypeExpr, names: Mapping[str, str]) -> bool:
-    """Whether two types are written with the same names, or accept the same values."""
+    """Return whether two types have the same spelling after renames, or accept the same values."""
     same = _named(old, before, names) == new.inlined(after)
     return same or relation(old, new, before, after) is Effect.EQUAL
 
 
 def _named(old: View, type_: ir.TypeExpr, names: Mapping[str, str]) -> ir.TypeExpr:
-    """An old type with new names."""
+    """Return an old type with new names."""
 
     def rename(node: ir.Node) -> ir.Node:
         return ir.Ref(names.get(node.name, node.name)) if isinstance(node, ir.Ref) else node

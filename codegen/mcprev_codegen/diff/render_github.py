@@ -1,6 +1,6 @@
-"""The report as annotations of a GitHub workflow: an error for what breaks, a warning for what is dangerous.
+"""Renders a report as GitHub workflow commands: an error per breaking row, a warning per dangerous row.
 
-GitHub shows them at the lines of the file in a pull request. Lines without `::` are the log of the step.
+GitHub shows them at the lines of the file in a pull request. Lines without `::` appear in the log of the step.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _COMMANDS: Final = {Verdict.BREAKING: "error", Verdict.DANGEROUS: "warning"}
 
 
 def report_github(report: Report) -> str:
-    """A workflow command for each row that harms, then the summary."""
+    """Return a workflow command for each breaking or dangerous row, then the summary."""
     return "\n".join(_report(report)) + "\n"
 
 
@@ -42,7 +42,7 @@ def _annotation(report: Report, row: Row) -> str:
 
 
 def _place(report: Report, row: Row) -> dict[str, str]:
-    """Where to show a row: in the new file or, where that is none of the checkout, in the old one."""
+    """Return the file and lines of a row: in the new file, or in the old one if the new one is not in the checkout."""
     change = row.first
     for subject, place in ((report.new, change.new), (report.old, change.old)):
         if subject.file is not None:

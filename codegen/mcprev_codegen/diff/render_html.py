@@ -1,4 +1,4 @@
-"""The report as one self-contained page: no network, readable on a phone, filters that a link can set."""
+"""Renders a report as one self-contained HTML page, usable on a phone, with filters that links can set."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ _CUT: Final = "…"
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What one method carries alone, or what no single method carries."""
+    """The rows of one method, or those that belong to no single method."""
 
     name: str
     harmful: tuple[Row, ...]
     harmless: tuple[Row, ...]
     shared: tuple[Row, ...]
-    """Rows of `Several methods` that harm this one, too."""
+    """Breaking and dangerous rows of `Several methods` that affect this method too."""
 
     @property
     def is_method(self) -> bool:
-        """Whether the name is a method's."""
+        """Whether the group is that of a method."""
         return self.name not in _LAST
 
     @property
     def id(self) -> str:
-        """The fragment that links to it."""
+        """The fragment that links to the group."""
         return f"in-{self.name.lower().replace(' ', '-')}"
 
     @property
     def counts(self) -> dict[Verdict, int]:
-        """How many of its changes have each verdict as their worst."""
+        """The number of changes by their worst verdict."""
         return {
             v: sum(len(row.changes) for row in (*self.harmful, *self.harmless) if row.first.worst is v)
             for v in reversed(Verdict)
@@ -53,7 +53,7 @@ class Group:
 
 
 def groups(report: Report) -> list[Group]:
-    """The rows by method, in alphabetical order; then what several methods, or none, carry, and constants."""
+    """Return the rows grouped by method in alphabetical order, then `Several methods`, `No method`, `Constants`."""
     by_name: dict[str, list[Row]] = {}
     for row in rows(report.changes):
         by_name.setdefault(_group(row), []).append(row)
@@ -79,17 +79,17 @@ def _grouped(name: str, own: Sequence[Row], shared: Iterable[Row]) -> Group:
 
 
 Marked = list[tuple[str, str]]
-"""Pieces of a text, each with the element that marks it or none."""
+"""Parts of a text, each with the HTML element around it; empty for none."""
 
 
 def pairs(row: Row) -> list[tuple[Marked, Marked]]:
-    """Before and after, with what differs marked, where the headline does not say all of it."""
+    """Return the texts before and after with differences marked, if the headline does not show them in full."""
     told = " ".join(row.says)
     return [_marked(*pair) for pair in row.texts if all(pair) or _CUT in told]
 
 
 def _marked(before: str, after: str) -> tuple[Marked, Marked]:
-    """Two texts, the words that only one of them has marked by `del` and `ins`."""
+    """Return both texts with the words that only one of them has marked by `del` or `ins`."""
     old, new = (re.findall(r"\w+|\s+|[^\w\s]", text) for text in (before, after))
     codes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     return (
@@ -99,7 +99,7 @@ def _marked(before: str, after: str) -> tuple[Marked, Marked]:
 
 
 def report_html(report: Report) -> str:
-    """The whole page."""
+    """Return the page."""
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

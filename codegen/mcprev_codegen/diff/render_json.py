@@ -1,4 +1,4 @@
-"""The report as JSON, in the versioned format that `report.schema.json` describes."""
+"""Renders a report as JSON, in the versioned format that `report.schema.json` describes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCHEMA: Final = "report.schema.json"
 
 
 def report_json(report: Report) -> dict[str, Json]:
-    """The report as JSON values."""
+    """Return the report as JSON values."""
     return {
         "format": FORMAT,
         "old": _subject(report.old),
@@ -39,7 +39,7 @@ def report_json(report: Report) -> dict[str, Json]:
 
 
 def change_json(change: Change) -> dict[str, Json]:
-    """One change as JSON values."""
+    """Return one change as JSON values."""
     return {
         "id": change.id,
         "case": change.case,
@@ -62,7 +62,7 @@ def change_json(change: Change) -> dict[str, Json]:
 
 
 def history_json(history: History) -> dict[str, Json]:
-    """A history as JSON values."""
+    """Return a history as JSON values."""
     return {
         "format": FORMAT,
         "name": history.name,
@@ -80,7 +80,7 @@ def history_json(history: History) -> dict[str, Json]:
 
 
 def rules_json(table: RuleTable) -> dict[str, Json]:
-    """The rule table as JSON values."""
+    """Return the rule table as JSON values."""
     return {
         "format": FORMAT,
         "rules": [
@@ -107,12 +107,12 @@ def rules_json(table: RuleTable) -> dict[str, Json]:
 
 
 def dumped(value: Mapping[str, Json]) -> str:
-    """JSON values as indented text."""
+    """Return JSON values as indented text."""
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 def schema() -> dict[str, Json]:
-    """The JSON Schema of reports; `$defs` has those of histories and rule tables as well."""
+    """Return the JSON Schema of reports; `$defs` has those of histories and rule tables as well."""
     loaded: dict[str, Json] = json.loads(
         files(__name__.rpartition(".")[0]).joinpath(SCHEMA).read_text(encoding="utf-8")
     )

@@ -1,4 +1,4 @@
-"""The report as JUnit XML: a test for each change, failed when it is as bad as the threshold."""
+"""Renders a report as JUnit XML: one test per change, which fails if the change is at least as bad as the threshold."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from mcprev_codegen.diff import wording
 from mcprev_codegen.diff.model import Change, Report, Verdict
 
 _NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML cannot carry."""
+"""Characters that XML does not allow."""
 
 
 def report_junit(report: Report, threshold: Verdict = Verdict.BREAKING) -> str:
-    """One suite; changes of the ignore file are skipped tests, and a report without any change is one that passed."""
+    """Return one test suite; ignored changes are skipped tests, and a report without changes is one passed test."""
     suite = ET.Element("testsuite", name=_clean(f"mcprev diff {report.old.name} {report.new.name}"))
     for change in report.changes:
         case = _case(suite, change)
@@ -47,7 +47,7 @@ def _case(suite: ET.Element, change: Change) -> ET.Element:
 
 
 def _lines(change: Change) -> list[str]:
-    """Everything about a change that a reader of a failed test wants."""
+    """Return the details of a change for the output of its test."""
     ways = (("old → new", change.old_to_new), ("new → old", change.new_to_old))
     sides = (("before", change.old), ("after", change.new))
     return [

@@ -1,4 +1,4 @@
-"""The report as Markdown, fit for a pull request: what harms in plain sight, what does not folded away."""
+"""Renders a report as Markdown for pull requests: breaking and dangerous changes visible, the others folded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HEADER: Final = ("| old → new | new → old | where | change | sent by |", "|
 
 
 def report_markdown(report: Report, heading: str = "##") -> str:
-    """The whole report; `heading` starts its title."""
+    """Return the report; `heading` is the prefix of its title."""
     return "\n".join(_report(report, heading)) + "\n"
 
 
@@ -41,7 +41,7 @@ def _report(report: Report, heading: str) -> Iterator[str]:
         if harmless:
             yield ""
             number = sum(len(row.changes) for row in harmless)
-            yield f"<details><summary>{number} without harm</summary>"
+            yield f"<details><summary>{number} ok</summary>"
             yield ""
             yield from _table(harmless)
             yield ""
@@ -80,25 +80,25 @@ def _verdict(verdict: Verdict) -> str:
 
 
 def _told(row: Row) -> str:
-    """The headlines, then the reasons in small print."""
+    """Return the headlines, then the reasons in small print."""
     small = (f"<sub>{text(line)}</sub>" for line in wording.tail(row))
     return "<br>".join([*map(text, row.says), *small])
 
 
 def code(name: str) -> str:
-    """A name as code, safe inside a table."""
+    """Return a name as code, escaped for a table."""
     return f"`{name.replace('|', chr(92) + '|')}`"
 
 
 def text(words: str) -> str:
-    """Words that mean nothing to Markdown but themselves, safe inside a table."""
+    """Return a text with Markdown characters escaped, also for a table."""
     for sign in "\\`*_[]<>|":
         words = words.replace(sign, f"\\{sign}")
     return words
 
 
 def history_markdown(history: History) -> str:
-    """The life of a type or method."""
+    """Return the history of a type or method."""
     lines = [
         f"## {history.kind} {code(history.name)}",
         "",
@@ -115,7 +115,7 @@ def history_markdown(history: History) -> str:
 
 
 def rules_markdown(table: RuleTable) -> str:
-    """Every rule with its levels and verdicts."""
+    """Return every rule with its levels and verdicts."""
     lines = ["| rule | case | level | old → new | new → old |", "| --- | --- | --- | --- | --- |"]
     for rule in table.rules.values():
         for case in rule.cases.values():

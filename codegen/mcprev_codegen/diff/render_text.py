@@ -1,4 +1,4 @@
-"""The report for a terminal: a summary line, then methods, types and constants, in each the worst first."""
+"""Renders a report for a terminal: a summary line, then methods, types and constants, in each the worst first."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ NARROW: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class TextStyle:
-    """How wide the lines may be, and whether colour is welcome."""
+    """The width of lines, and whether to use colours."""
 
     width: int = 100
     colour: bool = False
 
     def verdict(self, verdict: Verdict) -> str:
-        """A verdict in a column of its own."""
+        """Return a verdict padded to the width of its column."""
         return self.paint(f"{verdict:<{_VERDICT}}", _COLOURS[verdict], bold=verdict is Verdict.BREAKING)
 
     def paint(self, text: str, colour: str | None = None, *, bold: bool = False, dim: bool = False) -> str:
-        """A text in colour, where that is welcome."""
+        """Return a text in colour if colours are used."""
         return click.style(text, fg=colour, bold=bold, dim=dim) if self.colour else text
 
     def wrapped(self, text: str, indent: str) -> list[str]:
-        """A text in lines of the paper's width, all indented."""
+        """Return a text as indented lines of the width."""
         width = max(self.width, NARROW)
         return textwrap.wrap(
             text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
@@ -45,7 +45,7 @@ class TextStyle:
 
 
 def report_text(report: Report, paper: TextStyle) -> str:
-    """The whole report."""
+    """Return the report."""
     return "\n".join(_report(report, paper)) + "\n"
 
 
@@ -85,7 +85,7 @@ def _row(row: Row, paper: TextStyle) -> Iterator[str]:
 
 
 def history_text(history: History, paper: TextStyle) -> str:
-    """The life of a type or method, one revision after the other."""
+    """Return the history of a type or method, one revision after the other."""
     return "\n".join(_history(history, paper)) + "\n"
 
 
@@ -99,7 +99,7 @@ def _history(history: History, paper: TextStyle) -> Iterator[str]:
 
 
 def rules_text(table: RuleTable, paper: TextStyle) -> str:
-    """Every rule with its levels and verdicts."""
+    """Return every rule with its levels and verdicts."""
     lines: list[str] = []
     for rule in table.rules.values():
         lines.append(f"{paper.paint(rule.id, bold=True)}  {rule.kind}, {rule.action}")

@@ -1,4 +1,4 @@
-"""Changes that say the same of several places, as one row: what every rendering for people is made of."""
+"""Rows of a report: equal changes at several places form one row, which all formats for people show."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ class Row:
 
     @property
     def first(self) -> Change:
-        """The change that stands for all in what they have in common."""
+        """The first change, for the values that all changes have in common."""
         return self.changes[0]
 
     @property
     def says(self) -> tuple[str, ...]:
-        """The headlines, each once."""
+        """The headlines without duplicates."""
         return tuple(dict.fromkeys(change.says for change in self.changes))
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Where the changes are, each place once: methods, paths, or the types whose members the headlines name."""
+        """The places without duplicates: methods, paths, or the types whose members the headlines name."""
         several = len(self.says) > 1
         return tuple(dict.fromkeys(_subject(c) if several else c.method or c.path for c in self.changes))
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The methods that carry any of it."""
+        """The methods that carry any of the changes."""
         return tuple(sorted({method for change in self.changes for method in change.methods}))
 
     @property
     def affects(self) -> tuple[str, ...]:
-        """Further types that inherit any of it, each once."""
+        """Further types that inherit any of the changes, without duplicates."""
         return tuple(dict.fromkeys(heir for change in self.changes for heir in change.affects))
 
     @property
     def texts(self) -> tuple[tuple[str, str], ...]:
-        """Each pair of texts before and after once; empty where a side has none."""
+        """The pairs of texts before and after, without duplicates; a text is empty if the change has no such side."""
         return tuple(dict.fromkeys((_text(c.old), _text(c.new)) for c in self.changes))
 
 
 def rows(changes: Iterable[Change]) -> tuple[Row, ...]:
-    """The changes in their order, those of types that say the same joined with the first of them."""
+    """Return the changes in their order, with equal changes of types joined into the row of the first one."""
     alike: dict[Hashable, list[Change]] = {}
     for change in changes:
         same: Hashable = (_common(change), change.says, _text(change.old), _text(change.new))
@@ -69,7 +69,7 @@ def _common(change: Change) -> Hashable:
 
 
 def _subject(change: Change) -> str:
-    """The type of a member that the headline names; the path where it names none."""
+    """Return the type of the member that the headline names; else the path."""
     name = _text(change.new or change.old).partition(":")[0].removesuffix("?")
     return change.path.removesuffix(f".{name}") if change.kind == "field" else change.path
 

@@ -1,9 +1,9 @@
-"""The rule table: every kind of change with its level, its mirror and its verdicts, read from `rules/*.toml`.
+"""The rule table: every kind of change with its level, mirror and verdicts, read from `rules/*.toml`.
 
-A rule has one case for each situation that is judged differently. `old_to_new` is the verdict for data that
-an old peer sends and a new peer reads, `new_to_old` the other way round. `mirror` names what the same change
-is when the two revisions are swapped, as `rule:case`. `effect` is what happens to the set of accepted values.
-`says` is the headline; {old} and {new} stand for the two sides.
+A rule has one case for each situation with its own verdicts. `old_to_new` is the verdict for data that an old peer
+sends to a new peer, `new_to_old` the one for the reverse direction. `mirror` is the change that results if the two
+revisions are swapped, as `rule:case`. `effect` is the effect on the set of accepted values. `says` is the headline;
+{old} and {new} stand for the two sides.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ OVERRIDES: Final = "overrides"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One situation of a rule that has verdicts of its own."""
+    """One situation of a rule, with its own verdicts."""
 
     name: str
     level: Level
     effect: Effect
     mirror: str
-    """What the change is when the revisions are swapped, as `rule:case`."""
+    """The change that results if the revisions are swapped, as `rule:case`."""
     old_to_new: Judgement
     new_to_old: Judgement
 
@@ -47,13 +47,13 @@ class Rule:
 
     @property
     def levels(self) -> tuple[Level, ...]:
-        """The levels its cases are on, each once."""
+        """The levels of the cases, without duplicates."""
         return tuple(dict.fromkeys(case.level for case in self.cases.values()))
 
 
 @dataclass(frozen=True, slots=True)
 class RuleTable:
-    """All rules by id, and the reasons that replace a verdict by ok."""
+    """All rules by id, and the reasons of overrides, which replace a verdict by ok."""
 
     rules: Mapping[str, Rule]
     overrides: Mapping[str, str]
@@ -61,7 +61,7 @@ class RuleTable:
 
 @cache
 def table() -> RuleTable:
-    """The rule table, read once."""
+    """Return the rule table, which is read once."""
     rules = [_rule(entry) for name in FILES for entry in _read(name)["rule"]]
     return RuleTable({rule.id: rule for rule in rules}, _read(OVERRIDES)["overrides"])
 

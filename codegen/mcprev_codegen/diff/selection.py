@@ -1,4 +1,4 @@
-"""Which changes of a report to show: by level, sender, type, method and rule."""
+"""Selects the changes of a report to show: by level, sender, type, method and rule."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from mcprev_codegen.diff.rules import table
 
 
 class SelectionError(ValueError):
-    """A selection names a rule that does not exist."""
+    """Raised for a selection by a rule that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What to show; everything that is left out stands for all."""
+    """The changes to show; a filter that is not set selects all."""
 
     level: Level = Level.NOMINAL
-    """The deepest level to show; it contains the levels above it."""
+    """The deepest level to show; it includes the levels above it."""
     docs: bool = False
-    """Whether to show changes of the documentation as well."""
+    """Whether to show changes of descriptions as well."""
     direction: str | None = None
-    """`client` or `server`: data that this side sends."""
+    """`client` or `server`: only data that this side sends."""
     types: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
-    """Rule ids or fingerprints to show, and no others."""
+    """Only these rule ids or fingerprints; empty for all."""
     ignore: tuple[str, ...] = ()
     """Rule ids or fingerprints to leave out."""
 
 
 def select(report: Report, selection: Selection) -> Report:
-    """The report with the selected changes alone. Raises `SelectionError` for a rule that does not exist."""
+    """Return the report with the selected changes only. Raises `SelectionError` for a rule that does not exist."""
     fingerprints = {change.fingerprint for change in report.changes}
     for named in (*selection.only, *selection.ignore):
         if named not in table().rules and named not in fingerprints:

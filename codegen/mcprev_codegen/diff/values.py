@@ -1,6 +1,6 @@
-"""What changed between two types at one place: alternatives, literals, null, or the accepted values as a whole.
+"""Compares two types at one place: alternatives, literals, null, or the set of accepted values.
 
-A named type on both sides is compared once, where it is declared; here only what stands at the place counts.
+Types that are named on both sides are compared once, at their declarations.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ Descend = Callable[[Context, FlatType, FlatType, Scope], Iterator[Change]]
 
 @dataclass(frozen=True)
 class ComparisonSite:
-    """Where two types are compared."""
+    """A place at which two types are compared."""
 
     context: Context
     scope: Scope
     old_span: ir.Span | None
     new_span: ir.Span | None
     descend: Descend
-    """Compares the members of two objects that stand here without a counterpart elsewhere."""
+    """Compares the members of two objects here that no other comparison covers."""
 
     def old(self, type_: ir.TypeExpr) -> Place:
-        """The old side of a change here."""
+        """Return the old side of a change here."""
         return self.context.old.type_place(type_, self.scope.old_path, self.old_span)
 
     def new(self, type_: ir.TypeExpr) -> Place:
-        """The new side of a change here."""
+        """Return the new side of a change here."""
         return self.context.new.type_place(type_, self.scope.new_path, self.new_span)
 
     def change(self, rule: str, old: Place | None, new: Place | None, case: str = "any") -> Change:
-        """A change here."""
+        """Return a change here."""
         return self.context.change(rule, case, old, new, self.scope)
 
 
 def compare_values(spot: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> Iterator[Change]:
-    """Every change between two types at one place."""
+    """Yield every change between two types at one place."""
     context = spot.context
     yield from _naming(spot, before, after)
     if context.same(before, after):
@@ -95,7 +95,7 @@ def _compare(
 
 
 def _naming(spot: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> Iterator[Change]:
-    """An inline object that got a name, or lost it, and is the same type to the pairing."""
+    """Yield the change of an inline object that became a named type, or the reverse, and is paired."""
     context = spot.context
     old, new = _item(before), _item(after)
     if isinstance(old, ir.Ref) and isinstance(new, ir.Ref) and context.paired(old.name, new.name):
@@ -150,7 +150,7 @@ def _items(
 
 
 def flat_object(side: View, type_: ir.TypeExpr) -> FlatType | None:
-    """A type as an object with members and index signature, when it is a single object."""
+    """Return a type as an object with members and index signature; None if it is not a single object."""
     match type_:
         case ir.Prim("object"):
             return FlatType((), ir.IndexSig("key", ir.Prim("unknown")), own_index=True)
@@ -161,7 +161,7 @@ def flat_object(side: View, type_: ir.TypeExpr) -> FlatType | None:
 
 
 def _value(flat: FlatType) -> ir.TypeExpr | None:
-    """The value type of a map; None for an object with members and for a map of anything."""
+    """Return the value type of a map; None for an object with members and for a map of any value."""
     if flat.fields or flat.index is None or flat.index.value in _TOP:
         return None
     return flat.index.value
@@ -170,7 +170,7 @@ def _value(flat: FlatType) -> ir.TypeExpr | None:
 def _stands_alone(
     context: Context, old: ir.TypeExpr, new: ir.TypeExpr, old_flat: FlatType, new_flat: FlatType
 ) -> bool:
-    """Whether nobody else compares these two objects, member by member."""
+    """Return whether these two objects are compared here, since no other comparison covers their members."""
     if not old_flat.fields and not new_flat.fields:
         return False
     if isinstance(old, ir.Ref) and isinstance(new, ir.Ref) and context.paired(old.name, new.name):
@@ -185,7 +185,7 @@ def _stands_alone(
 
 
 def _is_free(context: Context, type_: ir.TypeExpr, *, of_old: bool) -> bool:
-    """Whether a type has no counterpart on the other side."""
+    """Return whether a type has no counterpart on the other side."""
     if not isinstance(type_, ir.Ref):
         return True
     known = context.pairing.new_of if of_old else context.pairing.old_of
@@ -201,7 +201,7 @@ def _renaming(
     *,
     told: bool,
 ) -> Iterator[Change]:
-    """How an object is written now, unless nothing but its members, which have been told, makes a difference."""
+    """Yield the change of how an object is written; none if only members changed, which are reported."""
 
     def named(side: View, type_: ir.TypeExpr) -> bool:
         return isinstance(type_, ir.Ref) and not side.is_inline(type_.name)
@@ -224,7 +224,7 @@ def _whole(spot: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> Cha
 
 
 def _literal_sets(context: Context, before: ir.TypeExpr, after: ir.TypeExpr) -> bool:
-    """Whether both sides list literals, both closed or both open to any string."""
+    """Return whether both sides list literals, both closed or both open to any string."""
     old, new = context.old.schema, context.new.schema
     closed = bool(old.literals(before)) and bool(new.literals(after))
     return closed or (old.is_open_enum(before) and new.is_open_enum(after))
@@ -284,7 +284,7 @@ def _alternatives(
 
 
 def _respelled(context: Context, before: ir.TypeExpr, after: ir.TypeExpr) -> bool:
-    """Whether two alternatives, not both of them named objects, accept the same values."""
+    """Return whether two alternatives that are not both named objects accept the same values."""
     if _named_object(context.old, before) and _named_object(context.new, after):
         return False
     return relation(context.old, context.new, before, after) is Effect.EQUAL
@@ -302,7 +302,7 @@ def _scalar(side: View, type_: ir.TypeExpr) -> bool:
 def _reordered(
     spot: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr, new: list[ir.TypeExpr]
 ) -> Iterator[Change]:
-    """The same alternatives: written otherwise, or in an order that a reader of overlapping ones may notice."""
+    """Yield the change of alternatives that are spelled differently, or reordered although they overlap."""
     context = spot.context
     written = list(before.members) if isinstance(before, ir.Union) else [before]
     if sorted(map(repr, map(context.renamed, written))) != sorted(map(repr, new)):

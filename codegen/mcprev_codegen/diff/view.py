@@ -1,7 +1,7 @@
-"""One side of a comparison: a revision's hoisted schema, with the way back to what its author wrote.
+"""One side of a comparison: a revision's hoisted schema, with the names and paths of the declared one.
 
-Comparisons run on the schema as declared, without the overlay, so that they agree with upstream's own
-schema.json; what the overlay knows only softens a verdict or names an old shape.
+Comparisons use the schema as declared, without the overlay, so that they agree with upstream's own schema.json. The
+overlay only supplies defaults, added members and renames.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ DIRECTION_TABLES: Final = frozenset(
     {f"{side}{kind}" for side in ("Client", "Server") for kind in ("Request", "Notification", "Result")}
     | {"InputRequest", "InputResponse"}
 )
-"""The unions that list who sends what."""
+"""The unions that list the messages of each side."""
 
 
 @dataclass(frozen=True)
 class View:
-    """A revision as the comparison sees it."""
+    """A revision as the comparison uses it."""
 
     revision: Revision
     schema: Schema
@@ -36,7 +36,7 @@ class View:
 
     @cached_property
     def has_prose(self) -> bool:
-        """Whether upstream's text is there: a contract has none, and a pin's descriptions are our own."""
+        """Whether the schema has upstream's prose; contracts have none, and descriptions of pins are our own."""
         docs: list[ir.Doc] = []
 
         def visit(node: ir.Node) -> ir.Node:
@@ -49,7 +49,7 @@ class View:
 
     @cached_property
     def _owners(self) -> Mapping[str, tuple[str, str]]:
-        """Where each inline object stands: its owner's name and the member, `*` for an index signature."""
+        """The place of each inline object: the name of its owner and the member, `*` for an index signature."""
         found: dict[str, tuple[str, str]] = {}
         for name, decl in self.schema.types.items():
             parts: list[tuple[str, ir.Node]] = []
@@ -63,22 +63,22 @@ class View:
         return found
 
     def is_inline(self, name: str) -> bool:
-        """Whether the object has no name of its own in the source."""
+        """Return whether an object is inline in the source."""
         return name in self.schema.types and not self.declares(name)
 
     def declares(self, name: str) -> bool:
-        """Whether the source itself gives a type this name."""
+        """Return whether the source declares a type of this name."""
         return name in self.revision.declared.types
 
     def path(self, name: str) -> str:
-        """The name of a declared type; the path of an inline object, such as `Tool.inputSchema`."""
+        """Return the name of a declared type, or the path of an inline object, such as `Tool.inputSchema`."""
         if not self.is_inline(name):
             return name
         owner, member = self._owners[name]
         return f"{self.path(owner)}.{member}"
 
     def heirs(self, name: str) -> tuple[str, ...]:
-        """The declared types that inherit the member an inline object stands in."""
+        """Return the declared types that inherit the member that holds an inline object."""
         if not self.is_inline(name):
             return ()
         owner, member = self._owners[name]
@@ -88,19 +88,19 @@ class View:
         return tuple(n for n in found if any(_is(f, owner, member) for f in self.schema.flat(n).fields))
 
     def is_object(self, name: str) -> bool:
-        """Whether a type is declared as an object, not as an alias."""
+        """Return whether a type is declared as an object, not as an alias."""
         return isinstance(self.schema.types.get(name), ir.Interface)
 
     def text(self, type_: ir.TypeExpr) -> str:
-        """A type as it stands in the source: inline objects inline, on one line."""
+        """Return a type as in the source, on one line: inline objects inline."""
         return print_inline(self.inlined(type_))
 
     def stable(self, type_: ir.TypeExpr) -> str:
-        """The same with the members of unions and objects in a fixed order."""
+        """Return the same text with the members of unions and objects in a fixed order."""
         return print_inline(ir.map_nodes(self.inlined(type_), _sorted))
 
     def inlined(self, type_: ir.TypeExpr) -> ir.TypeExpr:
-        """A type with every inline object back in its place."""
+        """Return a type with every inline object in place of its hoisted name."""
 
         def expand(node: ir.Node) -> ir.Node:
             if isinstance(node, ir.Ref) and self.is_inline(node.name):
@@ -117,21 +117,21 @@ class View:
         return ir.Field(member.name, self.inlined(member.type), member.optional)
 
     def member(self, member: ir.Field, path: str) -> Place:
-        """A member as one side of a change: `name?: Type`."""
+        """Return a member as one side of a change: `name?: Type`."""
         sign = "?" if member.optional else ""
         text, stable = self.text(member.type), self.stable(member.type)
         return Place(path, f"{member.name}{sign}: {text}", f"{sign}: {stable}", member.span)
 
     def type_place(self, type_: ir.TypeExpr, path: str, span: ir.Span | None) -> Place:
-        """A type as one side of a change."""
+        """Return a type as one side of a change."""
         return Place(path, self.text(type_), self.stable(type_), span)
 
     def decl_place(self, name: str, text: str) -> Place:
-        """A whole declaration as one side of a change."""
+        """Return a whole declaration as one side of a change."""
         return Place(self.path(name), text, text, self.schema.types[name].span)
 
     def effective(self, member: ir.Field) -> ir.TypeExpr:
-        """A member's type as its tags make it."""
+        """Return a member's type with its tags applied."""
         type_ = ir.Prim(member.tags.tjs_type) if member.tags.tjs_type else member.type
         null = ir.Prim("null")
         if member.tags.nullable and null not in [self.schema.follow(m) for m in self.schema.members(type_)]:
@@ -140,7 +140,7 @@ class View:
 
     @cached_property
     def uses(self) -> Mapping[str, frozenset[tuple[str, str]]]:
-        """Where each type is used: the type or method that uses it and as what; lists of who sends what aside."""
+        """The uses of each type: the type or method that uses it, and as what; `DIRECTION_TABLES` excepted."""
         found: dict[str, set[tuple[str, str]]] = {name: set() for name in self.schema.types}
 
         def use(owner: str, what: str, node: ir.Node) -> None:
@@ -170,18 +170,18 @@ class View:
 
     @cached_property
     def message_types(self) -> Mapping[str, str]:
-        """The message type of each method, with its transport."""
+        """The message types, each with its transport."""
         return {m.type: m.transport for m in self.revision.methods.values()}
 
     def is_message_base(self, name: str) -> bool:
-        """Whether a type is what messages are built on: it has a `method`, but no particular one."""
+        """Return whether a type is a base of messages: its `method` is any string."""
         if not self.is_object(name) or name in self.message_types:
             return False
         method = self.schema.flat(name).get("method")
         return method is not None and method.type == ir.Prim("string")
 
     def transport(self, name: str) -> str | None:
-        """How a message travels; None for a type that is no message."""
+        """Return the transport of a message type; None for a type that is no message."""
         return "jsonrpc" if self.is_message_base(name) else self.message_types.get(name)
 
     @cached_property
@@ -199,16 +199,16 @@ class View:
         return {name: frozenset(methods) for name, methods in found.items()}
 
     def reached_by(self, names: Iterable[str]) -> frozenset[str]:
-        """The methods whose messages or results carry any of these types."""
+        """Return the methods whose messages or results contain any of these types."""
         return frozenset[str]().union(*(self._reached.get(name, frozenset()) for name in names))
 
     def senders(self, name: str) -> frozenset[str]:
-        """Who sends values of a type."""
+        """Return the senders of a type."""
         return self.revision.senders.get(name, frozenset())
 
 
 def view(revision: Revision) -> View:
-    """The side of a comparison that a revision makes."""
+    """Return the view of a revision."""
     return View(revision, hoist(revision.declared))
 
 

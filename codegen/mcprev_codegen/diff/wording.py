@@ -1,4 +1,4 @@
-"""Sentences and groups that all renderings share."""
+"""Sentences and groups that all formats share."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ NO_NEGOTIATION: Final = (
 )
 SECTIONS: Final = ("Methods", "Types", "Constants")
 FEW: Final = 3
-"""How many names of a list are shown before the rest is counted."""
+"""The number of names in a list before the rest is counted."""
 
 
 def counts(numbers: Mapping[Verdict, int]) -> str:
-    """`3 breaking, 1 dangerous, 20 ok`."""
+    """Return verdicts and numbers: `3 breaking, 1 dangerous, 20 ok`."""
     return ", ".join(f"{number} {verdict}" for verdict, number in numbers.items())
 
 
 def balance(report: Report) -> str:
-    """`requests +2 −9, notifications +1 −4, types +42 −32 (1 renamed)`; `no change` of the names otherwise."""
+    """Return the numbers of added and removed names: `requests +2 −9, types +42 −32 (1 renamed)`."""
     renamed = f" ({len(report.renamed)} renamed)" if report.renamed else ""
     parts = [
         f"{label} {_signed(names)}{suffix}"
@@ -42,7 +42,7 @@ def _signed(names: Names) -> str:
 
 
 def pairings(report: Report) -> str:
-    """What each mix of an old and a new peer meets."""
+    """Return the verdicts of both mixes of an old and a new peer."""
     old_client = counts(_bad(report.pairing(client_is_old=True)))
     new_client = counts(_bad(report.pairing(client_is_old=False)))
     return f"old client with new server: {old_client}; new client with old server: {new_client}"
@@ -53,20 +53,20 @@ def _bad(numbers: Mapping[Verdict, int]) -> dict[Verdict, int]:
 
 
 def hidden(report: Report) -> str:
-    """How many changes are not shown; empty when all are."""
+    """Return how many changes are not shown; empty if all are."""
     return (
         f"{report.hidden} more not shown (see --level, --docs and the other filters)" if report.hidden else ""
     )
 
 
 def asides(report: Report) -> list[str]:
-    """What is to be said besides the changes: how many are ignored or hidden, and what cannot be shown."""
+    """Return the lines next to the changes: notes, and the numbers of ignored and hidden changes."""
     ignored = f"{len(report.ignored)} ignored by the ignore file" if report.ignored else ""
     return [line for line in (*report.notes, ignored, hidden(report)) if line]
 
 
 def sections(report: Report) -> Iterator[tuple[str, tuple[Row, ...]]]:
-    """The changes by section as rows, in order; sections without changes are left out."""
+    """Yield the rows of each section, in order; sections without changes are left out."""
     groups: dict[str, list[Change]] = {name: [] for name in SECTIONS}
     for change in report.changes:
         groups[section(change)].append(change)
@@ -74,52 +74,52 @@ def sections(report: Report) -> Iterator[tuple[str, tuple[Row, ...]]]:
 
 
 def section(change: Change) -> str:
-    """Where a change belongs."""
+    """Return the section of a change."""
     if change.method:
         return "Methods"
     return "Constants" if change.kind == "constant" else "Types"
 
 
 def where(change: Change) -> str:
-    """The place of a change: the method's name or the path."""
+    """Return the place of a change: the method's name or the path."""
     return change.method or change.path
 
 
 def places(row: Row) -> str:
-    """Every place of a row."""
+    """Return every place of a row."""
     return ", ".join(row.places)
 
 
 def says(row: Row) -> str:
-    """Every headline of a row."""
+    """Return every headline of a row."""
     return "; ".join(row.says)
 
 
 def reasons(change: Change) -> list[str]:
-    """Why it is not ok, each reason once; for a harmless change nothing, but for a note."""
+    """Return the reasons of verdicts that are not ok, without duplicates, and the note."""
     told = [j.reason for j in (change.old_to_new, change.new_to_old) if j.verdict is not Verdict.OK]
     return [line for line in (*dict.fromkeys(told), change.note) if line]
 
 
 def tail(row: Row) -> list[str]:
-    """What stands below a row: why it is not ok, the two descriptions of a changed one, who inherits it."""
+    """Return the lines below a row: reasons, both descriptions of a changed one, and the types that inherit it."""
     texts = [f"{sign} {text}" for pair in row.texts for sign, text in zip("−+", pair, strict=True)]
     heirs = [f"Inherited by {few(row.affects)}."] if row.affects else []
     return [*reasons(row.first), *(texts if row.first.level is Level.DOC else []), *heirs]
 
 
 def few(names: tuple[str, ...]) -> str:
-    """Some names, the rest counted."""
+    """Return some names, with the rest counted."""
     rest = f" and {len(names) - FEW} more" if len(names) > FEW else ""
     return ", ".join(names[:FEW]) + rest
 
 
 def senders(change: Change) -> str:
-    """Who sends the data, in words."""
+    """Return the senders of the data in words."""
     return " and ".join(change.senders) or "nobody"
 
 
 def lines(change: Change) -> str:
-    """Where the two sides stand in their sources: `old:120 new:133`."""
+    """Return the lines of both sides in their sources: `old:120 new:133`."""
     sides = (("old", change.old), ("new", change.new))
     return " ".join(f"{label}:{p.span.line}" for label, p in sides if p and p.span and p.span.line)

@@ -1,7 +1,7 @@
-"""What a type checker sees of a user's code; the assertions are `make check`'s, running it proves it imports.
+"""The static types that users' code sees; `make check` verifies the assertions, and running the test the imports.
 
-For the newest revision of each era, and the draft: handlers with a context of the user's own, answers narrowed by their class, callers that
-return what the method returns.
+For the newest revision of each era, and the draft: handlers with a context of the user's own, results narrowed by
+their class, callers with the return type of the method.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, assert_type
 from typing_extensions import override
 
 from mcprev_types import ABSENT, MethodSpec, draft, latest
-from mcprev_types import v2025_11_25 as fourth
 from mcprev_types import latest as fifth
+from mcprev_types import v2025_11_25 as fourth
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""A type checker finds the mistakes that the packages are typed to prevent: one run over a wrong snippet."""
+"""A type checker reports the mistakes that the packages are typed to prevent, in one run over a snippet."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What every generated model is made of: one base class, and the few types JSON Schema has no word for.
+"""The base class of all generated models, and the types that JSON Schema cannot express.
 
-Models are open and lossless. Unknown members are kept, a whole number stays whole and a string a string.
-An optional member that is absent is None and is left out again when written; where null is a value of its
-own, absent is `ABSENT`. What a constructor may leave out (constants, values with a default) it fills in,
-so that it is written; a message that was read is written back with the members it came with.
+Models are open and lossless. Unknown members are kept, and numbers and strings keep their JSON type. An absent
+optional member is None and is not written. If null is a value of the member, absent is `ABSENT` instead. Constructors
+fill in constants and values with a default, so that they are written; a message that was read is written with the
+members that it had.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 OMIT: Any = Field(exclude_if=functools.partial(operator.is_, None))
 Opt: TypeAlias = Annotated[T | None, OMIT]
-"""An optional member: None when absent, and then not written. A null that was read counts as absent."""
+"""An optional member: None if absent, and then not written. A null that was read counts as absent."""
 
 
 class Absent(Enum):
@@ -46,7 +46,7 @@ class Absent(Enum):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, _schema: CoreSchema, _handler: object) -> dict[str, Any]:
-        raise PydanticOmit  # no JSON value stands for it
+        raise PydanticOmit  # No JSON value represents it.
 
 
 def _without_default(schema: dict[str, Any]) -> None:
@@ -54,17 +54,17 @@ def _without_default(schema: dict[str, Any]) -> None:
 
 
 ABSENT: Final = Absent.ABSENT
-"""The value of a member that is not there, where null says something else; false, and never written."""
+"""The value of an absent member whose type includes null; it is false, and never written."""
 
 Nullable: TypeAlias = Annotated[
     T | Absent,
     Field(exclude_if=functools.partial(operator.is_, ABSENT), json_schema_extra=_without_default),
 ]
-"""An optional member that may be null: `ABSENT` when it is not there. `if value is not ABSENT` tells them apart."""
+"""An optional member that may be null; `ABSENT` if it is absent. `if value is not ABSENT` distinguishes the two."""
 
 
 class _Exact:
-    """Makes an integer also take a number that was written with a fraction part, which stays so."""
+    """Makes an integer type also accept a number with a fraction part, and keep it as a float."""
 
     __slots__ = ("limits",)
 
@@ -84,23 +84,23 @@ class _Exact:
 
 
 EXACT: Final = _Exact()
-"""What `Integer` adds to `int`."""
+"""The annotation that `Integer` adds to `int`."""
 Integer: TypeAlias = Annotated[int, EXACT]
-"""A number that upstream's schema.json takes for an integer; 1.0, or a fraction, is read and kept as it came."""
+"""A number that upstream's schema.json declares as an integer; 1.0 or a fraction is read and kept unchanged."""
 Whole: TypeAlias = Annotated[int, _Exact(multiple_of=1)]
-"""A whole number; 1.0 is one and stays 1.0."""
+"""A whole number; 1.0 is valid and stays 1.0."""
 
 DEPRECATED: Any = Field(json_schema_extra={"deprecated": True})
-"""Marks a member that its revision deprecates. Nothing warns: whoever speaks to older peers has to read it."""
+"""Marks a member that its revision deprecates. Using it gives no warning, since code for older peers needs it."""
 
 
 def wire(name: str) -> Any:  # noqa: ANN401 - as pydantic types a Field
-    """Give a member a wire name that does not follow from its attribute."""
+    """Return a field with a wire name that does not follow from the attribute."""
     return Field(validation_alias=name, serialization_alias=name)
 
 
-class _Given:
-    """Marks a member whose value a constructor fills in."""
+class _ConstructorDefault:
+    """Marks a member whose value constructors fill in."""
 
     __slots__ = ("value",)
 
@@ -109,22 +109,22 @@ class _Given:
 
 
 def constant(value: T) -> T:
-    """A member with one possible value: constructors fill it in, messages must have it."""
+    """Return the default of a member with one possible value: constructors fill it in, messages must contain it."""
     return cast("T", _marked(cast("FieldInfo", Field()), value))
 
 
 def fallback(value: T) -> T:
-    """A required member with a default: constructors fill it in, a message may lack it and is read so."""
+    """Return the default of a required member: constructors fill it in; it is also used for a message that lacks it."""
     return cast("T", _marked(cast("FieldInfo", Field(default=value)), value))
 
 
 def _marked(field: FieldInfo, value: object) -> FieldInfo:
-    field.metadata.append(_Given(value))
+    field.metadata.append(_ConstructorDefault(value))
     return field
 
 
 class Model(BaseModel):
-    """The base of all models: strict in types, open to unknown members, exact in what it writes."""
+    """The base class of all models: strict types, unknown members kept, written as read."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         extra="allow",
@@ -137,58 +137,58 @@ class Model(BaseModel):
     )
 
     if TYPE_CHECKING:
-        __given__: ClassVar[tuple[tuple[str, str, object], ...] | None]
+        __constructor_defaults__: ClassVar[tuple[tuple[str, str, object], ...] | None]
     else:
-        __given__ = None  # without a hint, which pydantic would evaluate again for each class
+        __constructor_defaults__ = None  # without a hint, which pydantic would evaluate again for each class
 
     def __init_subclass__(cls, **kwargs: Any) -> None:  # noqa: ANN401 - as pydantic types it
         super().__init_subclass__(**kwargs)
-        cls.__given__ = None  # of this class and not of the one it extends
+        cls.__constructor_defaults__ = None  # of this class, not of its base
         for base in cls.__bases__:
             if (
                 issubclass(base, Model)
                 and not base.__pydantic_fields_complete__
                 and _package(base) != _package(cls)
             ):
-                # Its hints name a package that the module of a user's class does not know.
+                # Its hints refer to a package that is unknown in the module of a user's class.
                 base.model_rebuild(_types_namespace={})
 
     def __init__(self, /, **data: Any) -> None:  # noqa: ANN401 - as pydantic types it
-        """Build a message from attributes (or wire names), constants and defaults filled in.
+        """Create a message from attributes or wire names; constants and defaults are filled in.
 
-        Raises `pydantic.ValidationError` when a member is missing or of the wrong type.
+        Raises `pydantic.ValidationError` if a member is missing or of the wrong type.
         """
-        given = self.__given__
-        if given is None:
-            given = self._find_given()
-        for name, alias, value in given:
+        defaults = self.__constructor_defaults__
+        if defaults is None:
+            defaults = self._find_constructor_defaults()
+        for name, alias, value in defaults:
             if name not in data and alias not in data:
                 data[name] = value
         self.__pydantic_validator__.validate_python(data, self_instance=self, by_name=True)
 
-    # Told apart from a constructor of one's own, for which validation would call back into Python.
+    # Marks it as the default constructor; for any other one, validation would call back into Python.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]
 
     @classmethod
-    def _find_given(cls) -> tuple[tuple[str, str, object], ...]:
-        cls.__given__ = found = _collect(cls)
-        return found
+    def _find_constructor_defaults(cls) -> tuple[tuple[str, str, object], ...]:
+        cls.__constructor_defaults__ = defaults = _collect(cls)
+        return defaults
 
     @classmethod
     def from_wire(cls, message: object) -> Self:
-        """Read a decoded JSON value. Raises `pydantic.ValidationError`, whose locations are JSON paths."""
+        """Return the model of a decoded JSON value. Raises `pydantic.ValidationError` with JSON paths as locations."""
         try:
             return cls.model_validate(message)
         except ValidationError as error:
             raise with_json_paths(error, message) from None
 
     def to_wire(self) -> dict[str, Any]:
-        """The JSON value to write: what was read or set, under wire names, unknown members included."""
+        """Return the JSON value to send: members that were read or set, under wire names, unknown members included."""
         wire: dict[str, Any] = self.__pydantic_serializer__.to_python(self, mode="json", exclude_unset=True)
         return wire
 
     def to_json(self) -> bytes:
-        """The same as UTF-8 JSON text on one line."""
+        """Return the JSON value to send as UTF-8 text on one line."""
         return self.__pydantic_serializer__.to_json(self, exclude_unset=True)
 
 
@@ -197,12 +197,12 @@ def _package(cls: type[Model]) -> str:
 
 
 def _collect(cls: type[Model]) -> tuple[tuple[str, str, object], ...]:
-    """The members of a class that a constructor fills in: attribute, wire name, value."""
+    """Return the members of a class that constructors fill in: attribute, wire name, value."""
     found: list[tuple[str, str, object]] = []
     if not cls.__pydantic_complete__:
         cls.model_rebuild()
     for name, field in cls.model_fields.items():
-        marks = [m.value for m in field.metadata if isinstance(m, _Given)]
+        marks = [m.value for m in field.metadata if isinstance(m, _ConstructorDefault)]
         if marks:
             found.append((name, str(field.serialization_alias or field.alias or name), marks[0]))
     return tuple(found)

@@ -1,4 +1,4 @@
-"""Where in a JSON value a validation error is: pydantic's location without the members of unions that it tried."""
+"""JSON paths of validation errors: pydantic's locations without the union members that it tried."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Located: TypeAlias = tuple[tuple[int | str, ...], tuple[str, ...]]
 
 
 def locate(value: object, loc: Sequence[int | str], *, missing: bool) -> Located:
-    """Return the members and indexes that a validator's location leads through, and the rest of the location.
+    """Return the members and indexes in a validator's location, and the other parts of the location.
 
-    The rest are the tags and types of unions. They may have the names of members (`text`): the reading that leads
-    through the most members is correct. `missing` says that the last part is a member that is not there.
+    The other parts are tags and types of unions. Since they may equal names of members (`text`), the interpretation
+    with the most members is used. `missing` says that the last part is an absent member.
     """
     known: dict[tuple[int, int], Located] = {}
 
@@ -51,7 +51,7 @@ def _inside(value: object, part: int | str) -> list[Any]:
 
 
 def with_json_paths(error: ValidationError, value: object) -> ValidationError:
-    """Return the error of a validator that refused a JSON value, with JSON paths as locations and nothing said twice."""
+    """Return the error of a validator with JSON paths as locations and no duplicates; `value` was refused."""
     from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
     found: dict[object, InitErrorDetails] = {}

@@ -1,6 +1,6 @@
 """Module attributes that are imported on first use (PEP 562).
 
-Whoever names types only in annotations that are not evaluated, and in functions, pays for none of them at start-up.
+A program that uses types only in annotations that are not evaluated imports none of them at start-up.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 def lazy(
     module: dict[str, Any], exports: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
-    """Return `__getattr__`, `__dir__` and `__all__` for names that live in other modules.
+    """Return `__getattr__`, `__dir__` and `__all__` for names that are defined in other modules.
 
-    `module` is the namespace of the module that lends them; `exports` are the names by module, relative to its
-    package. The names of the module `.` are modules themselves.
+    `module` is the namespace of the exporting module. `exports` lists the names by module, relative to its package;
+    the names under `.` are modules.
     """
     homes = {name: home for home, names in exports.items() for name in names}
     package: str = module["__package__"]

@@ -1,4 +1,4 @@
-"""Which wire name an attribute has. Standard library only."""
+"""The mapping of attributes to wire names. Uses the standard library only."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import Final
 
 ATTRIBUTE_NAMES: Final[Mapping[str, str]] = {"_meta": "meta", "$schema": "schema_uri"}
-"""The attributes of members whose wire name is no Python name."""
+"""The attributes of members whose wire name is not a valid Python name."""
 _WIRE_NAMES: Final = {attribute: member for member, attribute in ATTRIBUTE_NAMES.items()}
 
 
 def camel_case(name: str) -> str:
-    """`input_schema` as `inputSchema`."""
+    """Return a name in camelCase: `input_schema` gives `inputSchema`."""
     head, *rest = name.split("_")
     return head + "".join(word[:1].upper() + word[1:] for word in rest)
 
 
 def wire_name(attribute: str) -> str:
-    """The wire name of an attribute: camelCase but for a few that are no Python names."""
+    """Return the wire name of an attribute: camelCase, except for wire names that are not valid in Python."""
     return _WIRE_NAMES.get(attribute) or camel_case(attribute)

@@ -1,4 +1,4 @@
-"""The shapes of the generated tables: methods, bindings, deltas, revisions. Standard library only."""
+"""The types of the generated tables: methods, bindings, deltas, revisions. Uses the standard library only."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Protocol
 
 
 class Direction(StrEnum):
-    """Who sends a message to whom."""
+    """The direction of a message."""
 
     CLIENT_TO_SERVER = "client_to_server"
     SERVER_TO_CLIENT = "server_to_client"
 
 
 class Kind(StrEnum):
-    """Whether a message is answered."""
+    """Whether a message is a request, which has a response, or a notification."""
 
     REQUEST = "request"
     NOTIFICATION = "notification"
 
 
 class Transport(StrEnum):
-    """How a request travels: as a message of its own, or inside the result of another one."""
+    """How a request is sent: as a separate message, or inside the result of another request."""
 
     JSONRPC = "jsonrpc"
     EMBEDDED = "embedded"
@@ -30,7 +30,7 @@ class Transport(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MethodSpec:
-    """What one revision says about one method. Types are names in that revision's `models`."""
+    """One method at one revision. Types are names in that revision's `models`."""
 
     method: str
     attr: str
@@ -42,28 +42,28 @@ class MethodSpec:
     transport: Transport
     params: str | None
     params_optional: bool
-    """Whether the message may come without params."""
+    """Whether the message is valid without params."""
     result: str | None
     """The result type of a request; None for a notification."""
     alternate_results: tuple[str, ...]
-    """Types that may answer instead of `result`."""
+    """Result types that may be returned instead of `result`."""
     capability: str | None
     """A dotted path into the capabilities of the receiver (requests) or the sender (notifications)."""
     name_param: str | None
     """The parameter that HTTP repeats in the Mcp-Name header."""
     input_responses: bool
-    """Whether the params can carry answers to an earlier InputRequiredResult."""
+    """Whether the params can contain the responses to an earlier InputRequiredResult."""
     cacheable: bool
-    """Whether the result says how long it may be cached."""
+    """Whether the result states how long it may be cached."""
     paginated: bool
     task_augmented: bool
-    """Whether the params can ask for a task."""
+    """Whether the params can request a task."""
     deprecated: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """Which stub serves a method, and with which types of `models`."""
+    """The stub of a method, and its types in `models`."""
 
     stub: str
     params: str | None
@@ -72,56 +72,56 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A member of an object type that leads to other objects: through lists (`[]`) and maps (`{}`)."""
+    """A member that contains objects, directly or in lists (`[]`) and maps (`{}`)."""
 
     member: str
-    """Its name; empty for the whole value, where the type is a union."""
+    """The name of the member; empty for the whole value if the type is a union."""
     through: tuple[str, ...]
     types: tuple[tuple[str, str], ...]
-    """Pairs of tag and type. Without a tag, pairs of a member that only objects of the type have and the type, or one
-    pair with an empty text where there is nothing to choose.
+    """Pairs of tag and type. Without a tag, a pair has the name of a member that only this type has, or, if there is
+    only one type, an empty text.
     """
     tag: str
-    """The member that holds the tag; empty where there is none."""
+    """The member that holds the tag; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class TypeDelta:
-    """What an object of one type needs so that a neighbouring revision knows it."""
+    """The changes that an object of one type needs in a neighbouring revision."""
 
     there: str
-    """The type's name in the neighbour."""
+    """The type's name in the neighbouring revision."""
     drop: tuple[str, ...] = ()
-    """Members the neighbour does not know."""
+    """Members that the neighbour does not have."""
     fill: tuple[tuple[str, str | int | float | bool], ...] = ()
-    """Members the neighbour requires, with the one value they can have or default to."""
+    """Members that the neighbour requires, each with its only or default value."""
     missing: tuple[str, ...] = ()
-    """Members the neighbour requires, with no value that follows from the schema."""
+    """Members that the neighbour requires, without a value that follows from the schema."""
     retyped: tuple[str, ...] = ()
     """Members whose values may not fit the neighbour's type."""
     lost: tuple[Child, ...] = ()
-    """Where objects may stand whose tag the neighbour's union does not have."""
+    """Places of objects with tags that the neighbour's union does not have."""
     children: tuple[Child, ...] = ()
-    """Where further objects with a delta may stand."""
+    """Places of further objects with a delta."""
 
 
 @dataclass(frozen=True, slots=True)
 class RevisionInfo:
-    """One generated package: what it holds and what it was made from."""
+    """One generated package: its contents and its source."""
 
     revision: str
     protocol_version: str
-    """The version string that the schema itself names; a draft names the revision it grew from."""
+    """The version string in the schema; a draft has that of the revision it is based on."""
     package: str
     """The name of the revision's package, such as `v2025_11_25`."""
     status: str
-    """`final`, `draft`, or `pending` for a dated one whose row or step module is not written yet."""
+    """`final`, `draft`, or `pending` for a dated revision without a row or a complete step module."""
     era: str
-    """`handshake` when sessions start with `initialize`, else `stateless`."""
+    """`handshake` if sessions start with `initialize`, else `stateless`."""
     requests: int
     notifications: int
     types: int
-    """The types that the schema declares."""
+    """The number of types that the schema declares."""
     source: str
     commit: str
     sha256: str
@@ -130,7 +130,7 @@ class RevisionInfo:
 
 
 class MethodNotHandled(Exception):
-    """A stub was called that nobody has overridden; the peer is to be told that the method is unknown."""
+    """Raised by a stub that is not overridden; the peer receives the error "method not found"."""
 
     def __init__(self, method: str, revision: str) -> None:
         super().__init__(f"no handler for '{method}' ({revision}): override its stub to serve it")
@@ -139,11 +139,11 @@ class MethodNotHandled(Exception):
 
 
 class Sender(Protocol):
-    """What the callers in `dispatch` need of a connection."""
+    """The interface of a connection that the callers in `dispatch` use."""
 
     async def send(self, method: MethodSpec, params: object | None, /) -> object:
         """Send a message whose params are a model of the revision, and return its decoded result.
 
-        For a request the value is an instance of one of the method's result types, for a notification None.
+        The result of a request is an instance of one of the method's result types, that of a notification None.
         """
         ...

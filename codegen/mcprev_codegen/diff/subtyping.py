@@ -1,7 +1,7 @@
-"""Which values a type accepts: whether one side's type takes everything that the other side's may send.
+"""Compares types by the values they accept: whether a receiver's type accepts every value of a sender's type.
 
-Objects are open: a member the receiver does not know is ignored, and a sender sends only what its type
-declares. Recursive types are compared by assuming what is being shown.
+Objects are open: a receiver ignores members that it does not know, and a sender sends only members that its type
+declares. Recursive types are compared under the assumption that the comparison holds.
 """
 
 from __future__ import annotations
@@ -35,13 +35,15 @@ class Subtyping:
     )
 
     def accepts(self, sent: ir.TypeExpr, expected: ir.TypeExpr) -> bool:
-        """Whether the receiver's type takes every value of the sender's type."""
+        """Return whether the receiver's type accepts every value of the sender's type."""
         if (sent, expected) in self._assumed:
             return True
         mark = len(self._assumed)
         self._assumed[sent, expected] = None
         holds = self._accepts(sent, expected)
-        while not holds and len(self._assumed) > mark:  # what was shown on a false assumption is not shown
+        while (
+            not holds and len(self._assumed) > mark
+        ):  # results that depend on a false assumption are discarded
             self._assumed.popitem()
         return holds
 
@@ -100,7 +102,7 @@ class Subtyping:
         return all(self.accepts(type_, expected.index.value) for type_ in rest)
 
     def members_fit(self, sent: ir.Field, wanted: ir.Field) -> bool:
-        """Whether a member as sent satisfies the member as expected: presence, type and limits."""
+        """Return whether a member as sent satisfies the member as expected: presence, type and limits."""
         if sent.optional and not wanted.optional:
             return False
         if not within(sent.tags, wanted.tags):
@@ -117,7 +119,7 @@ def _kinds(value: ir.Literal) -> tuple[str, ...]:
 
 
 def _object(side: View, type_: ir.TypeExpr) -> FlatType | None:
-    """A type as an object, when it is one."""
+    """Return a type as an object; None if it is none."""
     match type_:
         case ir.Prim("object"):
             return FlatType((), ir.IndexSig("key", ir.Prim("unknown")), own_index=True)
@@ -128,7 +130,7 @@ def _object(side: View, type_: ir.TypeExpr) -> FlatType | None:
 
 
 def within(sent: ir.Tags, wanted: ir.Tags) -> bool:
-    """Whether the limits of the sender lie within those of the receiver."""
+    """Return whether the limits of the sender lie within those of the receiver."""
     return all(
         is_unset(limit) or (not is_unset(own) and (own == limit or not tightened(name, own, limit)))
         for name, limit, own in ((n, getattr(wanted, n), getattr(sent, n)) for n in LIMITS)
@@ -136,7 +138,7 @@ def within(sent: ir.Tags, wanted: ir.Tags) -> bool:
 
 
 def tightened(name: str, old: float | str | None, new: float | str | None) -> bool:
-    """Whether a limit became stricter, or may have; the two differ."""
+    """Return whether a changed limit is stricter, or may be."""
     if is_unset(old) or is_unset(new):
         return is_unset(old)
     if old is None or new is None or isinstance(old, str) or isinstance(new, str) or name not in ORDERED:
@@ -145,7 +147,7 @@ def tightened(name: str, old: float | str | None, new: float | str | None) -> bo
 
 
 def is_unset(limit: object) -> bool:
-    """Whether nothing is limited."""
+    """Return whether a limit is not set."""
     return limit is None or limit is False
 
 
@@ -154,7 +156,7 @@ ORDERED: Final = (*ir.FLOORS, *ir.CEILINGS)
 
 
 def relation(old: View, new: View, before: ir.TypeExpr, after: ir.TypeExpr) -> Effect:
-    """What happens to the set of accepted values from one type to another."""
+    """Return the effect of a change of type on the set of accepted values."""
     forth = Subtyping(old, new).accepts(before, after)
     back = Subtyping(new, old).accepts(after, before)
     if forth:

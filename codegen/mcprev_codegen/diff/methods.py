@@ -1,4 +1,4 @@
-"""What changed between two method tables: methods, directions, transport, need of params, results."""
+"""Compares two method tables: methods, directions, transport, optional params, results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WAY: Final = {CLIENT_TO_SERVER: "client to server", SERVER_TO_CLIENT: "server t
 
 
 def compare_methods(context: Context) -> Iterator[Change]:
-    """Every change of methods, by their wire names."""
+    """Yield every change of methods, by their wire names."""
     old, new = context.old.revision.methods, context.new.revision.methods
     for name in {**old, **new}:
         before, after = old.get(name), new.get(name)
@@ -75,7 +75,7 @@ class _Spot:
         *,
         answer: bool = False,
     ) -> Change:
-        """A change of what goes in some directions; an answer goes the other way."""
+        """Return a change of the data sent in some directions; with `answer`, of the responses to it."""
         senders = {_SENDER[d] for d in directions}
         if answer:
             senders = {other for other in SENDERS for sender in senders if other != sender}
@@ -115,7 +115,7 @@ def _carriage(spot: _Spot, before: Method, after: Method) -> Iterator[Change]:
 
 
 def _transport(method: Method) -> str:
-    """How a message goes: as a request or notification of its own, or inside another result."""
+    """Return how a message is sent: separately, or inside the result of another request."""
     return (
         f"a {method.kind} of its own" if method.transport == "jsonrpc" else f"a {method.kind} inside a result"
     )

@@ -1,4 +1,4 @@
-"""What the user named as a side of a comparison: a pinned revision, or a schema.ts by path, URL or git object."""
+"""Loads the inputs of a comparison: a pinned revision, or a schema.ts by path, URL or git object."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from mcprev_codegen.sources import Revision, load, load_bytes, load_file
 SUFFIX: Final = ".ts"
 FILE: Final = "schema.ts"
 _GIT: Final = re.compile(r"[^-:\\/][^:\\]+:[^\\].*")
-"""`REF:PATH`, as `git show` takes it; not `C:\\folder`."""
+"""`REF:PATH`, as `git show` accepts it; not `C:\\folder`."""
 _GIT_TIMEOUT: Final = 60.0
 
 
 class UnknownRevisionError(ValueError):
-    """A name that is neither a pinned revision nor looks like a file."""
+    """Raised for a name that is neither a pinned revision nor the path of a file."""
 
 
 def load_side(folder: Path, named: str) -> Revision:
-    """The revision of that name, or the schema.ts at that path, in that folder, at that URL or at that `REF:PATH`.
+    """Return the pinned revision of that name, or that of the schema.ts at a path, folder, URL or `REF:PATH`.
 
-    Raises `UnknownRevisionError` for a name that is none of these, `CodegenError` when a schema cannot be loaded.
+    Raises `UnknownRevisionError` for a name that is none of these, `CodegenError` if a schema cannot be loaded.
     """
     pins = load_pins(folder)
     if named in pins:
@@ -61,7 +61,7 @@ def _is_git(named: str) -> bool:
 
 
 def checkout_file(source: str) -> str | None:
-    """The file of the checkout that a side was read from, for tools that point at it; None for a URL."""
+    """Return the path of an input within the checkout, for tools that annotate files; None for a URL."""
     if is_url(source):
         return None
     if _is_git(source):

@@ -1,4 +1,4 @@
-"""What may be compared: `latest`, files of git, URLs; and what is refused, in one line."""
+"""The inputs of a comparison: `latest`, files of git, URLs; invalid ones are refused with a message of one line."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Who sends values of each type, by following the references from every message and result.
+"""The senders of each type, found by following the references from every message and result.
 
-Envelopes (types with a `jsonrpc` member) are not followed from the messages in them: they count for whoever
-sends such messages. An error type that nothing mentions counts like the type it refines.
+Envelopes (types with a `jsonrpc` member) are not reached from the messages in them: their senders are the sides that
+send such messages. An error type without references has the senders of the type it refines.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BACK: Final = {CLIENT_TO_SERVER: SERVER_TO_CLIENT, SERVER_TO_CLIENT: CLIENT_TO_
 
 
 def senders(schema: Schema, methods: Mapping[str, Method]) -> dict[str, frozenset[str]]:
-    """The senders of each type: `client`, `server`, both or, for a type no message reaches, neither."""
+    """Return the senders of each type: `client`, `server`, both, or neither for a type that no message contains."""
     return _Usage(schema, methods).find()
 
 
@@ -69,12 +69,12 @@ class _Usage:
                     self._mark(name, side)
 
     def _is_envelope(self, name: str) -> bool:
-        """Whether a type is a whole JSON-RPC message, or a union or array of such."""
+        """Return whether a type is a whole JSON-RPC message, or a union or array of them."""
         objects = list(self._objects(ir.Ref(name)))
         return bool(objects) and all(self.schema.flatten(o).get("jsonrpc") is not None for o in objects)
 
     def _objects(self, type_: ir.TypeExpr, *, in_array: bool = False) -> Iterator[ir.TypeExpr]:
-        """The object types in a union, batches opened; a value of another kind gives an empty object."""
+        """Yield the object types in a union, batches opened; an empty object for a value of another kind."""
         for member in self.schema.members(type_):
             followed = self.schema.follow(member)
             if isinstance(followed, ir.Array) and not in_array:
@@ -89,7 +89,7 @@ class _Usage:
         return flat.get("code") is not None or flat.get("error") is not None
 
     def _envelope_senders(self, name: str) -> Iterator[str]:
-        """Who sends messages of the shapes that an envelope type has."""
+        """Yield the sides that send messages of the kinds that an envelope type contains."""
         shapes = {self._shape(o) for o in self._objects(ir.Ref(name))}
         own_messages = [m for m in self.methods.values() if m.transport == "jsonrpc"]
         for direction in DIRECTIONS:
