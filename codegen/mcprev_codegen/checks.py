@@ -19,13 +19,13 @@ from mcprev_codegen.naming import attribute, class_name
 from mcprev_codegen.resolve import Schema
 
 _TYPE_NAME: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
-_OWN_MEMBERS: Final = frozenset({"from_wire", "to_wire", "to_json"})
+_MODEL_MEMBERS: Final = frozenset({"from_wire", "to_wire", "to_json"})
 
 
-def check_names(schema: Schema, taken: frozenset[str]) -> None:
+def check_names(schema: Schema, reserved: frozenset[str]) -> None:
     """Raise `SchemaError` for a type or member without a valid and unique Python name.
 
-    `taken` are the names that the generated modules use themselves.
+    `reserved` are the names that the generated modules use themselves.
     """
     if not schema.types:
         raise InputError(f"{schema.path}: no type is declared here")
@@ -33,7 +33,7 @@ def check_names(schema: Schema, taken: frozenset[str]) -> None:
         python = class_name(name)
         if not _TYPE_NAME.fullmatch(python) or keyword.iskeyword(python):
             raise schema.fail(decl, f"'{name}' is no name for a Python class; map it in naming.CLASS_NAMES")
-        if python in taken:
+        if python in reserved:
             raise schema.fail(
                 decl, f"'{name}' would hide a name of the package; map it in naming.CLASS_NAMES"
             )
@@ -76,7 +76,7 @@ def _check_members(schema: Schema, name: str, decl: ir.Decl) -> None:
         where = f"member '{member.name}' of '{name}'"
         if not python.isascii() or not python.isidentifier():
             raise schema.fail(decl, f"{where} has no Python name; map it in naming.ATTRIBUTE_NAMES")
-        if python in _OWN_MEMBERS or hasattr(BaseModel, python):
+        if python in _MODEL_MEMBERS or hasattr(BaseModel, python):
             raise schema.fail(
                 decl, f"{where} would hide a member of every model; map it in naming.ATTRIBUTE_NAMES"
             )

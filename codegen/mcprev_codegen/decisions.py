@@ -34,13 +34,13 @@ class Decision:
     path: Path
     """The file to add the decision to."""
     line: int | None
-    what: str
+    question: str
     blocks: bool = True
     """Whether the revision is pending until this is decided."""
 
     def __str__(self) -> str:
         where = os.path.relpath(self.path) + (f":{self.line}" if self.line else "")
-        return f"{self.revision}  {where}: {self.what}"
+        return f"{self.revision}  {where}: {self.question}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +61,15 @@ def status(folder: Path, revisions: Mapping[str, Revision]) -> Status:
     found: list[Decision] = []
     complete: Revision | None = None
     for revision in revisions.values():
-        mine = [] if complete is None else list(_methods(folder, complete, revision))
+        own = [] if complete is None else list(_methods(folder, complete, revision))
         if runtime is not None and revision in _dated(revisions):
-            mine += _missing(runtime, complete, revision)
-            complete = complete if mine else revision
+            own += _missing(runtime, complete, revision)
+            complete = complete if own else revision
         else:
             if runtime is not None and complete is not None and not any(d.blocks for d in found):
-                mine += _draft_step(runtime, complete, revision)
-            mine = [replace(decision, blocks=False) for decision in mine]
-        found += [*mine, *_undescribed(folder, revision)]
+                own += _draft_step(runtime, complete, revision)
+            own = [replace(decision, blocks=False) for decision in own]
+        found += [*own, *_undescribed(folder, revision)]
     return Status((*found, *(_left_over(runtime, revisions) if runtime else ())))
 
 
@@ -98,8 +98,8 @@ def _methods(folder: Path, before: Revision, revision: Revision) -> Iterator[Dec
         if name in before.methods:
             continue
         if method.capability is None and name not in revision.facts.capability:
-            what = f"'{name}#capability': name the capability that gates it, or \"\" for none"
-            yield Decision(revision.name, path, None, what)
+            question = f"'{name}#capability': name the capability that gates it, or \"\" for none"
+            yield Decision(revision.name, path, None, question)
         named = [n for n in _HEADER_PARAMS if n in _required(revision, method)]
         if (
             headers
@@ -107,8 +107,8 @@ def _methods(folder: Path, before: Revision, revision: Revision) -> Iterator[Dec
             and CLIENT_TO_SERVER in method.directions
             and name not in revision.facts.name_param
         ):
-            what = f"'{name}#name_param': say whether the Mcp-Name header repeats its '{named[0]}', or \"\" for none"
-            yield Decision(revision.name, path, None, what)
+            question = f"'{name}#name_param': say whether the Mcp-Name header repeats its '{named[0]}', or \"\" for none"
+            yield Decision(revision.name, path, None, question)
 
 
 def _required(revision: Revision, method: Method) -> set[str]:
@@ -124,8 +124,8 @@ def _undescribed(folder: Path, revision: Revision) -> Iterator[Decision]:
     names = [f"[types.{name}]" for name, decl in declared.types.items() if not decl.doc.text]
     names += [f"[constants] {name}" for name, const in declared.consts.items() if not const.doc.text]
     if names:
-        what = f"{len(names)} without a description: {', '.join(names)}"
-        yield Decision(revision.name, path, None, what, blocks=False)
+        question = f"{len(names)} without a description: {', '.join(names)}"
+        yield Decision(revision.name, path, None, question, blocks=False)
 
 
 def _dated(revisions: Mapping[str, Revision]) -> list[Revision]:

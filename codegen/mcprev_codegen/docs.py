@@ -45,7 +45,7 @@ class Docs:
     """Builds the docstrings of one revision."""
 
     revision: Revision
-    lives: Mapping[str, TypeHistory]
+    histories: Mapping[str, TypeHistory]
     oldest: str
     """The oldest pinned revision; a type that it has may be older."""
 
@@ -56,25 +56,28 @@ class Docs:
     def type(self, name: str) -> str:
         """Return the docstring of one type."""
         decl = self.revision.schema.types[name]
-        facts = [_SENDERS[self.revision.senders[name]], *self._history(name, deprecated=decl.tags.deprecated)]
-        facts += _since(decl.doc)
+        sentences = [
+            _SENDERS[self.revision.senders[name]],
+            *self._history(name, deprecated=decl.tags.deprecated),
+        ]
+        sentences += _since(decl.doc)
         carriers = [m.method for m in self.revision.methods.values() if m.params == name]
         inline = name not in self.revision.declared.types and carriers
         summary = f"Parameters of `{'`, `'.join(carriers)}`." if inline else self._summary(decl)
-        return docstring(summary, " ".join(facts), self._link(name))
+        return docstring(summary, " ".join(sentences), self._link(name))
 
     def method(self, method: Method) -> str:
         """Return the docstring of a stub or caller."""
         decl = self.revision.schema.types[method.type]
         summary = self._summary(decl)
         named = "" if f"`{method.method}`" in summary else f"`{method.method}`: "
-        facts = [f"{named}A {method.kind}, {_ARROWS[method.directions]}."]
+        sentences = [f"{named}A {method.kind}, {_ARROWS[method.directions]}."]
         if method.transport == "embedded":
-            facts.append("It is sent inside an InputRequiredResult.")
+            sentences.append("It is sent inside an InputRequiredResult.")
         if method.capability:
-            facts.append(f"Needs the capability `{method.capability}`.")
-        facts += self._history(method.type, deprecated=method.deprecated)
-        return docstring(summary, " ".join(facts), self._link(method.type))
+            sentences.append(f"Needs the capability `{method.capability}`.")
+        sentences += self._history(method.type, deprecated=method.deprecated)
+        return docstring(summary, " ".join(sentences), self._link(method.type))
 
     def summary(self, method: Method) -> str:
         """Return the description of a method's message."""
@@ -85,11 +88,11 @@ class Docs:
         return text.split("\n\n")[0].replace("\n", " ").strip() or f"The type {decl.name}."
 
     def _history(self, name: str, *, deprecated: bool) -> Iterator[str]:
-        life = self.lives.get(name)
-        if life is not None:
-            at_least = "at least " if life.since == self.oldest else ""
-            changed = f", changed in {', '.join(life.changed)}" if life.changed else ""
-            yield f"Since {at_least}{life.since}{changed}."
+        history = self.histories.get(name)
+        if history is not None:
+            at_least = "at least " if history.since == self.oldest else ""
+            changed = f", changed in {', '.join(history.changed)}" if history.changed else ""
+            yield f"Since {at_least}{history.since}{changed}."
         if deprecated:
             yield "Deprecated."
 
@@ -109,11 +112,13 @@ class Docs:
 
 def member(field: ir.Field) -> str:
     """Return the docstring of a member: its comment, its default, and the revision that `@since` names."""
-    facts = [f"Default: `{field.tags.default}`."] if field.tags.default is not None else []
-    facts += _since(field.doc)
+    sentences = [f"Default: `{field.tags.default}`."] if field.tags.default is not None else []
+    sentences += _since(field.doc)
     if field.tags.deprecated:
-        facts.append("Deprecated.")
-    return docstring(*comments.plain(field.doc.text or field.doc.notes or "").split("\n\n"), " ".join(facts))
+        sentences.append("Deprecated.")
+    return docstring(
+        *comments.plain(field.doc.text or field.doc.notes or "").split("\n\n"), " ".join(sentences)
+    )
 
 
 def _since(doc: ir.Doc) -> list[str]:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from mcprev_codegen.diff import Level, Report, Selection, compare_sides, select, wording
+from mcprev_codegen.diff import Level, Report, Selection, compare_revisions, select, wording
 from mcprev_codegen.diff.render_markdown import code, report_markdown
 from mcprev_codegen.methods import CLIENT_TO_SERVER, SERVER_TO_CLIENT, Method
 from mcprev_codegen.sources import Revision
@@ -32,7 +32,7 @@ _LEGEND: Final = (
 )
 
 
-def owns(name: str, head: str) -> bool:
+def is_generated(name: str, head: str) -> bool:
     """Return whether a file of the folder is generated, by its name and the start of its text."""
     return (
         head.startswith(_NOTE)
@@ -45,7 +45,7 @@ def render(folder: Path, revisions: Sequence[Revision]) -> dict[str, str]:
 
     `revisions` are the dated revisions, oldest first.
     """
-    reports = [compare_sides(folder, old, new) for old, new in pairwise(revisions)]
+    reports = [compare_revisions(folder, old, new) for old, new in pairwise(revisions)]
     pages = {_page(report): _pair(report) for report in reports}
     return {INDEX: _index(reports), MATRIX: _matrix(revisions), **pages}
 
@@ -65,7 +65,7 @@ def _index(reports: Sequence[Report]) -> str:
     for report in reports:
         counts = wording.counts(select(report, Selection(Level.NOMINAL)).counts())
         link = f"[{report.new.name}]({_page(report)})"
-        lines.append(f"| {report.old.name} | {link} | {wording.balance(report)} | {counts} |")
+        lines.append(f"| {report.old.name} | {link} | {wording.name_changes(report)} | {counts} |")
     return "\n".join(lines) + "\n"
 
 

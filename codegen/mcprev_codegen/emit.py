@@ -48,7 +48,7 @@ _IMPORTS: Final[tuple[Mapping[str, tuple[str, ...]], ...]] = (
 
 
 _DISPATCH: Final = ("ClientCalls", "ClientHandler", "ServerCalls", "ServerHandler")
-_TAKEN: Final = frozenset(
+_RESERVED: Final = frozenset(
     [name for group in _IMPORTS for names in group.values() for name in names]
     + ["ERROR_CODES", "MAX_ITEMS", "METHODS", "META_KEYS", "REVISION", *_DISPATCH]
 )
@@ -76,7 +76,7 @@ def package_files(revision: Revision, neighbours: RevisionChain) -> dict[str, st
 
     Raises `CodegenError` for a name in the schema without a valid and unique Python name.
     """
-    check_names(revision.schema, _TAKEN | frozenset(revision.schema.consts))
+    check_names(revision.schema, _RESERVED | frozenset(revision.schema.consts))
     return _Package(revision, neighbours).files()
 
 
@@ -87,7 +87,7 @@ class _Package:
 
     def files(self) -> dict[str, str]:
         chain = self.neighbours.chain
-        docs = Docs(self.revision, lineage.lives(chain), chain[0].name)
+        docs = Docs(self.revision, lineage.type_histories(chain), chain[0].name)
         categories = sections.categories(self.revision, self.neighbours.later)
         modules = list(models.generate(models.ModelPlanner(self.revision, docs.types(), categories)))
         texts = {
@@ -332,7 +332,7 @@ def _provenance(revision: Revision) -> tuple[str, ...]:
     )
 
 
-def owns(name: str, head: str) -> bool:
+def is_generated(name: str, head: str) -> bool:
     """Return whether a file in a folder of packages is generated, by its path there and the start of its text.
 
     A file of a package counts as generated if its text names the package as the folder is called.

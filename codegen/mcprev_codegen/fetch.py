@@ -34,7 +34,7 @@ def fetch(url: str) -> bytes:
     itself names that host. Raises `InputError` if the download fails, is too large or takes too long.
     """
     _check_scheme(url)
-    opener = urllib.request.build_opener(_Redirects(urllib.parse.urlsplit(url).hostname or ""))
+    opener = urllib.request.build_opener(_RedirectHandler(urllib.parse.urlsplit(url).hostname or ""))
     until = time.monotonic() + TIMEOUT
     try:
         with opener.open(url, timeout=TIMEOUT) as response:
@@ -67,7 +67,7 @@ def _check_scheme(url: str) -> None:
         raise InputError(f"{url}: what http brings may be anybody's; give an https URL")
 
 
-class _Redirects(urllib.request.HTTPRedirectHandler):
+class _RedirectHandler(urllib.request.HTTPRedirectHandler):
     """Follows redirects, but not to addresses that only this machine or network can reach."""
 
     def __init__(self, named: str) -> None:

@@ -24,13 +24,13 @@ class Hint:
 
     text: str
     names: frozenset[str] = frozenset()
-    late: bool = False
+    quoted: bool = False
     """Whether the text is quoted, since it refers to types that may not be defined yet."""
 
     @property
     def source(self) -> str:
         """The text as written in a module."""
-        return json.dumps(self.text, ensure_ascii=False) if self.late else self.text
+        return json.dumps(self.text, ensure_ascii=False) if self.quoted else self.text
 
     def inside(self, outer: str) -> Hint:
         """Return the hint as the argument of a generic type."""
@@ -42,16 +42,16 @@ class Hint:
         return Hint(text, self.names | {"Annotated", function})
 
 
-COUNT: Final = ir.Prim("count")
+SCHEMA_INTEGER: Final = ir.Prim("count")
 """A number that upstream's schema.json declares as an integer."""
-_COUNT: Final = Hint("Integer", frozenset({"Integer"}))
+_SCHEMA_INTEGER: Final = Hint("Integer", frozenset({"Integer"}))
 _NONE: Final = Hint("None")
 _ANY: Final = Hint("Any", frozenset({"Any"}))
 _PRIMITIVES: Final[Mapping[str, tuple[Hint, ...]]] = {
     "string": (Hint("str"),),
     "number": (Hint("int"), Hint("float")),
     "integer": (Hint("Whole", frozenset({"Whole"})),),
-    COUNT.name: (_COUNT,),
+    SCHEMA_INTEGER.name: (_SCHEMA_INTEGER,),
     "boolean": (Hint("bool"),),
     "null": (_NONE,),
     "object": (Hint("dict[str, Any]", frozenset({"Any"})),),
@@ -79,7 +79,7 @@ class Hints:
     schema: Schema
     package: str
     """The name by which the module refers to the revision's package."""
-    here: Collection[str] = ()
+    known: Collection[str] = ()
     """The types that the module can refer to by name."""
     inline: Collection[str] = ()
     """Aliases that are expanded instead of named."""
@@ -95,7 +95,7 @@ class Hints:
     def _limited(self, hint: Hint, limits: Mapping[str, float | str]) -> Hint:
         if hint == _NONE:
             return hint
-        if hint == _COUNT:
+        if hint == _SCHEMA_INTEGER:
             exact = Hint("int").annotated("Field", _arguments(_whole(limits)))
             return Hint(f"{exact.text[:-1]}, EXACT]", exact.names | {"EXACT"})
         return hint.annotated("Field", _arguments(_whole(limits) if hint == _INT else limits))
@@ -149,12 +149,12 @@ class Hints:
                     yield from self._alternatives(decl.type)
                 else:
                     yield self._map(decl.index)
-            case ir.Ref(name) if name in self.here:
+            case ir.Ref(name) if name in self.known:
                 yield Hint(class_name(name), frozenset({class_name(name)}))
             case ir.Ref(name):
-                yield Hint(f"{self.package}.{class_name(name)}", frozenset({self.package}), late=True)
+                yield Hint(f"{self.package}.{class_name(name)}", frozenset({self.package}), quoted=True)
             case ir.Array(item):
-                yield _filled("list[{}]", self.hint(item))
+                yield _generic("list[{}]", self.hint(item))
             case ir.Tuple(items):
                 hints = [self.hint(item) for item in items]
                 text = f"tuple[{', '.join(hint.source for hint in hints)}]"
@@ -162,7 +162,7 @@ class Hints:
             case ir.Template():
                 yield Hint("str").annotated("Field", f"pattern={json.dumps(type_.pattern)}")
             case ir.Record(value):
-                yield _filled("dict[str, {}]", self.hint(value))
+                yield _generic("dict[str, {}]", self.hint(value))
             case ir.Obj((), index):
                 yield self._map(index)
             case ir.Union():
@@ -171,7 +171,7 @@ class Hints:
                 raise AssertionError(f"hoisting leaves no {type(type_).__name__}")
 
     def _map(self, index: ir.IndexSig | None) -> Hint:
-        return _filled("dict[str, {}]", self.hint(index.value) if index else _ANY)
+        return _generic("dict[str, {}]", self.hint(index.value) if index else _ANY)
 
 
 def _arguments(values: Mapping[str, float | str]) -> str:
@@ -187,8 +187,8 @@ def _whole(limits: Mapping[str, float | str]) -> dict[str, float | str]:
     }
 
 
-def _filled(pattern: str, inner: Hint) -> Hint:
-    return Hint(pattern.format(inner.text), inner.names, inner.late)
+def _generic(pattern: str, inner: Hint) -> Hint:
+    return Hint(pattern.format(inner.text), inner.names, inner.quoted)
 
 
 def _names(hints: Sequence[Hint]) -> frozenset[str]:
@@ -196,8 +196,8 @@ def _names(hints: Sequence[Hint]) -> frozenset[str]:
 
 
 def _union(hints: Sequence[Hint]) -> Hint:
-    late = any(hint.late for hint in hints)
-    if late and any(hint.names for hint in hints if not hint.late):
+    quoted = any(hint.quoted for hint in hints)
+    if quoted and any(hint.names for hint in hints if not hint.quoted):
         # A quoted hint may be evaluated in the module of a subclass, which has its own imports.
         return Hint(f"Union[{', '.join(hint.source for hint in hints)}]", _names(hints) | {"Union"})
-    return Hint(" | ".join(hint.text for hint in hints), _names(hints), late)
+    return Hint(" | ".join(hint.text for hint in hints), _names(hints), quoted)

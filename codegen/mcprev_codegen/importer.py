@@ -107,7 +107,7 @@ def _pin(
 ) -> Pin:
     present = load_pins(folder).get(revision)
     same = present if present is not None and present.sha256 == sha256 else None
-    found = commit or _commit_in(source) or _commit_of(source) or (same.commit if same else None)
+    found = commit or _commit_in_url(source) or _commit_in_checkout(source) or (same.commit if same else None)
     if found is None:
         raise InputError(f"{source}: upstream's commit is not known; pass it with --commit")
     where = location or (same.location if same else None) or LOCATION.format(commit=found, revision=revision)
@@ -124,12 +124,12 @@ def _read(source: str) -> bytes:
         raise InputError(f"{source}: cannot be read: {reason(error)}") from None
 
 
-def _commit_in(source: str) -> str | None:
+def _commit_in_url(source: str) -> str | None:
     match = _COMMIT.search(source) if is_url(source) else None
     return match[0] if match else None
 
 
-def _commit_of(source: str) -> str | None:
+def _commit_in_checkout(source: str) -> str | None:
     """Return the commit that last changed a file, if the file is unmodified in a git checkout."""
     path = Path(source)
     if not path.is_file():

@@ -17,7 +17,7 @@ from mcprev_codegen.templates.support._spec import Child, TypeDelta
 
 _ENVELOPE: Final = frozenset({"jsonrpc", "id"})
 _ANYTHING: Final = ("anything",)
-_NO_WAY: Final = "?"
+_NO_PATH: Final = "?"
 _PAYLOADS: Final = (
     "ClientCapabilities",
     "ServerCapabilities",
@@ -52,7 +52,7 @@ def pairing(older: Revision, newer: Revision) -> dict[str, str]:
     return {new: old for new, old in (same | renamed).items() if new in renamed or old not in moved}
 
 
-def lives(chain: Sequence[Revision]) -> dict[str, TypeHistory]:
+def type_histories(chain: Sequence[Revision]) -> dict[str, TypeHistory]:
     """Return the history of every type of the last revision; `chain` is oldest first."""
     found: dict[str, TypeHistory] = {}
     previous: Revision | None = None
@@ -310,7 +310,7 @@ def _places(schema: Schema, member: ir.Field) -> Iterator[tuple[Child | None, li
     for through, name in dict.fromkeys(_objects(schema, member.type)):
         grouped.setdefault(through, []).append(name)
     for through, names in grouped.items():
-        if _NO_WAY in through:
+        if _NO_PATH in through:
             yield None, names
         elif len(names) == 1:
             yield Child(member.name, through, (("", names[0]),), ""), names
@@ -341,7 +341,7 @@ def _objects(
             held = (
                 name for name in ir.references(schema.types[type_.name]) if schema.is_object(ir.Ref(name))
             )
-            yield from (((*through, _NO_WAY), name) for name in held)
+            yield from (((*through, _NO_PATH), name) for name in held)
             return
         inside_of |= {type_.name}
     type_ = _followed(schema, type_)
@@ -349,7 +349,7 @@ def _objects(
         yield from _objects(schema, inside[1], (*through, inside[0]), inside_of)
     elif isinstance(type_, ir.Tuple):
         for item in type_.items:
-            yield from _objects(schema, item, (*through, _NO_WAY), inside_of)
+            yield from _objects(schema, item, (*through, _NO_PATH), inside_of)
     elif isinstance(type_, ir.Union):
         for option in type_.members:
             yield from _objects(schema, option, through, inside_of)

@@ -46,7 +46,7 @@ class Method:
     alternates: tuple[str, ...]
     """Result types that may be returned instead."""
     result_source: str | None
-    """The source of the result type: `response`, `naming` or `empty`; also `likeness` in a comparison."""
+    """The source of the result type: `response`, `naming` or `empty`; also `similarity` in a comparison."""
     capability: str | None
     """A dotted path into the capabilities of the receiver (requests) or the sender (notifications)."""
     name_param: str | None
@@ -213,7 +213,7 @@ class _Table:
 
     def _check_results(self, method: Method) -> None:
         for union in sorted(method.result_unions):
-            members = {m.name for m in self._spelled(union)}
+            members = {m.name for m in self._listed(union)}
             missing = [
                 r for r in method.results if r not in members and r not in self.facts.alternate.values()
             ]
@@ -223,7 +223,7 @@ class _Table:
                     f"{', '.join(missing)} answers '{method.type}' but is not in {union}",
                 )
 
-    def _spelled(self, union: str) -> Iterator[ir.Ref]:
+    def _listed(self, union: str) -> Iterator[ir.Ref]:
         """Yield the members of a result union without following aliases."""
         decl = self.schema.types[union]
         type_ = decl.type if isinstance(decl, ir.Alias) else ir.Ref(union)
@@ -236,7 +236,7 @@ class _Table:
         # A request needs a capability of its receiver, a notification one of its sender.
         server = CLIENT_TO_SERVER if kind == "request" else SERVER_TO_CLIENT
         holders = [f"{'Server' if d == server else 'Client'}Capabilities" for d in directions]
-        derived = self._leads_to(method, holders)
+        derived = self._implied_capability(method, holders)
         if method not in self.facts.capability:
             return derived or None
         path, pointer = self.facts.capability[method], f"{method}#capability"
@@ -244,12 +244,12 @@ class _Table:
         if path and not all(self._has_path(holder, path) for holder in holders):
             if self.lenient:
                 return derived or None
-            self._mismatch(pointer, f"'{method}' is gated by '{path}', which is not in this revision")
+            self._record_mismatch(pointer, f"'{method}' is gated by '{path}', which is not in this revision")
         elif entry is not None and entry.expected != derived and not self.lenient:
-            self.facts.refuse(entry, outdated(entry, pointer, derived).message)
+            self.facts.add_error(entry, outdated(entry, pointer, derived).message)
         return path or None
 
-    def _leads_to(self, method: str, holders: Sequence[str]) -> str:
+    def _implied_capability(self, method: str, holders: Sequence[str]) -> str:
         """Return the longest prefix of a method name that is a path into all of `holders`; empty if there is none."""
         first, *rest = method.removeprefix("notifications/").split("/")
         path = ""
@@ -260,9 +260,9 @@ class _Table:
             path = longer
         return path
 
-    def _mismatch(self, pointer: str, message: str) -> None:
+    def _record_mismatch(self, pointer: str, message: str) -> None:
         """Record that an overlay entry does not fit this revision."""
-        self.facts.refuse(self.facts.entries[pointer], f"{message}; correct the entry")
+        self.facts.add_error(self.facts.entries[pointer], f"{message}; correct the entry")
 
     def _has_path(self, type_name: str, path: str) -> bool:
         type_: ir.TypeExpr = ir.Ref(type_name) if type_name in self.schema.types else ir.Prim("unknown")
@@ -278,7 +278,7 @@ class _Table:
         if not name or name in fields:
             return name or None
         if not self.lenient:
-            self._mismatch(
+            self._record_mismatch(
                 f"{method}#name_param", f"'{method}' has no parameter '{name}' for the Mcp-Name header"
             )
         return None

@@ -8,6 +8,7 @@ copied into the class, so that every class is a true subtype of its bases.
 
 from __future__ import annotations
 
+import ast
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mcprev_codegen import docs, ir, jsonschema
-from mcprev_codegen.hints import COUNT, Hint, Hints
+from mcprev_codegen.hints import SCHEMA_INTEGER, Hint, Hints
 from mcprev_codegen.ir import Json
 from mcprev_codegen.naming import attribute, class_name, module_name, pascal_case
 from mcprev_codegen.resolve import FlatField, Schema
@@ -65,13 +66,13 @@ class ModelPlanner:
         decls: list[ir.Decl] = []
         for decl in self.revision.schema.module.decls:
             if isinstance(decl, ir.Interface):
-                fields = tuple(self._named(decl, f, decls) for f in decl.fields)
+                fields = tuple(self._with_named_union(decl, f, decls) for f in decl.fields)
                 decls.append(replace(decl, fields=fields))
             else:
                 decls.append(decl)
         return replace(self.revision.schema, module=ir.Module(tuple(decls)))
 
-    def _named(self, owner: ir.Interface, member: ir.Field, added: list[ir.Decl]) -> ir.Field:
+    def _with_named_union(self, owner: ir.Interface, member: ir.Field, added: list[ir.Decl]) -> ir.Field:
         if f"{owner.name}.{member.name}" not in self.revision.facts.open:
             return member
         name = owner.name + pascal_case(member.name)
@@ -100,13 +101,13 @@ class ModelPlanner:
     def _plan(self, name: str) -> ClassPlan:
         schema = self.schema
         flat = schema.flat(name)
-        wanted = {f.name: f for f in flat.fields}
-        bases = self._bases(name, wanted)
-        given = {f.name for base in bases for f in schema.flat(base).fields}
-        members = tuple(f for f in flat.fields if f.name not in given)
+        declared = {f.name: f for f in flat.fields}
+        bases = self._bases(name, declared)
+        inherited = {f.name for base in bases for f in schema.flat(base).fields}
+        members = tuple(f for f in flat.fields if f.name not in inherited)
         return ClassPlan(name, bases, members)
 
-    def _bases(self, name: str, wanted: Mapping[str, FlatField]) -> tuple[str, ...]:
+    def _bases(self, name: str, declared: Mapping[str, FlatField]) -> tuple[str, ...]:
         """Return the nearest ancestors whose members the class does not redeclare, without redundant ones."""
         schema = self.schema
         found: dict[str, None] = {}
@@ -119,7 +120,7 @@ class ModelPlanner:
                 followed = schema.follow(base)
                 if not isinstance(followed, ir.Ref) or schema.is_map(followed):
                     continue
-                if all(_same(wanted.get(f.name), f) for f in schema.flat(followed.name).fields):
+                if all(_same(declared.get(f.name), f) for f in schema.flat(followed.name).fields):
                     found.setdefault(followed.name)
                 else:
                     visit(followed.name)
@@ -140,11 +141,11 @@ class ModelPlanner:
         """Return the types that a class or alias needs at definition: bases, or the parts of the alias."""
         if name in self.classes:
             return self.classes[name].bases
-        if self._is_knot(name):
-            return self._knot_needs(name)
+        if self._starts_cycle(name):
+            return self._cycle_needs(name)
         return tuple(dict.fromkeys(ir.references(self.schema.types[name])))
 
-    def _knot_needs(self, name: str) -> Collection[str]:
+    def _cycle_needs(self, name: str) -> Collection[str]:
         inline = self._cycle(name)
         found = [r for other in inline for r in ir.references(self.schema.types[other])]
         return tuple(dict.fromkeys(r for r in found if r not in inline))
@@ -167,7 +168,7 @@ class ModelPlanner:
         }
         return {"$schema": jsonschema.DIALECT, "title": "Models", "$defs": defs}
 
-    def _is_knot(self, name: str) -> bool:
+    def _starts_cycle(self, name: str) -> bool:
         """Return whether an alias is the first of a cycle of aliases; it is written as an alias that refers to itself.
 
         The other aliases of the cycle are expanded in it: type checkers support an alias that refers to itself, but
@@ -209,9 +210,9 @@ class ModelPlanner:
     def template_data(self, section: Section) -> dict[str, dict[str, Any]]:
         """Return the template data of every class and alias of a section, by Python name."""
         data: dict[str, dict[str, Any]] = {}
-        here = {*self.loaded(section)}
+        known = {*self.loaded(section)}
         for name in section.types:
-            hints = Hints(self.schema, module_name(self.revision.name), here)
+            hints = Hints(self.schema, module_name(self.revision.name), known)
             plan = self._class_data(name, hints) if name in self.classes else self._alias_data(name, hints)
             deprecated = (
                 f"Deprecated in MCP {self.revision.name}."
@@ -219,7 +220,7 @@ class ModelPlanner:
                 else None
             )
             data[class_name(name)] = {"docstring": self.docs.get(name, ""), "deprecated": deprecated, **plan}
-            here.add(name)
+            known.add(name)
         return data
 
     def _class_data(self, name: str, hints: Hints) -> dict[str, Any]:
@@ -231,16 +232,16 @@ class ModelPlanner:
 
     def _alias_data(self, name: str, hints: Hints) -> dict[str, Any]:
         decl = self.schema.types[name]
-        knot = self._is_knot(name)
-        if knot:
-            hints = replace(hints, here={*hints.here, name}, inline=self._cycle(name) - {name})
+        recursive = self._starts_cycle(name)
+        if recursive:
+            hints = replace(hints, known={*hints.known, name}, inline=self._cycle(name) - {name})
         found = self.schema.discriminator(ir.Ref(name))
         hint = hints.hint(decl.type if isinstance(decl, ir.Alias) else ir.Obj((), decl.index))
         return {
-            "hint": replace(hint, late=knot),
-            "union": self._open(name),
+            "hint": replace(hint, quoted=recursive),
+            "union": self._open_union(name),
             "discriminator": attribute(found.property) if found else None,
-            "recursive": knot,
+            "recursive": recursive,
         }
 
     def _attribute(self, owner: str, member: FlatField, hints: Hints) -> Attribute:
@@ -251,7 +252,7 @@ class ModelPlanner:
             name += "_"  # Otherwise the attribute would hide a builtin that the hints below it use.
         literals = self.schema.literals(f.type)
         fallback = self._fallback(owner, f.name)
-        limits, type_ = self._bounds(f), self._counted(f)
+        limits, type_ = self._bounds(f), self._with_integers(f)
         hint = hints.limited(type_, limits) if limits else hints.hint(type_)
         default = None
         if fallback is not None:
@@ -269,13 +270,13 @@ class ModelPlanner:
             hint = Hint(f"Annotated[{hint.source}, DEPRECATED]", hint.names | {"Annotated", "DEPRECATED"})
         return Attribute(name, hint, default, doc=docs.member(f))
 
-    def _counted(self, member: ir.Field) -> ir.TypeExpr:
+    def _with_integers(self, member: ir.Field) -> ir.TypeExpr:
         """Return the type of a member, with `number` as an integer if upstream's schema.json declares an integer."""
         kinds = {self.schema.follow(m) for m in self.schema.members(member.type)} - {ir.Prim("null")}
         fractions = any(isinstance(limit, float) for limit in self._bounds(member).values())
         if member.tags.tjs_type is not None or kinds != {ir.Prim("number")} or fractions:
             return member.type
-        return ir.map_nodes(member.type, lambda node: COUNT if node == ir.Prim("number") else node)
+        return ir.map_nodes(member.type, lambda node: SCHEMA_INTEGER if node == ir.Prim("number") else node)
 
     def _bounds(self, member: ir.Field) -> dict[str, float | str]:
         """Return the `Field` arguments that validate a member's limits; limits of other kinds of values are ignored."""
@@ -303,7 +304,7 @@ class ModelPlanner:
         members = [self.schema.follow(m) for m in self.schema.members(type_)]
         return any(isinstance(m, ir.Prim) and m.name in ("null", "unknown", "any") for m in members)
 
-    def _open(self, name: str) -> dict[str, Any] | None:
+    def _open_union(self, name: str) -> dict[str, Any] | None:
         """Return the tags of an open union; None for any other type."""
         if name not in self._open_unions:
             return None
@@ -350,10 +351,10 @@ def _kind(type_: ir.TypeExpr) -> str:
             return "other"
 
 
-def _same(wanted: FlatField | None, given: FlatField) -> bool:
-    return wanted is not None and (wanted.field.type, wanted.field.optional) == (
-        given.field.type,
-        given.field.optional,
+def _same(declared: FlatField | None, inherited: FlatField) -> bool:
+    return declared is not None and (declared.field.type, declared.field.optional) == (
+        inherited.field.type,
+        inherited.field.optional,
     )
 
 
@@ -383,34 +384,25 @@ def generate(planner: ModelPlanner) -> Iterator[Module]:
         {f"{s.module}.{name}": entry for s, data in by_section.items() for name, entry in data.items()},
     )
     for section, data in by_section.items():
-        names = frozenset(name for entry in data.values() for name in _names(entry))
+        text = texts[f"{section.module}.py"]
+        names = _names(text, data)
         if any(planner.classes[name].bases for name in section.types if name in planner.classes):
             names |= package  # a hint of a base is resolved in the module of the subclass
         imports: dict[str, list[str]] = {}
         for name, home in sorted(planner.loaded(section).items()):
             if class_name(name) in names:
                 imports.setdefault(home, []).append(class_name(name))
-        yield Module(section, dict(sorted(imports.items())), names, texts[f"{section.module}.py"])
+        yield Module(section, dict(sorted(imports.items())), names, text)
 
 
-def _names(data: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names that the templates in `templates/datamodel` print for a class or alias."""
-    if "hint" not in data:
-        yield from data["bases"]
-        if data["deprecated"]:
-            yield "deprecated"
-        for a in data["attributes"].values():
-            yield from a.hint.names
-            yield (a.default or "").partition("(")[0]
-        return
-    yield from data["hint"].names
-    yield "TypeAlias"
-    if data["recursive"]:
-        yield from ("TYPE_CHECKING", "TypeAliasType")
-    elif data["union"]:
-        yield from ("Annotated", "Tag", "UNKNOWN", "UnknownContent", "open_union")
-    elif data["discriminator"]:
-        yield from ("Annotated", "Field")
+def _names(text: str, data: Mapping[str, dict[str, Any]]) -> frozenset[str]:
+    """Return the names that the text of a module refers to, also in quoted hints."""
+    printed = {
+        n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
+    }
+    hints = [a.hint for entry in data.values() for a in entry.get("attributes", {}).values()]
+    hints += [entry["hint"] for entry in data.values() if "hint" in entry]
+    return frozenset(printed.union(*(hint.names for hint in hints)))
 
 
 def _write(document: Node, data: Mapping[str, dict[str, Any]]) -> dict[str, str]:

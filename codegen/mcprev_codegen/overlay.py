@@ -90,12 +90,12 @@ class OverlayFacts:
     errors: list[SchemaError] = field(default_factory=list[SchemaError])
     """The errors of entries that do not fit the schema."""
     revision: str = ""
-    grew_from: str | None = None
+    based_on: str | None = None
     """The dated revision that a draft is based on; later entries apply to the draft only if they fit."""
 
-    def refuse(self, entry: Entry, message: str) -> None:
+    def add_error(self, entry: Entry, message: str) -> None:
         """Record that an entry does not fit the schema of this revision."""
-        if self.grew_from is None or entry.since is None or _age(entry.since) <= _age(self.grew_from):
+        if self.based_on is None or entry.since is None or _age(entry.since) <= _age(self.based_on):
             self.errors.append(entry.fail(f"{self.revision}: {message}"))
 
 
@@ -139,14 +139,14 @@ def apply(
     """
     version = schema.consts.get("LATEST_PROTOCOL_VERSION")
     drafted = version is not None and not revision[:1].isdigit()
-    facts = OverlayFacts(revision=revision, grew_from=str(version.value) if version and drafted else None)
+    facts = OverlayFacts(revision=revision, based_on=str(version.value) if version and drafted else None)
     for entry in entries:
         try:
             for pointer in entry.pointers if entry.holds_for(revision) else ():
                 try:
                     schema = _apply_one(schema, entry, pointer, facts)
                 except SchemaError as error:
-                    facts.refuse(entry, error.message)
+                    facts.add_error(entry, error.message)
         except SchemaError as error:
             facts.errors.append(error)
     if lenient:
@@ -155,7 +155,7 @@ def apply(
     return schema, facts
 
 
-def unfit(facts: OverlayFacts) -> Iterator[str]:
+def warnings(facts: OverlayFacts) -> Iterator[str]:
     """Yield a warning for each fact that does not fit a file that extends a revision."""
     for error in facts.errors:
         what = error.message.partition(";")[0]
@@ -191,7 +191,7 @@ def _apply_one(schema: Schema, entry: Entry, pointer: str, facts: OverlayFacts) 
     table: dict[str, Json] = getattr(facts, facet)
     if place in table:
         raise entry.fail(f"'{pointer}' is said twice for one revision")
-    found = _found(schema, place, facet)
+    found = _schema_value(schema, place, facet)
     # The method table compares the expected capability, which depends on more than the method's name.
     if found != ("" if facet == "capability" else entry.expected):
         raise outdated(entry, pointer, found)
@@ -200,7 +200,7 @@ def _apply_one(schema: Schema, entry: Entry, pointer: str, facts: OverlayFacts) 
     return schema
 
 
-def _found(schema: Schema, place: str, facet: str) -> Json:
+def _schema_value(schema: Schema, place: str, facet: str) -> Json:
     """Return the schema's value for a facet: the text of a type, or whether a method exists."""
     if facet in ("capability", "alternate", "name_param"):
         literal = ir.Lit(place)
@@ -248,13 +248,13 @@ def _patch(schema: Schema, entry: Entry, place: str) -> Schema:
             raise outdated(
                 entry, place, print_inline(decl.type) if isinstance(decl, ir.Alias) else "an interface"
             )
-        return _replaced(schema, replace(decl, type=new.type))
+        return _with_declaration(schema, replace(decl, type=new.type))
     found = schema.flat(type_name).get(member) if schema.is_object(ir.Ref(type_name)) else None
     if isinstance(decl, ir.Alias) or (found is None) != (entry.expected == ""):
         raise outdated(entry, place, print_member(found) if found else "")
     if found and (found.type, found.optional) != (expected.type, expected.optional):
         raise outdated(entry, place, print_member(found))
-    return _replaced(schema, replace(decl, fields=tuple(_members(decl, new, found))))
+    return _with_declaration(schema, replace(decl, fields=tuple(_members(decl, new, found))))
 
 
 def _members(decl: ir.Interface, new: ir.Field, found: ir.Field | None) -> Iterator[ir.Field]:
@@ -267,7 +267,7 @@ def _members(decl: ir.Interface, new: ir.Field, found: ir.Field | None) -> Itera
         yield new if f.name == new.name else f
 
 
-def _replaced(schema: Schema, decl: ir.Decl) -> Schema:
+def _with_declaration(schema: Schema, decl: ir.Decl) -> Schema:
     decls = tuple(decl if d.name == decl.name else d for d in schema.module.decls)
     return replace(schema, module=ir.Module(decls))
 
@@ -283,7 +283,7 @@ def _fragment(entry: Entry, text: Json) -> ir.Field:
     return ir.map_nodes(member, lambda n: ir.Prim("integer") if n == ir.Ref("integer") else n)
 
 
-def documented(facts: OverlayFacts, texts: Mapping[str, str], schema: Schema) -> Schema:
+def with_descriptions(facts: OverlayFacts, texts: Mapping[str, str], schema: Schema) -> Schema:
     """Return the schema with the shared description for each member that the overlay added."""
 
     def describe(node: ir.Node) -> ir.Node:

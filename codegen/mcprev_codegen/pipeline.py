@@ -85,13 +85,21 @@ def generate(
     }
     if not only or not (target / "index.py").is_file():
         files |= _shared(job, wanted, status.pending, target.name)
-    plans = [trees.plan(Tree(target, files, whole=not only, owns=emit.owns, known_by=emit.SHARED))]
+    plans = [
+        trees.plan(Tree(target, files, whole=not only, is_generated=emit.is_generated, known_by=emit.SHARED))
+    ]
     skeletons: dict[Path, str] = {}
     if docs is not None:
         pages = docs_revisions.render(folder, [pinned[name] for name in sources.dated(folder)])
         plans.append(
             trees.plan(
-                Tree(docs, pages, whole=True, owns=docs_revisions.owns, known_by=docs_revisions.ALWAYS)
+                Tree(
+                    docs,
+                    pages,
+                    whole=True,
+                    is_generated=docs_revisions.is_generated,
+                    known_by=docs_revisions.ALWAYS,
+                )
             )
         )
         skeletons = decisions.skeletons(folder, pinned, status.pending)
@@ -191,7 +199,7 @@ def _package(job: _Job, name: str) -> dict[str, str]:
     if revision.pin is None and revision.like is None:
         return emit.package_files(revision, RevisionChain([revision], None, ()))
     order = list(job.pinned)
-    place = order.index(revision.spoken_as)
+    place = order.index(revision.negotiated_as)
     chain = [job.pinned[n] for n in order[:place] if n in job.complete]
     later = [job.pinned[n] for n in order[place + 1 :] if n in job.complete]
     neighbours = RevisionChain([*chain, revision], chain[-1] if chain else None, later)

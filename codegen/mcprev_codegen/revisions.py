@@ -89,12 +89,12 @@ def _pin(path: Path, lines: Sequence[str], revision: str, table: object) -> Pin:
     if missing := [name for name in _VALUES if not values.get(name)]:
         line = next((n for n, text in enumerate(lines, 1) if revision in text), 1)
         raise at_line(
-            path, lines, line, f"the pin of '{revision}' lacks {', '.join(missing)}; {_again(revision)}"
+            path, lines, line, f"the pin of '{revision}' lacks {', '.join(missing)}; {_import_hint(revision)}"
         )
     return Pin(revision, **values)
 
 
-def _again(revision: str) -> str:
+def _import_hint(revision: str) -> str:
     return f"run `mcprev import PATH_OR_URL --revision {revision}`"
 
 
@@ -106,7 +106,7 @@ def require_pin(folder: Path, revision: str) -> Pin:
         lines = path.read_text(encoding="utf-8").split("\n") if path.is_file() else []
         known = ", ".join(pins) or "none yet"
         raise at_line(
-            path, lines, 1, f"no pin for revision '{revision}' (known: {known}); {_again(revision)}"
+            path, lines, 1, f"no pin for revision '{revision}' (known: {known}); {_import_hint(revision)}"
         )
     return pins[revision]
 

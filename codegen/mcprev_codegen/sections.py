@@ -66,7 +66,7 @@ class Layout:
     @cached_property
     def sections(self) -> tuple[Section, ...]:
         """The sections that have types, in source order."""
-        titles = self._merged(self._joined(self._titles))
+        titles = self._with_cycles_merged(self._with_small_merged(self._titles))
         grouped: dict[str, list[str]] = {}
         for name in self.module.types:
             grouped.setdefault(titles[name], []).append(name)
@@ -91,15 +91,15 @@ class Layout:
             return MESSAGES
         return next((title for title in reversed(self._reached(name, self._uses)) if title != COMMON), COMMON)
 
-    def _reached(self, name: str, ways: Mapping[str, Collection[str]]) -> list[str]:
+    def _reached(self, name: str, references: Mapping[str, Collection[str]]) -> list[str]:
         """Return the sections that a type refers to, also through types without a category, in source order."""
-        seen, pending, titles = {name}, [*ways[name]], set[str]()
+        seen, pending, titles = {name}, [*references[name]], set[str]()
         while pending:
             other = pending.pop()
             if other in self.categories:
                 titles.add(self.categories[other])
             elif other not in seen:
-                pending += ways[other]
+                pending += references[other]
             seen.add(other)
         return [title for title in dict.fromkeys(self.categories.values()) if title in titles]
 
@@ -115,7 +115,7 @@ class Layout:
                 users[other].append(name)
         return users
 
-    def _joined(self, titles: Mapping[str, str]) -> dict[str, str]:
+    def _with_small_merged(self, titles: Mapping[str, str]) -> dict[str, str]:
         """Return the titles with the small sections of one family merged, since each module takes time to import."""
         sizes = Counter(titles.values())
         families = {title: title.partition("/")[0] for title, size in sizes.items() if size <= SMALL}
@@ -124,15 +124,15 @@ class Layout:
         }
         return {name: shared.get(title, title) for name, title in titles.items()}
 
-    def _merged(self, titles: Mapping[str, str]) -> dict[str, str]:
+    def _with_cycles_merged(self, titles: Mapping[str, str]) -> dict[str, str]:
         """Return the titles with sections that need each other merged: import cycles are not allowed."""
         needed: dict[str, set[str]] = {title: set() for title in titles.values()}
         for name in titles:
             needed[titles[name]].update(titles[other] for other in self.needs(name))
-        ways = {title: set(_closure(title, needed)) for title in needed}
+        references = {title: set(_closure(title, needed)) for title in needed}
         order = list(dict.fromkeys(titles[name] for name in self.module.types))
         one = {
-            title: next(o for o in order if o == title or (o in ways[title] and title in ways[o]))
+            title: next(o for o in order if o == title or (o in references[title] and title in references[o]))
             for title in order
         }
         return {name: one[title] for name, title in titles.items()}
@@ -153,12 +153,12 @@ class Layout:
         return tuple(ordered)
 
 
-def _closure(start: str, ways: Mapping[str, Collection[str]]) -> Iterator[str]:
+def _closure(start: str, references: Mapping[str, Collection[str]]) -> Iterator[str]:
     seen: set[str] = set()
-    pending = [*ways[start]]
+    pending = [*references[start]]
     while pending:
         title = pending.pop()
         if title not in seen:
             seen.add(title)
             yield title
-            pending += ways[title]
+            pending += references[title]

@@ -20,11 +20,11 @@ _BACK: Final = {CLIENT_TO_SERVER: SERVER_TO_CLIENT, SERVER_TO_CLIENT: CLIENT_TO_
 
 def senders(schema: Schema, methods: Mapping[str, Method]) -> dict[str, frozenset[str]]:
     """Return the senders of each type: `client`, `server`, both, or neither for a type that no message contains."""
-    return _Usage(schema, methods).find()
+    return _SenderSearch(schema, methods).find()
 
 
 @dataclass
-class _Usage:
+class _SenderSearch:
     schema: Schema
     methods: Mapping[str, Method]
     senders: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
@@ -34,15 +34,15 @@ class _Usage:
         self._mark_messages()
         self._mark_envelopes()
         self._mark_refinements()
-        return {name: frozenset(who) for name, who in self.senders.items()}
+        return {name: frozenset(sender) for name, sender in self.senders.items()}
 
-    def _mark(self, name: str, who: str) -> None:
-        if name not in self.senders or who in self.senders[name]:
+    def _mark(self, name: str, sender: str) -> None:
+        if name not in self.senders or sender in self.senders[name]:
             return
-        self.senders[name].add(who)
+        self.senders[name].add(sender)
         for reference in ir.references(self.schema.types[name]):
             if not self._is_envelope(reference):
-                self._mark(reference, who)
+                self._mark(reference, sender)
 
     def _mark_messages(self) -> None:
         for side in _SIDE.values():

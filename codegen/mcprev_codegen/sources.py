@@ -13,7 +13,7 @@ from mcprev_codegen.methods import MESSAGE_UNIONS, Method, method_table, unliste
 from mcprev_codegen.overlay import OverlayFacts
 from mcprev_codegen.resolve import Schema
 from mcprev_codegen.revisions import Pin, load_pins, read_contract, require_pin
-from mcprev_codegen.usage import senders
+from mcprev_codegen.senders import senders
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Revision:
     """Ignored parts of the file, each with its place."""
 
     @property
-    def spoken_as(self) -> str:
+    def negotiated_as(self) -> str:
         """The revision that peers negotiate to use this one."""
         return self.like or self.name
 
@@ -60,7 +60,7 @@ def load(folder: Path, revision: str) -> Revision:
     texts = descriptions.load(folder, revision)
     text = read_contract(folder, pin)
     module = texts.attach(typescript.parse(text, str(path)))
-    return _understand(folder, revision, pin, Schema(module, str(path), text.split("\n")))
+    return _derive(folder, revision, pin, Schema(module, str(path), text.split("\n")))
 
 
 def load_pinned(folder: Path) -> dict[str, Revision]:
@@ -112,7 +112,7 @@ def load_bytes(
     if revision is None:
         version = module.consts.get("LATEST_PROTOCOL_VERSION")
         revision = folder_name if folder_name in load_pins(folder) or not version else str(version.value)
-    return _understand(folder, revision, None, Schema(module, source, text.split("\n")), lenient=lenient)
+    return _derive(folder, revision, None, Schema(module, source, text.split("\n")), lenient=lenient)
 
 
 def load_extension(
@@ -144,7 +144,7 @@ def load_extension(
         raise InputError(
             f"{path}: it names no version; say what the package is called: mcprev generate NAME ..."
         )
-    return _understand(folder, name, None, declared, like=like, extension=True)
+    return _derive(folder, name, None, declared, like=like, extension=True)
 
 
 def _read(path: Path) -> Schema:
@@ -156,7 +156,7 @@ def _read(path: Path) -> Schema:
     return Schema(typescript.parse(text, str(path)), str(path), text.split("\n"))
 
 
-def _understand(
+def _derive(
     folder: Path,
     name: str,
     pin: Pin | None,
@@ -170,7 +170,7 @@ def _understand(
     hoisted = hoist(declared)
     entries = overlay.load(folder) if like or not extension else ()
     schema, facts = overlay.apply(hoisted, entries, like or name, lenient=lenient)
-    schema = overlay.documented(facts, descriptions.load(folder, like or name).fields, schema)
+    schema = overlay.with_descriptions(facts, descriptions.load(folder, like or name).fields, schema)
     try:
         methods = method_table(schema, facts, lenient=lenient or extension)
     except SchemaError:
@@ -180,11 +180,11 @@ def _understand(
     warnings = list(declared.module.warnings)
     if extension:
         inherited = load(folder, like).methods if like else None
-        warnings += [*overlay.unfit(facts), *unlisted(schema, methods, inherited)]
+        warnings += [*overlay.warnings(facts), *unlisted(schema, methods, inherited)]
     elif facts.errors:
         raise together(facts.errors)
-    who = senders(schema, methods)
-    return Revision(name, pin, declared, schema, facts, methods, who, like, tuple(warnings))
+    type_senders = senders(schema, methods)
+    return Revision(name, pin, declared, schema, facts, methods, type_senders, like, tuple(warnings))
 
 
 def dated(folder: Path) -> list[str]:

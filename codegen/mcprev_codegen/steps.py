@@ -102,13 +102,13 @@ def questions(old: Revision, new: Revision) -> tuple[dict[str, str], dict[str, s
     return _questions(new, old, names), _questions(old, new, {older: newer for newer, older in names.items()})
 
 
-def _rules(asked: Mapping[str, str]) -> str:
-    if not asked:
+def _rules(entries: Mapping[str, str]) -> str:
+    if not entries:
         return "Rules()"
-    entries = "".join(
-        f"{json.dumps(key)}: {json.dumps(text, ensure_ascii=False)},\n" for key, text in asked.items()
+    lines = "".join(
+        f"{json.dumps(key)}: {json.dumps(text, ensure_ascii=False)},\n" for key, text in entries.items()
     )
-    return f"Rules(\nundecided={{\n{entries}}},\n)"
+    return f"Rules(\nundecided={{\n{lines}}},\n)"
 
 
 def _questions(here: Revision, there: Revision, names: Mapping[str, str]) -> dict[str, str]:

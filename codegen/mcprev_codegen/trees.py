@@ -31,7 +31,7 @@ class Tree:
     """Text by path within the folder."""
     whole: bool
     """Whether `files` are all generated files of the folder; other generated files are then deleted."""
-    owns: Callable[[str, str], bool]
+    is_generated: Callable[[str, str], bool]
     """Returns whether a file is generated, by its path within the folder and the start of its text."""
     known_by: tuple[str, ...]
     """Files at the top of every such folder, any of which identifies it as generated; the first is written first."""
@@ -53,7 +53,7 @@ class Plan:
 def plan(tree: Tree) -> Plan:
     """Return the changes to a folder. Raises `InputError` for a folder that is neither empty nor generated."""
     present = [] if not tree.target.exists() else _present(tree.target)
-    if present and not any(_ours(tree, name) for name in tree.known_by):
+    if present and not any(_is_generated(tree, name) for name in tree.known_by):
         raise InputError(
             f"{tree.target}: this folder is neither empty nor written by `mcprev generate` "
             f"(it holds {present[0]}); nothing is changed: name another folder"
@@ -62,8 +62,8 @@ def plan(tree: Tree) -> Plan:
     for name in written:
         _check_place(tree, name)
     others = [name for name in present if name not in tree.files]
-    deleted = [name for name in others if tree.whole and _ours(tree, name)]
-    foreign = [name for name in others if not _ours(tree, name)] if tree.whole else []
+    deleted = [name for name in others if tree.whole and _is_generated(tree, name)]
+    foreign = [name for name in others if not _is_generated(tree, name)] if tree.whole else []
     return Plan(tree, tuple(sorted(written)), tuple(sorted(deleted)), tuple(sorted(foreign)))
 
 
@@ -113,13 +113,13 @@ def _present(target: Path) -> list[str]:
     return sorted(path.relative_to(target).as_posix() for path in found if _CACHE not in path.parts)
 
 
-def _ours(tree: Tree, name: str) -> bool:
+def _is_generated(tree: Tree, name: str) -> bool:
     path = tree.target / name
     try:
         if path.is_symlink():
             return False
         with path.open(encoding="utf-8") as file:
-            return tree.owns(name, file.read(_HEAD))
+            return tree.is_generated(name, file.read(_HEAD))
     except (OSError, UnicodeDecodeError):
         return False
 
@@ -136,8 +136,8 @@ def _check_place(tree: Tree, name: str) -> None:
     if not os.path.lexists(path):
         return
     folder, _, _ = name.rpartition("/")
-    known = not folder or _ours(tree, f"{folder}/__init__.py")
-    if path.is_dir() or path.is_symlink() or not (known or _ours(tree, name)):
+    known = not folder or _is_generated(tree, f"{folder}/__init__.py")
+    if path.is_dir() or path.is_symlink() or not (known or _is_generated(tree, name)):
         raise InputError(f"{path}: this is not written by `mcprev generate`; move it away")
 
 

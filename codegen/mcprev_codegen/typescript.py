@@ -56,7 +56,7 @@ class _Reader(NodeReader):
 
     def __init__(self, source: str, path: str) -> None:
         super().__init__(source, path)
-        self._mentions: list[tuple[str, Node, bool]] = []
+        self._references: list[tuple[str, Node, bool]] = []
         self._statements: dict[str, _Statement] = {}
         self._arguments: Mapping[str, ir.TypeExpr] = {}
         """The arguments of the type parameters of the generic that is being read."""
@@ -75,7 +75,7 @@ class _Reader(NodeReader):
             made = [d for (generic, _), d in self._instances.values() if generic == name and d is not None]
             decls += made if decl is None else [decl]
         module = ir.Module(tuple(decls), tuple(dict.fromkeys(self._warnings)))
-        self._check_mentions(module)
+        self._check_references(module)
         return module
 
     def _collect(self) -> None:
@@ -138,7 +138,7 @@ class _Reader(NodeReader):
             base = self._type(node)
             if isinstance(base, ir.Ref | ir.Derived):
                 return base
-        self._unknown(
+        self._unsupported(
             node, "as the base of an interface, which is a name or made from one, as in Partial<Name>"
         )
 
@@ -178,7 +178,7 @@ class _Reader(NodeReader):
         (declarator,) = named_children(node)
         for child in named_children(declarator):
             if child.type not in ("identifier", "string", "number", "unary_expression", "true", "false"):
-                self._unknown(child, "in a constant; a string, number or boolean is")
+                self._unsupported(child, "in a constant; a string, number or boolean is")
         return ir.Const(name, self._literal(named_children(declarator)[1]), tags, doc, span(node))
 
     # -- members -------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ class _Reader(NodeReader):
                     self._fail(child, f"member '{member.name}' is declared twice")
                 fields[member.name] = member
             else:
-                self._unknown(child, "as a member")
+                self._unsupported(child, "as a member")
         return tuple(fields.values()), index
 
     def _property(self, node: Node, above: Sequence[Node], trailing: Sequence[Node]) -> ir.Field:
@@ -217,7 +217,7 @@ class _Reader(NodeReader):
                 case "comment":
                     pass
                 case _:
-                    self._unknown(child, "on a member")
+                    self._unsupported(child, "on a member")
         if type_ is None:
             self._fail(node, f"member '{name}' has no type")
         tags, doc = self._docs(above)
@@ -228,7 +228,7 @@ class _Reader(NodeReader):
     def _index(self, node: Node) -> ir.IndexSig:
         named = named_children(node)
         if [c.type for c in named] != ["identifier", "predefined_type", "type_annotation"]:
-            self._unknown(named[0], "as an index signature")
+            self._unsupported(named[0], "as an index signature")
         key, key_type, annotation = named
         if node_text(key_type) != "string":
             self._fail(key_type, "only string keys are supported in an index signature")
@@ -260,16 +260,16 @@ class _Reader(NodeReader):
                 return self._type(inner)
             case "object_type":
                 return ir.Obj(*self._members(node))
-            case kind if kind in _OWN_READERS:
-                return _OWN_READERS[kind](self, node)
+            case kind if kind in _TYPE_READERS:
+                return _TYPE_READERS[kind](self, node)
             case "type_query" if [c.type for c in named_children(node)] == ["identifier"]:
                 name = node_text(named_children(node)[0])
-                self._mentions.append((name, node, True))
+                self._references.append((name, node, True))
                 return ir.ConstRef(name)
             case "predefined_type":
                 self._fail(node, f"the type '{node_text(node)}' has no JSON counterpart")
             case _:
-                self._unknown(node, "as a type")
+                self._unsupported(node, "as a type")
 
     def _joined(self, node: Node, kind: type[ir.Union | ir.Intersection]) -> ir.TypeExpr:
         """Return a union or intersection, with the unions or intersections that type parameters stand for opened."""
@@ -292,7 +292,7 @@ class _Reader(NodeReader):
         enum, member = (node_text(part) for part in named_children(node))
         statement = self._statements.get(enum)
         if statement is None or statement.node.type != "enum_declaration":
-            self._unknown(node, "as a type")
+            self._unsupported(node, "as a type")
         values = self._enum_values(statement.node)
         if member not in values:
             self._fail(node, f"the enum '{enum}' has no member '{member}'")
@@ -374,7 +374,7 @@ class _Reader(NodeReader):
                 self._fail(
                     node, f"'{generic}' has {len(parameters)} type parameters, and {len(given)} are given"
                 )
-            name = generic + "".join(self._spelled(node, argument) for argument in arguments.values())
+            name = generic + "".join(self._name_part(node, argument) for argument in arguments.values())
             use = generic, tuple(arguments.values())
             if name in self._statements or self._instances.get(name, (use, None))[0] != use:
                 self._fail(node, f"this would be called '{name}', and another type is; rename one of them")
@@ -390,7 +390,7 @@ class _Reader(NodeReader):
             self._arguments = outer
         return ir.Ref(name)
 
-    def _spelled(self, node: Node, argument: ir.TypeExpr) -> str:
+    def _name_part(self, node: Node, argument: ir.TypeExpr) -> str:
         """Return the part that an argument adds to the name of the declaration for a use of a generic."""
         match argument:
             case ir.Ref(name):
@@ -400,11 +400,11 @@ class _Reader(NodeReader):
             case ir.Lit(str() as value):
                 return pascal_case(value)
             case ir.Array(item):
-                return f"{self._spelled(node, item)}List"
+                return f"{self._name_part(node, item)}List"
             case ir.Record(value):
-                return f"{self._spelled(node, value)}Map"
+                return f"{self._name_part(node, value)}Map"
             case ir.Union(members):
-                return "Or".join(self._spelled(node, member) for member in members)
+                return "Or".join(self._name_part(node, member) for member in members)
             case _:
                 self._fail(
                     node, "this argument has no name to call the type by; declare an alias and use that"
@@ -416,18 +416,18 @@ class _Reader(NodeReader):
             return self._arguments[name]
         if name in self._statements and type_parameters(self._statements[name].node):
             return self._instance(node, name, [])
-        self._mentions.append((name, node, False))
+        self._references.append((name, node, False))
         return ir.Ref(name)
 
-    def _check_mentions(self, module: ir.Module) -> None:
+    def _check_references(self, module: ir.Module) -> None:
         types, consts = module.types, module.consts
-        for name, node, is_const in self._mentions:
+        for name, node, is_const in self._references:
             if name not in (consts if is_const else types):
                 what = "constant" if is_const else "type"
                 self._fail(node, f"the {what} '{name}' is not declared in this file")
 
 
-_OWN_READERS: Final[Mapping[str, Callable[[_Reader, Node], ir.TypeExpr]]] = {
+_TYPE_READERS: Final[Mapping[str, Callable[[_Reader, Node], ir.TypeExpr]]] = {
     "tuple_type": _Reader.tuple_type,
     "template_literal_type": _Reader.template,
     "nested_type_identifier": _Reader.enum_member,

@@ -128,7 +128,7 @@ class NodeReader:
             column = len(line) - len(line.lstrip(" *\t")) + 1
         raise SchemaError(message, path=self._path, line=row + 1, column=column, source_line=line)
 
-    def _unknown(self, node: Node, where: str) -> NoReturn:
+    def _unsupported(self, node: Node, where: str) -> NoReturn:
         token = f"'{node.type}'" if node.is_named else f"the token '{node.type}'"
         what, instead = _UNSUPPORTED.get(node.type, (token, _PLAIN_DATA))
         self._fail(node, f"{what} is not supported {where}; {instead}")
@@ -210,13 +210,13 @@ class NodeReader:
         if node.type != "export_statement":
             inner = named_children(node)[0] if node.type == "expression_statement" else node
             if inner.type not in _DECLARATIONS:
-                self._unknown(inner, "at the top level")
+                self._unsupported(inner, "at the top level")
             return inner
         declaration = node.child_by_field_name("declaration")
         if declaration is None or any(child.type == "default" for child in node.children):
-            self._unknown(node, "at the top level")
+            self._unsupported(node, "at the top level")
         if declaration.type not in _DECLARATIONS:
-            self._unknown(declaration, "as an exported declaration")
+            self._unsupported(declaration, "as an exported declaration")
         return declaration
 
     def _name(self, node: Node) -> str:
@@ -225,7 +225,7 @@ class NodeReader:
             assert name is not None
             return node_text(name)
         if node.children[0].type != "const":
-            self._unknown(node.children[0], "as a declaration")
+            self._unsupported(node.children[0], "as a declaration")
         declarators = named_children(node)
         if len(declarators) != 1:
             self._fail(declarators[1], "one constant to a statement, please")
@@ -244,7 +244,7 @@ class NodeReader:
             case "true" | "false":
                 return node.type == "true"
             case _:
-                self._unknown(node, "as a literal")
+                self._unsupported(node, "as a literal")
 
     def _number(self, node: Node, text: str) -> int | float:
         if re.fullmatch(r"-?\d+", text):

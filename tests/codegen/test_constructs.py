@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 import mini
 from mcprev_codegen import ir, pipeline, sources
-from mcprev_codegen.diff import compare_sides, table
+from mcprev_codegen.diff import compare_revisions, table
 from mcprev_codegen.emit import GENERATOR_VERSION
 from mcprev_codegen.errors import SchemaError
 from mcprev_codegen.printer import print_module
@@ -328,7 +328,7 @@ def test_an_edit_of_it_is_told_and_told_back(construct: Construct, tmp_path: Pat
         path.write_text(mini.SOURCE + source, encoding="utf-8")
         sides.append(sources.load_file(schema, path, name))
     old, new = sides
-    told, back = compare_sides(schema, old, new).changes, compare_sides(schema, new, old).changes
+    told, back = compare_revisions(schema, old, new).changes, compare_revisions(schema, new, old).changes
     assert {change.id for change in told} == construct.told
     mirrors = {
         f"{rule.id}:{case.name}": case.mirror
@@ -336,7 +336,7 @@ def test_an_edit_of_it_is_told_and_told_back(construct: Construct, tmp_path: Pat
         for case in rule.cases.values()
     }
     assert {mirrors[f"{change.id}:{change.case}"] for change in told} == {f"{c.id}:{c.case}" for c in back}
-    assert not compare_sides(schema, old, old).changes
+    assert not compare_revisions(schema, old, old).changes
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def test_a_new_revision_is_pending_until_its_row_and_its_step_are_there(tmp_path
     lines = step.read_text(encoding="utf-8").split("\n")
     for decision in result.decisions[1:]:
         assert decision.line is not None
-        assert decision.what.split(":")[0] in lines[decision.line - 1]
+        assert decision.question.split(":")[0] in lines[decision.line - 1]
 
     row = f'_B = replace(_A, name="{NEWER}", version="{NEWER}")\n'
     (tmp_path / "runtime" / "mcprev" / "revisions.py").write_text(ROW + row, encoding="utf-8")

@@ -89,7 +89,7 @@ def test_the_pairing_is_one_to_one() -> None:
 
 def lives(revision: str) -> Mapping[str, lineage.TypeHistory]:
     chain = [load(name) for name in DATED[: DATED.index(revision) + 1]]
-    return lineage.lives(chain)
+    return lineage.type_histories(chain)
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ def counted(name):
 
 def write(wanted, target):
     files = {p.relative_to(wanted).as_posix(): p.read_text() for p in wanted.rglob("*") if p.is_file()}
-    plan = trees.plan(trees.Tree(target, files, True, emit.owns, emit.SHARED))
+    plan = trees.plan(trees.Tree(target, files, True, emit.is_generated, emit.SHARED))
     for name in ("mkdir", "touch", "write_text", "replace", "unlink", "rmdir"):
         counted(name)
     trees.carry_out([plan])

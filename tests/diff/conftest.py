@@ -16,5 +16,5 @@ def _once(_folder: Path, revision: str) -> Revision:
 
 @pytest.fixture(autouse=True)
 def read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("sides", "comparison", "histories"):
+    for module in ("inputs", "comparison", "histories"):
         monkeypatch.setattr(f"mcprev_codegen.diff.{module}.load", _once)

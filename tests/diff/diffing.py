@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from mcprev_codegen import ir
-from mcprev_codegen.diff import Change, Report, compare_sides
+from mcprev_codegen.diff import Change, Report, compare_revisions
 from mcprev_codegen.printer import print_module
 from mcprev_codegen.sources import Revision, load_file
 from support import DATED, SCHEMA, load
@@ -20,7 +20,7 @@ PAIRS: Final = tuple(pairwise(DATED))
 @cache
 def report(old: str, new: str) -> Report:
     """The report between two pinned revisions."""
-    return compare_sides(SCHEMA, load(old), load(new))
+    return compare_revisions(SCHEMA, load(old), load(new))
 
 
 @cache

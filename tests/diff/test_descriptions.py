@@ -11,8 +11,8 @@ import pytest
 
 from diff.diffing import PAIRS, expanded, report, revision_of
 from diff.mini import BASE
-from diff.test_sides import run
-from mcprev_codegen.diff import Report, Selection, compare, compare_sides, select
+from diff.test_inputs import run
+from mcprev_codegen.diff import Report, Selection, compare, compare_revisions, select
 from mcprev_codegen.diff.render_html import report_html
 from mcprev_codegen.diff.render_markdown import report_markdown
 from mcprev_codegen.diff.render_text import TextStyle, report_text
@@ -30,7 +30,7 @@ from support import (
 
 def _upstream(old: str, new: str) -> Report:
     sides = [revision_of(upstream_text(name), name) for name in (old, new)]
-    return compare_sides(SCHEMA, sides[0], sides[1])
+    return compare_revisions(SCHEMA, sides[0], sides[1])
 
 
 def _described(node: Mapping[str, Any]) -> str:

@@ -16,8 +16,8 @@ from typing_extensions import override
 from diff.mini import BASE
 from mcprev_codegen import fetch
 from mcprev_codegen.commands.diff import command
-from mcprev_codegen.diff import load_side
-from mcprev_codegen.diff.sides import checkout_file
+from mcprev_codegen.diff import load_input
+from mcprev_codegen.diff.inputs import checkout_file
 from support import DATED, FIFTH, FOURTH, SCHEMA
 
 CHANGED: Final = BASE.replace("label?: string", "label: string")
@@ -107,7 +107,7 @@ def test_a_file_whose_name_looks_like_a_ref_is_a_file(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("HEAD:schema.ts").write_text(BASE, encoding="utf-8")
-    assert load_side(SCHEMA, "HEAD:schema.ts").declared.path == "HEAD:schema.ts"
+    assert load_input(SCHEMA, "HEAD:schema.ts").declared.path == "HEAD:schema.ts"
     assert checkout_file("HEAD:schema.ts") == "HEAD:schema.ts"
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from diff.diffing import report, revision_of
 from diff.mini import BASE
-from diff.test_sides import refused, run
+from diff.test_inputs import refused, run
 from mcprev_codegen.diff import Report, Selection, Verdict, compare, ignore, read_ignores, select
 from mcprev_codegen.diff.render_github import report_github
 from mcprev_codegen.diff.render_junit import report_junit
@@ -115,7 +115,7 @@ def test_the_threshold_of_the_command_is_that_of_the_suite(sides: tuple[str, str
 
 def test_what_xml_cannot_carry_is_replaced() -> None:
     told = report(FOURTH, FIFTH)
-    odd = replace(told.changes[0], says="a\x00b\x1b\ufffe <&>")
+    odd = replace(told.changes[0], headline="a\x00b\x1b\ufffe <&>")
     (case,) = _suite(told.with_changes([odd])).findall("testcase")
     assert case.attrib["name"].startswith("elicitation/create: a\ufffdb\ufffd\ufffd <&>")
 
@@ -155,7 +155,7 @@ def test_an_entry_that_fits_nothing_is_reported_in_every_format(sides: tuple[str
     _ignored(REQUIRED + '[[ignore]]\npath = "Gone.*"\nreason = "Once."\n', *sides)
     for form in ("table", "markdown", "html", "json", "github", "junit"):
         text = run(*sides, "--ignore-file", "known.toml", "--format", form).stdout
-        assert "known.toml: no change fits (path Gone." in text.replace("\\", "")
+        assert "known.toml: no change matches (path Gone." in text.replace("\\", "")
 
 
 def test_an_entry_for_a_change_that_is_not_shown_is_used(sides: tuple[str, str]) -> None:

@@ -83,7 +83,7 @@ def _wanted(fragment: str) -> set[str]:
     def fits(row: Row) -> bool:
         one = row.first
         text = " ".join(
-            [*row.places, *row.says, *row.methods, *wording.reasons(one), one.id, one.worst]
+            [*row.places, *row.headlines, *row.methods, *wording.reasons(one), one.id, one.worst]
         ).lower()
         return (
             chosen.get("verdict", one.worst.value) == one.worst.value
@@ -162,7 +162,7 @@ def test_before_and_after_mark_what_differs() -> None:
 def test_ten_changes_of_one_kind_are_one_row() -> None:
     """Two members came to each of five results: two headlines, five places."""
     (row,) = [row for row in rows(_shown().changes) if "ListToolsResult" in row.places]
-    assert (len(row.changes), len(row.says), len(row.places)) == (10, 2, 5)
+    assert (len(row.changes), len(row.headlines), len(row.places)) == (10, 2, 5)
     assert {place.removesuffix("Result") for place in row.places} == {
         "ListPrompts", "ListResourceTemplates", "ListResources", "ListTools", "ReadResource",
     }  # fmt: skip

@@ -186,9 +186,9 @@ OMITTED: list[tuple[str, str, str, str, dict[str, Any]]] = [
         FOURTH,
         "SamplingMessage.content",
         "union-member-added",
-        {"says": "SamplingMessageContentBlock[]"},
+        {"headline": "SamplingMessageContentBlock[]"},
     ),
-    (FOURTH, FIFTH, "method:notifications/progress", "direction-removed", {"says": "client to server"}),
+    (FOURTH, FIFTH, "method:notifications/progress", "direction-removed", {"headline": "client to server"}),
     (
         FOURTH,
         FIFTH,
@@ -197,14 +197,14 @@ OMITTED: list[tuple[str, str, str, str, dict[str, Any]]] = [
         {"old_to_new": "breaking"},
     ),
     (FOURTH, FIFTH, "URL_ELICITATION_REQUIRED", "error-code-removed", {"old_to_new": "dangerous"}),
-    (FOURTH, FIFTH, "CompleteResult.completion.values", "constraint-tightened", {"says": "maxItems 100"}),
-    (FOURTH, FIFTH, "ElicitResult", "base-removed", {"says": "Result"}),
+    (FOURTH, FIFTH, "CompleteResult.completion.values", "constraint-tightened", {"headline": "maxItems 100"}),
+    (FOURTH, FIFTH, "ElicitResult", "base-removed", {"headline": "Result"}),
     (FOURTH, FIFTH, "ElicitResult._meta", "field-removed", {}),
     (FOURTH, FIFTH, "ElicitResult", "openness-changed", {}),
-    (FOURTH, FIFTH, "ListRootsResult", "base-removed", {"says": "Result"}),
+    (FOURTH, FIFTH, "ListRootsResult", "base-removed", {"headline": "Result"}),
     (FOURTH, FIFTH, "ListRootsResult._meta", "field-removed", {}),
     (FOURTH, FIFTH, "ListRootsResult", "openness-changed", {}),
-    (FOURTH, FIFTH, "CreateMessageResult", "base-removed", {"says": "Result"}),
+    (FOURTH, FIFTH, "CreateMessageResult", "base-removed", {"headline": "Result"}),
     (FOURTH, FIFTH, "CreateMessageResult", "openness-changed", {}),
     (FOURTH, FIFTH, "method:tools/list", "params-required", {"old_to_new": "breaking"}),
     (FOURTH, FIFTH, "method:prompts/list", "params-required", {"old_to_new": "breaking"}),
@@ -213,7 +213,7 @@ OMITTED: list[tuple[str, str, str, str, dict[str, Any]]] = [
     (FOURTH, FIFTH, "CreateMessageRequest.jsonrpc", "field-removed", {"new_to_old": "breaking"}),
     (FOURTH, FIFTH, "ElicitRequest.id", "field-removed", {"new_to_old": "breaking"}),
     (FOURTH, FIFTH, "ListRootsRequest.id", "field-removed", {"new_to_old": "breaking"}),
-    (FOURTH, FIFTH, "DiscoverResult", "type-added", {"says": "CacheableResult"}),
+    (FOURTH, FIFTH, "DiscoverResult", "type-added", {"headline": "CacheableResult"}),
 ]
 
 
@@ -227,7 +227,7 @@ def test_it_finds_what_the_changelogs_leave_out(
 
 def _says(change: Change, more: dict[str, str]) -> bool:
     told = {
-        "says": change.says,
+        "headline": change.headline,
         "note": change.note,
         "old_to_new": change.old_to_new.verdict.value,
         "new_to_old": change.new_to_old.verdict.value,

@@ -19,10 +19,10 @@ _FORMATS: Final = ("table", "markdown", "json", "html", "github", "junit")
 _LISTS: Final = ("table", "markdown", "json")
 _LEVELS: Final = ("wire", "nominal", "source")
 _THRESHOLDS: Final = ("breaking", "dangerous", "any")
-_MET: Final = 1
-_UNWRITTEN: Final = 4
+_THRESHOLD_REACHED: Final = 1
+_OUTPUT_FAILED: Final = 4
 _LATEST: Final = "latest"
-_PIPED_WIDTH: Final = 100
+_PLAIN_WIDTH: Final = 100
 
 
 class _UsageError(click.ClickException):
@@ -32,7 +32,7 @@ class _UsageError(click.ClickException):
 
 
 @click.command("diff")
-@click.argument("sides", nargs=-1, metavar="[OLD NEW]")
+@click.argument("inputs", nargs=-1, metavar="[OLD NEW]")
 @click.option("--format", "form", type=click.Choice(_FORMATS), default="table", show_default=True)
 @click.option(
     "--level",
@@ -71,7 +71,7 @@ class _UsageError(click.ClickException):
 )
 def command(
     *,
-    sides: tuple[str, ...],
+    inputs: tuple[str, ...],
     form: str,
     level: str,
     direction: str | None,
@@ -97,35 +97,35 @@ def command(
     """
     from mcprev_codegen.diff import Level, Selection
 
-    paper = _paper(output)
+    style = _text_style(output)
     try:
         if list_rules or subject is not None:
-            if sides or (list_rules and subject is not None):
+            if inputs or (list_rules and subject is not None):
                 raise _UsageError("--rules and --history stand alone, without OLD and NEW")
-            _deliver(_rules(form, paper) if subject is None else _history(subject, form, paper), output)
+            _output(_rules(form, style) if subject is None else _history(subject, form, style), output)
             return
-        if len(sides) != 2:
+        if len(inputs) != 2:
             raise _UsageError("name two sides, OLD and NEW: revisions or schema.ts files")
         selection = Selection(Level(level), docs, direction, types, methods, only, ignore)
-        report = _compared(sides[0], sides[1], selection, ignore_file)
-        _deliver(_rendered(report, form, paper, fail_on), output)
+        report = _compare(inputs[0], inputs[1], selection, ignore_file)
+        _output(_render(report, form, style, fail_on), output)
     except CodegenError as error:
         click.echo(str(error).partition("\n")[0], err=True)
         sys.exit(EXIT_CODE)
-    if fail_on is not None and _reached(report, fail_on):
-        sys.exit(_MET)
+    if fail_on is not None and _is_reached(report, fail_on):
+        sys.exit(_THRESHOLD_REACHED)
 
 
-def _paper(output: Path | None) -> TextStyle:
+def _text_style(output: Path | None) -> TextStyle:
     """Return the style of the output: colours and the width of a terminal, else plain text of fixed width."""
     from mcprev_codegen.diff.render_text import TextStyle
 
     if output is None and sys.stdout.isatty():
         return TextStyle(shutil.get_terminal_size().columns, colour=True)
-    return TextStyle(_PIPED_WIDTH)
+    return TextStyle(_PLAIN_WIDTH)
 
 
-def _deliver(text: str, output: Path | None) -> None:
+def _output(text: str, output: Path | None) -> None:
     """Print the report or write it to a file; exit with 4 if that fails."""
     try:
         if output is None:
@@ -136,7 +136,7 @@ def _deliver(text: str, output: Path | None) -> None:
         raise
     except OSError as error:
         click.echo(f"{output or 'standard output'}: cannot be written: {reason(error)}", err=True)
-        sys.exit(_UNWRITTEN)
+        sys.exit(_OUTPUT_FAILED)
 
 
 def _write(path: Path, text: str) -> None:
@@ -144,22 +144,22 @@ def _write(path: Path, text: str) -> None:
     if path.exists() and not path.is_file():  # a device or a pipe
         path.write_text(text, encoding="utf-8")
         return
-    place = path.resolve()
-    fresh = place.with_name(f".{place.name}.new")
+    target = path.resolve()
+    temporary = target.with_name(f".{target.name}.new")
     try:
-        fresh.write_text(text, encoding="utf-8")
-        fresh.replace(place)
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(target)
     finally:
-        fresh.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
-def _compared(old_name: str, new_name: str, selection: Selection, ignore_file: Path | None) -> Report:
+def _compare(old_name: str, new_name: str, selection: Selection, ignore_file: Path | None) -> Report:
     from mcprev_codegen.diff import (
         SelectionError,
         UnknownRevisionError,
-        compare_sides,
+        compare_revisions,
         ignore,
-        load_side,
+        load_input,
         read_ignores,
         select,
     )
@@ -169,7 +169,7 @@ def _compared(old_name: str, new_name: str, selection: Selection, ignore_file: P
     entries = read_ignores(ignore_file) if ignore_file else ()
     try:
         old, new = (
-            load_side(folder, _latest(folder) if name == _LATEST else name) for name in (old_name, new_name)
+            load_input(folder, _latest(folder) if name == _LATEST else name) for name in (old_name, new_name)
         )
         for warning in (*old.warnings, *new.warnings):
             click.echo(f"warning: {warning}", err=True)
@@ -180,7 +180,7 @@ def _compared(old_name: str, new_name: str, selection: Selection, ignore_file: P
         ):
             if unknown := [name for name in named if name not in names]:
                 raise _UsageError(f"no {what} '{unknown[0]}' on either side")
-        report = compare_sides(folder, old, new)
+        report = compare_revisions(folder, old, new)
         return select(ignore(report, entries, str(ignore_file)) if entries else report, selection)
     except (UnknownRevisionError, SelectionError) as error:
         raise _UsageError(str(error)) from None
@@ -197,7 +197,7 @@ def _latest(folder: Path) -> str:
     return names[-1]
 
 
-def _rendered(report: Report, form: str, paper: TextStyle, fail_on: str | None) -> str:
+def _render(report: Report, form: str, style: TextStyle, fail_on: str | None) -> str:
     if form == "json":
         from mcprev_codegen.diff.render_json import dumped, report_json
 
@@ -220,10 +220,10 @@ def _rendered(report: Report, form: str, paper: TextStyle, fail_on: str | None) 
         return report_junit(report, _threshold(fail_on or "breaking"))
     from mcprev_codegen.diff.render_text import report_text
 
-    return report_text(report, paper)
+    return report_text(report, style)
 
 
-def _history(name: str, form: str, paper: TextStyle) -> str:
+def _history(name: str, form: str, style: TextStyle) -> str:
     from mcprev_codegen.diff import history
     from mcprev_codegen.diff.render_json import dumped, history_json
     from mcprev_codegen.diff.render_markdown import history_markdown
@@ -233,15 +233,15 @@ def _history(name: str, form: str, paper: TextStyle) -> str:
     if form not in _LISTS:
         raise _UsageError("--history is told as table, markdown or json")
     try:
-        told = history(schema_folder(), name)
+        found = history(schema_folder(), name)
     except LookupError as error:
         raise _UsageError(str(error.args[0])) from None
     if form == "json":
-        return dumped(history_json(told))
-    return history_markdown(told) if form == "markdown" else history_text(told, paper)
+        return dumped(history_json(found))
+    return history_markdown(found) if form == "markdown" else history_text(found, style)
 
 
-def _rules(form: str, paper: TextStyle) -> str:
+def _rules(form: str, style: TextStyle) -> str:
     from mcprev_codegen.diff import table
     from mcprev_codegen.diff.render_json import dumped, rules_json
     from mcprev_codegen.diff.render_markdown import rules_markdown
@@ -251,7 +251,7 @@ def _rules(form: str, paper: TextStyle) -> str:
         raise _UsageError("--rules are listed as table, markdown or json")
     if form == "json":
         return dumped(rules_json(table()))
-    return rules_markdown(table()) if form == "markdown" else rules_text(table(), paper)
+    return rules_markdown(table()) if form == "markdown" else rules_text(table(), style)
 
 
 def _threshold(named: str) -> Verdict:
@@ -260,5 +260,5 @@ def _threshold(named: str) -> Verdict:
     return Verdict.OK if named == "any" else Verdict(named)
 
 
-def _reached(report: Report, threshold: str) -> bool:
+def _is_reached(report: Report, threshold: str) -> bool:
     return bool(report.at_least(_threshold(threshold)))

@@ -1,6 +1,6 @@
 """`mcprev diff`: compares two revisions of the schema and judges which peers each change breaks.
 
-    report = compare_sides(folder, load_side(folder, "A"), load_side(folder, "path/to/schema.ts"))
+    report = compare_revisions(folder, load_input(folder, "A"), load_input(folder, "path/to/schema.ts"))
     breaking = [change for change in report.changes if change.worst is Verdict.BREAKING]
 
 Every change has a place, the senders of the data, and two verdicts with a reason each: for a new peer that receives an
@@ -8,9 +8,10 @@ old peer's data, and for an old peer that receives a new peer's data. The verdic
 revisions because they do not negotiate one.
 """
 
-from mcprev_codegen.diff.comparison import compare, compare_sides
+from mcprev_codegen.diff.comparison import compare, compare_revisions
 from mcprev_codegen.diff.histories import History, HistoryEntry, history
 from mcprev_codegen.diff.ignoring import ignore, read_ignores
+from mcprev_codegen.diff.inputs import UnknownRevisionError, load_input
 from mcprev_codegen.diff.model import (
     Change,
     Effect,
@@ -25,7 +26,6 @@ from mcprev_codegen.diff.model import (
 )
 from mcprev_codegen.diff.rules import Case, Rule, RuleTable, table
 from mcprev_codegen.diff.selection import Selection, SelectionError, select
-from mcprev_codegen.diff.sides import UnknownRevisionError, load_side
 
 __all__ = [
     "Case",
@@ -47,10 +47,10 @@ __all__ = [
     "UnknownRevisionError",
     "Verdict",
     "compare",
-    "compare_sides",
+    "compare_revisions",
     "history",
     "ignore",
-    "load_side",
+    "load_input",
     "read_ignores",
     "select",
     "table",

@@ -8,10 +8,10 @@ from pathlib import Path
 from mcprev_codegen.diff.constants import compare_constants
 from mcprev_codegen.diff.context import Context
 from mcprev_codegen.diff.declarations import compare_declarations
-from mcprev_codegen.diff.exchanges import compare_methods
+from mcprev_codegen.diff.inputs import checkout_file
+from mcprev_codegen.diff.methods import compare_methods
 from mcprev_codegen.diff.model import Change, Names, Report, Subject, ordered
-from mcprev_codegen.diff.renames import known, linked, pair
-from mcprev_codegen.diff.sides import checkout_file
+from mcprev_codegen.diff.renames import pair, stated_renames, with_inferred_results
 from mcprev_codegen.diff.view import View, view
 from mcprev_codegen.revisions import load_pins
 from mcprev_codegen.sources import Revision, load
@@ -26,13 +26,13 @@ def compare(old: Revision, new: Revision, was: Mapping[str, str] | None = None) 
     if was is None:
         was = {before: after for after, before in new.facts.was.items()}
     before, after = view(old), view(new)
-    before, after = linked(before, after), linked(after, before)
+    before, after = with_inferred_results(before, after), with_inferred_results(after, before)
     context = Context(before, after, pair(before, after, was))
     changes = [*compare_methods(context), *compare_declarations(context), *compare_constants(context)]
     return _report(context, changes)
 
 
-def compare_sides(folder: Path, old: Revision, new: Revision) -> Report:
+def compare_revisions(folder: Path, old: Revision, new: Revision) -> Report:
     """Return the report of `compare`, with the renames that the overlay states between the two revisions.
 
     Either revision may be the older one.
@@ -50,7 +50,7 @@ def compare_sides(folder: Path, old: Revision, new: Revision) -> Report:
 def _lineage(folder: Path, old: Revision, new: Revision, between: Iterable[str]) -> dict[str, str]:
     if old.name == new.name:
         return {}
-    return known([old, *(load(folder, name) for name in between), new])
+    return stated_renames([old, *(load(folder, name) for name in between), new])
 
 
 def _report(context: Context, changes: Iterable[Change]) -> Report:

@@ -52,12 +52,12 @@ class Context:
         """Return the scope of a pair of types, or of one type without a counterpart."""
         old_path = self.old.path(before) if before else ""
         new_path = self.new.path(after) if after else ""
-        heirs = self.new.heirs(after) if after else self.old.heirs(before) if before else ()
-        return Scope(before, after, old_path or new_path, new_path or old_path, heirs)
+        inheritors = self.new.inheritors(after) if after else self.old.inheritors(before) if before else ()
+        return Scope(before, after, old_path or new_path, new_path or old_path, inheritors)
 
     def same(self, before: ir.TypeExpr, after: ir.TypeExpr) -> bool:
         """Return whether two types are equal, except for renames in the pairing."""
-        return self.renamed(before) == _plain(after)
+        return self.renamed(before) == _normalised(after)
 
     def renamed(self, before: ir.TypeExpr) -> ir.TypeExpr:
         """Return an old type with the new names of the types that it refers to."""
@@ -68,7 +68,7 @@ class Context:
                 return ir.Ref(name if name is not None else f"{node.name} of old")
             return node
 
-        return _plain(ir.map_nodes(before, rename))
+        return _normalised(ir.map_nodes(before, rename))
 
     def paired(self, before: str, after: str) -> bool:
         """Return whether two names are paired."""
@@ -95,7 +95,7 @@ class Context:
             action=rule.action,
             level=case.level,
             effect=case.effect,
-            says=headline(rule.says, old, new),
+            headline=filled_in(rule.headline, old, new),
             old=old,
             new=new,
             old_to_new=case.old_to_new,
@@ -106,7 +106,7 @@ class Context:
             note=note,
         )
         override = scope.override or ("" if senders else "unreachable")
-        return made if not override else _harmless(made, override)
+        return made if not override else _overridden(made, override)
 
     def _methods(self, scope: Scope) -> frozenset[str]:
         """Return the methods that carry the data on both sides; if there is none, on either side."""
@@ -128,17 +128,17 @@ def _common(before: frozenset[str] | None, after: frozenset[str] | None) -> froz
     return before & after or before | after
 
 
-def _harmless(change: Change, override: str) -> Change:
+def _overridden(change: Change, override: str) -> Change:
     """Return the change with both verdicts ok, for the reason of the override."""
     reason = Judgement(Verdict.OK, table().overrides[override])
     level = change.level if override == "unreachable" or change.level is Level.DOC else Level.SOURCE
     return replace(change, level=level, old_to_new=reason, new_to_old=reason)
 
 
-def _plain(type_: ir.TypeExpr) -> ir.TypeExpr:
+def _normalised(type_: ir.TypeExpr) -> ir.TypeExpr:
     """Return a type without differences of spelling: the name of an index key, the order of literals."""
 
-    def plain(node: ir.Node) -> ir.Node:
+    def normalise(node: ir.Node) -> ir.Node:
         match node:
             case ir.IndexSig():
                 return replace(node, key="key")
@@ -147,13 +147,13 @@ def _plain(type_: ir.TypeExpr) -> ir.TypeExpr:
             case _:
                 return node
 
-    return ir.map_nodes(type_, plain)
+    return ir.map_nodes(type_, normalise)
 
 
-def headline(says: str, old: Place | None, new: Place | None) -> str:
+def filled_in(headline: str, old: Place | None, new: Place | None) -> str:
     """Return the headline of a rule with both sides filled in and shortened."""
     texts = {"{old}": old.text if old else "nothing", "{new}": new.text if new else "nothing"}
-    return re.sub(r"\{(?:old|new)\}", lambda found: shortened(texts[found.group()]), says)
+    return re.sub(r"\{(?:old|new)\}", lambda found: shortened(texts[found.group()]), headline)
 
 
 def shortened(text: str, width: int = SHORT) -> str:

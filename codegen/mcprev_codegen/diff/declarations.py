@@ -7,9 +7,16 @@ from dataclasses import replace
 
 from mcprev_codegen import ir
 from mcprev_codegen.diff.context import Context, Scope
-from mcprev_codegen.diff.members import compare_index, compare_objects, compare_pair, described, life, origin
+from mcprev_codegen.diff.members import (
+    compare_index,
+    compare_metadata,
+    compare_objects,
+    compare_pair,
+    described,
+    inherited_from,
+)
 from mcprev_codegen.diff.model import Change, Place
-from mcprev_codegen.diff.shapes import relation
+from mcprev_codegen.diff.subtyping import relation
 from mcprev_codegen.diff.values import ComparisonSite, compare_values
 from mcprev_codegen.diff.view import DIRECTION_TABLES, View
 from mcprev_codegen.printer import print_type
@@ -26,7 +33,7 @@ def compare_declarations(context: Context) -> Iterator[Change]:
         elif not context.old.is_object(before) and not context.new.is_object(after):
             yield from _aliases(context, before, after)
         if context.old.declares(before) and context.new.declares(after):
-            yield from _lives(context, before, after)
+            yield from _metadata(context, before, after)
 
 
 def _inheritors(context: Context) -> dict[tuple[str, str], tuple[str, ...]]:
@@ -37,7 +44,7 @@ def _inheritors(context: Context) -> dict[tuple[str, str], tuple[str, ...]]:
             continue
         old, new = context.old.schema.flat(before), context.new.schema.flat(after)
         for name in sorted({f.name for f in (*old.fields, *new.fields)}):
-            base = origin(context, before, after, name)
+            base = inherited_from(context, before, after, name)
             if base is not None and context.new.declares(after):
                 found[base, name] = (*found.get((base, name), ()), after)
     return found
@@ -152,11 +159,11 @@ def _aliases(context: Context, before: str, after: str) -> Iterator[Change]:
         scope = context.scope(before, after)
         if after in DIRECTION_TABLES:
             scope = replace(scope, override="direction")
-        spot = ComparisonSite(context, scope, old.span, new.span, compare_objects)
-        yield from compare_values(spot, old.type, new.type)
+        site = ComparisonSite(context, scope, old.span, new.span, compare_objects)
+        yield from compare_values(site, old.type, new.type)
 
 
-def _lives(context: Context, before: str, after: str) -> Iterator[Change]:
+def _metadata(context: Context, before: str, after: str) -> Iterator[Change]:
     old, new = context.old.schema.types[before], context.new.schema.types[after]
     places = context.old.decl_place(before, before), context.new.decl_place(after, after)
-    yield from life(context, context.scope(before, after), old, new, *places)
+    yield from compare_metadata(context, context.scope(before, after), old, new, *places)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from mcprev_codegen.diff.comparison import compare_sides
+from mcprev_codegen.diff.comparison import compare_revisions
 from mcprev_codegen.diff.model import Change, Level, Report
 from mcprev_codegen.diff.view import View, view
 from mcprev_codegen.revisions import load_pins
@@ -41,7 +41,7 @@ class History:
     name: str
     kind: str
     """`type` or `method`."""
-    episodes: tuple[HistoryEntry, ...]
+    entries: tuple[HistoryEntry, ...]
 
 
 def history(folder: Path, name: str) -> History:
@@ -50,27 +50,30 @@ def history(folder: Path, name: str) -> History:
     is_method = any(name in revision.methods for revision in revisions)
     if not is_method and all(name not in revision.declared.types for revision in revisions):
         raise LookupError(f"no revision has a type or method called '{name}'")
-    reports = [compare_sides(folder, old, new) for old, new in pairwise(revisions)]
-    tell = _method_episodes if is_method else _type_episodes
-    return History(name, "method" if is_method else "type", tuple(tell(name, revisions, reports)))
+    reports = [compare_revisions(folder, old, new) for old, new in pairwise(revisions)]
+    entries_of = _method_entries if is_method else _type_entries
+    return History(name, "method" if is_method else "type", tuple(entries_of(name, revisions, reports)))
 
 
-def _method_episodes(
+def _method_entries(
     name: str, revisions: Sequence[Revision], reports: Sequence[Report]
 ) -> Iterator[HistoryEntry]:
     yield HistoryEntry(
-        revisions[0].name, PRESENT if name in revisions[0].methods else ABSENT, _held(name, revisions[0])
+        revisions[0].name, PRESENT if name in revisions[0].methods else ABSENT, _name_in(name, revisions[0])
     )
     for (old, new), report in zip(pairwise(revisions), reports, strict=True):
         before, after = _parts(view(old), name), _parts(view(new), name)
-        changes = [c for c in report.changes if c.method == name or _part_of(c, before, after)]
-        kept = tuple(c for c in changes if c.level is not Level.DOC)
+        changes = tuple(
+            c
+            for c in report.changes
+            if (c.method == name or _part_of(c, before, after)) and c.level is not Level.DOC
+        )
         yield HistoryEntry(
-            new.name, _state(name in old.methods, name in new.methods, kept), _held(name, new), kept
+            new.name, _state(name in old.methods, name in new.methods, changes), _name_in(name, new), changes
         )
 
 
-def _held(name: str, revision: Revision) -> str | None:
+def _name_in(name: str, revision: Revision) -> str | None:
     return name if name in revision.methods else None
 
 
@@ -83,7 +86,7 @@ def _parts(side: View, name: str) -> frozenset[str]:
     return frozenset(side.path(n) for n in names if n in side.schema.types)
 
 
-def _type_episodes(
+def _type_entries(
     name: str, revisions: Sequence[Revision], reports: Sequence[Report]
 ) -> Iterator[HistoryEntry]:
     names = _names(name, revisions, reports)
@@ -91,9 +94,9 @@ def _type_episodes(
     for index, report in enumerate(reports):
         before, after = names[index], names[index + 1]
         known = frozenset([before] if before else []), frozenset([after] if after else [])
-        kept = tuple(c for c in report.changes if _part_of(c, *known) and c.level is not Level.DOC)
+        changes = tuple(c for c in report.changes if _part_of(c, *known) and c.level is not Level.DOC)
         yield HistoryEntry(
-            revisions[index + 1].name, _state(before is not None, after is not None, kept), after, kept
+            revisions[index + 1].name, _state(before is not None, after is not None, changes), after, changes
         )
 
 

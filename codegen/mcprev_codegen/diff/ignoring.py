@@ -20,7 +20,7 @@ from mcprev_codegen.diff.rules import table
 from mcprev_codegen.errors import InputError, reason
 
 TABLE: Final = "ignore"
-_WHAT: Final = ("rule", "path", "fingerprint")
+_SELECTORS: Final = ("rule", "path", "fingerprint")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class Entry:
     fingerprint: str | None = None
 
     def __str__(self) -> str:
-        return ", ".join(f"{name} {value}" for name in _WHAT if (value := getattr(self, name)))
+        return ", ".join(f"{name} {value}" for name in _SELECTORS if (value := getattr(self, name)))
 
-    def fits(self, change: Change) -> bool:
+    def matches(self, change: Change) -> bool:
         """Return whether the entry matches a change."""
         places = [place.path for place in (change.old, change.new) if place]
         return (
@@ -63,30 +63,30 @@ def read_ignores(path: Path) -> tuple[Entry, ...]:
 
 def _entry(where: str, entry: object) -> Entry:
     values = cast("dict[str, object]", entry) if isinstance(entry, dict) else {}
-    if unknown := [name for name in values if name not in ("reason", *_WHAT)]:
-        raise InputError(f"{where}: '{unknown[0]}' is not known; it has reason, {', '.join(_WHAT)}")
+    if unknown := [name for name in values if name not in ("reason", *_SELECTORS)]:
+        raise InputError(f"{where}: '{unknown[0]}' is not known; it has reason, {', '.join(_SELECTORS)}")
     if wrong := [name for name, value in values.items() if not isinstance(value, str) or not value.strip()]:
         raise InputError(f"{where}: '{wrong[0]}' is no text")
     if "reason" not in values:
         raise InputError(f"{where}: say why, as 'reason'")
-    if not values.keys() & set(_WHAT):
-        raise InputError(f"{where}: say what, as {', '.join(_WHAT[:-1])} or {_WHAT[-1]}")
-    made = Entry(**cast("dict[str, str]", values))
-    if made.rule is not None and made.rule not in table().rules:
-        raise InputError(f"{where}: '{made.rule}' is no rule; `mcprev diff --rules` lists them")
-    return made
+    if not values.keys() & set(_SELECTORS):
+        raise InputError(f"{where}: say what, as {', '.join(_SELECTORS[:-1])} or {_SELECTORS[-1]}")
+    result = Entry(**cast("dict[str, str]", values))
+    if result.rule is not None and result.rule not in table().rules:
+        raise InputError(f"{where}: '{result.rule}' is no rule; `mcprev diff --rules` lists them")
+    return result
 
 
 def ignore(report: Report, entries: Sequence[Entry], source: str) -> Report:
     """Return the report without the changes that entries match; notes name the entries without a match."""
-    found = [(change, next((e for e in entries if e.fits(change)), None)) for change in report.changes]
-    unused = [entry for entry in entries if not any(map(entry.fits, report.changes))]
+    found = [(change, next((e for e in entries if e.matches(change)), None)) for change in report.changes]
+    unused = [entry for entry in entries if not any(map(entry.matches, report.changes))]
     return replace(
         report,
         changes=tuple(change for change, entry in found if entry is None),
         ignored=tuple(Ignored(change, entry.reason) for change, entry in found if entry is not None),
         notes=(
             *report.notes,
-            *(f"{source}: no change fits ({entry}); delete this entry" for entry in unused),
+            *(f"{source}: no change matches ({entry}); delete this entry" for entry in unused),
         ),
     )

@@ -25,7 +25,7 @@ class UnknownRevisionError(ValueError):
     """Raised for a name that is neither a pinned revision nor the path of a file."""
 
 
-def load_side(folder: Path, named: str) -> Revision:
+def load_input(folder: Path, named: str) -> Revision:
     """Return the pinned revision of that name, or that of the schema.ts at a path, folder, URL or `REF:PATH`.
 
     Raises `UnknownRevisionError` for a name that is none of these, `CodegenError` if a schema cannot be loaded.

@@ -14,7 +14,7 @@ from typing import Final
 from mcprev_codegen import ir
 from mcprev_codegen.diff.context import Context, Scope
 from mcprev_codegen.diff.model import Change, Place
-from mcprev_codegen.diff.shapes import LIMITS, ORDERED, is_unset, tightened
+from mcprev_codegen.diff.subtyping import LIMITS, ORDERED, is_unset, tightened
 from mcprev_codegen.diff.values import ComparisonSite, compare_values
 from mcprev_codegen.diff.view import ENVELOPE, View
 from mcprev_codegen.resolve import FlatField, FlatType
@@ -50,8 +50,10 @@ def compare_pair(
     scope = replace(context.scope(before, after), openness=_openness(*flats))
     for name, (old, new) in deltas(*flats).items():
         if not is_inherited(context, before, after, name):
-            heirs = tuple(context.new.path(heir) for heir in inheritors.get((after, name), ()))
-            yield from compare_member(context, old, new, replace(scope, affects=heirs or scope.affects), name)
+            affected = tuple(context.new.path(type_name) for type_name in inheritors.get((after, name), ()))
+            yield from compare_member(
+                context, old, new, replace(scope, affects=affected or scope.affects), name
+            )
         elif old and new and (old.declared_in, new.declared_in) == (before, after):
             place = scope.at(name)
             places = context.old.member(old.field, place.old_path), context.new.member(
@@ -69,10 +71,10 @@ def _openness(before: FlatType, after: FlatType) -> str:
 
 def is_inherited(context: Context, before: str, after: str, name: str) -> bool:
     """Return whether a common base declares the same old and new member."""
-    return origin(context, before, after, name) is not None
+    return inherited_from(context, before, after, name) is not None
 
 
-def origin(context: Context, before: str, after: str, name: str) -> str | None:
+def inherited_from(context: Context, before: str, after: str, name: str) -> str | None:
     """Return the new name of the furthest common base with the same old and new member; None if there is none."""
     if name == PARAMS and after in context.new.message_types:
         return None
@@ -99,7 +101,7 @@ def _sides(context: Context, before: str, after: str, name: str) -> tuple[ir.Fie
 
 
 @dataclass(frozen=True)
-class _Member:
+class _MemberSite:
     context: Context
     scope: Scope
     """The scope of the member."""
@@ -123,18 +125,18 @@ def compare_member(
     """Yield every change of one member of an object; `scope` is that of the object."""
     on_base = name == PARAMS and (_is_base(context.old, scope.before) or _is_base(context.new, scope.after))
     place = scope.at(name)
-    spot = _Member(
+    site = _MemberSite(
         context,
         replace(place, override="base") if on_base and not place.override else place,
         name,
         _is_message(context.old, scope.before) and _is_message(context.new, scope.after),
     )
     if old is None and new is not None:
-        yield _added(spot, new)
+        yield _added(site, new)
     elif new is None and old is not None:
-        yield _removed(spot, old)
+        yield _removed(site, old)
     elif old is not None and new is not None:
-        yield from _changed(spot, old, new)
+        yield from _changed(site, old, new)
 
 
 def _is_base(side: View, name: str | None) -> bool:
@@ -145,31 +147,31 @@ def _is_message(side: View, name: str | None) -> bool:
     return name is not None and side.transport(name) == "jsonrpc"
 
 
-def _added(spot: _Member, new: FlatField) -> Change:
+def _added(site: _MemberSite, new: FlatField) -> Change:
     rule = "field-added-optional" if new.field.optional else "field-added-required"
     case = "any"
-    if spot.message and spot.name in ENVELOPE:
+    if site.message and site.name in ENVELOPE:
         case = "envelope"
-    elif new.field.optional and _tolerated(spot.context.old, spot.scope.before, spot.name):
+    elif new.field.optional and _tolerated(site.context.old, site.scope.before, site.name):
         case = "declared"
-    elif not new.field.optional and _has_default(spot.context.new, new):
+    elif not new.field.optional and _has_default(site.context.new, new):
         case = "defaulted"
-    elif new.field.optional and spot.scope.openness == "closed" and new.field.type not in _TOP:
+    elif new.field.optional and site.scope.openness == "closed" and new.field.type not in _TOP:
         case = "singled-out"
-    return spot.change(rule, None, spot.new(new.field), case)
+    return site.change(rule, None, site.new(new.field), case)
 
 
-def _removed(spot: _Member, old: FlatField) -> Change:
+def _removed(site: _MemberSite, old: FlatField) -> Change:
     case = "optional" if old.field.optional else "required"
-    if spot.message and spot.name in ENVELOPE:
+    if site.message and site.name in ENVELOPE:
         case = "envelope" if old.field.optional else "envelope-required"
-    elif old.field.optional and _tolerated(spot.context.new, spot.scope.after, spot.name):
+    elif old.field.optional and _tolerated(site.context.new, site.scope.after, site.name):
         case = "declared"
-    elif not old.field.optional and _has_default(spot.context.old, old):
+    elif not old.field.optional and _has_default(site.context.old, old):
         case = "defaulted"
-    elif old.field.optional and spot.scope.openness == "opened" and old.field.type not in _TOP:
+    elif old.field.optional and site.scope.openness == "opened" and old.field.type not in _TOP:
         case = "absorbed"
-    return spot.change("field-removed", spot.old(old.field), None, case)
+    return site.change("field-removed", site.old(old.field), None, case)
 
 
 def _tolerated(side: View, owner: str | None, name: str) -> bool:
@@ -182,40 +184,42 @@ def _has_default(side: View, member: FlatField) -> bool:
     return f"{member.declared_in}.{member.name}" in side.revision.facts.default
 
 
-def _changed(spot: _Member, old: FlatField, new: FlatField) -> Iterator[Change]:
-    context = spot.context
-    yield from _need(spot, old, new)
-    where = ComparisonSite(context, spot.scope, old.field.span, new.field.span, compare_objects)
-    yield from compare_values(where, context.old.effective(old.field), context.new.effective(new.field))
-    yield from _limits(spot, old.field, new.field)
-    yield from _moves(spot, old, new)
-    yield from life(context, spot.scope, old.field, new.field, spot.old(old.field), spot.new(new.field))
+def _changed(site: _MemberSite, old: FlatField, new: FlatField) -> Iterator[Change]:
+    context = site.context
+    yield from _optionality(site, old, new)
+    type_site = ComparisonSite(context, site.scope, old.field.span, new.field.span, compare_objects)
+    yield from compare_values(type_site, context.old.effective(old.field), context.new.effective(new.field))
+    yield from _limits(site, old.field, new.field)
+    yield from _moves(site, old, new)
+    yield from compare_metadata(
+        context, site.scope, old.field, new.field, site.old(old.field), site.new(new.field)
+    )
 
 
-def _need(spot: _Member, old: FlatField, new: FlatField) -> Iterator[Change]:
-    before, after = spot.scope.before, spot.scope.after
-    methods = before in spot.context.old.message_types and after in spot.context.new.message_types
-    if old.field.optional == new.field.optional or (spot.name == PARAMS and methods):
+def _optionality(site: _MemberSite, old: FlatField, new: FlatField) -> Iterator[Change]:
+    before, after = site.scope.before, site.scope.after
+    methods = before in site.context.old.message_types and after in site.context.new.message_types
+    if old.field.optional == new.field.optional or (site.name == PARAMS and methods):
         return
     if new.field.optional:
-        case = "defaulted" if _has_default(spot.context.old, old) else "any"
-        yield spot.change("field-became-optional", spot.old(old.field), spot.new(new.field), case)
+        case = "defaulted" if _has_default(site.context.old, old) else "any"
+        yield site.change("field-became-optional", site.old(old.field), site.new(new.field), case)
     else:
-        case = "defaulted" if _has_default(spot.context.new, new) else "any"
-        yield spot.change("field-became-required", spot.old(old.field), spot.new(new.field), case)
+        case = "defaulted" if _has_default(site.context.new, new) else "any"
+        yield site.change("field-became-required", site.old(old.field), site.new(new.field), case)
 
 
-def _limits(spot: _Member, old: ir.Field, new: ir.Field) -> Iterator[Change]:
+def _limits(site: _MemberSite, old: ir.Field, new: ir.Field) -> Iterator[Change]:
     for name in LIMITS:
         for was, is_now in _steps(name, getattr(old.tags, name), getattr(new.tags, name)):
             rule = "constraint-tightened" if tightened(name, was, is_now) else "constraint-loosened"
-            yield spot.change(rule, _tag(spot.old(old), name, was), _tag(spot.new(new), name, is_now))
-    yield from _replaced(spot, old, new, "format", "none", "{}")
-    yield from _replaced(spot, old, new, "default", "no default", "default {}")
+            yield site.change(rule, _tag(site.old(old), name, was), _tag(site.new(new), name, is_now))
+    yield from _replaced(site, old, new, "format", "none", "{}")
+    yield from _replaced(site, old, new, "default", "no default", "default {}")
 
 
 def _replaced(
-    spot: _Member, old: ir.Field, new: ir.Field, tag: str, none: str, written: str
+    site: _MemberSite, old: ir.Field, new: ir.Field, tag: str, none: str, written: str
 ) -> Iterator[Change]:
     """Yield the change of a tag that has some text or is absent."""
     was, is_now = getattr(old.tags, tag), getattr(new.tags, tag)
@@ -223,8 +227,8 @@ def _replaced(
         return
     case = "removed" if is_now is None else "added" if was is None else "replaced"
     texts = [none if text is None else written.format(text) for text in (was, is_now)]
-    before, after = _reading(spot.old(old), texts[0]), _reading(spot.new(new), texts[1])
-    yield spot.change(f"{tag}-changed", before, after, case)
+    before, after = _with_text(site.old(old), texts[0]), _with_text(site.new(new), texts[1])
+    yield site.change(f"{tag}-changed", before, after, case)
 
 
 def _steps(
@@ -238,7 +242,7 @@ def _steps(
     return [(old, None), (None, new)]
 
 
-def _reading(place: Place, text: str | None) -> Place:
+def _with_text(place: Place, text: str | None) -> Place:
     """Return a place with another text; `none` if there is none."""
     return replace(place, text=text or "none", stable=text or "none")
 
@@ -246,25 +250,25 @@ def _reading(place: Place, text: str | None) -> Place:
 def _tag(place: Place, name: str, value: object) -> Place:
     keyword = ir.CONSTRAINTS[name]
     if is_unset(value):
-        return _reading(place, f"no {keyword}")
-    return _reading(place, keyword if value is True else f"{keyword} {value}")
+        return _with_text(place, f"no {keyword}")
+    return _with_text(place, keyword if value is True else f"{keyword} {value}")
 
 
-def _moves(spot: _Member, old: FlatField, new: FlatField) -> Iterator[Change]:
-    before, after = spot.scope.before, spot.scope.after
+def _moves(site: _MemberSite, old: FlatField, new: FlatField) -> Iterator[Change]:
+    before, after = site.scope.before, site.scope.after
     own_before, own_after = old.declared_in == before, new.declared_in == after
-    if before is None or after is None or own_before == own_after or (spot.message and spot.name in ENVELOPE):
+    if before is None or after is None or own_before == own_after or (site.message and site.name in ENVELOPE):
         return
     rule = "field-moved-to-base" if own_before else "field-moved-from-base"
-    declared = spot.context.old.path(old.declared_in), spot.context.new.path(new.declared_in)
-    sides = _reading(spot.old(old.field), declared[0]), _reading(spot.new(new.field), declared[1])
-    yield spot.change(rule, *sides)
+    declared = site.context.old.path(old.declared_in), site.context.new.path(new.declared_in)
+    sides = _with_text(site.old(old.field), declared[0]), _with_text(site.new(new.field), declared[1])
+    yield site.change(rule, *sides)
 
 
 # -- what members and types share --------------------------------------------------------------------------------
 
 
-def life(
+def compare_metadata(
     context: Context,
     scope: Scope,
     old: ir.Field | ir.Decl,
@@ -276,12 +280,12 @@ def life(
     for tag, on, off in (("deprecated", "deprecated", "undeprecated"), ("internal", "internal", "public")):
         was, is_now = getattr(old.tags, tag), getattr(new.tags, tag)
         if was != is_now:
-            sides = _reading(before, tag if was else f"not {tag}"), _reading(
+            sides = _with_text(before, tag if was else f"not {tag}"), _with_text(
                 after, tag if is_now else f"not {tag}"
             )
             yield context.change(on if is_now else off, "any", *sides, scope)
     if old.tags.category != new.tags.category:
-        sides = _reading(before, old.tags.category), _reading(after, new.tags.category)
+        sides = _with_text(before, old.tags.category), _with_text(after, new.tags.category)
         yield context.change("category-changed", "any", *sides, scope)
     yield from described(context, scope, old.doc, new.doc, before, after)
 
@@ -290,10 +294,10 @@ def described(
     context: Context, scope: Scope, old: ir.Doc, new: ir.Doc, before: Place, after: Place
 ) -> Iterator[Change]:
     """Yield the change of a description, if both sides have upstream's prose."""
-    was_told, is_told = _prose(old), _prose(new)
-    if was_told != is_told and context.old.has_prose and context.new.has_prose:
+    old_text, new_text = _prose(old), _prose(new)
+    if old_text != new_text and context.old.has_prose and context.new.has_prose:
         yield context.change(
-            "doc-changed", "any", _reading(before, was_told), _reading(after, is_told), scope
+            "doc-changed", "any", _with_text(before, old_text), _with_text(after, new_text), scope
         )
 
 
@@ -309,8 +313,8 @@ def compare_index(context: Context, scope: Scope, before: FlatType, after: FlatT
     old, new = before.index, after.index
     if (old is None) == (new is None):
         if old is not None and new is not None:
-            spot = ComparisonSite(context, scope.at("*"), None, None, compare_objects)
-            yield from compare_values(spot, old.value, new.value)
+            site = ComparisonSite(context, scope.at("*"), None, None, compare_objects)
+            yield from compare_values(site, old.value, new.value)
         return
     value = (old or new or ir.IndexSig("", ir.Prim("unknown"))).value
     case = ("opened" if new else "closed") if value in _TOP else ("typed" if new else "untyped")

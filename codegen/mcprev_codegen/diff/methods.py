@@ -9,11 +9,11 @@ from typing import Final
 from mcprev_codegen import ir
 from mcprev_codegen.diff.context import SENDERS, Context, Scope
 from mcprev_codegen.diff.model import METHOD_PREFIX, Change, Place
-from mcprev_codegen.diff.shapes import relation
+from mcprev_codegen.diff.subtyping import relation
 from mcprev_codegen.methods import CLIENT_TO_SERVER, SERVER_TO_CLIENT, Method
 
 _SENDER: Final = {CLIENT_TO_SERVER: "client", SERVER_TO_CLIENT: "server"}
-_WAY: Final = {CLIENT_TO_SERVER: "client to server", SERVER_TO_CLIENT: "server to client"}
+_DIRECTIONS: Final = {CLIENT_TO_SERVER: "client to server", SERVER_TO_CLIENT: "server to client"}
 
 
 def compare_methods(context: Context) -> Iterator[Change]:
@@ -21,19 +21,19 @@ def compare_methods(context: Context) -> Iterator[Change]:
     old, new = context.old.revision.methods, context.new.revision.methods
     for name in {**old, **new}:
         before, after = old.get(name), new.get(name)
-        spot = _Spot(context, before, after)
+        site = _MethodSite(context, before, after)
         if before is None and after is not None:
-            yield spot.change(
-                "method-added", _gated(after), None, spot.new(_summary(after)), after.directions
+            yield site.change(
+                "method-added", _gated(after), None, site.new(_summary(after)), after.directions
             )
         elif after is None and before is not None:
-            yield spot.change(
-                "method-removed", _gated(before), spot.old(_summary(before)), None, before.directions
+            yield site.change(
+                "method-removed", _gated(before), site.old(_summary(before)), None, before.directions
             )
         elif before is not None and after is not None:
-            yield from _directions(spot, before, after)
-            yield from _carriage(spot, before, after)
-            yield from _results(spot, before, after)
+            yield from _directions(site, before, after)
+            yield from _transport_and_params(site, before, after)
+            yield from _results(site, before, after)
 
 
 def _gated(method: Method) -> str:
@@ -41,13 +41,13 @@ def _gated(method: Method) -> str:
 
 
 def _summary(method: Method) -> str:
-    ways = " and ".join(_WAY[d] for d in method.directions)
+    directions = " and ".join(_DIRECTIONS[d] for d in method.directions)
     transport = "" if method.transport == "jsonrpc" else f", {method.transport}"
-    return f"{method.kind} ({ways}{transport})"
+    return f"{method.kind} ({directions}{transport})"
 
 
 @dataclass(frozen=True, slots=True)
-class _Spot:
+class _MethodSite:
     context: Context
     before: Method | None
     after: Method | None
@@ -94,24 +94,28 @@ def _common(before: Method, after: Method) -> tuple[str, ...]:
     return tuple(d for d in before.directions if d in after.directions) or after.directions
 
 
-def _directions(spot: _Spot, before: Method, after: Method) -> Iterator[Change]:
+def _directions(site: _MethodSite, before: Method, after: Method) -> Iterator[Change]:
     for direction in after.directions:
         if direction not in before.directions:
-            yield spot.change("direction-added", after.kind, None, spot.new(_WAY[direction]), (direction,))
+            yield site.change(
+                "direction-added", after.kind, None, site.new(_DIRECTIONS[direction]), (direction,)
+            )
     for direction in before.directions:
         if direction not in after.directions:
-            yield spot.change("direction-removed", before.kind, spot.old(_WAY[direction]), None, (direction,))
+            yield site.change(
+                "direction-removed", before.kind, site.old(_DIRECTIONS[direction]), None, (direction,)
+            )
 
 
-def _carriage(spot: _Spot, before: Method, after: Method) -> Iterator[Change]:
+def _transport_and_params(site: _MethodSite, before: Method, after: Method) -> Iterator[Change]:
     common = _common(before, after)
     old, new = _transport(before), _transport(after)
     if old != new:
-        yield spot.change("transport-changed", "any", spot.old(old), spot.new(new), common)
+        yield site.change("transport-changed", "any", site.old(old), site.new(new), common)
     if before.params_optional != after.params_optional:
         rule = "params-optional" if after.params_optional else "params-required"
         texts = ["params?" if method.params_optional else "params" for method in (before, after)]
-        yield spot.change(rule, "any", spot.old(texts[0]), spot.new(texts[1]), common)
+        yield site.change(rule, "any", site.old(texts[0]), site.new(texts[1]), common)
 
 
 def _transport(method: Method) -> str:
@@ -121,17 +125,17 @@ def _transport(method: Method) -> str:
     )
 
 
-def _results(spot: _Spot, before: Method, after: Method) -> Iterator[Change]:
-    context, common = spot.context, _common(before, after)
+def _results(site: _MethodSite, before: Method, after: Method) -> Iterator[Change]:
+    context, common = site.context, _common(before, after)
     if before.result and after.result and not context.paired(before.result, after.result):
         effect = relation(context.old, context.new, ir.Ref(before.result), ir.Ref(after.result))
-        places = spot.old(before.result), spot.new(after.result)
-        yield spot.change("result-changed", effect.value, *places, common, answer=True)
+        places = site.old(before.result), site.new(after.result)
+        yield site.change("result-changed", effect.value, *places, common, answer=True)
     old = {context.pairing.new_of.get(name, name): name for name in before.alternates}
     new = {name: name for name in after.alternates}
     for key, name in new.items():
         if key not in old:
-            yield spot.change("result-alternate-added", "any", None, spot.new(name), common, answer=True)
+            yield site.change("result-alternate-added", "any", None, site.new(name), common, answer=True)
     for key, name in old.items():
         if key not in new:
-            yield spot.change("result-alternate-removed", "any", spot.old(name), None, common, answer=True)
+            yield site.change("result-alternate-removed", "any", site.old(name), None, common, answer=True)

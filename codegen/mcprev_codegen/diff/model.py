@@ -79,7 +79,7 @@ class Change:
     action: str
     level: Level
     effect: Effect
-    says: str
+    headline: str
     """The headline with both sides filled in."""
     old: Place | None
     new: Place | None
@@ -217,6 +217,6 @@ def ordered(changes: Iterable[Change]) -> tuple[Change, ...]:
     def key(change: Change) -> tuple[object, ...]:
         area = 0 if change.method else areas.get(change.kind, 1)
         harm = change.old_to_new.verdict.rank + change.new_to_old.verdict.rank
-        return (area, -change.worst.rank, -harm, change.level.depth, change.path, change.id, change.says)
+        return (area, -change.worst.rank, -harm, change.level.depth, change.path, change.id, change.headline)
 
     return tuple(sorted(changes, key=key))

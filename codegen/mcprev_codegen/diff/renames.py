@@ -17,15 +17,15 @@ from typing import Final
 
 from mcprev_codegen import ir
 from mcprev_codegen.diff.model import METHOD_PREFIX, Effect
-from mcprev_codegen.diff.shapes import relation
+from mcprev_codegen.diff.subtyping import relation
 from mcprev_codegen.diff.view import ENVELOPE, View
 from mcprev_codegen.sources import Revision
 
-LIKENESS: Final = 0.5
+MIN_SIMILARITY: Final = 0.5
 """The minimum share of words that two names have in common."""
-REMAINS: Final = 0.75
+MIN_KEPT: Final = 0.75
 """The minimum share of members that an object keeps to be recognised under another name."""
-ALIKE: Final = 0.5
+MIN_SHARED: Final = 0.5
 """The minimum share of uses, and of members, that a type keeps to be recognised by its uses."""
 
 
@@ -43,7 +43,7 @@ class Pairing:
         return {new: old for old, new in self.new_of.items()}
 
 
-def known(revisions: Sequence[Revision]) -> dict[str, str]:
+def stated_renames(revisions: Sequence[Revision]) -> dict[str, str]:
     """Return the renames that overlays state over consecutive revisions: first name to last name."""
     names: dict[str, str] = {name: name for name in revisions[0].schema.types}
     for revision in revisions[1:]:
@@ -52,7 +52,7 @@ def known(revisions: Sequence[Revision]) -> dict[str, str]:
     return {first: last for first, last in names.items() if first != last}
 
 
-def linked(side: View, other: View) -> View:
+def with_inferred_results(side: View, other: View) -> View:
     """Return the view with results assigned to methods whose result names do not follow the naming convention.
 
     Only the name of a result states which request it answers. If the other side has a result for a method, and this
@@ -63,18 +63,18 @@ def linked(side: View, other: View) -> View:
     answers = {result for method in methods.values() for result in method.results}
     scores: Scores = {}
     for method in methods.values():
-        twin = other.revision.methods.get(method.method)
-        lost = twin.result if twin and method.result_source == "empty" else None
+        counterpart = other.revision.methods.get(method.method)
+        lost = counterpart.result if counterpart and method.result_source == "empty" else None
         if lost is None or lost in types:
             continue
         unions = [ir.references(types[union]) for union in method.result_unions if union in types]
         for name in {name for union in unions for name in union}:
             if name not in answers and name not in other.schema.types:
-                kept = _kept(other, side, lost, name, {})
-                if kept >= ALIKE:
-                    scores[method.method, name] = kept + _likeness(lost, name)
+                share = _common_share(other, side, lost, name, {})
+                if share >= MIN_SHARED:
+                    scores[method.method, name] = share + _name_similarity(lost, name)
     found = {
-        name: replace(methods[name], result=result, result_source="likeness")
+        name: replace(methods[name], result=result, result_source="similarity")
         for name, result in _best(scores)
     }
     return replace(side, revision=replace(side.revision, methods={**methods, **found})) if found else side
@@ -90,52 +90,52 @@ def pair(old: View, new: View, was: Mapping[str, str]) -> Pairing:
     for name in old.schema.types:
         if name in new.schema.types and name not in new_of and name not in new_of.values():
             new_of[name] = name
-    _detect(old, new, new_of)
-    _inline(old, new, new_of)
+    _detect_renames(old, new, new_of)
+    _pair_inline(old, new, new_of)
     while found := _best(_same_uses(old, new, new_of)):  # Each new pair may reveal further pairs.
         new_of.update(found)
-        _inline(old, new, new_of)
+        _pair_inline(old, new, new_of)
     reused = {name for name in old.schema.types if name in new.schema.types and new_of.get(name) != name}
     inverse = {after: before for before, after in new_of.items()}
     moved = {name: new_of.get(name) or inverse.get(name, "") for name in reused}
     return Pairing(new_of, {name: place for name, place in moved.items() if place})
 
 
-def _detect(old: View, new: View, new_of: dict[str, str]) -> None:
+def _detect_renames(old: View, new: View, new_of: dict[str, str]) -> None:
     """Add the renames detected by shape and name, and find the new names of objects whose names were reused."""
     added = [n for n in new.schema.types if n not in new_of.values() and not new.is_inline(n)]
     removed = [n for n in old.schema.types if n not in new_of and not old.is_inline(n)]
-    new_of.update(_best(_candidates(old, new, removed, added, new_of)))
-    changed = [o for o, n in new_of.items() if o == n and old.is_object(o) and _foreign(old, o, new)]
-    new_of.update(_best(_remains(old, new, changed, [n for n in added if n not in new_of.values()])))
-    inverse = [n for o, n in new_of.items() if o == n and new.is_object(n) and _foreign(new, n, old)]
+    new_of.update(_best(_similar_types(old, new, removed, added, new_of)))
+    changed = [o for o, n in new_of.items() if o == n and old.is_object(o) and _is_unrelated(old, o, new)]
+    new_of.update(_best(_kept_members(old, new, changed, [n for n in added if n not in new_of.values()])))
+    inverse = [n for o, n in new_of.items() if o == n and new.is_object(n) and _is_unrelated(new, n, old)]
     gone = [o for o in removed if o not in new_of]
-    for after, before in _best(_remains(new, old, inverse, gone)):
+    for after, before in _best(_kept_members(new, old, inverse, gone)):
         del new_of[after]
         new_of[before] = after
 
 
-def _inline(old: View, new: View, new_of: dict[str, str]) -> None:
+def _pair_inline(old: View, new: View, new_of: dict[str, str]) -> None:
     """Pair the inline objects at the same member of two paired types."""
     pending = [(before, after) for before, after in new_of.items() if before != after]
     while pending:
         before, after = pending.pop()
-        for one, other in _standing_in(old, before, new, after):
+        for one, other in _inline_pairs(old, before, new, after):
             if one not in new_of and other not in new_of.values():
                 new_of[one] = other
                 pending.append((one, other))
 
 
-def _standing_in(old: View, before: str, new: View, after: str) -> list[tuple[str, str]]:
+def _inline_pairs(old: View, before: str, new: View, after: str) -> list[tuple[str, str]]:
     """Return the inline objects at the same members of two objects, as pairs."""
     if not (old.is_object(before) and new.is_object(after)):
         return []
     flat = new.schema.flat(after)
     pairs: list[tuple[str, str]] = []
     for member in (f.field for f in old.schema.flat(before).fields):
-        twin = flat.get(member.name)
+        counterpart = flat.get(member.name)
         ours = [n for n in ir.references(member.type) if old.is_inline(n)]
-        theirs = [n for n in ir.references(twin.type) if new.is_inline(n)] if twin else []
+        theirs = [n for n in ir.references(counterpart.type) if new.is_inline(n)] if counterpart else []
         pairs += zip(ours, theirs, strict=False)
     return pairs
 
@@ -143,21 +143,21 @@ def _standing_in(old: View, before: str, new: View, after: str) -> list[tuple[st
 Scores = dict[tuple[str, str], float]
 
 
-def _candidates(
+def _similar_types(
     old: View, new: View, removed: Iterable[str], added: Sequence[str], new_of: Mapping[str, str]
 ) -> Scores:
     scores: Scores = {}
     for before in removed:
         for after in added:
-            likeness = _likeness(before, after)
-            alike = likeness >= LIKENESS or _same_text(old, new, before, after)
+            similarity = _name_similarity(before, after)
+            alike = similarity >= MIN_SIMILARITY or _same_text(old, new, before, after)
             if alike and _same_shape(old, new, before, after, new_of):
-                scores[before, after] = likeness
+                scores[before, after] = similarity
     return scores
 
 
 def _same_uses(old: View, new: View, new_of: Mapping[str, str]) -> Scores:
-    """Return the similarity of unpaired types by uses and members, if both shares are at least `ALIKE`."""
+    """Return the similarity of unpaired types by uses and members, if both shares are at least `MIN_SHARED`."""
     methods = old.revision.methods.keys() & new.revision.methods.keys()
     same = {f"{METHOD_PREFIX}{method}": f"{METHOD_PREFIX}{method}" for method in methods}
     paired = set(new_of.values())
@@ -167,8 +167,11 @@ def _same_uses(old: View, new: View, new_of: Mapping[str, str]) -> Scores:
     for before, mine in left.items():
         for after, theirs in right.items():
             uses = _share(mine, theirs)
-            if uses >= ALIKE and (members := _kept(old, new, before, after, new_of)) >= ALIKE:
-                scores[before, after] = uses + members + _likeness(before, after)
+            if (
+                uses >= MIN_SHARED
+                and (members := _common_share(old, new, before, after, new_of)) >= MIN_SHARED
+            ):
+                scores[before, after] = uses + members + _name_similarity(before, after)
     return scores
 
 
@@ -181,15 +184,15 @@ def _unpaired(
     return {name: found for name, found in uses.items() if found}
 
 
-def _kept(old: View, new: View, before: str, after: str, new_of: Mapping[str, str]) -> float:
+def _common_share(old: View, new: View, before: str, after: str, new_of: Mapping[str, str]) -> float:
     """Return the share of common members of two objects, or alternatives of two unions; 0 if they are no pair."""
     mine, theirs = old.schema.types[before], new.schema.types[after]
     names = {**new_of, before: after}
     if isinstance(mine, ir.Alias) and isinstance(theirs, ir.Alias):
-        if _alike(old, new, mine.type, theirs.type, names):
+        if _is_equivalent(old, new, mine.type, theirs.type, names):
             return 1.0
         unions = isinstance(mine.type, ir.Union) and isinstance(theirs.type, ir.Union)
-        left = {_named(old, m, names) for m in old.schema.members(mine.type)}
+        left = {_with_new_names(old, m, names) for m in old.schema.members(mine.type)}
         return _share(left, {new.inlined(m) for m in new.schema.members(theirs.type)}) if unions else 0.0
     if isinstance(mine, ir.Alias) or isinstance(theirs, ir.Alias):
         return 0.0
@@ -212,8 +215,8 @@ def _share(one: AbstractSet[object], other: AbstractSet[object]) -> float:
     return len(one & other) / len(one | other) if one | other else 0.0
 
 
-def _remains(side: View, other: View, names: Iterable[str], among: Sequence[str]) -> Scores:
-    """Return the share of common members of objects and candidates, if it is at least `REMAINS`."""
+def _kept_members(side: View, other: View, names: Iterable[str], among: Sequence[str]) -> Scores:
+    """Return the share of common members of objects and candidates, if it is at least `MIN_KEPT`."""
     scores: Scores = {}
     for name in names:
         own = _members(side, name)
@@ -221,7 +224,7 @@ def _remains(side: View, other: View, names: Iterable[str], among: Sequence[str]
             if other.is_object(candidate) and set(_words(name)) & set(_words(candidate)):
                 theirs = _members(other, candidate)
                 share = _share(own, theirs)
-                if share >= REMAINS:
+                if share >= MIN_KEPT:
                     scores[name, candidate] = share
     return scores
 
@@ -229,18 +232,18 @@ def _remains(side: View, other: View, names: Iterable[str], among: Sequence[str]
 def _best(scores: Scores) -> list[tuple[str, str]]:
     """Return the pairs in which each is the other's single best match."""
 
-    def alone(pair: tuple[str, str]) -> bool:
+    def is_best(pair: tuple[str, str]) -> bool:
         rivals = [p for p in scores if p != pair and (p[0] == pair[0] or p[1] == pair[1])]
         return all(scores[rival] < scores[pair] for rival in rivals)
 
-    return [pair for pair in scores if alone(pair)]
+    return [pair for pair in scores if is_best(pair)]
 
 
 def _words(name: str) -> list[str]:
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", name)]
 
 
-def _foreign(side: View, name: str, other: View) -> bool:
+def _is_unrelated(side: View, name: str, other: View) -> bool:
     """Return whether an object has no member in common with the type of the same name on the other side."""
     if not other.is_object(name):
         return True
@@ -248,7 +251,7 @@ def _foreign(side: View, name: str, other: View) -> bool:
     return bool(own) and bool(theirs) and {n for n, _ in own}.isdisjoint(n for n, _ in theirs)
 
 
-def _likeness(one: str, other: str) -> float:
+def _name_similarity(one: str, other: str) -> float:
     return _share(set(_words(one)), set(_words(other)))
 
 
@@ -269,25 +272,29 @@ def _same_shape(old: View, new: View, before: str, after: str, new_of: Mapping[s
     names = {**new_of, before: after}
     mine, theirs = old.schema.types[before], new.schema.types[after]
     if isinstance(mine, ir.Alias) and isinstance(theirs, ir.Alias):
-        return _alike(old, new, mine.type, theirs.type, names)
-    telling = _members(old, before)
-    if telling != _members(new, after) or all(optional for _, optional in telling):
+        return _is_equivalent(old, new, mine.type, theirs.type, names)
+    members = _members(old, before)
+    if members != _members(new, after) or all(optional for _, optional in members):
         return False
     flat = new.schema.flat(after)
     for member in (f.field for f in old.schema.flat(before).fields if f.name not in ENVELOPE):
-        twin = flat.get(member.name)
-        if twin is None or not _alike(old, new, old.effective(member), new.effective(twin), names):
+        counterpart = flat.get(member.name)
+        if counterpart is None or not _is_equivalent(
+            old, new, old.effective(member), new.effective(counterpart), names
+        ):
             return False
     return _method(old, before) == _method(new, after)
 
 
-def _alike(old: View, new: View, before: ir.TypeExpr, after: ir.TypeExpr, names: Mapping[str, str]) -> bool:
+def _is_equivalent(
+    old: View, new: View, before: ir.TypeExpr, after: ir.TypeExpr, names: Mapping[str, str]
+) -> bool:
     """Return whether two types have the same spelling after renames, or accept the same values."""
-    same = _named(old, before, names) == new.inlined(after)
+    same = _with_new_names(old, before, names) == new.inlined(after)
     return same or relation(old, new, before, after) is Effect.EQUAL
 
 
-def _named(old: View, type_: ir.TypeExpr, names: Mapping[str, str]) -> ir.TypeExpr:
+def _with_new_names(old: View, type_: ir.TypeExpr, names: Mapping[str, str]) -> ir.TypeExpr:
     """Return an old type with new names."""
 
     def rename(node: ir.Node) -> ir.Node:

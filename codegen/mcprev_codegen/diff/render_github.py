@@ -26,15 +26,15 @@ def _report(report: Report) -> Iterator[str]:
             yield _annotation(report, row)
     for note in report.notes:
         yield f"::notice title=mcprev diff::{_data(note)}"
-    yield f"{report.old.name} → {report.new.name}: {wording.counts(report.counts())}; {wording.balance(report)}"
-    yield from wording.asides(report.with_notes(()))
+    yield f"{report.old.name} → {report.new.name}: {wording.counts(report.counts())}; {wording.name_changes(report)}"
+    yield from wording.notes(report.with_notes(()))
 
 
 def _annotation(report: Report, row: Row) -> str:
     change = row.first
     ways = (("old → new", change.old_to_new), ("new → old", change.new_to_old))
     told = [f"{way}: {j.verdict}. {j.reason}" for way, j in ways if j.verdict is not Verdict.OK]
-    message = "\n".join([f"{wording.places(row)}: {wording.says(row)}", *told])
+    message = "\n".join([f"{wording.places(row)}: {wording.headlines(row)}", *told])
     title = f"{change.worst}: {change.id}"
     values = {**_place(report, row), "title": title}
     properties = ",".join(f"{name}={_property(value)}" for name, value in values.items())

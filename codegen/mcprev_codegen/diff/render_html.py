@@ -84,7 +84,7 @@ Marked = list[tuple[str, str]]
 
 def pairs(row: Row) -> list[tuple[Marked, Marked]]:
     """Return the texts before and after with differences marked, if the headline does not show them in full."""
-    told = " ".join(row.says)
+    told = " ".join(row.headlines)
     return [_marked(*pair) for pair in row.texts if all(pair) or _CUT in told]
 
 

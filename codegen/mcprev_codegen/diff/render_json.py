@@ -49,7 +49,7 @@ def change_json(change: Change) -> dict[str, Json]:
         "action": change.action,
         "level": change.level.value,
         "effect": change.effect.value,
-        "says": change.says,
+        "headline": change.headline,
         "senders": list(change.senders),
         "methods": list(change.methods),
         "affects": list(change.affects),
@@ -69,12 +69,12 @@ def history_json(history: History) -> dict[str, Json]:
         "kind": history.kind,
         "revisions": [
             {
-                "revision": episode.revision,
-                "state": episode.state,
-                "name": episode.name,
-                "changes": [change_json(change) for change in episode.changes],
+                "revision": entry.revision,
+                "state": entry.state,
+                "name": entry.name,
+                "changes": [change_json(change) for change in entry.changes],
             }
-            for episode in history.episodes
+            for entry in history.entries
         ],
     }
 

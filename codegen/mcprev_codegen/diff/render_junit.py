@@ -20,7 +20,7 @@ def report_junit(report: Report, threshold: Verdict = Verdict.BREAKING) -> str:
         case = _case(suite, change)
         told = "\n".join(_lines(change))
         if change.worst.rank >= threshold.rank:
-            attributes = {"type": change.worst.value, "message": _clean(change.says)}
+            attributes = {"type": change.worst.value, "message": _clean(change.headline)}
             ET.SubElement(case, "failure", attributes).text = _clean(told)
         else:
             ET.SubElement(case, "system-out").text = _clean(told)
@@ -41,7 +41,7 @@ def report_junit(report: Report, threshold: Verdict = Verdict.BREAKING) -> str:
 
 
 def _case(suite: ET.Element, change: Change) -> ET.Element:
-    name = _clean(f"{wording.where(change)}: {change.says} [{change.fingerprint}]")
+    name = _clean(f"{wording.where(change)}: {change.headline} [{change.fingerprint}]")
     group = change.method or change.type or change.path
     return ET.SubElement(suite, "testcase", classname=_clean(group), name=name)
 

@@ -23,7 +23,7 @@ def report_markdown(report: Report, heading: str = "##") -> str:
 def _report(report: Report, heading: str) -> Iterator[str]:
     yield f"{heading} {code(report.old.name)} → {code(report.new.name)}"
     yield ""
-    yield f"**{wording.counts(report.counts())}**; {wording.balance(report)}"
+    yield f"**{wording.counts(report.counts())}**; {wording.name_changes(report)}"
     if report.changes:
         yield ""
         yield f"If both are mixed, {wording.pairings(report)}. {wording.NO_NEGOTIATION}"
@@ -52,7 +52,7 @@ def _report(report: Report, heading: str) -> Iterator[str]:
         yield ""
         yield from ("| where | change | why it is ignored |", "| --- | --- | --- |")
         for change, reason in ((entry.change, entry.reason) for entry in report.ignored):
-            yield f"| {code(wording.where(change))} | {text(change.says)} | {text(' '.join(reason.split()))} |"
+            yield f"| {code(wording.where(change))} | {text(change.headline)} | {text(' '.join(reason.split()))} |"
         yield ""
         yield "</details>"
     for line in (*report.notes, wording.hidden(report)):
@@ -69,7 +69,7 @@ def _table(rows: Iterable[Row]) -> Iterator[str]:
             _verdict(change.old_to_new.verdict),
             _verdict(change.new_to_old.verdict),
             ", ".join(map(code, row.places)),
-            _told(row),
+            _change_text(row),
             wording.senders(change),
         ]
         yield f"| {' | '.join(cells)} |"
@@ -79,10 +79,10 @@ def _verdict(verdict: Verdict) -> str:
     return f"{_SIGNS[verdict]} {verdict}"
 
 
-def _told(row: Row) -> str:
+def _change_text(row: Row) -> str:
     """Return the headlines, then the reasons in small print."""
-    small = (f"<sub>{text(line)}</sub>" for line in wording.tail(row))
-    return "<br>".join([*map(text, row.says), *small])
+    small = (f"<sub>{text(line)}</sub>" for line in wording.details(row))
+    return "<br>".join([*map(text, row.headlines), *small])
 
 
 def code(name: str) -> str:
@@ -105,12 +105,12 @@ def history_markdown(history: History) -> str:
         "| revision | state | changes |",
         "| --- | --- | --- |",
     ]
-    for episode in history.episodes:
-        called = f" as {code(episode.name)}" if episode.name and episode.name != history.name else ""
-        told = "<br>".join(
-            f"{_SIGNS[c.worst]} {code(wording.where(c))}: {text(c.says)}" for c in episode.changes
+    for entry in history.entries:
+        called = f" as {code(entry.name)}" if entry.name and entry.name != history.name else ""
+        changes = "<br>".join(
+            f"{_SIGNS[c.worst]} {code(wording.where(c))}: {text(c.headline)}" for c in entry.changes
         )
-        lines.append(f"| {episode.revision} | {episode.state}{called} | {told} |")
+        lines.append(f"| {entry.revision} | {entry.state}{called} | {changes} |")
     return "\n".join(lines) + "\n"
 
 

@@ -44,68 +44,68 @@ class TextStyle:
         )
 
 
-def report_text(report: Report, paper: TextStyle) -> str:
+def report_text(report: Report, style: TextStyle) -> str:
     """Return the report."""
-    return "\n".join(_report(report, paper)) + "\n"
+    return "\n".join(_report(report, style)) + "\n"
 
 
-def _report(report: Report, paper: TextStyle) -> Iterator[str]:
+def _report(report: Report, style: TextStyle) -> Iterator[str]:
     summary = ", ".join(
-        paper.paint(f"{number} {verdict}", _COLOURS[verdict], bold=bool(number))
+        style.paint(f"{number} {verdict}", _COLOURS[verdict], bold=bool(number))
         for verdict, number in report.counts().items()
     )
-    yield f"{report.old.name} → {report.new.name}: {summary}; {wording.balance(report)}"
+    yield f"{report.old.name} → {report.new.name}: {summary}; {wording.name_changes(report)}"
     if report.changes:
-        yield from _dim(paper, f"Mixed without negotiation, {wording.pairings(report)}.")
-    for line in wording.asides(report):
-        yield from _dim(paper, f"{line}.")
+        yield from _dim(style, f"Mixed without negotiation, {wording.pairings(report)}.")
+    for line in wording.notes(report):
+        yield from _dim(style, f"{line}.")
     for name, group in wording.sections(report):
         yield ""
-        yield paper.paint(name, bold=True)
-        yield paper.paint(f"{_INDENT}{'old→new':<{_VERDICT}}{'new→old':<{_VERDICT}}", dim=True).rstrip()
+        yield style.paint(name, bold=True)
+        yield style.paint(f"{_INDENT}{'old→new':<{_VERDICT}}{'new→old':<{_VERDICT}}", dim=True).rstrip()
         for row in group:
-            yield from _row(row, paper)
+            yield from _row(row, style)
 
 
-def _dim(paper: TextStyle, text: str) -> Iterator[str]:
-    yield from (paper.paint(line, dim=True) for line in paper.wrapped(text, ""))
+def _dim(style: TextStyle, text: str) -> Iterator[str]:
+    yield from (style.paint(line, dim=True) for line in style.wrapped(text, ""))
 
 
-def _row(row: Row, paper: TextStyle) -> Iterator[str]:
+def _row(row: Row, style: TextStyle) -> Iterator[str]:
     change = row.first
-    verdicts = paper.verdict(change.old_to_new.verdict) + paper.verdict(change.new_to_old.verdict)
+    verdicts = style.verdict(change.old_to_new.verdict) + style.verdict(change.new_to_old.verdict)
     hang = " " * (len(_INDENT) + 2 * _VERDICT)
     lines = wording.lines(change) if len(row.changes) == 1 else ""
     origin = "; ".join(filter(None, [f"sent by {wording.senders(change)}", lines]))
-    first, *rest = paper.wrapped(f"{wording.places(row)}: {wording.says(row)} [{origin}]", hang)
+    first, *rest = style.wrapped(f"{wording.places(row)}: {wording.headlines(row)} [{origin}]", hang)
     yield f"{_INDENT}{verdicts}{first[len(hang) :]}"
     yield from rest
-    for text in wording.tail(row):
-        yield from (paper.paint(line, dim=True) for line in paper.wrapped(text, hang + _INDENT))
+    for text in wording.details(row):
+        yield from (style.paint(line, dim=True) for line in style.wrapped(text, hang + _INDENT))
 
 
-def history_text(history: History, paper: TextStyle) -> str:
+def history_text(history: History, style: TextStyle) -> str:
     """Return the history of a type or method, one revision after the other."""
-    return "\n".join(_history(history, paper)) + "\n"
+    return "\n".join(_history(history, style)) + "\n"
 
 
-def _history(history: History, paper: TextStyle) -> Iterator[str]:
-    yield paper.paint(f"{history.kind} {history.name}", bold=True)
-    for episode in history.episodes:
-        called = f" (as {episode.name})" if episode.name and episode.name != history.name else ""
-        yield f"{episode.revision}: {episode.state}{called}"
-        for row in rows(episode.changes):
-            yield from _row(row, paper)
+def _history(history: History, style: TextStyle) -> Iterator[str]:
+    yield style.paint(f"{history.kind} {history.name}", bold=True)
+    for entry in history.entries:
+        called = f" (as {entry.name})" if entry.name and entry.name != history.name else ""
+        yield f"{entry.revision}: {entry.state}{called}"
+        for row in rows(entry.changes):
+            yield from _row(row, style)
 
 
-def rules_text(table: RuleTable, paper: TextStyle) -> str:
+def rules_text(table: RuleTable, style: TextStyle) -> str:
     """Return every rule with its levels and verdicts."""
     lines: list[str] = []
     for rule in table.rules.values():
-        lines.append(f"{paper.paint(rule.id, bold=True)}  {rule.kind}, {rule.action}")
+        lines.append(f"{style.paint(rule.id, bold=True)}  {rule.kind}, {rule.action}")
         for case in rule.cases.values():
-            verdicts = paper.verdict(case.old_to_new.verdict) + paper.verdict(case.new_to_old.verdict)
+            verdicts = style.verdict(case.old_to_new.verdict) + style.verdict(case.new_to_old.verdict)
             lines.append(f"{_INDENT}{verdicts}{case.level.value:<8} {case.name}; mirror {case.mirror}")
             for reason in dict.fromkeys((case.old_to_new.reason, case.new_to_old.reason)):
-                lines += [paper.paint(line, dim=True) for line in paper.wrapped(reason, _INDENT * 3)]
+                lines += [style.paint(line, dim=True) for line in style.wrapped(reason, _INDENT * 3)]
     return "\n".join(lines) + "\n"

@@ -20,14 +20,14 @@ class Row:
         return self.changes[0]
 
     @property
-    def says(self) -> tuple[str, ...]:
+    def headlines(self) -> tuple[str, ...]:
         """The headlines without duplicates."""
-        return tuple(dict.fromkeys(change.says for change in self.changes))
+        return tuple(dict.fromkeys(change.headline for change in self.changes))
 
     @property
     def places(self) -> tuple[str, ...]:
         """The places without duplicates: methods, paths, or the types whose members the headlines name."""
-        several = len(self.says) > 1
+        several = len(self.headlines) > 1
         return tuple(dict.fromkeys(_subject(c) if several else c.method or c.path for c in self.changes))
 
     @property
@@ -50,7 +50,7 @@ def rows(changes: Iterable[Change]) -> tuple[Row, ...]:
     """Return the changes in their order, with equal changes of types joined into the row of the first one."""
     alike: dict[Hashable, list[Change]] = {}
     for change in changes:
-        same: Hashable = (_common(change), change.says, _text(change.old), _text(change.new))
+        same: Hashable = (_common(change), change.headline, _text(change.old), _text(change.new))
         alike.setdefault(same if _joinable(change) else change, []).append(change)
     joined: dict[Hashable, list[Change]] = {}
     for group in alike.values():

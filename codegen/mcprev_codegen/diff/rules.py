@@ -2,7 +2,7 @@
 
 A rule has one case for each situation with its own verdicts. `old_to_new` is the verdict for data that an old peer
 sends to a new peer, `new_to_old` the one for the reverse direction. `mirror` is the change that results if the two
-revisions are swapped, as `rule:case`. `effect` is the effect on the set of accepted values. `says` is the headline;
+revisions are swapped, as `rule:case`. `effect` is the effect on the set of accepted values. `headline` is its text;
 {old} and {new} stand for the two sides.
 """
 
@@ -42,7 +42,7 @@ class Rule:
     id: str
     kind: str
     action: str
-    says: str
+    headline: str
     cases: Mapping[str, Case]
 
     @property
@@ -73,7 +73,7 @@ def _read(name: str) -> dict[str, Any]:
 
 def _rule(entry: Mapping[str, Any]) -> Rule:
     cases = {case["name"]: _case(case) for case in entry["case"]}
-    return Rule(entry["id"], entry["kind"], entry["action"], entry["says"], cases)
+    return Rule(entry["id"], entry["kind"], entry["action"], entry["headline"], cases)
 
 
 def _case(entry: Mapping[str, Any]) -> Case:

@@ -12,7 +12,7 @@ from typing import Final
 from mcprev_codegen import ir
 from mcprev_codegen.diff.context import Context, Scope
 from mcprev_codegen.diff.model import Change, Effect, Place
-from mcprev_codegen.diff.shapes import Subtyping, relation
+from mcprev_codegen.diff.subtyping import Subtyping, relation
 from mcprev_codegen.diff.view import View
 from mcprev_codegen.resolve import FlatType
 
@@ -52,21 +52,21 @@ class ComparisonSite:
         return self.context.change(rule, case, old, new, self.scope)
 
 
-def compare_values(spot: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> Iterator[Change]:
+def compare_values(site: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> Iterator[Change]:
     """Yield every change between two types at one place."""
-    context = spot.context
-    yield from _naming(spot, before, after)
+    context = site.context
+    yield from _naming(site, before, after)
     if context.same(before, after):
         return
     old = list(context.old.schema.members(before))
     new = list(context.new.schema.members(after))
     if _NULL in old and _NULL not in new and not _TOP & set(new) and len(old) > 1:
         old.remove(_NULL)
-        yield spot.change("nullable-removed", spot.old(before), spot.new(after))
+        yield site.change("nullable-removed", site.old(before), site.new(after))
     elif _NULL in new and _NULL not in old and not _TOP & set(old) and len(new) > 1:
         new.remove(_NULL)
-        yield spot.change("nullable-added", spot.old(before), spot.new(after))
-    yield from _compare(spot, _union(old), _union(new), old, new)
+        yield site.change("nullable-added", site.old(before), site.new(after))
+    yield from _compare(site, _union(old), _union(new), old, new)
 
 
 def _union(members: Sequence[ir.TypeExpr]) -> ir.TypeExpr:
@@ -74,36 +74,36 @@ def _union(members: Sequence[ir.TypeExpr]) -> ir.TypeExpr:
 
 
 def _compare(
-    spot: ComparisonSite,
+    site: ComparisonSite,
     before: ir.TypeExpr,
     after: ir.TypeExpr,
     old: list[ir.TypeExpr],
     new: list[ir.TypeExpr],
 ) -> Iterator[Change]:
-    context = spot.context
+    context = site.context
     if context.same(before, after):
         return
     if len(old) == len(new) == 1:
-        yield from _one_to_one(spot, old[0], new[0])
+        yield from _one_to_one(site, old[0], new[0])
     elif _literal_sets(context, before, after):
-        yield from _literals(spot, before, after)
+        yield from _literals(site, before, after)
     else:
-        yield from _alternatives(spot, before, after, old, new)
+        yield from _alternatives(site, before, after, old, new)
 
 
 # -- names ---------------------------------------------------------------------------------------------------
 
 
-def _naming(spot: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> Iterator[Change]:
+def _naming(site: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> Iterator[Change]:
     """Yield the change of an inline object that became a named type, or the reverse, and is paired."""
-    context = spot.context
+    context = site.context
     old, new = _item(before), _item(after)
     if isinstance(old, ir.Ref) and isinstance(new, ir.Ref) and context.paired(old.name, new.name):
         was_inline, is_inline = context.old.is_inline(old.name), context.new.is_inline(new.name)
         if was_inline and not is_inline:
-            yield spot.change("field-extracted", spot.old(before), spot.new(after))
+            yield site.change("field-extracted", site.old(before), site.new(after))
         elif is_inline and not was_inline:
-            yield spot.change("field-inlined", spot.old(before), spot.new(after))
+            yield site.change("field-inlined", site.old(before), site.new(after))
 
 
 def _item(type_: ir.TypeExpr) -> ir.TypeExpr:
@@ -115,38 +115,38 @@ def _item(type_: ir.TypeExpr) -> ir.TypeExpr:
 # -- one type for another --------------------------------------------------------------------------------------
 
 
-def _one_to_one(spot: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> Iterator[Change]:
-    context = spot.context
+def _one_to_one(site: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> Iterator[Change]:
+    context = site.context
     old, new = context.old.schema.follow(before), context.new.schema.follow(after)
     if isinstance(old, ir.Array) and isinstance(new, ir.Array):
-        yield from _items(spot, before, after, old, new)
+        yield from _items(site, before, after, old, new)
         return
     old_flat, new_flat = flat_object(context.old, old), flat_object(context.new, new)
     if old_flat is None or new_flat is None:
-        yield _whole(spot, before, after)
-    elif _stands_alone(context, old, new, old_flat, new_flat):
-        within = list(spot.descend(context, old_flat, new_flat, spot.scope))
-        yield from _renaming(spot, before, after, old, new, told=bool(within))
+        yield _type_change(site, before, after)
+    elif _is_compared_here(context, old, new, old_flat, new_flat):
+        within = list(site.descend(context, old_flat, new_flat, site.scope))
+        yield from _renaming(site, before, after, old, new, reported=bool(within))
         yield from within
     elif (
         _value(old_flat)
         and _value(new_flat)
         and relation(context.old, context.new, old, new) is not Effect.EQUAL
     ):
-        yield from compare_values(spot, _value(old_flat) or old, _value(new_flat) or new)
+        yield from compare_values(site, _value(old_flat) or old, _value(new_flat) or new)
     elif not (isinstance(old, ir.Ref) and isinstance(new, ir.Ref) and context.paired(old.name, new.name)):
-        yield _whole(spot, before, after)
+        yield _type_change(site, before, after)
     else:
-        yield spot.change("type-equivalent", spot.old(before), spot.new(after))
+        yield site.change("type-equivalent", site.old(before), site.new(after))
 
 
 def _items(
-    spot: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr, old: ir.Array, new: ir.Array
+    site: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr, old: ir.Array, new: ir.Array
 ) -> Iterator[Change]:
-    found = list(compare_values(spot, old.item, new.item))
+    found = list(compare_values(site, old.item, new.item))
     yield from found
-    if not found and spot.old(before).stable != spot.new(after).stable:
-        yield spot.change("type-equivalent", spot.old(before), spot.new(after))
+    if not found and site.old(before).stable != site.new(after).stable:
+        yield site.change("type-equivalent", site.old(before), site.new(after))
 
 
 def flat_object(side: View, type_: ir.TypeExpr) -> FlatType | None:
@@ -167,7 +167,7 @@ def _value(flat: FlatType) -> ir.TypeExpr | None:
     return flat.index.value
 
 
-def _stands_alone(
+def _is_compared_here(
     context: Context, old: ir.TypeExpr, new: ir.TypeExpr, old_flat: FlatType, new_flat: FlatType
 ) -> bool:
     """Return whether these two objects are compared here, since no other comparison covers their members."""
@@ -193,31 +193,31 @@ def _is_free(context: Context, type_: ir.TypeExpr, *, of_old: bool) -> bool:
 
 
 def _renaming(
-    spot: ComparisonSite,
+    site: ComparisonSite,
     before: ir.TypeExpr,
     after: ir.TypeExpr,
     old: ir.TypeExpr,
     new: ir.TypeExpr,
     *,
-    told: bool,
+    reported: bool,
 ) -> Iterator[Change]:
     """Yield the change of how an object is written; none if only members changed, which are reported."""
 
     def named(side: View, type_: ir.TypeExpr) -> bool:
         return isinstance(type_, ir.Ref) and not side.is_inline(type_.name)
 
-    was_named, is_named = named(spot.context.old, old), named(spot.context.new, new)
+    was_named, is_named = named(site.context.old, old), named(site.context.new, new)
     if is_named and not was_named:
-        yield spot.change("field-extracted", spot.old(before), spot.new(after))
+        yield site.change("field-extracted", site.old(before), site.new(after))
     elif was_named and not is_named:
-        yield spot.change("field-inlined", spot.old(before), spot.new(after))
-    elif not told:
-        yield spot.change("type-equivalent", spot.old(before), spot.new(after))
+        yield site.change("field-inlined", site.old(before), site.new(after))
+    elif not reported:
+        yield site.change("type-equivalent", site.old(before), site.new(after))
 
 
-def _whole(spot: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> Change:
-    effect = relation(spot.context.old, spot.context.new, before, after)
-    return spot.change(_BY_EFFECT[effect], spot.old(before), spot.new(after))
+def _type_change(site: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> Change:
+    effect = relation(site.context.old, site.context.new, before, after)
+    return site.change(_BY_EFFECT[effect], site.old(before), site.new(after))
 
 
 # -- literals --------------------------------------------------------------------------------------------------
@@ -230,21 +230,21 @@ def _literal_sets(context: Context, before: ir.TypeExpr, after: ir.TypeExpr) -> 
     return closed or (old.is_open_enum(before) and new.is_open_enum(after))
 
 
-def _literals(spot: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> Iterator[Change]:
-    opened = spot.context.old.schema.is_open_enum(before)
-    old, new = _known(spot.context.old, before), _known(spot.context.new, after)
+def _literals(site: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> Iterator[Change]:
+    opened = site.context.old.schema.is_open_enum(before)
+    old, new = _known(site.context.old, before), _known(site.context.new, after)
     prefix = "open-literal" if opened else "literal"
-    gone = [v for v in old if v not in new]
-    come = [v for v in new if v not in old]
-    if gone and not opened and len(gone) == len(old):
-        yield _whole(spot, before, after)
+    removed = [v for v in old if v not in new]
+    added = [v for v in new if v not in old]
+    if removed and not opened and len(removed) == len(old):
+        yield _type_change(site, before, after)
         return
-    for value in gone:
-        yield spot.change(f"{prefix}-removed", spot.old(ir.Lit(value)), None)
-    for value in come:
-        yield spot.change(f"{prefix}-added", None, spot.new(ir.Lit(value)))
-    if not gone and not come:
-        yield spot.change("type-equivalent", spot.old(before), spot.new(after))
+    for value in removed:
+        yield site.change(f"{prefix}-removed", site.old(ir.Lit(value)), None)
+    for value in added:
+        yield site.change(f"{prefix}-added", None, site.new(ir.Lit(value)))
+    if not removed and not added:
+        yield site.change("type-equivalent", site.old(before), site.new(after))
 
 
 def _known(side: View, type_: ir.TypeExpr) -> list[ir.Literal]:
@@ -256,31 +256,31 @@ def _known(side: View, type_: ir.TypeExpr) -> list[ir.Literal]:
 
 
 def _alternatives(
-    spot: ComparisonSite,
+    site: ComparisonSite,
     before: ir.TypeExpr,
     after: ir.TypeExpr,
     old: list[ir.TypeExpr],
     new: list[ir.TypeExpr],
 ) -> Iterator[Change]:
-    context = spot.context
-    gone = [m for m in old if not any(context.same(m, n) for n in new)]
-    come = [n for n in new if not any(context.same(m, n) for m in old)]
-    for member in list(gone):
-        twin = next((n for n in come if _respelled(context, member, n)), None)
-        if twin is not None:
-            gone.remove(member)
-            come.remove(twin)
-    if not gone and not come:
-        yield from _reordered(spot, before, after, new)
-    elif all(_scalar(context.old, m) for m in gone) and all(_scalar(context.new, m) for m in come):
-        yield _whole(spot, before, after)
+    context = site.context
+    removed = [m for m in old if not any(context.same(m, n) for n in new)]
+    added = [n for n in new if not any(context.same(m, n) for m in old)]
+    for member in list(removed):
+        counterpart = next((n for n in added if _respelled(context, member, n)), None)
+        if counterpart is not None:
+            removed.remove(member)
+            added.remove(counterpart)
+    if not removed and not added:
+        yield from _reordered(site, before, after, new)
+    elif all(_scalar(context.old, m) for m in removed) and all(_scalar(context.new, m) for m in added):
+        yield _type_change(site, before, after)
     else:
-        for member in gone:
+        for member in removed:
             covered = Subtyping(context.old, context.new).accepts(member, after)
-            yield spot.change("union-member-removed", spot.old(member), None, "covered" if covered else "any")
-        for member in come:
+            yield site.change("union-member-removed", site.old(member), None, "covered" if covered else "any")
+        for member in added:
             covered = Subtyping(context.new, context.old).accepts(member, before)
-            yield spot.change("union-member-added", None, spot.new(member), "covered" if covered else "any")
+            yield site.change("union-member-added", None, site.new(member), "covered" if covered else "any")
 
 
 def _respelled(context: Context, before: ir.TypeExpr, after: ir.TypeExpr) -> bool:
@@ -300,12 +300,12 @@ def _scalar(side: View, type_: ir.TypeExpr) -> bool:
 
 
 def _reordered(
-    spot: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr, new: list[ir.TypeExpr]
+    site: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr, new: list[ir.TypeExpr]
 ) -> Iterator[Change]:
     """Yield the change of alternatives that are spelled differently, or reordered although they overlap."""
-    context = spot.context
+    context = site.context
     written = list(before.members) if isinstance(before, ir.Union) else [before]
     if sorted(map(repr, map(context.renamed, written))) != sorted(map(repr, new)):
-        yield spot.change("type-equivalent", spot.old(before), spot.new(after))
+        yield site.change("type-equivalent", site.old(before), site.new(after))
     elif context.new.schema.discriminator(after) is None:
-        yield spot.change("union-member-reordered", spot.old(before), spot.new(after))
+        yield site.change("union-member-reordered", site.old(before), site.new(after))

@@ -77,13 +77,13 @@ class View:
         owner, member = self._owners[name]
         return f"{self.path(owner)}.{member}"
 
-    def heirs(self, name: str) -> tuple[str, ...]:
+    def inheritors(self, name: str) -> tuple[str, ...]:
         """Return the declared types that inherit the member that holds an inline object."""
         if not self.is_inline(name):
             return ()
         owner, member = self._owners[name]
         if self.is_inline(owner):
-            return self.heirs(owner)
+            return self.inheritors(owner)
         found = (n for n in self.revision.declared.types if n != owner and self.is_object(n))
         return tuple(n for n in found if any(_is(f, owner, member) for f in self.schema.flat(n).fields))
 

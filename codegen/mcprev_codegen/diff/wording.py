@@ -21,7 +21,7 @@ def counts(numbers: Mapping[Verdict, int]) -> str:
     return ", ".join(f"{number} {verdict}" for verdict, number in numbers.items())
 
 
-def balance(report: Report) -> str:
+def name_changes(report: Report) -> str:
     """Return the numbers of added and removed names: `requests +2 −9, types +42 −32 (1 renamed)`."""
     renamed = f" ({len(report.renamed)} renamed)" if report.renamed else ""
     parts = [
@@ -59,7 +59,7 @@ def hidden(report: Report) -> str:
     )
 
 
-def asides(report: Report) -> list[str]:
+def notes(report: Report) -> list[str]:
     """Return the lines next to the changes: notes, and the numbers of ignored and hidden changes."""
     ignored = f"{len(report.ignored)} ignored by the ignore file" if report.ignored else ""
     return [line for line in (*report.notes, ignored, hidden(report)) if line]
@@ -90,25 +90,25 @@ def places(row: Row) -> str:
     return ", ".join(row.places)
 
 
-def says(row: Row) -> str:
+def headlines(row: Row) -> str:
     """Return every headline of a row."""
-    return "; ".join(row.says)
+    return "; ".join(row.headlines)
 
 
 def reasons(change: Change) -> list[str]:
     """Return the reasons of verdicts that are not ok, without duplicates, and the note."""
-    told = [j.reason for j in (change.old_to_new, change.new_to_old) if j.verdict is not Verdict.OK]
-    return [line for line in (*dict.fromkeys(told), change.note) if line]
+    lines_ = [j.reason for j in (change.old_to_new, change.new_to_old) if j.verdict is not Verdict.OK]
+    return [line for line in (*dict.fromkeys(lines_), change.note) if line]
 
 
-def tail(row: Row) -> list[str]:
+def details(row: Row) -> list[str]:
     """Return the lines below a row: reasons, both descriptions of a changed one, and the types that inherit it."""
     texts = [f"{sign} {text}" for pair in row.texts for sign, text in zip("−+", pair, strict=True)]
-    heirs = [f"Inherited by {few(row.affects)}."] if row.affects else []
-    return [*reasons(row.first), *(texts if row.first.level is Level.DOC else []), *heirs]
+    inheritors = [f"Inherited by {abbreviated(row.affects)}."] if row.affects else []
+    return [*reasons(row.first), *(texts if row.first.level is Level.DOC else []), *inheritors]
 
 
-def few(names: tuple[str, ...]) -> str:
+def abbreviated(names: tuple[str, ...]) -> str:
     """Return some names, with the rest counted."""
     rest = f" and {len(names) - FEW} more" if len(names) > FEW else ""
     return ", ".join(names[:FEW]) + rest
