@@ -28,11 +28,13 @@ def check_names(schema: Schema, reserved: frozenset[str]) -> None:
     `reserved` are the names that the generated modules use themselves.
     """
     if not schema.types:
-        raise InputError(f"{schema.path}: no type is declared here")
+        raise InputError(f"{schema.path}: it declares no type; pass a schema.ts of MCP")
     for name, decl in schema.types.items():
         python = class_name(name)
         if not _TYPE_NAME.fullmatch(python) or keyword.iskeyword(python):
-            raise schema.fail(decl, f"'{name}' is no name for a Python class; map it in naming.CLASS_NAMES")
+            raise schema.fail(
+                decl, f"'{name}' is not a valid name of a Python class; map it in naming.CLASS_NAMES"
+            )
         if python in reserved:
             raise schema.fail(
                 decl, f"'{name}' would hide a name of the package; map it in naming.CLASS_NAMES"
@@ -53,7 +55,7 @@ def _check_type(schema: Schema, decl: ir.Decl, where: str, type_: ir.TypeExpr) -
         if isinstance(value, float):
             raise schema.fail(
                 decl,
-                f"{where} has the literal type {value}, and Python has no literal type of fractions; use number",
+                f"{where} has the literal type {value}, but Python has no literal types of fractions; use number",
             )
         return node
 
@@ -81,7 +83,10 @@ def _check_members(schema: Schema, name: str, decl: ir.Decl) -> None:
                 decl, f"{where} would hide a member of every model; map it in naming.ATTRIBUTE_NAMES"
             )
         if python in seen:
-            raise schema.fail(decl, f"{where} and member '{seen[python]}' would both be called '{python}'")
+            raise schema.fail(
+                decl,
+                f"{where} and member '{seen[python]}' would have the same attribute '{python}'; map one in naming.ATTRIBUTE_NAMES",
+            )
         seen[python] = member.name
         _check_type(schema, decl, where, member.field.type)
         if member.field.tags.pattern is not None:

@@ -123,7 +123,7 @@ def _json(value: str) -> str:
 
 def _flag(value: str) -> bool:
     if value not in ("", "true", "false"):
-        raise ValueError("no value, or true or false")
+        raise ValueError("no value, true or false")
     return value != "false"
 
 

@@ -98,7 +98,7 @@ def _methods(folder: Path, before: Revision, revision: Revision) -> Iterator[Dec
         if name in before.methods:
             continue
         if method.capability is None and name not in revision.facts.capability:
-            question = f"'{name}#capability': name the capability that gates it, or \"\" for none"
+            question = f"'{name}#capability': state the capability that it needs, or \"\" for none"
             yield Decision(revision.name, path, None, question)
         named = [n for n in _HEADER_PARAMS if n in _required(revision, method)]
         if (
@@ -107,7 +107,7 @@ def _methods(folder: Path, before: Revision, revision: Revision) -> Iterator[Dec
             and CLIENT_TO_SERVER in method.directions
             and name not in revision.facts.name_param
         ):
-            question = f"'{name}#name_param': say whether the Mcp-Name header repeats its '{named[0]}', or \"\" for none"
+            question = f"'{name}#name_param': state whether the Mcp-Name header repeats its '{named[0]}', or \"\" for none"
             yield Decision(revision.name, path, None, question)
 
 
@@ -164,7 +164,7 @@ def _left_over(runtime: Runtime, revisions: Mapping[str, Revision]) -> Iterator[
     """Yield the leftovers of removed revisions."""
     for name, line in runtime.rows().items():
         if name not in revisions:
-            yield Decision(name, runtime.table, line, "not pinned any more: take the row out", blocks=False)
+            yield Decision(name, runtime.table, line, "no longer pinned: remove the row", blocks=False)
     needed = {runtime.step(name) for name in list(revisions)[1:]}
     for path in sorted(runtime.step("*").parent.glob(runtime.step("*").name)):
         if path not in needed:

@@ -44,7 +44,7 @@ def fetch(url: str) -> bytes:
             while piece := response.read1(_CHUNK):
                 body += piece
                 if len(body) > LIMIT:
-                    raise InputError(f"{url}: more than {LIMIT} bytes; this is no schema.ts")
+                    raise InputError(f"{url}: larger than {LIMIT} bytes, so it is not a schema.ts")
                 if time.monotonic() > until:
                     raise InputError(f"{url}: not fetched within {TIMEOUT:.0f} seconds")
             return bytes(body)
@@ -52,7 +52,7 @@ def fetch(url: str) -> bytes:
         error.close()  # The error is the response and holds the connection.
         raise InputError(f"{url}: cannot be fetched: {error}") from None
     except (OSError, HTTPException, ValueError) as error:
-        raise InputError(f"{url}: cannot be fetched: {error}") from None
+        raise InputError(f"{url}: cannot be fetched: {getattr(error, 'reason', error)}") from None
 
 
 def _check_scheme(url: str) -> None:
@@ -60,11 +60,11 @@ def _check_scheme(url: str) -> None:
         parts = urllib.parse.urlsplit(url)
         host = parts.hostname or ""
     except ValueError as error:
-        raise InputError(f"{url}: no URL: {error}") from None
+        raise InputError(f"{url}: invalid URL: {error}") from None
     if not host or parts.scheme not in ("https", "http"):
         raise InputError(f"{url}: give an https URL or the path of a file")
     if parts.scheme == "http" and not all(a.is_loopback for a in _addresses(host)):
-        raise InputError(f"{url}: what http brings may be anybody's; give an https URL")
+        raise InputError(f"{url}: http is not authenticated; give an https URL")
 
 
 class _RedirectHandler(urllib.request.HTTPRedirectHandler):
@@ -95,7 +95,7 @@ class _RedirectHandler(urllib.request.HTTPRedirectHandler):
         host = urllib.parse.urlsplit(target).hostname or ""
         if host != self._named and not all(a.is_global for a in _addresses(host)):
             raise InputError(
-                f"{url}: redirected to {target}, which is not on the internet; give that URL itself if it is meant"
+                f"{url}: redirected to {target}, a private address; to allow it, give that URL itself"
             )
 
 

@@ -92,7 +92,7 @@ class _Hoister:
         if name in self.schema.types or name in self.names:
             raise self.schema.fail(
                 owner,
-                f"an inline object here would be called '{name}', and another type is: declare it as an interface",
+                f"an inline object here would be called '{name}', which is another type; declare it as an interface",
             )
         self.names.add(name)
         place = len(self.added)

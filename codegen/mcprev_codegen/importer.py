@@ -41,14 +41,14 @@ def import_schema(
     """
     _check_name(revision)
     if commit is not None and not _COMMIT.fullmatch(commit):
-        raise InputError(f"--commit '{commit}' is no commit: give all 40 hexadecimal digits, in lower case")
+        raise InputError(f"--commit '{commit}' is not a commit: give all 40 hexadecimal digits in lower case")
     data = _read(source)
     try:
         module = ir.contract(typescript.parse(data.decode("utf-8"), source))
     except UnicodeDecodeError as error:
         raise InputError(f"{source}: not UTF-8: {error}") from None
     if not module.types:
-        raise InputError(f"{source}: no type is declared here; this is no schema")
+        raise InputError(f"{source}: it declares no type, so it is not a schema")
     _check_version(module, source, revision)
     pin = _pin(folder, source, revision, digest(data), commit, location)
     _check_change(load_pins(folder).get(revision), pin, source, repin=repin)
@@ -68,12 +68,12 @@ def import_schema(
 
 def _check_name(revision: str) -> None:
     if not _REVISION.fullmatch(revision):
-        raise InputError(f"'{revision}' is no name for a revision: use its date (YYYY-MM-DD) or 'draft'")
+        raise InputError(f"'{revision}' is not a valid revision: use a date (YYYY-MM-DD) or 'draft'")
     if revision[0].isdigit():
         try:
             date.fromisoformat(revision)
         except ValueError as error:
-            raise InputError(f"'{revision}' is no date: {error}") from None
+            raise InputError(f"'{revision}' is not a valid date: {error}") from None
 
 
 def _check_version(module: ir.Module, source: str, revision: str) -> None:
@@ -82,13 +82,11 @@ def _check_version(module: ir.Module, source: str, revision: str) -> None:
         return
     const = module.consts.get(VERSION)
     if const is None:
-        raise InputError(
-            f"{source}: {VERSION} is not declared here, so it cannot be told that this is {revision}"
-        )
+        raise InputError(f"{source}: it does not declare {VERSION}, so it is not known to be {revision}")
     if const.value != revision:
         raise InputError(
             f"{source}: its {VERSION} is '{const.value}', so this is not the file of {revision}; "
-            f"give it with --revision {const.value}, or another file"
+            f"pass --revision {const.value}, or another file"
         )
 
 
@@ -96,9 +94,9 @@ def _check_change(present: Pin | None, new: Pin, source: str, *, repin: bool) ->
     if present is None or present.sha256 == new.sha256 or repin:
         return
     raise InputError(
-        f"{source}: {new.revision} is pinned to another file, and nothing is changed: the pin has commit "
-        f"{present.commit}, sha256 {present.sha256}; this file is of commit {new.commit}, sha256 {new.sha256}. "
-        f"See with `mcprev diff {new.revision} FILE` what is different, then give --repin to pin this one instead"
+        f"{source}: {new.revision} is pinned to another file; nothing was changed. The pin has commit "
+        f"{present.commit}, sha256 {present.sha256}; this file has commit {new.commit}, sha256 {new.sha256}. "
+        f"Compare them with `mcprev diff {new.revision} FILE`; pass --repin to pin this file instead"
     )
 
 
@@ -109,7 +107,7 @@ def _pin(
     same = present if present is not None and present.sha256 == sha256 else None
     found = commit or _commit_in_url(source) or _commit_in_checkout(source) or (same.commit if same else None)
     if found is None:
-        raise InputError(f"{source}: upstream's commit is not known; pass it with --commit")
+        raise InputError(f"{source}: the upstream commit is not known; pass it with --commit")
     where = location or (same.location if same else None) or LOCATION.format(commit=found, revision=revision)
     status = "final" if revision[0].isdigit() else "draft"
     return Pin(revision, status, where, found, sha256, "", SPEC.format(revision=revision))

@@ -94,7 +94,7 @@ def unlisted(
             kind = "Notification" if name.endswith("Notification") else "Request"
             yield schema.fail(
                 decl,
-                f"'{name}' gets no method, since nobody sends it: add it to Client{kind} or Server{kind}",
+                f"'{name}' gets no method, since no union lists it: add it to Client{kind} or Server{kind}",
             ).headline
     for method in methods.values():
         if inherited is not None and method.result_source == "empty" and method.method not in inherited:
@@ -146,7 +146,7 @@ class _Table:
         literal = self.schema.literal(member.type) if member else None
         if not isinstance(literal, str):
             raise self.schema.fail(
-                decl, f"'{name}' is in a message union but its 'method' is no single literal"
+                decl, f"'{name}' is in a message union, but its 'method' is not a single literal"
             )
         source, results = self._results(name) if kind == "request" else (None, [])
         if literal in self.facts.alternate:
@@ -184,7 +184,7 @@ class _Table:
         if not isinstance(params.type, ir.Ref):
             if self.lenient:
                 return None
-            raise self.schema.fail(decl, f"the params of '{decl.name}' are not one named object")
+            raise self.schema.fail(decl, f"the params of '{decl.name}' must be one named object")
         return params.type.name
 
     def _field_names(self, type_: ir.TypeExpr) -> frozenset[str]:
@@ -207,7 +207,7 @@ class _Table:
             return "naming", [f"{stem}Result"]
         if "EmptyResult" not in types:
             raise self.schema.fail(
-                types[name], f"nothing answers '{name}': declare {stem}Result, or EmptyResult"
+                types[name], f"'{name}' has no result: declare {stem}Result or EmptyResult"
             )
         return "empty", ["EmptyResult"]
 
@@ -220,7 +220,7 @@ class _Table:
             if missing:
                 raise self.schema.fail(
                     self.schema.types[method.type],
-                    f"{', '.join(missing)} answers '{method.type}' but is not in {union}",
+                    f"{', '.join(missing)} is the result of '{method.type}', but not in {union}",
                 )
 
     def _listed(self, union: str) -> Iterator[ir.Ref]:
@@ -244,7 +244,7 @@ class _Table:
         if path and not all(self._has_path(holder, path) for holder in holders):
             if self.lenient:
                 return derived or None
-            self._record_mismatch(pointer, f"'{method}' is gated by '{path}', which is not in this revision")
+            self._record_mismatch(pointer, f"'{method}' needs '{path}', which is not in this revision")
         elif entry is not None and entry.expected != derived and not self.lenient:
             self.facts.add_error(entry, outdated(entry, pointer, derived).message)
         return path or None
@@ -290,7 +290,7 @@ class _Table:
             decl = self.schema.types[m.type]
             if seen.setdefault(("method", m.method), m) is not m:
                 raise self.schema.fail(
-                    decl, f"'{m.method}' is the method of '{seen['method', m.method].type}' too"
+                    decl, f"'{m.method}' is also the method of '{seen['method', m.method].type}'"
                 )
             for direction in m.directions:
                 if seen.setdefault((direction, m.stub), m) is not m:

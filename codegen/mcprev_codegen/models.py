@@ -312,7 +312,7 @@ class ModelPlanner:
         found = schema.discriminator(ir.Ref(name))
         if found is None:
             raise schema.fail(
-                schema.types[name], f"'{name}' is to stay open but no literal tells its members apart"
+                schema.types[name], f"'{name}' is an open union, but no literal distinguishes its members"
             )
         members = [schema.follow(m) for m in schema.members(ir.Ref(name))]
         tags = {

@@ -57,7 +57,7 @@ class Entry:
         """Return whether the entry applies to a revision; a name that is not a date is newer than all dates."""
         for bound in (self.since, self.until):
             if bound is not None and not _BOUND.fullmatch(bound):
-                raise self.fail(f"'{bound}' is no revision: use its date (YYYY-MM-DD) or 'draft'")
+                raise self.fail(f"'{bound}' is not a revision: use a date (YYYY-MM-DD) or 'draft'")
         after = self.since is None or _age(self.since) <= _age(revision)
         return after and (self.until is None or _age(revision) <= _age(self.until))
 
@@ -120,9 +120,9 @@ def _entry(path: Path, lines: Sequence[str], start: int, table: Mapping[str, Any
     known = required | {"since", "until", "pointer", "pointers"}
     pointers: Sequence[str] = table.get("pointers", [table["pointer"]] if "pointer" in table else [])
     if wrong := sorted(set(table) - known) + sorted(required - set(table)):
-        raise at_line(path, lines, line, f"unknown or missing in this entry: {', '.join(wrong)}")
+        raise at_line(path, lines, line, f"unknown or missing keys in this entry: {', '.join(wrong)}")
     if not pointers:
-        raise at_line(path, lines, line, "this entry has neither 'pointer' nor 'pointers'")
+        raise at_line(path, lines, line, "this entry needs 'pointer' or 'pointers'")
     since, until = table.get("since"), table.get("until")
     return Entry(
         path, lines, line, since, until, tuple(pointers), table["expected"], table["new"], table["why"]
@@ -159,7 +159,7 @@ def warnings(facts: OverlayFacts) -> Iterator[str]:
     """Yield a warning for each fact that does not fit a file that extends a revision."""
     for error in facts.errors:
         what = error.message.partition(";")[0]
-        yield f"a fact that the prose of {facts.revision} states is left out, since the file says otherwise: {what}"
+        yield f"a fact from the prose of {facts.revision} is ignored, since the file contradicts it: {what}"
 
 
 def _open_unions(schema: Schema) -> Iterator[str]:
@@ -190,7 +190,7 @@ def _apply_one(schema: Schema, entry: Entry, pointer: str, facts: OverlayFacts) 
         raise entry.fail(f"unknown facet '#{facet}'; known are {', '.join(sorted(_FACETS))}")
     table: dict[str, Json] = getattr(facts, facet)
     if place in table:
-        raise entry.fail(f"'{pointer}' is said twice for one revision")
+        raise entry.fail(f"'{pointer}' has two entries for one revision")
     found = _schema_value(schema, place, facet)
     # The method table compares the expected capability, which depends on more than the method's name.
     if found != ("" if facet == "capability" else entry.expected):
@@ -227,7 +227,7 @@ def outdated(entry: Entry, pointer: str, found: Json) -> SchemaError:
     expected = json.dumps(entry.expected, ensure_ascii=False) if entry.expected != "" else "nothing"
     return entry.fail(
         f"'{pointer}' no longer matches: the schema has {shown}, the entry expects {expected}; read the "
-        f"specification again, then correct the entry, or end it with `until` and begin another with `since`"
+        f"specification again, then correct the entry, or end it with `until` and add another with `since`"
     )
 
 
@@ -279,7 +279,7 @@ def _fragment(entry: Entry, text: Json) -> ir.Field:
     try:
         member = typescript.parse_fragment(str(text), str(entry.path))
     except SchemaError as error:
-        raise entry.fail(f"this is not a member in TypeScript: {error.message}") from None
+        raise entry.fail(f"this is not a TypeScript member: {error.message}") from None
     return ir.map_nodes(member, lambda n: ir.Prim("integer") if n == ir.Ref("integer") else n)
 
 

@@ -71,10 +71,10 @@ def generate(
     """
     names = list(load_pins(folder))
     if unknown := [name for name in only if name not in names]:
-        raise InputError(f"no pinned revision '{unknown[0]}'; known: {', '.join(names) or 'none'}")
+        raise InputError(f"revision '{unknown[0]}' is not pinned; pinned are {', '.join(names) or 'none'}")
     wanted = [extension.name] if extension else [name for name in names if not only or name in only]
     if not wanted:
-        raise InputError("nothing is pinned yet; run `mcprev import PATH_OR_URL --revision REV` first")
+        raise InputError("no revision is pinned; run `mcprev import PATH_OR_URL --revision REV` first")
     pinned = sources.load_pinned(folder)
     status = decisions.status(folder, pinned)
     job = _Job(extension, pinned, [name for name in sources.dated(folder) if name not in status.pending])
@@ -140,14 +140,16 @@ def generate_project(
     distribution = out.resolve().name
     package = re.sub(r"[-.]+", "_", distribution)
     if not package.isidentifier() or keyword.iskeyword(package):
-        raise InputError(f"{out}: the package is named after this folder, and '{package}' is no name for one")
+        raise InputError(
+            f"{out}: the package is named after this folder, but '{package}' is not a valid package name"
+        )
     extension = sources.load_extension(folder, schema_file, name, like, overlay=overlay)
     result = generate(folder, out / package, extension=extension, write=write)
     project = out / "pyproject.toml"
     if project.exists():
         if package in project.read_text(encoding="utf-8", errors="replace"):
             return result
-        warning = f"{project}: left as it is; it does not name the package '{package}', so add it there"
+        warning = f"{project}: kept; it does not name the package '{package}', so add it there"
         return replace(result, warnings=(*result.warnings, warning))
     text = emit.project_file(distribution, package, extension)
     if write:

@@ -97,7 +97,7 @@ class Schema:
             case ir.Ref(name):
                 other = self.types[name]
                 if name == decl.name:
-                    raise self.fail(decl, f"'{name}' is defined as itself")
+                    raise self.fail(decl, f"the alias '{name}' refers only to itself")
                 if isinstance(other, ir.Alias) and name not in seen:
                     self._check_alias(decl, other.type, seen | {name})
             case _:
@@ -229,7 +229,7 @@ class Schema:
                 kept = ir.derive_fields(kind, [f.field for f in flat.fields], keys)
                 if kind == "Pick" and len(kept) < len(keys):
                     missing = next(key for key in keys if flat.get(key) is None)
-                    raise self.fail(self._place(owner), f"Pick: there is no member '{missing}' to pick")
+                    raise self.fail(self._place(owner), f"Pick: there is no member '{missing}'")
                 declared = {f.name: f for f in flat.fields}
                 return replace(flat, fields=tuple(replace(declared[f.name], field=f) for f in kept))
             case ir.Intersection(members):
@@ -238,7 +238,7 @@ class Schema:
                     flat = _narrow(flat, self._flatten(member, owner, seen))
                 return flat
             case _:
-                raise self.fail(self._place(owner), f"'{owner}' builds on a type that is not an object")
+                raise self.fail(self._place(owner), f"'{owner}' extends a type that is not an object")
 
     def _place(self, owner: str) -> ir.Decl:
         """Return the declaration at which errors about a type's members are reported."""

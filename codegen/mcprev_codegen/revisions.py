@@ -57,12 +57,12 @@ def schema_folder(*, to_write: bool = False) -> Path:
         return checkout
     if to_write:
         raise InputError(
-            "this mcprev is installed, not checked out: say where to write with --out (generate), "
-            "or name a schema folder of your own in MCPREV_SCHEMA (import)"
+            "the schema folder of an installed mcprev is read-only: pass --out (generate), "
+            "or set MCPREV_SCHEMA to a schema folder of your own (import)"
         )
     if (installed / PINS).is_file():
         return installed
-    raise InputError(f"no {PINS} in {checkout} or {installed}; run in a checkout or set MCPREV_SCHEMA")
+    raise InputError(f"no {PINS} in {checkout} or {installed}; set MCPREV_SCHEMA to a schema folder")
 
 
 def digest(data: bytes) -> str:
@@ -89,7 +89,10 @@ def _pin(path: Path, lines: Sequence[str], revision: str, table: object) -> Pin:
     if missing := [name for name in _VALUES if not values.get(name)]:
         line = next((n for n, text in enumerate(lines, 1) if revision in text), 1)
         raise at_line(
-            path, lines, line, f"the pin of '{revision}' lacks {', '.join(missing)}; {_import_hint(revision)}"
+            path,
+            lines,
+            line,
+            f"the pin of '{revision}' has no {', '.join(missing)}; {_import_hint(revision)}",
         )
     return Pin(revision, **values)
 
@@ -122,12 +125,10 @@ def read_contract(folder: Path, pin: Pin) -> str:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        raise InputError(
-            f"{path}: pinned but missing; run `mcprev import` for '{pin.revision}' again"
-        ) from None
+        raise InputError(f"{path}: pinned but missing; {_import_hint(pin.revision)} again") from None
     if digest(data) != pin.contract:
         raise InputError(
-            f"{path}: its sha256 is {digest(data)[:12]}…, the pin says {pin.contract[:12]}…; "
+            f"{path}: its sha256 is {digest(data)[:12]}…, but the pin has {pin.contract[:12]}…; "
             f"contracts are not edited by hand: run `mcprev import` again, or put the change into overlay.toml"
         )
     return data.decode("utf-8")
@@ -139,9 +140,11 @@ def save_pin(folder: Path, pin: Pin) -> None:
 
 
 def remove_pin(folder: Path, revision: str) -> None:
-    """Delete the pin and the contract of a revision. Raises `SchemaError` if it is not pinned."""
-    require_pin(folder, revision)
-    _write_pins(folder, {name: pin for name, pin in load_pins(folder).items() if name != revision})
+    """Delete the pin and the contract of a revision. Raises `InputError` if it is not pinned."""
+    pins = load_pins(folder)
+    if pins.pop(revision, None) is None:
+        raise InputError(f"revision '{revision}' is not pinned; pinned are {', '.join(pins) or 'none'}")
+    _write_pins(folder, pins)
     path = contract_path(folder, revision)
     path.unlink(missing_ok=True)
     if path.parent.is_dir() and not any(path.parent.iterdir()):

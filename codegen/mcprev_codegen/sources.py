@@ -126,7 +126,9 @@ def load_extension(
     """
     declared = _read(path)
     if not any(union in declared.types for union in MESSAGE_UNIONS):
-        raise InputError(f"{path}: this is no schema of MCP: it declares none of {', '.join(MESSAGE_UNIONS)}")
+        raise InputError(
+            f"{path}: this is not a schema of MCP: it declares none of {', '.join(MESSAGE_UNIONS)}"
+        )
     pins = load_pins(folder)
     version = declared.consts.get("LATEST_PROTOCOL_VERSION")
     if overlay and like is None:
@@ -134,15 +136,15 @@ def load_extension(
         like = next((n for n in named if n in pins), None)
         if like is None:
             raise InputError(
-                f"{path}: its LATEST_PROTOCOL_VERSION is {repr(version.value) if version else 'missing'}, which is no "
-                f"known revision: say with --like which one it extends ({', '.join(pins)}), or --no-overlay for none"
+                f"{path}: its LATEST_PROTOCOL_VERSION is {repr(version.value) if version else 'missing'}, which is not "
+                f"a known revision: pass the one it extends with --like ({', '.join(pins)}), or --no-overlay for none"
             )
     if like is not None and like not in pins:
-        raise InputError(f"no revision '{like}' is known to be like; known are {', '.join(pins)}")
+        raise InputError(f"--like '{like}' is not a known revision; known are {', '.join(pins)}")
     name = name or like or (str(version.value) if version else None)
     if name is None:
         raise InputError(
-            f"{path}: it names no version; say what the package is called: mcprev generate NAME ..."
+            f"{path}: it declares no LATEST_PROTOCOL_VERSION; pass the name of the revision: mcprev generate REV ..."
         )
     return _derive(folder, name, None, declared, like=like, extension=True)
 

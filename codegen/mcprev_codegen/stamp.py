@@ -77,7 +77,7 @@ def other_versions(folder: Path) -> list[str]:
         return []
     pins = [line.partition("==") for line in lines if "==" in line and not line.startswith("#")]
     return [
-        f"generated with {name} {wanted}, and {version(name)} is installed: run `pip install -c {PINS} {name}`"
+        f"{name} {version(name)} is installed, but the files are generated with {wanted}: run `pip install -c {PINS} {name}`"
         for name, _, wanted in pins
         if version(name) != wanted
     ]

@@ -84,11 +84,11 @@ def skeleton(old: Revision, new: Revision) -> str:
 
     down, up = questions(old, new)
     task = (
-        "\nDecide each entry of `undecided`: give its member a rule (see `mcprev.convert.rules`), or say in `accepted`\n"
-        "why it needs none; then take the entry out.\n"
+        "\nDecide each entry of `undecided`: add a rule for its member (see `mcprev.convert.rules`), or state in `accepted`\n"
+        "why it needs none; then remove the entry.\n"
     )
     return format_python(
-        f'"""Between {old.name} and {new.name}: what the generated deltas cannot know.\n'
+        f'"""Between {old.name} and {new.name}: the rules that the generated deltas cannot contain.\n'
         f'{task if down or up else ""}"""\n\n'
         "from __future__ import annotations\n\nfrom typing import Final\n\n"
         "from mcprev.convert.rules import Rules\n\n"
@@ -117,7 +117,7 @@ def _questions(here: Revision, there: Revision, names: Mapping[str, str]) -> dic
     for name, delta in lineage.deltas(here, there, names).items():
         for member in delta.missing:
             found[f"{name}.{member}"] = (
-                f"{there.name} requires it: a peer there would get an object without it"
+                f"{there.name} requires it: a peer there would receive an object without it"
             )
         for member in delta.retyped:
             lost = dict(pair for child in delta.lost if child.member == member for pair in child.types)
@@ -128,9 +128,7 @@ def _questions(here: Revision, there: Revision, names: Mapping[str, str]) -> dic
 
 def _unknown(there: Revision, lost: Mapping[str, str]) -> str:
     tags, types = " or ".join(map(repr, lost)), ", ".join(lost.values())
-    return (
-        f"{there.name} has no {tags}: a peer there gets none of it, unless a substitute for {types} is given"
-    )
+    return f"{there.name} has no {tags}: a peer there receives nothing, unless {types} has a substitute"
 
 
 def _retyped(here: Revision, there: Revision, name: str, name_there: str, member: str) -> str:
@@ -139,7 +137,7 @@ def _retyped(here: Revision, there: Revision, name: str, name_there: str, member
     assert theirs is not None
     old, new = print_inline(mine.type), print_inline(theirs.type)
     if old != new:
-        return f"{there.name} has `{new}`: a peer there would get any of `{old}`"
+        return f"{there.name} has `{new}`: a peer there would receive any of `{old}`"
     bounds = {
         "at least": theirs.tags.minimum,
         "at most": theirs.tags.maximum,
@@ -147,5 +145,5 @@ def _retyped(here: Revision, there: Revision, name: str, name_there: str, member
     }
     limits = ", ".join(f"{words} {value}" for words, value in bounds.items() if value is not None)
     if not limits:
-        return f"{there.name} has other types in `{new}`: nothing tells which one an object is, so it stays as it is"
-    return f"{there.name} allows less ({limits}): a peer there would get what is beyond"
+        return f"{there.name} has other types in `{new}`: they cannot be distinguished, so objects are not converted"
+    return f"{there.name} allows less ({limits}): a peer there would receive values beyond that"

@@ -56,7 +56,7 @@ def plan(tree: Tree) -> Plan:
     if present and not any(_is_generated(tree, name) for name in tree.known_by):
         raise InputError(
             f"{tree.target}: this folder is neither empty nor written by `mcprev generate` "
-            f"(it holds {present[0]}); nothing is changed: name another folder"
+            f"(it holds {present[0]}); nothing was changed; pass another folder"
         )
     written = [name for name, text in tree.files.items() if _read(tree.target / name) != text]
     for name in written:
@@ -108,7 +108,7 @@ def _order(tree: Tree) -> Callable[[str], tuple[int, str]]:
 def _present(target: Path) -> list[str]:
     """Return every file below a folder except for bytecode caches. Raises `InputError` if it is not a folder."""
     if not target.is_dir():
-        raise InputError(f"{target}: this is a file; name a folder")
+        raise InputError(f"{target}: this is a file; pass a folder")
     found = (path for path in target.rglob("*") if path.is_symlink() or not path.is_dir())
     return sorted(path.relative_to(target).as_posix() for path in found if _CACHE not in path.parts)
 
@@ -132,13 +132,15 @@ def _check_place(tree: Tree, name: str) -> None:
     path = tree.target / name
     for above in reversed(path.relative_to(tree.target).parents[:-1]):
         if os.path.lexists(tree.target / above) and not (tree.target / above).is_dir():
-            raise InputError(f"{tree.target / above}: a folder has to be written here; move the file away")
+            raise InputError(f"{tree.target / above}: a folder has to be written here; move this file away")
     if not os.path.lexists(path):
         return
     folder, _, _ = name.rpartition("/")
     known = not folder or _is_generated(tree, f"{folder}/__init__.py")
     if path.is_dir() or path.is_symlink() or not (known or _is_generated(tree, name)):
-        raise InputError(f"{path}: this is not written by `mcprev generate`; move it away")
+        raise InputError(
+            f"{path}: this is in the way, but not written by this version of `mcprev generate`; move it away"
+        )
 
 
 def _read(path: Path) -> str | None:
@@ -153,7 +155,7 @@ def _staging(target: Path) -> Path:
     folder = target.parent / f".{target.name}.new"
     if folder.exists():
         if not (folder / _STAGED).is_file() and any(folder.iterdir()):
-            raise InputError(f"{folder}: new files are written here at first; move it away")
+            raise InputError(f"{folder}: this is needed for new files, but not empty; move it away")
         shutil.rmtree(folder)
     return folder
 

@@ -108,7 +108,7 @@ class _Reader(NodeReader):
         declaration = self._root.named_children[0].named_children[0]
         members, index = self._members(named_children(declaration)[-1])
         if len(self._root.named_children) != 1 or len(members) != 1 or index is not None:
-            self._fail(declaration, "one member is expected here")
+            self._fail(declaration, "exactly one member is expected here")
         return members[0]
 
     # -- declarations --------------------------------------------------------------------------------
@@ -167,7 +167,9 @@ class _Reader(NodeReader):
             key, *given = named_children(member) if member.type == "enum_assignment" else [member]
             name = self._string(key) if key.type == "string" else node_text(key)
             if not given and following is None:
-                self._fail(member, f"the enum's member '{name}' needs a value: the one before is no number")
+                self._fail(
+                    member, f"the enum's member '{name}' needs a value, since the one before is not a number"
+                )
             value = self._literal(given[0]) if given else following
             assert value is not None
             values[name] = value
@@ -267,7 +269,7 @@ class _Reader(NodeReader):
                 self._references.append((name, node, True))
                 return ir.ConstRef(name)
             case "predefined_type":
-                self._fail(node, f"the type '{node_text(node)}' has no JSON counterpart")
+                self._fail(node, f"the type '{node_text(node)}' has no equivalent in JSON")
             case _:
                 self._unsupported(node, "as a type")
 
@@ -316,7 +318,8 @@ class _Reader(NodeReader):
             return self._derived(node, name, self._type(args[0]), keys or ())
         known = ", ".join(["Array<T>", "Record<Keys, T>", *(f"{utility}<T>" for utility in _UTILITIES)])
         self._fail(
-            node, f"the generic type '{name}' is not supported here; {known} are, and those of this file"
+            node,
+            f"the generic type '{name}' is not supported; supported are {known}, and those declared in this file",
         )
 
     def _record(self, keys_node: Node, value: ir.TypeExpr) -> ir.Record | ir.Obj:
@@ -351,7 +354,9 @@ class _Reader(NodeReader):
             case ir.Record():
                 return base
             case _:
-                self._fail(node, f"{kind} is supported of an interface or object only; give this type a name")
+                self._fail(
+                    node, f"{kind} is only supported for an interface or object; give this type a name"
+                )
 
     def _instance(self, node: Node, generic: str, given: Sequence[ir.TypeExpr]) -> ir.Ref:
         """Return the declaration of a generic with its arguments; it is read at its first use."""
@@ -371,17 +376,16 @@ class _Reader(NodeReader):
                     self._arguments = dict(arguments)
                     arguments[node_text(named_children(parameter)[0])] = self._type(default)
             if len(arguments) < len(parameters) or len(given) > len(parameters):
-                self._fail(
-                    node, f"'{generic}' has {len(parameters)} type parameters, and {len(given)} are given"
-                )
+                self._fail(node, f"'{generic}' has {len(parameters)} type parameters, but gets {len(given)}")
             name = generic + "".join(self._name_part(node, argument) for argument in arguments.values())
             use = generic, tuple(arguments.values())
             if name in self._statements or self._instances.get(name, (use, None))[0] != use:
-                self._fail(node, f"this would be called '{name}', and another type is; rename one of them")
+                self._fail(node, f"this would be called '{name}', which is another type; rename one of them")
             if name not in self._instances:
                 if sum(decl is None for _, decl in self._instances.values()) == _MAX_NESTING:
                     self._fail(
-                        node, f"'{generic}' is used by itself with ever new arguments; write its types out"
+                        node,
+                        f"'{generic}' uses itself with different arguments without end; write its types out",
                     )
                 self._instances[name] = use, None
                 self._arguments = arguments
@@ -406,9 +410,7 @@ class _Reader(NodeReader):
             case ir.Union(members):
                 return "Or".join(self._name_part(node, member) for member in members)
             case _:
-                self._fail(
-                    node, "this argument has no name to call the type by; declare an alias and use that"
-                )
+                self._fail(node, "the name of the type cannot contain this argument; declare an alias for it")
 
     def _reference(self, node: Node) -> ir.TypeExpr:
         name = node_text(node)

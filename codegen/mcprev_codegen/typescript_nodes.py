@@ -228,7 +228,7 @@ class NodeReader:
             self._unsupported(node.children[0], "as a declaration")
         declarators = named_children(node)
         if len(declarators) != 1:
-            self._fail(declarators[1], "one constant to a statement, please")
+            self._fail(declarators[1], "only one constant per statement is supported")
         return node_text(named_children(declarators[0])[0])
 
     # -- literals ----------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ class NodeReader:
             return int(text)
         if re.fullmatch(r"-?\d+\.\d+", text):
             return float(text)
-        self._fail(node, f"the number {text} is written in a way that is not supported")
+        self._fail(node, f"the notation of the number {text} is not supported")
 
     def _string(self, node: Node) -> str:
         parts: list[str] = []
@@ -286,5 +286,5 @@ class NodeReader:
             return type_.value
         self._fail(
             node,
-            "the names of members are expected here: string literals, an alias or enum of such, or string",
+            "names of members are expected here: string literals, an alias or enum of them, or string",
         )

@@ -74,9 +74,9 @@ def test_without_out_the_packages_go_beside_the_schema_folder(tmp_path: Path) ->
         (["generate", "--schema", "x.ts", "--out", "out", "a", "b"], "at most one REV"),
         (
             ["generate", "--schema", "x.ts", "--out", "out", "--like", REVISION, "--no-overlay"],
-            "exclude each other",
+            "cannot be combined",
         ),
-        (["generate", "--like", REVISION], "about the FILE of --schema"),
+        (["generate", "--like", REVISION], "need --schema FILE"),
         (["generate", "--colour"], "No such option"),
         (["import"], "Missing argument"),
         (["import", "x.ts"], "--revision"),
@@ -93,17 +93,17 @@ def test_wrong_usage_exits_with_2(tmp_path: Path, arguments: list[str], words: s
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["generate", "2000-01-01"], "no pinned revision '2000-01-01'"),
+        (["generate", "2000-01-01"], "revision '2000-01-01' is not pinned"),
         (
             ["generate", "--schema", "gone.ts", "--out", "out", REVISION],
             "gone.ts: cannot be read: No such file or directory\n",
         ),
-        (["generate", "--schema", "gone.ts", "--out", "in"], "'in' is no name for one"),
+        (["generate", "--schema", "gone.ts", "--out", "in"], "'in' is not a valid package name"),
         (
             ["import", "gone.ts", "--revision", REVISION],
             "gone.ts: cannot be read: No such file or directory\n",
         ),
-        (["import", "gone.ts", "--revision", "Not A Name"], "is no name for a revision"),
+        (["import", "gone.ts", "--revision", "Not A Name"], "is not a valid revision"),
     ],
 )
 def test_an_input_that_is_not_in_order_exits_with_3(tmp_path: Path, arguments: list[str], words: str) -> None:
@@ -182,7 +182,7 @@ def test_a_pin_is_changed_to_another_file_only_with_repin(tmp_path: Path, revisi
     command = ["import", str(path), "--revision", revision, "--commit", "a" * 40]
     refused = invoke(schema, *command)
     assert refused.exit_code == 3
-    for said in ("--repin", "nothing is changed", old.commit, old.sha256, "a" * 40, new):
+    for said in ("--repin", "nothing was changed", old.commit, old.sha256, "a" * 40, new):
         assert said in refused.stderr
     assert snapshot(schema) == before
     assert invoke(schema, *command, "--repin").exit_code == 0
@@ -195,7 +195,7 @@ def test_a_pin_is_changed_to_another_file_only_with_repin(tmp_path: Path, revisi
         (SOURCE, "its LATEST_PROTOCOL_VERSION is '2099-01-01', so this is not the file of 2099-02-02"),
         (
             SOURCE.replace("LATEST_PROTOCOL_VERSION", "SOME_VERSION"),
-            "LATEST_PROTOCOL_VERSION is not declared",
+            "does not declare LATEST_PROTOCOL_VERSION",
         ),
     ],
 )
@@ -218,17 +218,17 @@ def test_the_file_of_another_revision_is_refused(tmp_path: Path) -> None:
             schema, "import", str(upstream_path(other)), "--revision", "2099-02-02", "--commit", COMMIT
         )
         assert result.exit_code == 3
-        assert f"give it with --revision {other}" in result.stderr
+        assert f"pass --revision {other}" in result.stderr
     assert list(load_pins(schema)) == [REVISION]
 
 
 @pytest.mark.parametrize(
     ("revision", "commit", "words"),
     [
-        ("2099-99-99", COMMIT, "'2099-99-99' is no date"),
-        ("2099-02-29", COMMIT, "'2099-02-29' is no date"),
-        ("2099-2-1", COMMIT, "is no name for a revision"),
-        ("2099-02-02", "zzz", "--commit 'zzz' is no commit"),
+        ("2099-99-99", COMMIT, "'2099-99-99' is not a valid date"),
+        ("2099-02-29", COMMIT, "'2099-02-29' is not a valid date"),
+        ("2099-2-1", COMMIT, "is not a valid revision"),
+        ("2099-02-02", "zzz", "--commit 'zzz' is not a commit"),
         ("2099-02-02", "a" * 39, "40 hexadecimal digits"),
         ("2099-02-02", "A" * 40, "40 hexadecimal digits"),
         ("2099-02-02", "a" * 40 + "\n", "40 hexadecimal digits"),
@@ -288,7 +288,7 @@ def test_unpinning_takes_out_what_the_import_wrote(tmp_path: Path) -> None:
     assert not (schema / "2098-01-01").exists()
     again = invoke(schema, "unpin", "2098-01-01")
     assert again.exit_code == 3
-    assert "no pin for revision '2098-01-01'" in again.output
+    assert "revision '2098-01-01' is not pinned" in again.output
 
 
 def test_a_location_is_kept_for_the_next_import(tmp_path: Path) -> None:

@@ -116,8 +116,8 @@ def test_a_new_revision_is_pending_until_its_row_and_its_step_are_there(tmp_path
         undecided={},
     )
     assert load_step(step)["UP"].undecided == {
-        "Thing.age": f"{NEWER} requires it: a peer there would get an object without it",
-        "Thing.size": f"{NEWER} allows less (at most 5): a peer there would get what is beyond",
+        "Thing.age": f"{NEWER} requires it: a peer there would receive an object without it",
+        "Thing.size": f"{NEWER} allows less (at most 5): a peer there would receive values beyond that",
     }
     open_ = about(result.decisions)
     assert [line.split(" ")[:2] for line in open_[1:]] == [
@@ -210,8 +210,8 @@ def test_a_skeleton_names_content_that_older_peers_lack_and_what_replaces_it(tmp
     place.write_text(text, encoding="utf-8")
     names = load_step(place)
     assert names["DOWN"].undecided == {
-        "GetThingResult.content": f"{REVISION} has no 'video': a peer there gets none of it, unless a substitute "
-        "for Video is given"
+        "GetThingResult.content": f"{REVISION} has no 'video': a peer there receives nothing, unless Video has a "
+        "substitute"
     }
     assert names["UP"] == Rules()
 
@@ -268,8 +268,8 @@ def test_a_new_method_needs_its_capability_and_its_header_said_where_the_schema_
     (schema / "descriptions.toml").write_text(described(FINDS), encoding="utf-8")
     add(tmp_path, FINDS)
     wanted = [
-        "overlay.toml: 'find#capability': name the capability that gates it, or \"\" for none",
-        "overlay.toml: 'things/more#name_param': say whether the Mcp-Name header repeats its 'uri', or \"\" for none",
+        "overlay.toml: 'find#capability': state the capability that it needs, or \"\" for none",
+        "overlay.toml: 'things/more#name_param': state whether the Mcp-Name header repeats its 'uri', or \"\" for none",
     ]
     assert about(decisions.lines(schema))[:2] == wanted
     (schema / "overlay.toml").write_text(HEADER + NO_GATE, encoding="utf-8")
@@ -297,7 +297,7 @@ def test_what_is_left_over_of_a_revision_is_listed(tmp_path: Path) -> None:
     left = tmp_path / "runtime" / "mcprev" / "convert" / "step_2099_01_01.py"
     left.write_text("DOWN = UP = None\n", encoding="utf-8")
     assert about(decisions.lines(schema)) == [
-        "revisions.py: not pinned any more: take the row out",
+        "revisions.py: no longer pinned: remove the row",
         "step_2099_01_01.py: no revision comes before it: delete the module",
     ]
     assert index(tmp_path)["latest"] == REVISION

@@ -294,10 +294,10 @@ def test_a_response_type_decides_the_results() -> None:
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        (BASE.replace('method: "things/get"', "method: string"), "no single literal"),
-        (BASE.replace('method: "things/get"', 'method: "a" | "b"'), "no single literal"),
+        (BASE.replace('method: "things/get"', "method: string"), "not a single literal"),
+        (BASE.replace('method: "things/get"', 'method: "a" | "b"'), "not a single literal"),
         (BASE.replace("ServerResult = GetResult | EmptyResult", "ServerResult = EmptyResult"), "not in ServerResult"),
-        (BASE.replace("params: { name: string }", "params: string[]"), "not one named object"),
+        (BASE.replace("params: { name: string }", "params: string[]"), "must be one named object"),
         (
             BASE.replace("ClientRequest = GetRequest", "ClientRequest = GetRequest | GetNotification")
             + 'export interface GetNotification { method: "x"; params: { y: string } }\n',

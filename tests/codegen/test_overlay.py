@@ -205,11 +205,11 @@ BROKEN: Final = {
     "a header for no method": (entry("no/method#name_param", '""', '"x"'), "no such method"),
     "an unknown facet": (entry("Thing#colour", '""', '"red"'), "unknown facet '#colour'"),
     "a new type that is not declared": (entry("Thing.name", '"name: string;"', '"name: Gone;"'), "'Gone' is not declared"),
-    "a new member that is no TypeScript": (entry("Thing.name", '"name: string;"', '"name string"'), "not a member in TypeScript"),
-    "an expectation that is no TypeScript": (entry("Thing.name", '"???"', '"name: string;"'), "not a member in TypeScript"),
-    "two members instead of one": (entry("Thing.name", '"name: string;"', '"name: string; b: string;"'), "not a member in TypeScript"),
-    "an unknown since": (entry("Thing.name#default", '"string"', '"x"', 'since = "zero"\n'), "'zero' is no revision"),
-    "an unknown until": (entry("Thing.name#default", '"string"', '"x"', 'until = "zero"\n'), "'zero' is no revision"),
+    "a new member that is no TypeScript": (entry("Thing.name", '"name: string;"', '"name string"'), "not a TypeScript member"),
+    "an expectation that is no TypeScript": (entry("Thing.name", '"???"', '"name: string;"'), "not a TypeScript member"),
+    "two members instead of one": (entry("Thing.name", '"name: string;"', '"name: string; b: string;"'), "not a TypeScript member"),
+    "an unknown since": (entry("Thing.name#default", '"string"', '"x"', 'since = "zero"\n'), "'zero' is not a revision"),
+    "an unknown until": (entry("Thing.name#default", '"string"', '"x"', 'until = "zero"\n'), "'zero' is not a revision"),
 }  # fmt: skip
 
 
@@ -267,7 +267,7 @@ def test_a_missing_overlay_is_an_error(tmp_path: Path) -> None:
 
 def test_the_same_fact_twice_is_an_error(tmp_path: Path) -> None:
     line = entry("Thing.name#default", '"string"', '"x"')
-    with pytest.raises(SchemaError, match="said twice") as caught:
+    with pytest.raises(SchemaError, match="two entries for one revision") as caught:
         applied(tmp_path, line, line)
     assert caught.value.line == 10
 
@@ -292,10 +292,10 @@ def test_all_entries_that_do_not_fit_are_told_at_once_each_with_its_revision_and
     assert len(lines) == len(BROKEN)
     for line, (_, words) in zip(lines, BROKEN.values(), strict=True):
         assert words in line
-        assert f": {SECOND_}: " in line or "is no revision" in line
+        assert f": {SECOND_}: " in line or "is not a revision" in line
         if "no longer matches" in line:
             assert "the entry expects" in line
-            assert "correct the entry, or end it with `until` and begin another with `since`" in line
+            assert "correct the entry, or end it with `until` and add another with `since`" in line
 
 
 def test_the_error_shows_what_is_there_and_what_was_expected(tmp_path: Path) -> None:

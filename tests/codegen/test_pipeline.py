@@ -235,10 +235,10 @@ BREAKAGES: Final[dict[str, tuple[Callable[[Path], None], type[CodegenError], str
     "an outdated overlay entry": (bad_overlay, SchemaError, "no longer matches"),
     "an overlay that is gone": (gone("overlay.toml"), InputError, "overlay.toml"),
     "descriptions that are gone": (gone("descriptions.toml"), InputError, "descriptions"),
-    "a pin without a digest": (edited("revisions.toml", "sha256 =", "sha255 ="), SchemaError, "lacks sha256"),
-    "a pin without a commit": (edited("revisions.toml", "commit =", "comit ="), SchemaError, "lacks commit"),
+    "a pin without a digest": (edited("revisions.toml", "sha256 =", "sha255 ="), SchemaError, "has no sha256"),
+    "a pin without a commit": (edited("revisions.toml", "commit =", "comit ="), SchemaError, "has no commit"),
     "pins that are no TOML": (edited("revisions.toml", "[", "]"), InputError, "revisions.toml"),
-    "no pins": (gone("revisions.toml"), InputError, "nothing is pinned"),
+    "no pins": (gone("revisions.toml"), InputError, "no revision is pinned"),
 }  # fmt: skip
 
 
@@ -297,7 +297,7 @@ def test_one_broken_revision_stops_all(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("only", "words"),
-    [(["2000-01-01"], "no pinned revision '2000-01-01'; known: 2099-01-01"), ([""], "no pinned")],
+    [(["2000-01-01"], "revision '2000-01-01' is not pinned; pinned are 2099-01-01"), ([""], "is not pinned")],
 )
 def test_a_revision_that_is_not_pinned_is_an_error(tmp_path: Path, only: list[str], words: str) -> None:
     with pytest.raises(InputError, match=words):
@@ -450,9 +450,7 @@ def test_a_project_of_somebody_elses_gets_the_package_and_keeps_every_file(tmp_p
     } == before
     assert all(file.is_relative_to(out / "acme_types") for file in result.written)
     (warning,) = result.warnings
-    assert warning.startswith(
-        f"{out / 'pyproject.toml'}: left as it is; it does not name the package 'acme_types'"
-    )
+    assert warning.startswith(f"{out / 'pyproject.toml'}: kept; it does not name the package 'acme_types'")
 
 
 def test_a_package_folder_of_somebody_elses_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
@@ -460,7 +458,7 @@ def test_a_package_folder_of_somebody_elses_is_refused_and_nothing_is_written(tm
     (out / "acme_types").mkdir(parents=True)
     (out / "acme_types" / "__init__.py").write_text("mine", encoding="utf-8")
     before = snapshot(out)
-    with pytest.raises(InputError, match="name another folder"):
+    with pytest.raises(InputError, match="pass another folder"):
         pipeline.generate_project(schema, path, out)
     assert snapshot(out) == before
 
@@ -468,10 +466,20 @@ def test_a_package_folder_of_somebody_elses_is_refused_and_nothing_is_written(tm
 @pytest.mark.parametrize(
     ("source", "like", "overlay", "words"),
     [
-        ("export interface A { a: string }", REVISION, True, "this is no schema of MCP: it declares none of"),
-        (SOURCE.replace(REVISION, "acme-7"), None, True, "say with --like which one it extends"),
-        (SOURCE, "2000-01-01", True, "no revision '2000-01-01' is known to be like"),
-        (SOURCE.replace("LATEST_PROTOCOL_VERSION", "X"), None, False, "it names no version"),
+        (
+            "export interface A { a: string }",
+            REVISION,
+            True,
+            "this is not a schema of MCP: it declares none of",
+        ),
+        (SOURCE.replace(REVISION, "acme-7"), None, True, "pass the one it extends with --like"),
+        (SOURCE, "2000-01-01", True, "--like '2000-01-01' is not a known revision"),
+        (
+            SOURCE.replace("LATEST_PROTOCOL_VERSION", "X"),
+            None,
+            False,
+            "it declares no LATEST_PROTOCOL_VERSION",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_placed_says_what_is_missing(

@@ -130,7 +130,7 @@ def test_what_stands_in_the_way_is_refused_and_nothing_is_changed(tmp_path: Path
             (out / "a" / "one.txt").mkdir()
             (out / "a" / "one.txt" / "notes").write_text("theirs", encoding="utf-8")
     before = snapshot(tmp_path)
-    with pytest.raises(InputError, match=r"move (it|the file) away"):
+    with pytest.raises(InputError, match=r"move (it|this file) away"):
         put(tree(out, first="new", a__one="1"))
     assert snapshot(tmp_path) == before
 

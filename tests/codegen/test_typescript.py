@@ -164,7 +164,7 @@ def test_an_unsupported_construct_is_refused_with_its_place(fixture: str) -> Non
         (REFUSED["a function type"], "a function type"),
         (REFUSED["a method"], "a method signature"),
         (REFUSED["an import"], "put the declarations that it imports into this file"),
-        (REFUSED["a generic without an end"], "ever new arguments"),
+        (REFUSED["a generic without an end"], "uses itself with different arguments"),
         (REFUSED["a generic of an unnamed object"], "declare an alias"),
         (REFUSED["a class"], "a class"),
         (REFUSED["a function"], "a function"),

@@ -95,7 +95,7 @@ def test_between_pins_no_description_is_told_and_the_report_says_why(old: str, n
     assert _told(told) == set()
     (note,) = told.notes
     assert note.startswith(
-        f"Descriptions are not compared: a pin holds none of upstream's text ({old} and {new})"
+        f"Descriptions are not compared: pinned revisions have no comments ({old} and {new})"
     )
     assert select(report(old, new), Selection()).notes == ()
 
@@ -104,14 +104,14 @@ def test_between_pins_no_description_is_told_and_the_report_says_why(old: str, n
 @pytest.mark.parametrize("name", DATED)
 def test_a_pin_beside_upstreams_own_file_tells_no_description_either(name: str) -> None:
     done = run(name, str(upstream_path(name)), "--docs")
-    assert f"a pin holds none of upstream's text ({name})" in " ".join(done.stdout.split())
+    assert f"pinned revisions have no comments ({name})" in " ".join(done.stdout.split())
     assert "described differently" not in done.stdout
 
 
 @pytest.mark.parametrize("form", ["table", "markdown", "html", "json", "github", "junit"])
 def test_every_format_says_that_descriptions_are_not_compared(form: str) -> None:
     text = " ".join(run(THIRD, FOURTH, "--docs", "--format", form).stdout.replace("&#39;", "'").split())
-    assert "Descriptions are not compared: a pin holds none of upstream's text" in text
+    assert "Descriptions are not compared: pinned revisions have no comments" in text
 
 
 def test_a_file_without_comments_is_named() -> None:

@@ -239,8 +239,8 @@ def test_a_kind_changed_name_points_to_where_its_old_shape_lives() -> None:
     told = report(THIRD, FOURTH)
     notes = {c.path: c.note for c in told.changes if c.id == "type-kind-changed"}
     assert notes == {
-        "JSONRPCResponse": "The old shape goes on as JSONRPCResultResponse.",
-        "EnumSchema": "The old shape goes on as LegacyTitledEnumSchema.",
+        "JSONRPCResponse": "The old type is JSONRPCResultResponse now.",
+        "EnumSchema": "The old type is LegacyTitledEnumSchema now.",
     }
 
 

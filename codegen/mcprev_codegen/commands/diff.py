@@ -39,35 +39,46 @@ class _UsageError(click.ClickException):
     type=click.Choice(_LEVELS),
     default="nominal",
     show_default=True,
-    help="How deep to look: what is sent; names, too; the generated code, too.",
+    help="Which changes to show: of data on the wire; also of names; also of generated code.",
 )
-@click.option("--direction", type=click.Choice(("client", "server")), help="Only data that this side sends.")
-@click.option("--type", "types", multiple=True, metavar="NAME", help="Only this type. May be repeated.")
+@click.option(
+    "--direction", type=click.Choice(("client", "server")), help="Only changes of data that this side sends."
+)
+@click.option(
+    "--type", "types", multiple=True, metavar="NAME", help="Only changes of this type. May be repeated."
+)
 @click.option(
     "--method",
     "methods",
     multiple=True,
     metavar="NAME",
-    help="Only what this method carries. May be repeated.",
+    help="Only changes of data that this method carries. May be repeated.",
 )
-@click.option("--only", multiple=True, metavar="ID", help="Only this rule or fingerprint. May be repeated.")
-@click.option("--ignore", multiple=True, metavar="ID", help="Not this rule or fingerprint. May be repeated.")
+@click.option(
+    "--only", multiple=True, metavar="ID", help="Only changes with this rule or fingerprint. May be repeated."
+)
+@click.option(
+    "--ignore", multiple=True, metavar="ID", help="No changes with this rule or fingerprint. May be repeated."
+)
 @click.option(
     "--ignore-file",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Not what FILE lists, with a reason for each; see docs/diff.md.",
+    help="Leave out the changes that FILE lists, each with a reason; see docs/diff.md.",
 )
-@click.option("--docs", is_flag=True, help="Show what upstream describes differently as well.")
+@click.option("--docs", is_flag=True, help="Also show changes of upstream's descriptions.")
 @click.option(
-    "--fail-on", type=click.Choice(_THRESHOLDS), help="Exit with 1 when a shown change is that bad."
+    "--fail-on", type=click.Choice(_THRESHOLDS), help="Exit with 1 if a shown change is at least that bad."
 )
 @click.option(
-    "--history", "subject", metavar="NAME", help="The life of one type or method over all revisions."
+    "--history", "subject", metavar="NAME", help="Show the history of one type or method over all revisions."
 )
 @click.option("--rules", "list_rules", is_flag=True, help="List every rule with its levels and verdicts.")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write there instead of printing."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write to FILE instead of standard output.",
 )
 def command(
     *,
@@ -86,14 +97,14 @@ def command(
     list_rules: bool,
     output: Path | None,
 ) -> None:
-    """Show what changed from OLD to NEW.
+    """Show the changes from OLD to NEW, and which peers they break.
 
     Each is a pinned revision, `latest`, or a schema.ts: a path, an https URL, or REF:PATH of a git checkout.
 
-    Every change has two verdicts, for what an old peer sends to a new one and the other way round: breaking,
-    dangerous or ok. They hold for peers that mix the two without negotiating a revision.
+    Every change has two verdicts: for data that an old peer sends to a new one, and for the reverse. A verdict is
+    breaking, dangerous or ok. It applies to peers that use different revisions without negotiating one.
 
-    Exit codes: 0 done, 1 --fail-on is met, 2 usage, 3 an input cannot be loaded, 4 the output cannot be written.
+    Exit codes: 0 done, 1 a change reaches --fail-on, 2 usage, 3 an invalid input, 4 the output cannot be written.
     """
     from mcprev_codegen.diff import Level, Selection
 
@@ -101,11 +112,13 @@ def command(
     try:
         if list_rules or subject is not None:
             if inputs or (list_rules and subject is not None):
-                raise _UsageError("--rules and --history stand alone, without OLD and NEW")
+                raise _UsageError(
+                    "--rules and --history cannot be combined with OLD and NEW or with each other"
+                )
             _output(_rules(form, style) if subject is None else _history(subject, form, style), output)
             return
         if len(inputs) != 2:
-            raise _UsageError("name two sides, OLD and NEW: revisions or schema.ts files")
+            raise _UsageError("pass two inputs, OLD and NEW: revisions or schema.ts files")
         selection = Selection(Level(level), docs, direction, types, methods, only, ignore)
         report = _compare(inputs[0], inputs[1], selection, ignore_file)
         _output(_render(report, form, style, fail_on), output)
@@ -179,7 +192,7 @@ def _compare(old_name: str, new_name: str, selection: Selection, ignore_file: Pa
             (selection.methods, known[1], "method"),
         ):
             if unknown := [name for name in named if name not in names]:
-                raise _UsageError(f"no {what} '{unknown[0]}' on either side")
+                raise _UsageError(f"no {what} '{unknown[0]}' in OLD or NEW")
         report = compare_revisions(folder, old, new)
         return select(ignore(report, entries, str(ignore_file)) if entries else report, selection)
     except (UnknownRevisionError, SelectionError) as error:
@@ -193,7 +206,7 @@ def _latest(folder: Path) -> str:
     pending = decisions.status(folder, sources.load_pinned(folder)).pending
     names = [name for name in sources.dated(folder) if name not in pending]
     if not names:
-        raise _UsageError("no revision is complete, so none is the latest; name one")
+        raise _UsageError("no revision is complete, so there is no latest; name a revision")
     return names[-1]
 
 
@@ -231,7 +244,7 @@ def _history(name: str, form: str, style: TextStyle) -> str:
     from mcprev_codegen.revisions import schema_folder
 
     if form not in _LISTS:
-        raise _UsageError("--history is told as table, markdown or json")
+        raise _UsageError("--history has only the formats table, markdown and json")
     try:
         found = history(schema_folder(), name)
     except LookupError as error:
@@ -248,7 +261,7 @@ def _rules(form: str, style: TextStyle) -> str:
     from mcprev_codegen.diff.render_text import rules_text
 
     if form not in _LISTS:
-        raise _UsageError("--rules are listed as table, markdown or json")
+        raise _UsageError("--rules has only the formats table, markdown and json")
     if form == "json":
         return dumped(rules_json(table()))
     return rules_markdown(table()) if form == "markdown" else rules_text(table(), style)

@@ -23,19 +23,19 @@ _SHOWN: Final = 10
     "schema_file",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Generate an installable package from this schema.ts into --out; REV is what it is called by.",
+    help="Generate an installable package from this schema.ts into --out; REV is the name of its revision.",
 )
 @click.option(
-    "--like", metavar="REV", help="The revision that FILE extends (default: the one that it names)."
+    "--like", metavar="REV", help="The revision that FILE extends (default: the one that FILE declares)."
 )
-@click.option("--no-overlay", is_flag=True, help="FILE extends no known revision: take it as it is.")
+@click.option("--no-overlay", is_flag=True, help="FILE extends no known revision: apply no overlay.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Write here. With --schema, the package is named after this folder.",
+    help="The folder to write. With --schema, it also names the package.",
 )
-@click.option("--check", is_flag=True, help="Write nothing; exit with 1 when something is not up to date.")
+@click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a file is out of date.")
 def command(
     *,
     revisions: tuple[str, ...],
@@ -47,9 +47,9 @@ def command(
 ) -> None:
     """Generate the packages of REV... (default: every pinned revision, and docs/revisions as well).
 
-    With --schema, generate one from a file of your own, such as an extension of a revision.
-    Nothing is written unless everything could be generated. Exit codes: 0 done, 1 out of date (--check),
-    2 usage, 3 a schema, pin or overlay entry is not in order.
+    With --schema, generate one package from a file that is not pinned, such as an extension of a revision.
+    Files are written only if everything could be generated. Exit codes: 0 done, 1 out of date (--check), 2 usage,
+    3 an invalid schema, pin or overlay entry.
     """
     from mcprev_codegen import stamp
     from mcprev_codegen.revisions import schema_folder
@@ -91,7 +91,7 @@ def command(
     _clear()
     seconds = time.perf_counter() - started
     for path in result.foreign:
-        click.echo(f"left alone, as it is not generated: {os.path.relpath(path)}", err=True)
+        click.echo(f"kept, since it is not generated: {os.path.relpath(path)}", err=True)
     for decision in result.decisions:
         click.echo(str(decision), err=True)
     if not result.changed:
@@ -121,13 +121,13 @@ def _check_usage(
     """Raise `click.UsageError` for options that cannot be combined."""
     if schema_file is None:
         if like is not None or no_overlay:
-            raise click.UsageError("--like and --no-overlay are about the FILE of --schema")
+            raise click.UsageError("--like and --no-overlay need --schema FILE")
     elif out is None:
-        raise click.UsageError("--schema needs --out: the folder of the package that is made from FILE")
+        raise click.UsageError("--schema needs --out, the folder of the package")
     elif len(names) > 1:
-        raise click.UsageError("--schema takes at most one REV: what the one FILE is called by")
+        raise click.UsageError("--schema takes at most one REV, the name of the revision of FILE")
     elif like is not None and no_overlay:
-        raise click.UsageError("--like and --no-overlay exclude each other")
+        raise click.UsageError("--like and --no-overlay cannot be combined")
 
 
 def _progress(name: str, done: int, total: int) -> None:

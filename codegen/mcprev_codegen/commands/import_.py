@@ -12,19 +12,17 @@ from mcprev_codegen.errors import EXIT_CODE, CodegenError
 @click.command("import")
 @click.argument("source", metavar="PATH_OR_URL")
 @click.option("--revision", required=True, metavar="REV", help="The date of the revision, or 'draft'.")
+@click.option("--commit", metavar="SHA", help="The upstream commit, if PATH_OR_URL does not determine it.")
 @click.option(
-    "--commit", metavar="SHA", help="Upstream's commit, where it cannot be found out from the source."
+    "--location", metavar="URL", help="The URL of the file at upstream, if it is not the usual one."
 )
-@click.option(
-    "--location", metavar="URL", help="Where upstream keeps the file, where it is not the usual place."
-)
-@click.option("--repin", is_flag=True, help="Pin the file although REV is pinned to another one.")
+@click.option("--repin", is_flag=True, help="Replace the pin of REV if it is for another file.")
 def command(*, source: str, revision: str, commit: str | None, location: str | None, repin: bool) -> None:
     """Import the schema.ts at PATH_OR_URL as revision REV and pin it.
 
-    Its declarations are written to schema/REV/schema.ts in canonical form, without its prose; where it came
-    from goes into schema/revisions.toml. What a person has to decide is listed at the end, and by `mcprev list`
-    until it is decided. Exit codes: 0 done, 2 usage, 3 the file is not in order.
+    Its declarations are written to schema/REV/schema.ts in canonical form, without prose; its source is recorded in
+    schema/revisions.toml. Open decisions are listed at the end, and by `mcprev list` until they are made.
+    Exit codes: 0 done, 2 usage, 3 an invalid file.
     """
     from mcprev_codegen import decisions
     from mcprev_codegen.importer import import_schema

@@ -14,7 +14,7 @@ from mcprev_codegen.errors import EXIT_CODE, CodegenError
 def command(*, revision: str) -> None:
     """Delete the contract and the pin of revision REV; `mcprev generate` deletes its package then.
 
-    What a person has written for it is listed and stays. Exit codes: 0 done, 2 usage, 3 REV is not pinned.
+    Files and entries written by hand for REV are kept and listed. Exit codes: 0 done, 2 usage, 3 REV is not pinned.
     """
     from mcprev_codegen import decisions
     from mcprev_codegen.revisions import remove_pin, schema_folder

@@ -79,9 +79,9 @@ def _undescribed(old: View, new: View) -> str:
     sides = [side.revision for side in (old, new) if not side.has_prose]
     pins = " and ".join(dict.fromkeys(side.name for side in sides if side.pin))
     files = " and ".join(dict.fromkeys(side.declared.path for side in sides if not side.pin))
-    why = [f"a pin holds none of upstream's text ({pins})"] if pins else []
+    why = [f"pinned revisions have no comments ({pins})"] if pins else []
     why += [f"there are no comments in {files}"] if files else []
-    advice = "; name upstream's own files as both sides (a path, a URL or REF:PATH)" if pins else ""
+    advice = "; pass upstream's own files as OLD and NEW (a path, a URL or REF:PATH)" if pins else ""
     return f"Descriptions are not compared: {', '.join(why)}{advice}" if why else ""
 
 

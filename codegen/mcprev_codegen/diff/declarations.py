@@ -82,8 +82,8 @@ def _names(context: Context) -> Iterator[Change]:
 def _reused(context: Context, name: str) -> Change:
     """Return the change of a name that means different types on the two sides."""
     now, once = context.pairing.new_of.get(name), context.pairing.old_of.get(name)
-    notes = [f"The old shape goes on as {context.new.path(now)}."] if now else []
-    notes += [f"The new shape was {context.old.path(once)}."] if once else []
+    notes = [f"The old type is {context.new.path(now)} now."] if now else []
+    notes += [f"The new type was {context.old.path(once)}."] if once else []
     if context.old.is_object(name) != context.new.is_object(name):
         return _kind_changed(context, name, "moved", " ".join(notes))
     places = _kinds(context, name)

@@ -49,7 +49,7 @@ def history(folder: Path, name: str) -> History:
     revisions = [load(folder, revision) for revision in load_pins(folder)]
     is_method = any(name in revision.methods for revision in revisions)
     if not is_method and all(name not in revision.declared.types for revision in revisions):
-        raise LookupError(f"no revision has a type or method called '{name}'")
+        raise LookupError(f"no pinned revision has a type or method '{name}'")
     reports = [compare_revisions(folder, old, new) for old, new in pairwise(revisions)]
     entries_of = _method_entries if is_method else _type_entries
     return History(name, "method" if is_method else "type", tuple(entries_of(name, revisions, reports)))

@@ -54,7 +54,7 @@ def read_ignores(path: Path) -> tuple[Entry, ...]:
         raise InputError(f"{path}: cannot be read: {reason(error)}") from None
     entries = data.pop(TABLE, [])
     if data or not isinstance(entries, list):
-        raise InputError(f"{path}: an ignore file has [[{TABLE}]] tables and nothing else")
+        raise InputError(f"{path}: only [[{TABLE}]] tables are allowed in an ignore file")
     return tuple(
         _entry(f"{path}: [[{TABLE}]] {number}", entry)
         for number, entry in enumerate(cast("list[object]", entries), 1)
@@ -64,16 +64,16 @@ def read_ignores(path: Path) -> tuple[Entry, ...]:
 def _entry(where: str, entry: object) -> Entry:
     values = cast("dict[str, object]", entry) if isinstance(entry, dict) else {}
     if unknown := [name for name in values if name not in ("reason", *_SELECTORS)]:
-        raise InputError(f"{where}: '{unknown[0]}' is not known; it has reason, {', '.join(_SELECTORS)}")
+        raise InputError(f"{where}: unknown key '{unknown[0]}'; known are reason, {', '.join(_SELECTORS)}")
     if wrong := [name for name, value in values.items() if not isinstance(value, str) or not value.strip()]:
-        raise InputError(f"{where}: '{wrong[0]}' is no text")
+        raise InputError(f"{where}: '{wrong[0]}' must be a text")
     if "reason" not in values:
-        raise InputError(f"{where}: say why, as 'reason'")
+        raise InputError(f"{where}: 'reason' is missing")
     if not values.keys() & set(_SELECTORS):
-        raise InputError(f"{where}: say what, as {', '.join(_SELECTORS[:-1])} or {_SELECTORS[-1]}")
+        raise InputError(f"{where}: one of {', '.join(_SELECTORS)} is missing")
     result = Entry(**cast("dict[str, str]", values))
     if result.rule is not None and result.rule not in table().rules:
-        raise InputError(f"{where}: '{result.rule}' is no rule; `mcprev diff --rules` lists them")
+        raise InputError(f"{where}: unknown rule '{result.rule}'; `mcprev diff --rules` lists the rules")
     return result
 
 

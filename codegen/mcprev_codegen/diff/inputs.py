@@ -75,8 +75,8 @@ def _git(*arguments: str) -> bytes:
     try:
         done = subprocess.run(["git", *arguments], capture_output=True, check=False, timeout=_GIT_TIMEOUT)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise InputError(f"{named}: git cannot be asked: {reason(error)}") from None
+        raise InputError(f"{named}: git failed: {reason(error)}") from None
     if done.returncode != 0:
         why = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0].removeprefix("fatal: ")
-        raise InputError(f"{named}: git has no such file: {why or 'not found'}")
+        raise InputError(f"{named}: not found by git: {why or 'not found'}")
     return done.stdout

@@ -41,9 +41,7 @@ class Subtyping:
         mark = len(self._assumed)
         self._assumed[sent, expected] = None
         holds = self._accepts(sent, expected)
-        while (
-            not holds and len(self._assumed) > mark
-        ):  # results that depend on a false assumption are discarded
+        while not holds and len(self._assumed) > mark:  # these results depend on a false assumption
             self._assumed.popitem()
         return holds
 
