@@ -36,38 +36,42 @@ _parser: Final[Any] = import_module("re._parser")
 
 
 class _Count:
-    """The steps so far."""
+    """The steps so far; of an object, for each change of a class makes Python look up everything anew."""
 
     steps = 0
 
 
+_count: Final = _Count()
+
+
 def add(steps: int) -> None:
     """Count further steps: for a wrapper of a test's own around something that is not counted here."""
-    _Count.steps += steps
+    _count.steps += steps
 
 
 def steps(work: Callable[[], object], *modules: ModuleType) -> int:
     """The steps of a call. The regular expressions of `modules` are counted too."""
 
-    def trace(frame: FrameType, event: str, _argument: object) -> Any:
-        if frame.f_code.co_filename == __file__:
-            return None
+    def enter(frame: FrameType, _event: str, _argument: object) -> Any:
+        return None if frame.f_code.co_filename == __file__ else trace
+
+    def trace(_frame: FrameType, event: str, _argument: object) -> Any:
         if event == "line":
-            _Count.steps += 1
+            _count.steps += 1
         return trace
 
-    before, _Count.steps = sys.gettrace(), 0
+    before, _count.steps = sys.gettrace(), 0
     with contextlib.ExitStack() as stack:
         for module in modules:
             for name, value in list(vars(module).items()):
                 if type(value) is re.Pattern:
                     stack.enter_context(mock.patch.object(module, name, _Pattern(value)))
-        sys.settrace(trace)
+        sys.settrace(enter)
         try:
             work()
         finally:
             sys.settrace(before)
-    return _Count.steps
+    return _count.steps
 
 
 def assert_linear(
@@ -378,7 +382,7 @@ def run(code: Program, text: str, start: int, *, full: bool = False, advance: bo
     while stack:
         at, place = stack.pop()
         while True:
-            add(1)
+            _count.steps += 1
             instruction = code[at]
             at += 1
             match instruction[0]:

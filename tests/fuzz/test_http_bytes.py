@@ -408,7 +408,7 @@ def test_our_connections_do_the_same_on_uvloop() -> None:
     uvloop = pytest.importorskip("uvloop")
     with asyncio.Runner() as plain, asyncio.Runner(loop_factory=uvloop.new_event_loop) as other:
         plain_app, other_app, tried, start = recorder(), recorder(), 0, time.monotonic()
-        for seed in seeds(CASES):
+        for seed in seeds(CASES // 5):  # the loops differ in when they call, not in the bytes
             case = draw(seed)
             with reproducible(seed, case):
                 expected = plain.run(outcome(plain_app, ours, case.pieces))
