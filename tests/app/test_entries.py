@@ -201,6 +201,17 @@ async def _pass(call: mcprev.HandlerCall, call_next: mcprev.CallNext) -> mcprev.
     return await call_next(call)
 
 
+LOST: list[tuple[Any, str]] = [
+    (
+        {"middleware": [_pass]},
+        "pass it to the app that mounts it, where the names of tools begin with the prefix",
+    ),
+    ({"tasks": mcprev.Tasks({"t": "optional"})}, "pass `task=` with each tool"),
+    ({"show_errors": True}, "pass it to the app that mounts it, or raise `mcprev.ToolError`"),
+    ({"requires": {"tools/call": m.ClientCapabilities()}}, "pass it to the app that mounts it"),
+]
+
+
 def test_what_cannot_be_mounted_is_refused_and_changes_nothing() -> None:
     inner, outer = shop(), shop()
     with pytest.raises(ValueError, match="'buy' is registered already"):
@@ -211,8 +222,9 @@ def test_what_cannot_be_mounted_is_refused_and_changes_nothing() -> None:
     long.tool(lambda_of(), name="t" * 100)
     with pytest.raises(ValueError, match="is too long for the name of a tool"):
         outer.mount(long, "x" * 64)
-    with pytest.raises(ValueError, match="middleware of the mounted app would have no effect"):
-        outer.mount(mcprev.App("m", "1", middleware=[_pass]), "m")
+    for options, instead in LOST:
+        with pytest.raises(ValueError, match=f"`{next(iter(options))}` of the mounted app .*; {instead}"):
+            outer.mount(mcprev.App("m", "1", **options), "m")
     outer.mount(inner, "x")
     with pytest.raises(ValueError, match="an app cannot be mounted in itself"):
         inner.mount(outer, "y")

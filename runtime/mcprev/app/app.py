@@ -48,8 +48,15 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., object])
 _PREFIX: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-_LOST: Final = ("middleware", "exact", "requires", "tasks", "on_downgrade", "capabilities", "show_errors")
-"""Options that would have no effect in a mounted app."""
+_LOST: Final = {
+    "middleware": "pass it to the app that mounts it, where the names of tools begin with the prefix",
+    "tasks": "pass `task=` with each tool instead",
+    "show_errors": "pass it to the app that mounts it, or raise `mcprev.ToolError` in the tools",
+    **dict.fromkeys(
+        ("exact", "requires", "on_downgrade", "capabilities"), "pass it to the app that mounts it"
+    ),
+}
+"""Options that would have no effect in a mounted app, and what to do instead."""
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _COMPLETES: Final = frozenset({"value", "arguments"})
 
@@ -404,11 +411,9 @@ class App:
         options that would have no effect, such as `middleware`: pass those to this app. Raises `LocalProtocolError` if
         the server was created already and the other app has a lifespan or functions of a new kind.
         """
-        lost = [name for name in _LOST if app._options.get(name)]
-        if lost:
-            raise ValueError(
-                f"{', '.join(lost)} of the mounted app would have no effect; pass it to the app that mounts it"
-            )
+        for name, instead in _LOST.items():
+            if app._options.get(name):
+                raise ValueError(f"`{name}` of the mounted app would have no effect; {instead}")
         if prefix is not None and _PREFIX.fullmatch(prefix) is None:
             raise ValueError(f"'{prefix}' is not a prefix; use 1 to 64 of A-Z, a-z, 0-9, _, - and .")
         if self._registered.served is not None and app._lifespans():
