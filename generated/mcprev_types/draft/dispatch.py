@@ -26,7 +26,7 @@ class ServerHandler(Generic[C]):
     """The methods that a server serves: one stub for each message that a client may send."""
 
     async def cancelled(self, ctx: C, params: models.CancelledNotificationParams) -> None:
-        """The client gives up a request it sent; on stdio, a server may also end a listen stream
+        """The client cancels a request it sent; on stdio, a server may also end a listen stream
         (`notifications/cancelled`).
 
         A notification, either direction. Since at least 2024-11-05.
@@ -147,7 +147,7 @@ class ClientHandler(Generic[C]):
     """The methods that a client serves: one stub for each message that a server may send."""
 
     async def cancelled(self, ctx: C, params: models.CancelledNotificationParams) -> None:
-        """The client gives up a request it sent; on stdio, a server may also end a listen stream
+        """The client cancels a request it sent; on stdio, a server may also end a listen stream
         (`notifications/cancelled`).
 
         A notification, either direction. Since at least 2024-11-05.
@@ -277,7 +277,7 @@ class ClientCalls:
         self._sender = sender
 
     async def cancelled(self, params: models.CancelledNotificationParams) -> None:
-        """The client gives up a request it sent; on stdio, a server may also end a listen stream
+        """The client cancels a request it sent; on stdio, a server may also end a listen stream
         (`notifications/cancelled`).
 
         A notification, either direction. Since at least 2024-11-05.
@@ -414,7 +414,7 @@ class ServerCalls:
         self._sender = sender
 
     async def cancelled(self, params: models.CancelledNotificationParams) -> None:
-        """The client gives up a request it sent; on stdio, a server may also end a listen stream
+        """The client cancels a request it sent; on stdio, a server may also end a listen stream
         (`notifications/cancelled`).
 
         A notification, either direction. Since at least 2024-11-05.

@@ -27,7 +27,7 @@ class ClientRequest(StrEnum):
     READ_RESOURCE = "resources/read"
     """The client asks for the contents of one resource (`resources/read`)."""
     SUBSCRIBE = "resources/subscribe"
-    """The client asks to be told whenever one resource changes (`resources/subscribe`)."""
+    """The client asks for notifications whenever one resource changes (`resources/subscribe`)."""
     UNSUBSCRIBE = "resources/unsubscribe"
     """The client stops watching a resource (`resources/unsubscribe`)."""
     LIST_PROMPTS = "prompts/list"
@@ -50,7 +50,7 @@ class ClientNotification(StrEnum):
     """The notifications that a client may send."""
 
     CANCELLED = "notifications/cancelled"
-    """Either side gives up a request it sent (`notifications/cancelled`)."""
+    """Either side cancels a request it sent (`notifications/cancelled`)."""
     INITIALIZED = "notifications/initialized"
     """The client confirms the outcome of `initialize`, so normal operation can begin
     (`notifications/initialized`).
@@ -80,7 +80,7 @@ class ServerNotification(StrEnum):
     """The notifications that a server may send."""
 
     CANCELLED = "notifications/cancelled"
-    """Either side gives up a request it sent (`notifications/cancelled`)."""
+    """Either side cancels a request it sent (`notifications/cancelled`)."""
     PROGRESS = "notifications/progress"
     """Either side reports how far a running request has come (`notifications/progress`)."""
     RESOURCE_LIST_CHANGED = "notifications/resources/list_changed"

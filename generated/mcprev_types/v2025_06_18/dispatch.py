@@ -26,7 +26,7 @@ class ServerHandler(Generic[C]):
     """The methods that a server serves: one stub for each message that a client may send."""
 
     async def cancelled(self, ctx: C, params: models.CancelledNotificationParams) -> None:
-        """Either side gives up a request it sent (`notifications/cancelled`).
+        """Either side cancels a request it sent (`notifications/cancelled`).
 
         A notification, either direction. Since at least 2024-11-05.
 
@@ -106,7 +106,7 @@ class ServerHandler(Generic[C]):
         raise MethodNotHandled("resources/read", "2025-06-18")
 
     async def subscribe(self, ctx: C, params: models.SubscribeRequestParams) -> models.EmptyResult:
-        """The client asks to be told whenever one resource changes (`resources/subscribe`).
+        """The client asks for notifications whenever one resource changes (`resources/subscribe`).
 
         A request, client to server. Needs the capability `resources.subscribe`. Since at least 2024-11-05.
 
@@ -198,7 +198,7 @@ class ClientHandler(Generic[C]):
     """The methods that a client serves: one stub for each message that a server may send."""
 
     async def cancelled(self, ctx: C, params: models.CancelledNotificationParams) -> None:
-        """Either side gives up a request it sent (`notifications/cancelled`).
+        """Either side cancels a request it sent (`notifications/cancelled`).
 
         A notification, either direction. Since at least 2024-11-05.
 
@@ -316,7 +316,7 @@ class ClientCalls:
         self._sender = sender
 
     async def cancelled(self, params: models.CancelledNotificationParams) -> None:
-        """Either side gives up a request it sent (`notifications/cancelled`).
+        """Either side cancels a request it sent (`notifications/cancelled`).
 
         A notification, either direction. Since at least 2024-11-05.
 
@@ -397,7 +397,7 @@ class ClientCalls:
         return cast("models.ReadResourceResult", await self._sender.send(METHODS["resources/read"], params))
 
     async def subscribe(self, params: models.SubscribeRequestParams) -> models.EmptyResult:
-        """The client asks to be told whenever one resource changes (`resources/subscribe`).
+        """The client asks for notifications whenever one resource changes (`resources/subscribe`).
 
         A request, client to server. Needs the capability `resources.subscribe`. Since at least 2024-11-05.
 
@@ -490,7 +490,7 @@ class ServerCalls:
         self._sender = sender
 
     async def cancelled(self, params: models.CancelledNotificationParams) -> None:
-        """Either side gives up a request it sent (`notifications/cancelled`).
+        """Either side cancels a request it sent (`notifications/cancelled`).
 
         A notification, either direction. Since at least 2024-11-05.
 

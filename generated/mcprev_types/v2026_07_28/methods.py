@@ -42,7 +42,7 @@ class ClientNotification(StrEnum):
     """The notifications that a client may send."""
 
     CANCELLED = "notifications/cancelled"
-    """The client gives up a request it sent; on stdio, a server may also end a listen stream
+    """The client cancels a request it sent; on stdio, a server may also end a listen stream
     (`notifications/cancelled`).
 """
 
@@ -68,7 +68,7 @@ class ServerNotification(StrEnum):
     """The notifications that a server may send."""
 
     CANCELLED = "notifications/cancelled"
-    """The client gives up a request it sent; on stdio, a server may also end a listen stream
+    """The client cancels a request it sent; on stdio, a server may also end a listen stream
     (`notifications/cancelled`).
 """
     PROGRESS = "notifications/progress"

@@ -9,7 +9,7 @@ from ..._base import ABSENT, Integer, Model, Nullable, Opt, constant
 
 
 class Error(Model):
-    """What went wrong, as told by an error response.
+    """Code and message of an error response.
 
     Sent by the server. Since at least 2024-11-05.
 
@@ -105,7 +105,7 @@ class InternalError(Model):
 
 
 class HeaderMismatchErrorError(Model):
-    """What went wrong.
+    """Code and message of the failure.
 
     Sent by the server. Since 2026-07-28.
 
@@ -133,11 +133,11 @@ class HeaderMismatchError(Model):
     id: Opt["draft.RequestId"] = None
     """Identifier of the failed request; absent if it could not be determined."""
     error: HeaderMismatchErrorError
-    """What went wrong."""
+    """Code and message of the failure."""
 
 
 class UnsupportedProtocolVersionErrorError(Model):
-    """What went wrong.
+    """Code and message of the failure.
 
     Sent by the server. Since 2026-07-28.
 
@@ -178,11 +178,11 @@ class UnsupportedProtocolVersionError(Model):
     id: Opt["draft.RequestId"] = None
     """Identifier of the failed request; absent if it could not be determined."""
     error: UnsupportedProtocolVersionErrorError
-    """What went wrong."""
+    """Code and message of the failure."""
 
 
 class MissingRequiredClientCapabilityErrorError(Model):
-    """What went wrong.
+    """Code and message of the failure.
 
     Sent by the server. Since 2026-07-28.
 
@@ -221,7 +221,7 @@ class MissingRequiredClientCapabilityError(Model):
     id: Opt["draft.RequestId"] = None
     """Identifier of the failed request; absent if it could not be determined."""
     error: MissingRequiredClientCapabilityErrorError
-    """What went wrong."""
+    """Code and message of the failure."""
 
 
 # Imported last: quoted hints are resolved here when their model is first used, which imports the other modules.

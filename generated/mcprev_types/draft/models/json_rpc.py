@@ -83,7 +83,7 @@ class JSONRPCErrorResponse(Model):
     id: Opt["draft.RequestId"] = None
     """Identifier of the failed request; absent if it could not be determined."""
     error: "draft.Error"
-    """What went wrong."""
+    """Code and message of the failure."""
 
 
 JSONRPCResponse: TypeAlias = JSONRPCResultResponse | JSONRPCErrorResponse

@@ -12,7 +12,7 @@ from .common_types import LoggingLevel, NotificationParams, ProgressToken, Reque
 
 
 class CancelledNotificationParams(NotificationParams):
-    """Payload of `notifications/cancelled`: which request is given up, and why.
+    """Payload of `notifications/cancelled`: the cancelled request and the reason.
 
     Sent by either side. Since at least 2024-11-05, changed in 2025-11-25, 2026-07-28.
 
@@ -20,13 +20,13 @@ class CancelledNotificationParams(NotificationParams):
     """
 
     request_id: RequestId
-    """Identifier of the request given up, one that the client sent."""
+    """Identifier of the cancelled request, one that the client sent."""
     reason: Opt[str] = None
     """Explanation in free text, for logs or for the user."""
 
 
 class CancelledNotification(Model):
-    """The client gives up a request it sent; on stdio, a server may also end a listen stream
+    """The client cancels a request it sent; on stdio, a server may also end a listen stream
     (`notifications/cancelled`).
 
     Sent by either side. Since at least 2024-11-05.

@@ -19,7 +19,7 @@ class GetPromptRequestParams(InputResponseRequestParams):
     """
 
     name: str
-    """Which prompt to fetch."""
+    """Name of the prompt to fetch."""
     arguments: Opt[dict[str, str]] = None
     """Values to fill in, by argument name."""
 

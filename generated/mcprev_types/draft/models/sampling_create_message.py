@@ -27,10 +27,10 @@ class CreateMessageRequestParams(Model):
     model_preferences: Opt["draft.ModelPreferences"] = None
     """Advice on choosing a model; the client decides."""
     system_prompt: Opt[str] = None
-    """System prompt the server proposes; the client is free to change or drop it."""
+    """System prompt the server proposes; the client is free to change or omit it."""
     include_context: Annotated[Opt[Literal["none", "thisServer", "allServers"]], DEPRECATED] = None
-    """Whose MCP context the client may add; all but `none`, the default, need the capability
-    `sampling.context`.
+    """Servers whose MCP context the client may add; all values but `none`, the default, need the
+    capability `sampling.context`.
 
     Deprecated.
 """
@@ -103,7 +103,7 @@ class CreateMessageResult(SamplingMessage):
 
     model: str
     stop_reason: Opt[Literal["endTurn", "stopSequence", "maxTokens", "toolUse"] | str] = None
-    """Why generation ended: one of the well-known values or the provider's own."""
+    """Reason why generation ended: one of the well-known values or the provider's own."""
 
 
 @deprecated("Deprecated in MCP draft.", category=None)
@@ -119,7 +119,7 @@ class ToolUseContent(Model):
     id: str
     """Identifier of the call, for the outcome to refer to."""
     name: str
-    """Which tool is called."""
+    """Name of the tool that is called."""
     input: dict[str, Any]
     """Arguments by name, valid under the tool's `inputSchema`."""
     meta: Opt["draft.MetaObject"] = None

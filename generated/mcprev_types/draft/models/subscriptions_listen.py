@@ -18,13 +18,13 @@ class SubscriptionFilter(Model):
     """
 
     tools_list_changed: Opt[bool] = None
-    """True to hear of changes to the tool list."""
+    """True for notifications of changes to the tool list."""
     prompts_list_changed: Opt[bool] = None
-    """True to hear of changes to the prompt list."""
+    """True for notifications of changes to the prompt list."""
     resources_list_changed: Opt[bool] = None
-    """True to hear of changes to the resource list."""
+    """True for notifications of changes to the resource list."""
     resource_subscriptions: Opt[list[str]] = None
-    """URIs of single resources to hear of changes to."""
+    """URIs of single resources to be notified of."""
 
 
 class SubscriptionsListenRequestParams(RequestParams):

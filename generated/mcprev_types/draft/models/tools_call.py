@@ -50,7 +50,7 @@ class CallToolRequestParams(InputResponseRequestParams):
     """
 
     name: str
-    """Which tool to run."""
+    """Name of the tool to run."""
     arguments: Opt[dict[str, Any]] = None
     """Arguments by name, valid under the tool's `inputSchema`."""
 

@@ -34,7 +34,7 @@ class CompleteRequestParamsArgument(Model):
     """
 
     name: str
-    """Which argument or variable is being typed."""
+    """Name of the argument or variable that is being typed."""
     value: str
     """Text typed so far."""
 

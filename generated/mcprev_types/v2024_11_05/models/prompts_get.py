@@ -24,7 +24,7 @@ class GetPromptRequestParams(Model):
     meta: Opt[RequestParamsMeta] = None
     """Extra metadata by key, for the protocol itself and for extensions."""
     name: str
-    """Which prompt to fetch."""
+    """Name of the prompt to fetch."""
     arguments: Opt[dict[str, str]] = None
     """Values to fill in, by argument name."""
 

@@ -42,7 +42,7 @@ class Resource(AnnotatedModel):
     """
 
     uri: str
-    """What to pass to `resources/read`, a URI."""
+    """URI to pass to `resources/read`."""
     name: str
     """Programmatic identifier, also the label when there is no better one."""
     description: Opt[str] = None

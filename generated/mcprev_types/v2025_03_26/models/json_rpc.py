@@ -58,7 +58,7 @@ class JSONRPCResponse(Model):
 
 
 class JSONRPCErrorError(Model):
-    """What went wrong.
+    """Code and message of the failure.
 
     Sent by either side. Since at least 2024-11-05.
 
@@ -85,7 +85,7 @@ class JSONRPCError(Model):
     id: RequestId
     """Identifier of the failed request."""
     error: JSONRPCErrorError
-    """What went wrong."""
+    """Code and message of the failure."""
 
 
 JSONRPCBatchResponse: TypeAlias = list[JSONRPCResponse | JSONRPCError]

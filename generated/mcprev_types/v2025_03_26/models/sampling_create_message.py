@@ -28,9 +28,9 @@ class CreateMessageRequestParams(Model):
     model_preferences: Opt["v2025_03_26.ModelPreferences"] = None
     """Advice on choosing a model; the client decides."""
     system_prompt: Opt[str] = None
-    """System prompt the server proposes; the client is free to change or drop it."""
+    """System prompt the server proposes; the client is free to change or omit it."""
     include_context: Opt[Literal["none", "thisServer", "allServers"]] = None
-    """Whose MCP context the client may add: none, this server's or that of all servers."""
+    """Servers whose MCP context the client may add: none, this one or all."""
     temperature: Opt[int | float] = None
     """Randomness of the output; higher means more varied."""
     max_tokens: Integer
@@ -87,7 +87,7 @@ class CreateMessageResult(Result, SamplingMessage):
 
     model: str
     stop_reason: Opt[Literal["endTurn", "stopSequence", "maxTokens"] | str] = None
-    """Why generation ended: one of the well-known values or the provider's own."""
+    """Reason why generation ended: one of the well-known values or the provider's own."""
 
 
 class ModelPreferences(Model):

@@ -200,7 +200,7 @@ class Annotations(Model):
     """
 
     audience: Opt[list[Role]] = None
-    """Whom the object is for: the user, the model or both."""
+    """Intended readers of the object: the user, the model or both."""
     priority: Opt[Annotated[int, Field(ge=0, le=1)] | Annotated[float, Field(ge=0, le=1)]] = None
     """Importance, from 0 (can be left out) to 1 (indispensable)."""
     last_modified: Opt[str] = None

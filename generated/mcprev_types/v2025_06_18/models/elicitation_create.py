@@ -20,7 +20,7 @@ class ElicitRequestParams(Model):
     meta: Opt[RequestParamsMeta] = None
     """Extra metadata by key, for the protocol itself and for extensions."""
     message: str
-    """What to tell the user along with the form."""
+    """Text to show to the user with the form."""
     requested_schema: "v2025_06_18.ElicitRequestParamsRequestedSchema"
     """Fields of the form, as the JSON Schema of a flat object."""
 

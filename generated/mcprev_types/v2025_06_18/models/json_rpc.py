@@ -49,7 +49,7 @@ class JSONRPCResponse(Model):
 
 
 class JSONRPCErrorError(Model):
-    """What went wrong.
+    """Code and message of the failure.
 
     Sent by either side. Since at least 2024-11-05.
 
@@ -76,7 +76,7 @@ class JSONRPCError(Model):
     id: RequestId
     """Identifier of the failed request."""
     error: JSONRPCErrorError
-    """What went wrong."""
+    """Code and message of the failure."""
 
 
 JSONRPCMessage: TypeAlias = JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError

@@ -19,13 +19,13 @@ class CancelledNotificationParams(Model):
     meta: Opt[dict[str, Any]] = None
     """Extra metadata by key, for the protocol itself and for extensions."""
     request_id: "v2025_06_18.RequestId"
-    """Identifier of the request given up; it was sent by this same side."""
+    """Identifier of the cancelled request; the same side sent it."""
     reason: Opt[str] = None
     """Explanation in free text, for logs or for the user."""
 
 
 class CancelledNotification(Model):
-    """Either side gives up a request it sent (`notifications/cancelled`).
+    """Either side cancels a request it sent (`notifications/cancelled`).
 
     Sent by either side. Since at least 2024-11-05.
 

@@ -36,7 +36,7 @@ class CallToolRequestParams(Model):
     meta: Opt[RequestParamsMeta] = None
     """Extra metadata by key, for the protocol itself and for extensions."""
     name: str
-    """Which tool to run."""
+    """Name of the tool to run."""
     arguments: Opt[dict[str, Any]] = None
     """Arguments by name, valid under the tool's `inputSchema`."""
 

@@ -76,7 +76,7 @@ class Result(Model):
 
 
 class Error(Model):
-    """What went wrong, as told by an error response.
+    """Code and message of an error response.
 
     Sent by either side. Since at least 2024-11-05.
 
@@ -218,7 +218,7 @@ class Annotations(Model):
     """
 
     audience: Opt[list[Role]] = None
-    """Whom the object is for: the user, the model or both."""
+    """Intended readers of the object: the user, the model or both."""
     priority: Opt[Annotated[int, Field(ge=0, le=1)] | Annotated[float, Field(ge=0, le=1)]] = None
     """Importance, from 0 (can be left out) to 1 (indispensable)."""
     last_modified: Opt[str] = None

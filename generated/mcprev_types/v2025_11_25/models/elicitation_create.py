@@ -11,7 +11,7 @@ from .tasks import TaskAugmentedRequestParams
 
 
 class URLElicitationRequiredErrorError(Model):
-    """What went wrong.
+    """Code and message of the failure.
 
     Sent by either side. Since 2025-11-25.
 
@@ -23,11 +23,11 @@ class URLElicitationRequiredErrorError(Model):
     message: str
     """Summary of the failure, ideally one brief sentence."""
     data: "v2025_11_25.URLElicitationRequiredErrorErrorData"
-    """What has to happen first."""
+    """URLs to visit before a retry."""
 
 
 class URLElicitationRequiredErrorErrorData(Model):
-    """What has to happen first.
+    """URLs to visit before a retry.
 
     Sent by either side. Since 2025-11-25.
 
@@ -50,7 +50,7 @@ class URLElicitationRequiredError(Model):
     id: Opt[RequestId] = None
     """Identifier of the failed request; absent if it could not be determined."""
     error: URLElicitationRequiredErrorError
-    """What went wrong."""
+    """Code and message of the failure."""
 
 
 class ElicitRequestFormParamsRequestedSchema(Model):
@@ -81,7 +81,7 @@ class ElicitRequestFormParams(TaskAugmentedRequestParams):
     mode: Opt[Literal["form"]] = None
     """Always `form`, also when absent."""
     message: str
-    """What to tell the user along with the form."""
+    """Text to show to the user with the form."""
     requested_schema: ElicitRequestFormParamsRequestedSchema
     """Fields of the form, as the JSON Schema of a flat object."""
 
@@ -96,7 +96,7 @@ class ElicitRequestURLParams(TaskAugmentedRequestParams):
 
     mode: Literal["url"] = constant("url")
     message: str
-    """What to tell the user about the purpose of the visit."""
+    """Text to show to the user about the purpose of the visit."""
     elicitation_id: str
     """Opaque identifier, unique at this server, repeated when the visit is over."""
     url: str

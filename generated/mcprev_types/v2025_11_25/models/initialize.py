@@ -191,7 +191,7 @@ class ServerCapabilitiesResources(Model):
     """
 
     subscribe: Opt[bool] = None
-    """The client can ask to be told of changes to single resources."""
+    """The client can ask for notifications of changes to single resources."""
     list_changed: Opt[bool] = None
     """The server sends `notifications/resources/list_changed`."""
 

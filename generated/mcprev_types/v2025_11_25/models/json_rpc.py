@@ -83,7 +83,7 @@ class JSONRPCErrorResponse(Model):
     id: Opt["v2025_11_25.RequestId"] = None
     """Identifier of the failed request; absent if it could not be determined."""
     error: "v2025_11_25.Error"
-    """What went wrong."""
+    """Code and message of the failure."""
 
 
 JSONRPCResponse: TypeAlias = JSONRPCResultResponse | JSONRPCErrorResponse

@@ -11,7 +11,7 @@ from .tasks import Task
 
 
 class CancelledNotificationParams(NotificationParams):
-    """Payload of `notifications/cancelled`: which request is given up, and why.
+    """Payload of `notifications/cancelled`: the cancelled request and the reason.
 
     Sent by either side. Since at least 2024-11-05, changed in 2025-11-25.
 
@@ -19,7 +19,7 @@ class CancelledNotificationParams(NotificationParams):
     """
 
     request_id: Opt[RequestId] = None
-    """Identifier of the request given up, sent by this same side; tasks are stopped by `tasks/cancel`
+    """Identifier of the cancelled request, sent by the same side; tasks are cancelled by `tasks/cancel`
     instead.
 """
     reason: Opt[str] = None
@@ -27,7 +27,7 @@ class CancelledNotificationParams(NotificationParams):
 
 
 class CancelledNotification(Model):
-    """Either side gives up a request it sent (`notifications/cancelled`).
+    """Either side cancels a request it sent (`notifications/cancelled`).
 
     Sent by either side. Since at least 2024-11-05.
 

@@ -19,7 +19,7 @@ class SubscribeRequestParams(ResourceRequestParams):
 
 
 class SubscribeRequest(Model):
-    """The client asks to be told whenever one resource changes (`resources/subscribe`).
+    """The client asks for notifications whenever one resource changes (`resources/subscribe`).
 
     Sent by the client. Since at least 2024-11-05.
 

@@ -27,10 +27,10 @@ class CreateMessageRequestParams(TaskAugmentedRequestParams):
     model_preferences: Opt["v2025_11_25.ModelPreferences"] = None
     """Advice on choosing a model; the client decides."""
     system_prompt: Opt[str] = None
-    """System prompt the server proposes; the client is free to change or drop it."""
+    """System prompt the server proposes; the client is free to change or omit it."""
     include_context: Opt[Literal["none", "thisServer", "allServers"]] = None
-    """Whose MCP context the client may add; all but `none`, the default, need the capability
-    `sampling.context`.
+    """Servers whose MCP context the client may add; all values but `none`, the default, need the
+    capability `sampling.context`.
 """
     temperature: Opt[int | float] = None
     """Randomness of the output; higher means more varied."""
@@ -99,7 +99,7 @@ class CreateMessageResult(Result, SamplingMessage):
 
     model: str
     stop_reason: Opt[Literal["endTurn", "stopSequence", "maxTokens", "toolUse"] | str] = None
-    """Why generation ended: one of the well-known values or the provider's own."""
+    """Reason why generation ended: one of the well-known values or the provider's own."""
 
 
 class ToolUseContent(Model):
@@ -114,7 +114,7 @@ class ToolUseContent(Model):
     id: str
     """Identifier of the call, for the outcome to refer to."""
     name: str
-    """Which tool is called."""
+    """Name of the tool that is called."""
     input: dict[str, Any]
     """Arguments by name, valid under the tool's `inputSchema`."""
     meta: Opt[dict[str, Any]] = None

@@ -63,7 +63,7 @@ class Task(Model):
     """
 
     task_id: str
-    """What to call the task in later requests."""
+    """Identifier of the task for later requests."""
     status: TaskStatus
     """How far the task has come."""
     status_message: Opt[str] = None

@@ -35,7 +35,7 @@ class CallToolRequestParams(TaskAugmentedRequestParams):
     """
 
     name: str
-    """Which tool to run."""
+    """Name of the tool to run."""
     arguments: Opt[dict[str, Any]] = None
     """Arguments by name, valid under the tool's `inputSchema`."""
 

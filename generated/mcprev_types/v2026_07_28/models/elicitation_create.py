@@ -36,7 +36,7 @@ class ElicitRequestFormParams(Model):
     mode: Opt[Literal["form"]] = None
     """Always `form`, also when absent."""
     message: str
-    """What to tell the user along with the form."""
+    """Text to show to the user with the form."""
     requested_schema: ElicitRequestFormParamsRequestedSchema
     """Fields of the form, as the JSON Schema of a flat object."""
 
@@ -51,7 +51,7 @@ class ElicitRequestURLParams(Model):
 
     mode: Literal["url"] = constant("url")
     message: str
-    """What to tell the user about the purpose of the visit."""
+    """Text to show to the user about the purpose of the visit."""
     url: str
     """Address of the page, a URI."""
 

@@ -83,7 +83,7 @@ class JSONRPCErrorResponse(Model):
     id: Opt["v2026_07_28.RequestId"] = None
     """Identifier of the failed request; absent if it could not be determined."""
     error: "v2026_07_28.Error"
-    """What went wrong."""
+    """Code and message of the failure."""
 
 
 JSONRPCResponse: TypeAlias = JSONRPCResultResponse | JSONRPCErrorResponse

@@ -69,7 +69,7 @@ class Resource(BaseMetadata, Icons):
     """
 
     uri: str
-    """What to pass to `resources/read`, a URI."""
+    """URI to pass to `resources/read`."""
     description: Opt[str] = None
     """Contents of the resource, as background for the model."""
     mime_type: Opt[str] = None
