@@ -39,7 +39,7 @@ _SECTIONS: Final = (
     "names",
     metavar="REV",
     multiple=True,
-    help="Speak only this revision; may be given more than once.",
+    help="Negotiate only this revision; may be repeated.",
 )
 @click.option(
     "--timeout",
@@ -47,7 +47,7 @@ _SECTIONS: Final = (
     default=TIMEOUT,
     show_default=True,
     metavar="SECONDS",
-    help="How long each step may take: opening the connection, and each list with all its pages.",
+    help="The maximum time of each step: opening the connection, and reading each list with all its pages.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (versioned by its 'format').")
 @click.option(
@@ -55,12 +55,12 @@ _SECTIONS: Final = (
     "headers",
     metavar="'NAME: VALUE'",
     multiple=True,
-    help="Send this header to a server at a URL; may be given more than once.",
+    help="Send this header to a server at a URL; may be repeated.",
 )
 @click.option(
     "--login/--no-login",
     default=None,
-    help="Whether to log in with a browser where a server at a URL wants it; by default at a terminal.",
+    help="Log in with a browser if a server at a URL requires it. Default: only at a terminal.",
 )
 @click.argument("argv", metavar="URL | -- COMMAND [ARGS]...", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(
@@ -72,9 +72,9 @@ def command(
     login: bool | None,
     argv: tuple[str, ...],
 ) -> None:
-    """Show a server's revision, capabilities, tools, resources and prompts.
+    """Show the revision, capabilities, tools, resources and prompts of a server.
 
-    The server is a URL (http or https), or a command, which is started and used over its stdin and stdout. A command
+    The server is an http or https URL, or a command to start, which speaks MCP over its stdin and stdout. The command
     inherits few environment variables; `-- env NAME=VALUE COMMAND` adds more.
     """
     from pydantic import ValidationError

@@ -14,9 +14,10 @@ from mcprev.cli.table import echo_table
 @click.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(*, as_json: bool) -> None:
-    """List the revisions: status, era, counts of requests, notifications and types, and pin.
+    """List the revisions.
 
-    In a checkout with the generator, the open decisions follow. A pending revision is not offered to peers.
+    The columns are the status, the era, the numbers of requests, notifications and types, and the pin. In a checkout
+    with the generator, the open decisions follow. A pending revision is not offered to peers.
     """
     from mcprev_types.index import LATEST, REVISIONS
 

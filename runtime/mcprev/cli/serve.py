@@ -18,20 +18,18 @@ if TYPE_CHECKING:
 @click.command("serve")
 @click.argument("target", metavar="MODULE:SERVER")
 @click.option("--stdio", is_flag=True, help="Serve one client on stdin and stdout; the default.")
-@click.option(
-    "--http", metavar="HOST:PORT", help="Serve over HTTP; the host alone or the port alone will do."
-)
+@click.option("--http", metavar="HOST:PORT", help="Serve over HTTP; HOST or PORT may be left out.")
 @click.option("--path", help="The path of the endpoint, /mcp by default.")
-@click.option("--sse", is_flag=True, help="Serve the two endpoints of the older HTTP+SSE transport as well.")
+@click.option("--sse", is_flag=True, help="Also serve HTTP+SSE, the older HTTP transport.")
 @click.option("--json", "json_response", is_flag=True, help="Respond with JSON, never with an event stream.")
-@click.option("--origin", "origins", multiple=True, help="Accept web pages of this origin; repeatable.")
+@click.option("--origin", "origins", multiple=True, help="Accept web pages of this origin; may be repeated.")
 @click.option(
-    "--host", "hosts", multiple=True, help="Accept only requests with this Host header; repeatable."
+    "--host", "hosts", multiple=True, help="Accept only requests with this Host header; may be repeated."
 )
 @click.option(
     "--drain",
     type=click.FloatRange(min=0),
-    help="Seconds that running calls have to finish when the server stops; 30 by default.",
+    help="Seconds that calls in progress have to finish when the server stops; 30 by default.",
 )
 def command(
     *,
@@ -45,9 +43,10 @@ def command(
     hosts: tuple[str, ...],
     drain: float | None,
 ) -> None:
-    """Serve SERVER, a mcprev.Server or mcprev.App in MODULE, which is a module name or the path of a file.
+    """Serve an MCP server over stdio, or over HTTP with --http.
 
-    SERVER may also be a function without arguments that returns one of them.
+    MODULE is the name of a module or the path of a file. SERVER is a mcprev.Server or mcprev.App in it, or a function
+    without parameters that returns one.
     """
     if stdio and http is not None:
         raise click.UsageError("pass --stdio or --http, not both")

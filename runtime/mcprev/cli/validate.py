@@ -37,11 +37,12 @@ UNREADABLE: Final = 3
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (versioned by its 'format').")
 def command(*, file: str, name: str, as_json: bool) -> None:
-    """Validate a transcript with one JSON-RPC message on each line; `-` reads standard input.
+    """Validate a transcript of JSON-RPC messages against its revision.
 
-    A line may also be {"direction": "client_to_server" or "server_to_client", "session": ..., "message": {...}}, where
-    direction and session (the name of a connection) may be left out. Exits with 0 if all
-    messages are valid, with 1 if there are violations, and with 3 if the file cannot be read or has no message.
+    FILE has one message on each line; `-` reads standard input. A line may also be {"direction": "client_to_server" or
+    "server_to_client", "session": ..., "message": {...}}, as `connect(record=...)` writes them; direction and session
+    may be left out. Exit codes: 0 all messages are valid, 1 there are violations, 2 usage, 3 the file cannot be read or
+    has no message.
     """
     from mcprev.cli.transcript import TranscriptValidator
 
