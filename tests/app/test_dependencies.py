@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import subprocess
 import sys
 import threading
 import weakref
@@ -421,3 +422,39 @@ def test_a_process_ends_whose_own_executor_has_a_thread_that_does_not(tmp_path: 
 
     run(main())
     assert b"the process ends without it" in b"".join(printed)
+
+
+SERVES_AND_GOES_ON = """
+import asyncio, threading
+import mcprev
+from mcprev.transports import exiting
+
+exiting.EXIT = 0.1
+app = mcprev.App("a", "1")
+ended = threading.Event()
+
+@app.tool
+def later() -> str:
+    ended.wait()
+    return "later"
+
+async def main():
+    async with mcprev.connect(app) as client:
+        call = asyncio.create_task(client.call_tool("later", {}))
+        for timer in [each for each in threading.enumerate() if isinstance(each, threading.Timer)]:
+            await asyncio.sleep(0.05)
+            timer.join()
+        ended.set()
+        await call
+    print("went on")
+
+app.run_stdio()
+asyncio.run(main())
+"""
+
+
+def test_a_process_that_goes_on_after_it_served_is_not_ended() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SERVES_AND_GOES_ON], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    )  # fmt: skip
+    assert done.stdout == "went on\n", done.stderr

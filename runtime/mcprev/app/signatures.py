@@ -27,7 +27,7 @@ from mcprev.errors import Json
 from mcprev.json_schema.bounds import LIST, OBJECT
 from mcprev.json_schema.typed import NO_SCHEMA, Schema, first_sentence, schema_of
 from mcprev.server.context import Context
-from mcprev.transports.exiting import BUSY_THREADS
+from mcprev.transports.exiting import RUNNING
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -180,14 +180,14 @@ class Function:
         """Run blocking work in the executor, with the context variables of the caller."""
 
         def run() -> object:
-            BUSY_THREADS.add(threading.get_ident())
+            RUNNING.add(run)
             try:
                 return work()
             except StopIteration as error:
                 # A future cannot carry StopIteration; its caller would wait forever.
                 raise RuntimeError(f"{self.title}() or a dependency raised StopIteration") from error
             finally:
-                BUSY_THREADS.discard(threading.get_ident())
+                RUNNING.discard(run)
 
         loop = asyncio.get_running_loop()
         return loop.run_in_executor(self._executor, contextvars.copy_context().run, run)

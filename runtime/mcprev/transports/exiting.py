@@ -11,8 +11,8 @@ from typing import Final
 
 EXIT: Final = 1.0
 """Seconds in which a process must end after it has stopped serving."""
-BUSY_THREADS: Final = set[int]()
-"""The ids of the threads in which functions of handlers run, of whatever executor: Python waits for them before it exits."""
+RUNNING: Final = set[object]()
+"""The functions of handlers that run in threads now, of whatever executor: Python waits for them before it exits."""
 _logger: Final = logging.getLogger("mcprev.server")
 
 
@@ -21,12 +21,12 @@ def exit_guard() -> Generator[threading.Timer, None, None]:
     """Return a timer that ends the process with exit code 0. Start it in the main thread when serving ends.
 
     Without it, a handler that ignores cancellation or runs in a thread would keep the process alive. After the end of
-    the `with` block, the timer ends the process only if such a thread is still busy.
+    the `with` block, the timer ends the process only if a function that was running in a thread then still runs.
     """
-    left = threading.Event()
+    stuck: set[object] | None = None
 
     def at_end() -> None:
-        if BUSY_THREADS or not left.is_set():
+        if stuck is None or stuck & RUNNING:
             _exit_now()
 
     guard = threading.Timer(EXIT, at_end)
@@ -34,7 +34,7 @@ def exit_guard() -> Generator[threading.Timer, None, None]:
     try:
         yield guard
     finally:
-        left.set()
+        stuck = set(RUNNING)
 
 
 def _exit_now() -> None:
