@@ -7,11 +7,12 @@ other request with an error page; only a redirect with the expected `state` comp
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import threading
 import webbrowser
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Final, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
@@ -20,12 +21,14 @@ from mcprev.transports.http.client.oauth.discovery import check_page
 
 HOST: Final = "127.0.0.1"
 PATH: Final = "/callback"
-READ: Final = 5.0
-"""Seconds in which a browser must send its request."""
+LINGER: Final = 0.2
+"""Seconds after a login in which the browser can read its page."""
 MAX_REQUEST: Final = 32 * 1024
-"""The maximum length of a request line, in bytes."""
+"""The maximum length of a request line and of a header, in bytes."""
+_HEADERS: Final = {"Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
 _PAGE: Final = "<!doctype html><meta charset=utf-8><title>{0}</title><p>{0}"
 
+_logger: Final = logging.getLogger("mcprev.auth")
 BrowserOpener: TypeAlias = Callable[[str], Awaitable[str]]
 
 
@@ -67,29 +70,55 @@ class Loopback:
     @asynccontextmanager
     async def ready(self) -> AsyncGenerator[tuple[str, BrowserOpener], None]:
         """Listen; yield the redirect URI and a function that runs a login. Raises `AuthError`."""
-        listener = _Listener(self._path)
-        server = await self._listen(listener)
-        port = self._last = server.sockets[0].getsockname()[1]
+        from aiohttp import web  # imported late: only a login needs a server
+
+        loop = asyncio.get_running_loop()
+        back: asyncio.Future[str] = loop.create_future()
+        expected = b""
+
+        async def answer(request: web.BaseRequest) -> web.Response:
+            parts = urlsplit(request.raw_path)
+            if request.method != "GET" or parts.path != self._path:
+                return page(404, "There is nothing here.")
+            if not expected or not secrets.compare_digest(_state(parts.query), expected):
+                return page(400, "This login was not requested.")
+            if not back.done():
+                back.set_result(f"http://{HOST}{request.raw_path}")
+            return page(200, "You can close this page now and go back to where you came from.")
+
+        def page(status: int, said: str) -> web.Response:
+            found = web.Response(
+                status=status, text=_PAGE.format(said), content_type="text/html", headers=_HEADERS
+            )
+            found.force_close()
+            return found
 
         async def visit(url: str) -> str:
-            listener.expect(url)
-            if not await asyncio.get_running_loop().run_in_executor(None, self._open, url):
+            nonlocal expected
+            expected = _state(urlsplit(url).query)
+            if not await loop.run_in_executor(None, self._open, url):
                 raise AuthError(
                     "no browser was found for the login: pass an `open` function that shows the URL to the user"
                 )
-            return await listener.back
+            return await back
 
+        protocols = web.Server(
+            answer, logger=_logger, access_log=None, max_line_size=MAX_REQUEST, max_field_size=MAX_REQUEST
+        )
+        server = await self._listen(protocols)
+        port = self._last = server.sockets[0].getsockname()[1]
         try:
             yield f"http://{HOST}:{port}{self._path}", visit
         finally:
             server.close()
-            await listener.close()
+            await protocols.shutdown(LINGER)
+            back.cancel()
 
-    async def _listen(self, listener: _Listener) -> asyncio.Server:
+    async def _listen(self, protocols: Callable[[], asyncio.BaseProtocol]) -> asyncio.Server:
         problem: OSError | None = None
         for port in dict.fromkeys((self._port or self._last, self._port)):
             try:
-                return await asyncio.start_server(listener.serve, HOST, port, limit=MAX_REQUEST)
+                return await asyncio.get_running_loop().create_server(protocols, HOST, port)
             except OSError as error:
                 problem = error
         raise AuthError(
@@ -97,66 +126,6 @@ class Loopback:
         ) from problem
 
 
-class _Listener:
-    """Answers the browser's request and completes `back` with the redirect URL."""
-
-    def __init__(self, path: str) -> None:
-        self.back: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._path = path
-        self._state = ""
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def expect(self, url: str) -> None:
-        """Accept the redirect with the `state` of this authorization URL."""
-        self._state = parse_qs(urlsplit(url).query).get("state", [""])[0]
-
-    def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def close(self) -> None:
-        """Close all connections, after a short wait in which the browser can read its page."""
-        if self._tasks:
-            await asyncio.wait(set(self._tasks), timeout=0.2)
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(set(self._tasks))
-        self.back.cancel()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            async with asyncio.timeout(READ):
-                line = (await reader.readline()).decode("latin-1").split(" ")
-                while (await reader.readline()).strip():
-                    pass
-                status, said = self._answer(line)
-                if status.startswith("200"):
-                    self._came_back(line[1])
-                body = _PAGE.format(said).encode()
-                head = f"HTTP/1.1 {status}\r\nContent-Type: text/html\r\nContent-Length: {len(body)}\r\nConnection: close"
-                writer.write(
-                    head.encode()
-                    + b"\r\nReferrer-Policy: no-referrer\r\nCache-Control: no-store\r\n\r\n"
-                    + body
-                )
-                await writer.drain()
-        except (OSError, ValueError, TimeoutError):
-            pass
-        finally:
-            writer.close()
-            with suppress(OSError):
-                await writer.wait_closed()
-
-    def _answer(self, line: list[str]) -> tuple[str, str]:
-        if len(line) != 3 or line[0] != "GET" or urlsplit(line[1]).path != self._path:
-            return "404 Not Found", "There is nothing here."
-        states = parse_qs(urlsplit(line[1]).query).get("state", [""])
-        if not self._state or not secrets.compare_digest(states[0].encode(), self._state.encode()):
-            return "400 Bad Request", "This login was not requested."
-        return "200 OK", "You can close this page now and go back to where you came from."
-
-    def _came_back(self, target: str) -> None:
-        if not self.back.done():
-            self.back.set_result(f"http://{HOST}{target}")
+def _state(query: str) -> bytes:
+    """Return the `state` of a query; empty if it has none."""
+    return parse_qs(query).get("state", [""])[0].encode()
