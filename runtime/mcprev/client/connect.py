@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from typing_extensions import override
@@ -227,7 +228,8 @@ class connect:  # noqa: N801 - called like a function
     async def _open(
         self, verdict: Era | None, prior: dict[str, Json] | None
     ) -> tuple[OpenedConnection, ClientRequestHandler]:
-        attempt = _Attempt(self._target, self._identity, self._bounds, self._recording)
+        handler = ClientRequestHandler(self._identity)
+        attempt = _Attempt(self._target, self._identity, self._bounds, self._recording, handler)
         try:
             versions = None if prior is None else prior["supportedVersions"]
             plan = await attempt.run(self._plan(verdict, versions))
@@ -235,7 +237,7 @@ class connect:  # noqa: N801 - called like a function
         except BaseException:
             await attempt.close()
             raise
-        return OpenedConnection(attempt.connection, plan, discovery), attempt.handler
+        return OpenedConnection(attempt.connection, plan, discovery), handler
 
     def _plan(self, verdict: Era | None, prior: Sequence[str] | None) -> Plan:
         """Return the first step, from what is known about the target."""
@@ -274,26 +276,20 @@ class connect:  # noqa: N801 - called like a function
         return f"<connect {self._target!r}>"
 
 
+@dataclass(slots=True, eq=False)
 class _Attempt:
     """Carries out the steps of a plan."""
 
-    def __init__(
-        self,
-        target: Target,
-        identity: ClientCapabilities,
-        bounds: tuple[float, float],
-        recording: Recording | None,
-    ) -> None:
-        self._recording = recording
-        self._target = target
-        self._identity = identity
-        self._bounds = bounds
-        self._connection: Connection | None = None
-        self._closing: asyncio.Task[None] | None = None
-        self._result: dict[str, Json] = {}
-        self._error: McpError | None = None
-        """The error of the last step."""
-        self.handler = ClientRequestHandler(identity)
+    _target: Target
+    _identity: ClientCapabilities
+    _bounds: tuple[float, float]
+    _recording: Recording | None
+    _handler: ClientRequestHandler
+    _connection: Connection | None = None
+    _closing: asyncio.Task[None] | None = None
+    _result: dict[str, Json] = field(default_factory=dict[str, Json])
+    _error: McpError | None = None
+    """The error of the last step."""
 
     @property
     def connection(self) -> Connection:
@@ -316,9 +312,9 @@ class _Attempt:
             protocol = RecordingProtocol(self._identity, self._identity.result_types, self._recording)
             on_send = protocol.sent
         if isinstance(target, HttpTarget):
-            self._connection = await target.open(protocol, self.handler, shape)
+            self._connection = await target.open(protocol, self._handler, shape)
         else:
-            self._connection = await target.open(protocol, self.handler)
+            self._connection = await target.open(protocol, self._handler)
         self._connection.on_send = on_send
 
     async def close(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from mcprev.protocol.endpoint import ClientProtocol
@@ -28,21 +29,16 @@ _FORBIDDEN: Final = 403
 _MORE: Final = "insufficient_scope"
 
 
+@dataclass(slots=True, eq=False)
 class Login:
     """Authorizes the requests of one connection, through the `Authorizer` of its server."""
 
-    def __init__(
-        self,
-        authorizer: Authorizer,
-        protocol: ClientProtocol,
-        hold: Callable[[], AbstractContextManager[None]],
-    ) -> None:
-        """`hold` returns a context manager that pauses the connection's timeouts while a user logs in."""
-        self._authorizer = authorizer
-        self._protocol = protocol
-        self._hold = hold
-        self.waiting: set[asyncio.Task[Any] | None] = set()
-        """Tasks that wait for a login; the server has accepted none of their requests."""
+    _authorizer: Authorizer
+    _protocol: ClientProtocol
+    _hold: Callable[[], AbstractContextManager[None]]
+    """Returns a context manager that pauses the connection's timeouts while a user logs in."""
+    waiting: set[asyncio.Task[Any] | None] = field(default_factory=set["asyncio.Task[Any] | None"])
+    """Tasks that wait for a login; the server has accepted none of their requests."""
 
     async def token(self) -> ActiveToken | None:
         """Return the token for the next request; refresh it first if it expires soon."""
