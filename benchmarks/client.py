@@ -15,8 +15,7 @@ import sys
 from typing import Final
 
 from report import Peer, progress, show
-from stdio_servers import FLOOR as SERVER
-from stdio_servers import REVISION
+from stdio_servers import FLOOR as SERVER, REVISION
 
 MEASURE: Final = """
 import asyncio, json, sys, time

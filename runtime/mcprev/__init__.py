@@ -12,20 +12,16 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from mcprev.app.app import App as App
-    from mcprev.app.dependencies import Depends as Depends
-    from mcprev.app.dependencies import FromLifespan as FromLifespan
+    from mcprev.app.dependencies import Depends as Depends, FromLifespan as FromLifespan
     from mcprev.app.rate_limit import RateLimit as RateLimit
     from mcprev.app.telemetry import Telemetry as Telemetry
     from mcprev.client.client import Client as Client
     from mcprev.client.connect import connect as connect
     from mcprev.client.context import ClientContext as ClientContext
     from mcprev.client.options import Options as Options
-    from mcprev.client.request_handler import ClientHandler as ClientHandler
-    from mcprev.client.request_handler import form_defaults as form_defaults
-    from mcprev.client.several import Clients as Clients
-    from mcprev.client.several import connect_all as connect_all
-    from mcprev.client.subscriptions import Change as Change
-    from mcprev.client.subscriptions import Subscription as Subscription
+    from mcprev.client.request_handler import ClientHandler as ClientHandler, form_defaults as form_defaults
+    from mcprev.client.several import Clients as Clients, connect_all as connect_all
+    from mcprev.client.subscriptions import Change as Change, Subscription as Subscription
     from mcprev.client.targets import Target as Target
     from mcprev.client.tasks import ClientTask as ClientTask
     from mcprev.client.tool_result import ToolResult as ToolResult
@@ -33,131 +29,81 @@ if TYPE_CHECKING:
     from mcprev.core.reconnect_policy import ReconnectPolicy as ReconnectPolicy
     from mcprev.errors import (
         AuthError as AuthError,
-    )
-    from mcprev.errors import (
         AuthorizationDenied as AuthorizationDenied,
-    )
-    from mcprev.errors import (
         ConnectionLost as ConnectionLost,
-    )
-    from mcprev.errors import (
         ConversionError as ConversionError,
-    )
-    from mcprev.errors import (
         DiscoveryFailed as DiscoveryFailed,
-    )
-    from mcprev.errors import (
         HttpStatusError as HttpStatusError,
-    )
-    from mcprev.errors import (
         InputDeclined as InputDeclined,
-    )
-    from mcprev.errors import (
         InsufficientScope as InsufficientScope,
-    )
-    from mcprev.errors import (
         InternalError as InternalError,
-    )
-    from mcprev.errors import (
         InvalidParams as InvalidParams,
-    )
-    from mcprev.errors import (
         InvalidRequest as InvalidRequest,
-    )
-    from mcprev.errors import (
         IssuerMismatch as IssuerMismatch,
-    )
-    from mcprev.errors import (
         LocalProtocolError as LocalProtocolError,
-    )
-    from mcprev.errors import (
         McpError as McpError,
-    )
-    from mcprev.errors import (
         MethodNotFound as MethodNotFound,
-    )
-    from mcprev.errors import (
         MissingClientCapability as MissingClientCapability,
-    )
-    from mcprev.errors import (
         NegotiationError as NegotiationError,
-    )
-    from mcprev.errors import (
         ProcessExited as ProcessExited,
-    )
-    from mcprev.errors import (
         RegistrationRejected as RegistrationRejected,
-    )
-    from mcprev.errors import (
         RemoteProtocolError as RemoteProtocolError,
-    )
-    from mcprev.errors import (
         RequestTimeout as RequestTimeout,
-    )
-    from mcprev.errors import (
         ResourceNotFound as ResourceNotFound,
-    )
-    from mcprev.errors import (
         RpcError as RpcError,
-    )
-    from mcprev.errors import (
         SchemaError as SchemaError,
-    )
-    from mcprev.errors import (
         ServersFailed as ServersFailed,
-    )
-    from mcprev.errors import (
         SessionExpired as SessionExpired,
-    )
-    from mcprev.errors import (
         TaskCancelled as TaskCancelled,
-    )
-    from mcprev.errors import (
         TokenRejected as TokenRejected,
-    )
-    from mcprev.errors import (
         ToolError as ToolError,
-    )
-    from mcprev.errors import (
         TransportError as TransportError,
     )
     from mcprev.protocol.cache import ResultCache as ResultCache
     from mcprev.protocol.request_state import RequestStateSealer as RequestStateSealer
     from mcprev.protocol.subscriptions import Changed as Changed
-    from mcprev.server.content import Audio as Audio
-    from mcprev.server.content import File as File
-    from mcprev.server.content import Image as Image
+    from mcprev.server.content import Audio as Audio, File as File, Image as Image
     from mcprev.server.context import Context as Context
-    from mcprev.server.middleware import CallNext as CallNext
-    from mcprev.server.middleware import HandlerCall as HandlerCall
-    from mcprev.server.middleware import HandlerResult as HandlerResult
-    from mcprev.server.middleware import Middleware as Middleware
-    from mcprev.server.questions import Accepted as Accepted
-    from mcprev.server.questions import Cancelled as Cancelled
-    from mcprev.server.questions import Declined as Declined
-    from mcprev.server.questions import Sampled as Sampled
-    from mcprev.server.server import Server as Server
-    from mcprev.server.server import ServerHandler as ServerHandler
-    from mcprev.server.tasks import MemoryTaskStore as MemoryTaskStore
-    from mcprev.server.tasks import Tasks as Tasks
+    from mcprev.server.middleware import (
+        CallNext as CallNext,
+        HandlerCall as HandlerCall,
+        HandlerResult as HandlerResult,
+        Middleware as Middleware,
+    )
+    from mcprev.server.questions import (
+        Accepted as Accepted,
+        Cancelled as Cancelled,
+        Declined as Declined,
+        Sampled as Sampled,
+    )
+    from mcprev.server.server import Server as Server, ServerHandler as ServerHandler
+    from mcprev.server.tasks import MemoryTaskStore as MemoryTaskStore, Tasks as Tasks
     from mcprev.transports.http.client.oauth.authorizer import Authorization as Authorization
-    from mcprev.transports.http.client.oauth.grants import ClientCredentials as ClientCredentials
-    from mcprev.transports.http.client.oauth.grants import EnterpriseManaged as EnterpriseManaged
-    from mcprev.transports.http.client.oauth.grants import OAuth as OAuth
-    from mcprev.transports.http.client.oauth.grants import WorkloadIdentity as WorkloadIdentity
-    from mcprev.transports.http.client.oauth.kept import DiskTokens as DiskTokens
-    from mcprev.transports.http.client.oauth.kept import KeyringTokens as KeyringTokens
+    from mcprev.transports.http.client.oauth.grants import (
+        ClientCredentials as ClientCredentials,
+        EnterpriseManaged as EnterpriseManaged,
+        OAuth as OAuth,
+        WorkloadIdentity as WorkloadIdentity,
+    )
+    from mcprev.transports.http.client.oauth.kept import (
+        DiskTokens as DiskTokens,
+        KeyringTokens as KeyringTokens,
+    )
     from mcprev.transports.http.client.oauth.loopback import Loopback as Loopback
-    from mcprev.transports.http.client.oauth.store import MemoryTokens as MemoryTokens
-    from mcprev.transports.http.client.oauth.store import Registration as Registration
-    from mcprev.transports.http.client.oauth.store import TokenKey as TokenKey
-    from mcprev.transports.http.client.oauth.store import Tokens as Tokens
-    from mcprev.transports.http.client.oauth.store import TokenStore as TokenStore
+    from mcprev.transports.http.client.oauth.store import (
+        MemoryTokens as MemoryTokens,
+        Registration as Registration,
+        TokenKey as TokenKey,
+        Tokens as Tokens,
+        TokenStore as TokenStore,
+    )
     from mcprev.transports.http.client.target import http as http
     from mcprev.transports.http.server.access import Access as Access
     from mcprev.transports.http.server.bearer import Bearer as Bearer
-    from mcprev.transports.http.server.verifiers import IntrospectionVerifier as IntrospectionVerifier
-    from mcprev.transports.http.server.verifiers import JwtVerifier as JwtVerifier
+    from mcprev.transports.http.server.verifiers import (
+        IntrospectionVerifier as IntrospectionVerifier,
+        JwtVerifier as JwtVerifier,
+    )
     from mcprev.transports.memory import memory as memory
     from mcprev.transports.stdio.client import stdio as stdio
     from mcprev.wire.bounds import json_bounds as json_bounds

@@ -29,8 +29,7 @@ from mcprev.errors import (
 )
 from mcprev.protocol.negotiation import steps as plan
 from mcprev.revisions import ALL, DEFAULT, LATEST, Revision, TaskSupport, load
-from mcprev_types.latest import dispatch
-from mcprev_types.latest import models as m
+from mcprev_types.latest import dispatch, models as m
 from named import ROW_A, B, C, rows_since, rows_until
 from requirements import req
 from running import Records, run, until

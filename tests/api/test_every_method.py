@@ -19,8 +19,7 @@ from api.wire import HandClient, Json, Message, served, serving
 from convert.peers import levelled
 from corpus import Corpus, Judge, mutations
 from mcprev.errors import ConversionError, RemoteProtocolError
-from mcprev.revisions import LATEST
-from mcprev.revisions import revision_named as row_of
+from mcprev.revisions import LATEST, revision_named as row_of
 from mcprev_codegen import ir
 from mcprev_types import Direction, Kind, MethodSpec
 from mcprev_types.latest import models as m

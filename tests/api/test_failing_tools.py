@@ -15,8 +15,7 @@ from api.authors import form
 from api.transports import Reach, asgi, memory, over, reach
 from api.wire import HandClient, Message, served, serving
 from mcprev.protocol.tasks import EXTENSION
-from mcprev.revisions import DEFAULT, Revision
-from mcprev.revisions import TaskSupport as Place
+from mcprev.revisions import DEFAULT, Revision, TaskSupport as Place
 from mcprev_types.latest import models as m
 from requirements import D, E, req
 from running import Records, run

@@ -9,8 +9,7 @@ from typing import Any, Final
 import pytest
 
 import mcprev
-from api.scripted import client as callbacks
-from api.scripted import giving, sampled
+from api.scripted import client as callbacks, giving, sampled
 from api.wire import CLIENT_CAPABILITIES, HandServer, Json, Message, each_session, serving
 from mcprev.errors import InputDeclined, LocalProtocolError, RemoteProtocolError
 from mcprev.protocol import mrtr

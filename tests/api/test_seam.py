@@ -11,8 +11,7 @@ import pytest
 
 import mcprev
 from api.authors import Everything, Helpful
-from api.scripted import client as callbacks
-from api.scripted import giving, server, text
+from api.scripted import client as callbacks, giving, server, text
 from api.wire import Json, Message, served, serving
 from mcprev.errors import LocalProtocolError, RemoteProtocolError
 from mcprev.protocol.engine import Engine

@@ -14,8 +14,7 @@ from api.wire import SUBSCRIPTION_ID, HandClient, Json, Message, served, serving
 from mcprev.protocol import tasks
 from mcprev.protocol.subscriptions import ACKNOWLEDGED, LISTEN, Changed
 from mcprev.protocol.tasks import EXTENSION, STATUS, TASK_NOTIFICATION
-from mcprev.revisions import DEFAULT, Revision
-from mcprev.revisions import TaskSupport as Place
+from mcprev.revisions import DEFAULT, Revision, TaskSupport as Place
 from mcprev_types.latest import models as m
 from requirements import D, E, req
 from running import run, until

@@ -8,8 +8,7 @@ from typing import Any, Final
 import pytest
 
 import mcprev
-from api.scripted import client as callbacks
-from api.scripted import form, server, text
+from api.scripted import client as callbacks, form, server, text
 from api.wire import Message, serving
 from mcprev.errors import RequestTimeout
 from mcprev.revisions import DEFAULT, Revision

@@ -20,8 +20,7 @@ import pytest
 import mcprev
 from convert.peers import objections
 from mcprev.convert import PayloadKind, convert
-from mcprev.revisions import DEFAULT, LATEST, Revision, load
-from mcprev.revisions import revision_named as row_of
+from mcprev.revisions import DEFAULT, LATEST, Revision, load, revision_named as row_of
 from mcprev.transports.memory import connect_pair
 from mcprev.wire.headers import Headers
 

@@ -7,8 +7,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 import mcprev
 from auth.world import query

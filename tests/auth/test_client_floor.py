@@ -10,8 +10,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import mcprev
 from auth.test_client_discovery import ISSUER, THEIRS, URL, follow, place

@@ -17,8 +17,7 @@ from itertools import chain
 from typing import Any, Final
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from mcprev_codegen import ir
 from mcprev_codegen.printer import print_inline, print_module, print_type

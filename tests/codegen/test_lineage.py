@@ -14,8 +14,7 @@ from itertools import pairwise
 from typing import Any, Final, cast
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from corpus import Corpus, Judge
 from mcprev_codegen import ir, lineage

@@ -10,8 +10,7 @@ import keyword
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from mcprev_codegen import emit, ir, naming, sources
 from mcprev_codegen.errors import CodegenError, SchemaError

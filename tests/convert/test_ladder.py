@@ -14,8 +14,7 @@ from types import FrameType
 from typing import Final
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from convert.peers import A, B, C, D, E, Json, down, go, instead
 from mcprev.convert import ConversionContext, Converter, PayloadKind, convert, converter, make_context

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from convert.peers import OLDER, A, B, C, D, E, Json, down, go, levelled, objections, up
 from corpus import Corpus

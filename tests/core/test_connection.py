@@ -9,8 +9,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from core.fake_handler import client, server
 from engine.fakes import HANDSHAKE, initialize, modern, notification, request, result

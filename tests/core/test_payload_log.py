@@ -8,8 +8,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import mcprev
 from mcprev.revisions import DEFAULT, Revision

@@ -6,8 +6,7 @@ from functools import cache
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from corpus import Corpus
 from diff.diffing import revision_from

@@ -13,8 +13,7 @@ import pytest
 import mcprev
 from api.authors import form, text
 from faults.processes import BOUND, nothing_left, tiny
-from mcprev.revisions import DEFAULT, Revision
-from mcprev.revisions import TaskSupport as Place
+from mcprev.revisions import DEFAULT, Revision, TaskSupport as Place
 from mcprev_types.latest import models as m
 from requirements import D, E, req
 from running import run

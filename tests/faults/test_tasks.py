@@ -17,8 +17,7 @@ from api.wire import HandClient, Message, Reply, served
 from faults.processes import BOUND
 from mcprev.errors import ConnectionLost, InputDeclined, RequestTimeout
 from mcprev.protocol.tasks import EXTENSION, Task
-from mcprev.revisions import DEFAULT, Revision
-from mcprev.revisions import TaskSupport as Place
+from mcprev.revisions import DEFAULT, Revision, TaskSupport as Place
 from mcprev_types.latest import models as m
 from requirements import D, E, req
 from running import run, until

@@ -6,8 +6,7 @@ import json
 from typing import Any, Final
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from mcprev.errors import (
     HEADER_MISMATCH,

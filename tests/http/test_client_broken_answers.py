@@ -14,8 +14,7 @@ from typing import Final, cast
 
 import aiohttp
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import mcprev
 from lanes import (

@@ -10,8 +10,7 @@ from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from mcprev.protocol.http_request_class import HttpError
 from mcprev.transports.http.security import (

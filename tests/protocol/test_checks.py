@@ -8,8 +8,7 @@ from types import ModuleType
 from typing import Any, Final
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from linear import Octets, Text, assert_linear
 from mcprev.errors import McpError

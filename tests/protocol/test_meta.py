@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from mcprev.protocol.meta import caller_meta_error, extension_error, key_error, reserved, trace_error
 from requirements import req

@@ -7,8 +7,7 @@ from itertools import combinations, product
 from typing import Any, TypeAlias, get_args
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from mcprev.errors import (
     HEADER_MISMATCH,

@@ -8,14 +8,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from mcprev.errors import InvalidParams
 from mcprev.protocol import tasks
 from mcprev.protocol.tasks import FINAL, Status, Task
-from mcprev.revisions import ALL, Revision
-from mcprev.revisions import TaskSupport as Place
+from mcprev.revisions import ALL, Revision, TaskSupport as Place
 from requirements import D, E, req
 
 CORE: Final = next(row for row in ALL if row.tasks is Place.CORE)

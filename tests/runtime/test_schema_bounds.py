@@ -10,9 +10,7 @@ import pytest
 
 from linear import add, assert_linear
 from mcprev.errors import SchemaError
-from mcprev.json_schema import bounds as schemabounds
-from mcprev.json_schema import plain as plainschema
-from mcprev.json_schema import validation
+from mcprev.json_schema import bounds as schemabounds, plain as plainschema, validation
 from mcprev.json_schema.bounds import MAX_PATTERN, MAX_SECONDS, canonical_json, pattern
 from mcprev.json_schema.validation import MAX_VALUES, compile_schema, describe
 from mcprev.wire import bounds

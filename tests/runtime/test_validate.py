@@ -10,8 +10,7 @@ from typing import Any, Final, cast
 
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from corpus import Corpus
 from linear import assert_linear

@@ -6,8 +6,7 @@ import base64
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from mcprev.errors import HEADER_MISMATCH, LocalProtocolError
 from mcprev.revisions import ALL, Era, Revision

@@ -8,8 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from linear import assert_linear, counted, program, run, steps
 from requirements import req

@@ -6,8 +6,7 @@ import time
 import tracemalloc
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from mcprev.errors import INVALID_REQUEST
 from mcprev.wire.jsonrpc import Malformed, Shape

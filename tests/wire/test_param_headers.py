@@ -6,8 +6,7 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from mcprev.wire.param_headers import MAX_SAFE, NONE, ParamHeader, find_annotations
 from requirements import req

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from mcprev.errors import EventTooLarge, LocalProtocolError, RemoteProtocolError
 from mcprev.wire import jsonrpc

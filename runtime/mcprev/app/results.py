@@ -17,8 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from mcprev.app.signatures import Function
-from mcprev.core.tool_schemas import WRAPPER
-from mcprev.core.tool_schemas import ToolSchemas as Schemas
+from mcprev.core.tool_schemas import WRAPPER, ToolSchemas as Schemas
 from mcprev.errors import Json, LocalProtocolError, ResourceNotFound
 from mcprev.json_schema.plain import compile_plain
 from mcprev.json_schema.typed import NO_SCHEMA, Schema, adapter_of, first_sentence, schema_of

@@ -51,8 +51,7 @@ from mcprev.errors import (
 )
 from mcprev.protocol.cache import ResultCache, Scope
 from mcprev.protocol.endpoint import ClientProtocol
-from mcprev.protocol.negotiation import machine, steps
-from mcprev.protocol.negotiation import versions as negotiate
+from mcprev.protocol.negotiation import machine, steps, versions as negotiate
 from mcprev.protocol.negotiation.http import depends_on_era
 from mcprev.protocol.negotiation.steps import (
     Discover,

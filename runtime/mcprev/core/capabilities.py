@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from typing_extensions import override
 
-from mcprev.convert import PayloadKind as Payload
-from mcprev.convert import convert
+from mcprev.convert import PayloadKind as Payload, convert
 from mcprev.errors import Json
 from mcprev.protocol.connection_state import RequestKind
 from mcprev.protocol.engine import declares
@@ -22,12 +21,9 @@ from mcprev.protocol.meta import extension_error
 from mcprev.protocol.negotiation.versions import of_era
 from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION
 from mcprev.protocol.subscriptions import LISTEN, SUBSCRIBABLE
-from mcprev.protocol.tasks import CORE_CAPABILITY, TASK
-from mcprev.protocol.tasks import METHODS as TASK_METHODS
-from mcprev.protocol.tasks import NEEDS as TASK_NEEDS
+from mcprev.protocol.tasks import CORE_CAPABILITY, METHODS as TASK_METHODS, NEEDS as TASK_NEEDS, TASK
 from mcprev.revisions import LATEST, Era, Revision, TaskSupport, extended, load, revision_named
-from mcprev_types import Binding, Direction, MethodSpec
-from mcprev_types import Kind as MethodKind
+from mcprev_types import Binding, Direction, Kind as MethodKind, MethodSpec
 
 if TYPE_CHECKING:
     from mcprev_types import Model

@@ -13,8 +13,7 @@ from mcprev.convert import OnDowngrade, PayloadKind, converter, request_for
 from mcprev.core.context import BaseContext
 from mcprev.core.interfaces import message_origin, principal_of
 from mcprev.errors import ConversionError, InvalidParams, Json, LocalProtocolError, RemoteProtocolError
-from mcprev.protocol import input_requests as asking
-from mcprev.protocol import mrtr
+from mcprev.protocol import input_requests as asking, mrtr
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.handshake import HandshakeServer
 from mcprev.protocol.session_state import SEVERITY

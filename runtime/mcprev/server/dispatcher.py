@@ -11,8 +11,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from mcprev.convert import ConversionContext as Conversion
-from mcprev.convert import PayloadKind, make_context, request_meta, unmet_input
+from mcprev.convert import (
+    ConversionContext as Conversion,
+    PayloadKind,
+    make_context,
+    request_meta,
+    unmet_input,
+)
 from mcprev.core.capabilities import ServerCapabilities
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import MessageOrigin, principal_of

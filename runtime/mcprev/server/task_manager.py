@@ -35,8 +35,7 @@ from mcprev.protocol.session_state import State
 from mcprev.protocol.stateless import uncovered
 from mcprev.protocol.subscriptions import LISTEN, task_ids
 from mcprev.protocol.tasks import Support, Task
-from mcprev.revisions import LATEST, Revision
-from mcprev.revisions import TaskSupport as Place
+from mcprev.revisions import LATEST, Revision, TaskSupport as Place
 from mcprev.server.task_execution import TaskExecution
 from mcprev.server.task_subscriptions import MAX_CARRIED, TaskSubscriptions
 from mcprev.server.tasks import Tasks
