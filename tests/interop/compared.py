@@ -37,8 +37,8 @@ TITLES: Final = {
     "sampling": "a question to the client's model",
     "roots": "the client's roots",
     "list_changes": "a tool that appears while the server runs, and its notification",
-    "mount": "a server within a server",
-    "lifespan": "something open for as long as the server runs",
+    "mount": "an app mounted in another app",
+    "lifespan": "a lifespan: an object that is open while the server runs",
     "middleware": "middleware around tool calls",
     "dependency": "a dependency that clients do not see",
     "bearer_auth": "bearer tokens over HTTP, with a verifier of one's own",
@@ -51,12 +51,12 @@ TITLES: Final = {
 """The lines of the table, by the folders of their programs."""
 HEAD: Final = """# Compared
 
-Small programs that do the same with mcprev, with the official Python SDK (mcp 2.3.0) and with FastMCP 4.1.2, and how many
-lines of code each has, without blank lines, comments and docstrings. The programs are in
-[examples/compared](../examples/compared); `make interop` runs all of them and checks what they do, `make test` those with
-mcprev. A dash: the library has no public way of its own.
+Each row is a small program, written with mcprev, with the official Python SDK (mcp 2.3.0) and with FastMCP 4.1.2. The
+numbers are lines of code, without blank lines, comments and docstrings. The programs are in
+[examples/compared](../examples/compared). `make interop` runs all of them and checks their behaviour; `make test` runs
+those with mcprev. A dash means that the library has no public API for the task.
 
-| what | mcprev | mcp 2.3.0 | FastMCP 4.1.2 |
+| program | mcprev | mcp 2.3.0 | FastMCP 4.1.2 |
 |---|---:|---:|---:|
 """
 
@@ -81,7 +81,7 @@ def page() -> str:
         for (line, title), row in zip(TITLES.items(), rows, strict=True)
     ]
     sums = [sum(column) for column in zip(*whole, strict=True)]
-    total = f"| all that the three have | {' | '.join(map(str, sums))} |"
+    total = f"| total of the programs that all three have | {' | '.join(map(str, sums))} |"
     return HEAD + "\n".join([*texts, total]) + "\n"
 
 

@@ -13,10 +13,10 @@ WHERE: Final = "MCPREV_PEERS_TABLE"
 """The variable that says which file to write."""
 HEAD: Final = """# Peers
 
-Releases of others' clients, servers and frameworks that mcprev is tested with, both ways where a peer is both. `make
-interop` installs each into an environment of its own, runs the cases and writes this table: a case is one thing tried over
-one transport at one revision. A known difference is one that `tests/interop/defects.py` lists with its cause; its case is
-tried too, and has to fail.
+The clients, servers and frameworks of others that mcprev is tested with. A peer that is both a client and a server is
+tested in both roles. `make interop` installs each release into its own environment, runs the cases and writes this table.
+A case is one feature over one transport at one revision. A known difference is a defect of the peer that
+`tests/interop/defects.py` lists with its cause; its case runs too, and must fail.
 
 | peer | release | revisions | passed | known differences |
 |---|---|---|---:|---:|
