@@ -150,6 +150,8 @@ RESULTS: list[tuple[Any, Any, list[str], Any]] = [
     (Point | m.CallToolResult, Point(2), ['{"x":2,"y":0.5}'], {"x": 2, "y": 0.5}),
     (Point | m.CallToolResult, m.CallToolResult(content=[], structured_content={"x": 3}), ['{"x":3}'], {"x": 3}),
     (Point | m.CallToolResult, m.CallToolResult(content=[], is_error=True), [], NONE),
+    (int | m.CallToolResult, m.CallToolResult(content=[], structured_content=4), ["4"], 4),
+    (int | m.CallToolResult, m.CallToolResult(content=[m.TextContent(text="4")], structured_content=4), ["4"], 4),
     (int, 3, ["3"], 3),
     (float, 3.0, ["3.0"], 3.0),
     (bool, False, ["false"], False),

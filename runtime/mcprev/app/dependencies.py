@@ -120,7 +120,7 @@ class Dependency:
             return lambda scope, given: scope.stack.enter_async_context(make(**given))
         if inspect.isgeneratorfunction(inner):
             block = contextmanager(cast("Any", self._function))
-            return lambda scope, given: scope.stack.enter_async_context(_threaded(block(**given), scope))
+            return lambda scope, given: _enter_in_thread(block(**given), scope)
         if inspect.iscoroutinefunction(inner):
             return lambda _, given: cast("Awaitable[object]", self._function(**given))
         return lambda scope, given: scope.in_thread(partial(self._function, **given))
@@ -138,19 +138,15 @@ async def values(needs: Mapping[str, Need], scope: RequestScope) -> dict[str, ob
     return {name: await need(scope) for name, need in needs.items()}
 
 
-@asynccontextmanager
-async def _threaded(
-    block: AbstractContextManager[object], scope: RequestScope
-) -> AsyncGenerator[object, None]:
-    """Enter and leave a blocking context manager in threads."""
+async def _enter_in_thread(block: AbstractContextManager[object], scope: RequestScope) -> object:
+    """Enter a blocking context manager in a thread, and leave it in one when the request ends."""
+
+    async def leave(*error: Any) -> bool:  # noqa: ANN401 - as of `__exit__`
+        return bool(await scope.in_thread(partial(block.__exit__, *error)))
+
     value = await scope.in_thread(block.__enter__)
-    try:
-        yield value
-    except BaseException as error:
-        if not await scope.in_thread(partial(block.__exit__, type(error), error, error.__traceback__)):
-            raise
-    else:
-        await scope.in_thread(partial(block.__exit__, None, None, None))
+    scope.stack.push_async_exit(leave)
+    return value
 
 
 def read_hints(inner: Factory, refuse: Refuse) -> dict[str, Any]:

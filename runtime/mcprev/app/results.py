@@ -98,7 +98,10 @@ class ToolReturns:
         """Return the result for a value. Raises `LocalProtocolError` for data that does not fit the annotation."""
         if isinstance(value, CALL_RESULTS):
             if isinstance(value, models.CallToolResult) and self.schema is not None:
-                self._schemas.conform(value.to_wire())
+                wire = value.to_wire()
+                self._schemas.conform(wire)
+                if self._wraps and revision.structured_objects and "structuredContent" in wire:
+                    return value.model_copy(update=_wrapped(wire["structuredContent"], value.content))
             return value
         if self._data is None:
             return models.CallToolResult(content=_content(value, self._name))
@@ -110,8 +113,7 @@ class ToolReturns:
         structured = self._structured(self._data, value)
         self._schemas.conform({"structuredContent": structured})
         if self._wraps and revision.structured_objects:
-            text = models.TextContent(text=_json(structured))
-            return models.CallToolResult(content=[text], structured_content={WRAPPER: structured})
+            return models.CallToolResult(**_wrapped(structured, []))
         # The server adds the JSON text (TOOL-5).
         return models.CallToolResult(content=[], structured_content=structured)
 
@@ -122,6 +124,12 @@ class ToolReturns:
             raise LocalProtocolError(
                 f"the tool '{self._name}' returned a value that its return annotation does not allow"
             ) from error
+
+
+def _wrapped(structured: Json, content: list[Block]) -> dict[str, Any]:
+    """Return the members of a result whose structured content has to be an object."""
+    text = models.TextContent(text=_json(structured))
+    return {"content": content or [text], "structured_content": {WRAPPER: structured}}
 
 
 def _is_content(hint: Any) -> bool:  # noqa: ANN401 - any annotation
