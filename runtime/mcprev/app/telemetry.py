@@ -56,9 +56,9 @@ class Telemetry:
     def __init__(
         self, tracer_provider: TracerProvider | None = None, meter_provider: MeterProvider | None = None
     ) -> None:
-        """Record with these providers of OpenTelemetry, by default the global ones.
+        """Set the providers of OpenTelemetry that record spans and durations. None: the global ones.
 
-        Raises `mcprev.errors.MissingExtra` if `opentelemetry-api` is not installed.
+        Raises `mcprev.errors.MissingExtra` if `opentelemetry-api` is not installed (`pip install 'mcprev[otel]'`).
         """
         try:
             from opentelemetry import metrics, trace

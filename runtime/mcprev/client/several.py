@@ -1,6 +1,6 @@
 """Several servers as one: connects to those of the `mcpServers` configuration of hosts (PAGE-1, SEAM-1).
 
-The names of tools and prompts and the URIs of resources bear the name of their server as a prefix.
+The names of tools and prompts and the URIs of resources begin with the name of their server.
 """
 
 from __future__ import annotations
@@ -48,30 +48,33 @@ _CALLS: Final[Mapping[str, str]] = {
 
 
 class Clients(Methods):
-    """Open connections to several servers, with the methods of one client; `clients["name"]` is a single client."""
+    """Open connections to several servers, with the methods of a client; `clients["name"]` is the client of one server.
+
+    Names of tools and prompts, and URIs, have the prefix `<server>__`; lists contain the entries of all servers.
+    """
 
     def __init__(
         self, clients: Mapping[str, Client], errors: Mapping[str, McpError], separator: str = SEPARATOR
     ) -> None:
-        """Called by `mcprev.connect_all`."""
+        """Join open clients; `mcprev.connect_all` calls this."""
         self.clients: Mapping[str, Client] = MappingProxyType({**clients})
         """The clients by the names of their servers, in the order of the configuration."""
         self.errors: Mapping[str, McpError] = MappingProxyType({**errors})
-        """Why servers are missing, by name; empty unless `partial` was set."""
+        """The errors of servers that could not be reached, by name; empty unless `partial` is True."""
         self._separator = separator
 
     def __getitem__(self, name: str) -> Client:
-        """The client of a server. Raises `ServersFailed` if it could not be reached, and `KeyError`."""
+        """Return the client of a server. Raises `ServersFailed` if it could not be reached, `KeyError` if it is unknown."""
         if name in self.errors:
             raise ServersFailed({name: self.errors[name]})
         return self.clients[name]
 
     @override
     async def call(self, method: str, params: Mapping[str, Json], **options: Unpack[Options]) -> object:
-        """Call a method of the server that the params name; a list is of all servers, one after the other.
+        """Call a method of the server whose prefix the name or URI in the params has; lists are of all servers in turn.
 
-        Raises `LocalProtocolError` for a name without the prefix of a server, `ServersFailed` for one of a server that could
-        not be reached, and what `Client.call` raises. For other methods, use a single client.
+        Raises `LocalProtocolError` for a name without the prefix of a server, `ServersFailed` for a server that could
+        not be reached, and the errors of `Client.call`. For methods of a single server, use its client.
         """
         if method in _LISTS:
             return await self._page(method, params, options)
@@ -112,7 +115,7 @@ class Clients(Methods):
         return page.model_copy(update={member: items, "next_cursor": following})
 
     async def aclose(self) -> None:
-        """End all connections; may be called again."""
+        """Close all connections; may be called more than once."""
         await asyncio.gather(*(client.aclose() for client in self.clients.values()))
 
 
@@ -192,7 +195,7 @@ def _filled(text: Json) -> str:
 
 
 class connect_all:  # noqa: N801 - called like a function
-    """Connections to several servers: `async with connect_all("mcp.json") as clients`, or `await connect_all(...)`."""
+    """Connects to several servers: `async with connect_all("mcp.json") as clients`, or `await connect_all(...)`."""
 
     def __init__(
         self,
@@ -204,17 +207,17 @@ class connect_all:  # noqa: N801 - called like a function
     ) -> None:
         """Read the configuration: the `mcpServers` JSON of hosts, as a mapping or as the path of a file.
 
-        Each entry has `command`, `args`, `env` and `cwd`, or `url`, `type` and `headers`; an entry that is `disabled` is
-        left out. An entry may also be what `connect` takes, such as an app of this process. `${NAME}` and
-        `${NAME:-default}` stand for variables of the environment.
+        An entry has `command`, `args`, `env` and `cwd`, or `url` and `headers`; an entry with `disabled` is left out.
+        An entry of a mapping may also be any target of `connect`, such as an app of this process. `${NAME}` and
+        `${NAME:-default}` are replaced by environment variables.
 
-        - `partial`: go on without servers that cannot be reached, and keep their errors in `Clients.errors`. Without it
-          one of them ends all connections, and `ServersFailed` names each with its error.
-        - `separator` stands between the name of a server and that of a tool or prompt, or a URI.
-        - `options` are those of `connect`, for each server.
+        - `partial=True` continues without servers that cannot be reached; `Clients.errors` has their errors. False, the
+          default: all connections are closed, and `ServersFailed` has the error of each such server.
+        - `separator` is the text between the name of a server and that of a tool or prompt, or a URI.
+        - `options` are those of `connect`; they hold for each server.
 
-        Raises `OSError` for a file that cannot be read, `ValueError` for a configuration that is not valid, and what
-        `connect` raises for its options.
+        Raises `OSError` for a file that cannot be read, `ValueError` for an invalid configuration, and the errors of
+        `connect` for its options.
         """
         targets = targets_of(config, separator)
         self._connecting = {name: connect(target, **options) for name, target in targets.items()}

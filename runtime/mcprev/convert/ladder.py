@@ -129,12 +129,19 @@ def convert(
     meta: Mapping[str, Json] | None = None,
     mint: Callable[[], str] | None = None,
 ) -> Json:
-    """Convert a payload from one revision to another; the payload itself is not modified.
+    """Return a payload, converted from one revision to another; the payload itself is not modified.
 
-    `kind` is a `PayloadKind` or its value. `meta` holds the `_meta` members of stateless requests (see
-    `request_meta`). `mint` returns a new unique id at each call. `on_downgrade` may replace values that would lose information. With
-    `validate=False` the caller validates the outcome. Raises `ConversionError` with the JSON path for a value that the
-    target cannot represent, and `ValueError` for an unknown revision or kind.
+    - `payload` is the params, result or error of `method`, as decoded JSON; `kind` says which: a `PayloadKind` or its
+      value, such as `params` or `result`.
+    - `from_` and `to` are names of revisions.
+    - `validate=False` leaves the validation of the outcome to the caller.
+    - `on_downgrade(value, reason, revision)` replaces values that would lose information. None: the default
+      replacements.
+    - `meta` has the `_meta` members of stateless requests (see `request_meta`).
+    - `mint` returns a new unique id at each call.
+
+    Raises `ConversionError` with the JSON path for a value that the target cannot represent, and `ValueError` for an
+    unknown revision or kind.
     """
     found = converter(method, kind, from_=from_, to=to)
     context, target = None, found.target.name
@@ -144,7 +151,7 @@ def convert(
 
 
 def converter(method: str, kind: str, *, from_: str | Revision, to: str | Revision) -> Converter:
-    """Return the converter of a payload, for repeated calls. Raises like `convert`."""
+    """Return the converter of a payload, for repeated calls. Raises the errors of `convert`."""
     source = revision_named(from_) if isinstance(from_, str) else from_
     return _converter(method, kind, source, revision_named(to) if isinstance(to, str) else to)
 

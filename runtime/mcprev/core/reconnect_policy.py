@@ -8,16 +8,17 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class ReconnectPolicy:
-    """How often and how fast a client connects again to a server that it lost."""
+    """How often and how fast a client opens a lost connection again, for `connect(restart=...)`."""
 
     limit: int = 3
-    """The most attempts in a row; a connection that does not last counts as one."""
+    """The maximum number of attempts in a row: 3 by default. A connection that is lost within `stable` seconds counts
+    as a failed attempt."""
     backoff: float = 0.1
-    """Seconds to wait before the first attempt; doubled before each further one."""
+    """Seconds to wait before the first attempt, doubled for each further one: 0.1 by default."""
     longest: float = 5.0
-    """The most seconds to wait before an attempt."""
+    """The maximum number of seconds to wait before an attempt: 5 by default."""
     stable: float = 30.0
-    """Seconds after which a connection counts as lasting, and the attempts are counted from zero again."""
+    """Seconds after which a connection is stable, so that attempts are counted from zero again: 30 by default."""
 
     def __post_init__(self) -> None:
         if self.limit < 0 or min(self.backoff, self.longest, self.stable) < 0:

@@ -55,10 +55,13 @@ class _Entry:
 
 
 class ResultCache:
-    """Caches results of any number of servers and evicts the least recently used ones."""
+    """A cache of results of any number of servers, for `connect(cache=...)`; it evicts the least recently used ones."""
 
     def __init__(self, *, max_entries: int = MAX_ENTRIES, max_bytes: int = MAX_BYTES) -> None:
-        """Set the limits. Raises `ValueError` unless both are positive."""
+        """Set the maximum number of results (1,024 by default) and of their bytes (16 MiB by default).
+
+        Raises `ValueError` unless both are positive.
+        """
         if max_entries < 1 or max_bytes < 1:
             raise ValueError("a cache holds at least one entry of at least one byte")
         self._max_entries = max_entries

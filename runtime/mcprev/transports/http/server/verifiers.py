@@ -1,7 +1,8 @@
 """Verifiers of bearer tokens for `mcprev.Bearer`: JSON Web Tokens by published keys, and introspection (RFC 7662).
 
-Neither is told by a token whom to ask: keys and answers come from the URL that the author sets. What cannot be asked
-raises, so the request is refused with 503 and the client keeps its token; an invalid token is None, so 401.
+Keys and answers come only from the URL that the author sets, never from one that a token names. If it cannot be
+reached, the verifier raises: the response is 503, and the client keeps its token. For an invalid token it returns None:
+401.
 """
 
 from __future__ import annotations
@@ -49,11 +50,14 @@ class JwtVerifier:
         session: aiohttp.ClientSession | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Set the URL of the keys, and the issuer that tokens have to name.
+        """Set the URL of the keys (the `jwks_uri` of the authorization server), and the `iss` that tokens must have.
 
-        `session` makes the requests; default: a new one each time. `Bearer` then checks the audience and scopes of
-        tokens. Raises `ValueError` for a URL that is neither https nor of this machine, and `mcprev.errors.MissingExtra`
-        without joserfc.
+        - `algorithms` are the accepted signature algorithms. Default: those with public keys.
+        - `session` is an `aiohttp.ClientSession` that sends the requests. None: a new session for each request.
+        - `clock` returns the time in seconds since 1970, for the expiry of tokens.
+
+        Keys are cached. The `Bearer` checks the audience and scopes of tokens. Raises `ValueError` for a URL that is
+        neither https nor of this machine, and `mcprev.errors.MissingExtra` if mcprev[jwt] is not installed.
         """
         try:
             from joserfc import jws, jwt
@@ -148,11 +152,14 @@ class IntrospectionVerifier:
         audience: str | None = None,
         session: aiohttp.ClientSession | None = None,
     ) -> None:
-        """Set the endpoint, and the credentials of this server there.
+        """Set the URL of the introspection endpoint, and the id and secret of this server there.
 
-        `issuer` is compared with that of the answer, if it names one. `audience` is that of tokens whose answer names
-        none: pass it only if the authorization server issues tokens for this server alone. `session` makes the
-        requests; default: a new one each time. Raises `ValueError` for a URL that is neither https nor of this machine.
+        - `issuer` is compared with the `iss` of a response, if the response has one. None: it is not compared.
+        - `audience` is the audience of tokens whose response has no `aud`: pass it only if the authorization server
+          issues tokens for this server alone. None: these tokens are refused.
+        - `session` is an `aiohttp.ClientSession` that sends the requests. None: a new session for each request.
+
+        Raises `ValueError` for a URL that is neither https nor of this machine.
         """
         self._url, self._issuer, self._session = _checked(url), issuer, session
         basic = aiohttp.encode_basic_auth(quote_plus(client_id), quote_plus(client_secret))
