@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from importlib.resources import files
 from typing import Any, Final
 
@@ -30,14 +31,16 @@ def command(*, revision: str, type_name: str | None, method_name: str | None, as
     if type_name and method_name:
         raise click.UsageError("pass --type or --method, not both")
     document = _load(revision)
+    found = document
+    show: Callable[[dict[str, Any], str], None] = _show_revision
     if type_name:
-        _show_type(document, type_name, as_json=as_json)
+        found, show = _find(document, "types", "name", type_name), _show_type
     elif method_name:
-        _show_method(document, method_name, as_json=as_json)
-    elif as_json:
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        found, show = _find(document, "methods", "method", method_name), _show_method
+    if as_json:
+        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
     else:
-        _show_revision(document)
+        show(found, document["revision"])
 
 
 def _load(revision: str) -> dict[str, Any]:
@@ -53,7 +56,8 @@ def _load(revision: str) -> dict[str, Any]:
     return document
 
 
-def _find(entries: list[dict[str, Any]], key: str, wanted: str, revision: str) -> dict[str, Any]:
+def _find(document: dict[str, Any], member: str, key: str, wanted: str) -> dict[str, Any]:
+    entries: list[dict[str, Any]] = document[member]
     for entry in entries:
         if entry[key] == wanted:
             return entry
@@ -62,26 +66,18 @@ def _find(entries: list[dict[str, Any]], key: str, wanted: str, revision: str) -
     close = difflib.get_close_matches(wanted, [entry[key] for entry in entries], n=_SUGGESTIONS)
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
     what = "method" if key == "method" else "type"
-    raise click.BadParameter(f"{revision} has no {what} '{wanted}'{hint}", param_hint=f"--{what}")
+    raise click.BadParameter(f"{document['revision']} has no {what} '{wanted}'{hint}", param_hint=f"--{what}")
 
 
-def _show_type(document: dict[str, Any], name: str, *, as_json: bool) -> None:
-    entry = _find(document["types"], "name", name, document["revision"])
-    if as_json:
-        click.echo(json.dumps(entry, indent=2, ensure_ascii=False))
-        return
-    click.secho(f"{name} ({entry['kind']}, {document['revision']}), sent by: {entry['sent_by']}", bold=True)
+def _show_type(entry: dict[str, Any], revision: str) -> None:
+    click.secho(f"{entry['name']} ({entry['kind']}, {revision}), sent by: {entry['sent_by']}", bold=True)
     if entry["fields"]:
         rows = [(f["name"], "optional" if f["optional"] else "required", f["type"]) for f in entry["fields"]]
         echo_table(("FIELD", "PRESENCE", "TYPE"), rows)
 
 
-def _show_method(document: dict[str, Any], name: str, *, as_json: bool) -> None:
-    entry = _find(document["methods"], "method", name, document["revision"])
-    if as_json:
-        click.echo(json.dumps(entry, indent=2, ensure_ascii=False))
-        return
-    click.secho(f"{name} ({entry['kind']}, {document['revision']})", bold=True)
+def _show_method(entry: dict[str, Any], revision: str) -> None:
+    click.secho(f"{entry['method']} ({entry['kind']}, {revision})", bold=True)
     results = [entry["result"], *entry["alternate_results"]] if entry["result"] else []
     params = entry["params"] or "none"
     rows = [
@@ -95,9 +91,9 @@ def _show_method(document: dict[str, Any], name: str, *, as_json: bool) -> None:
     echo_table(("PROPERTY", "VALUE"), rows)
 
 
-def _show_revision(document: dict[str, Any]) -> None:
+def _show_revision(document: dict[str, Any], revision: str) -> None:
     names = ", ".join(f"{name} = {value!r}" for name, value in document["constants"].items())
-    click.secho(f"MCP {document['revision']} (protocol version {document['protocol_version']})", bold=True)
+    click.secho(f"MCP {revision} (protocol version {document['protocol_version']})", bold=True)
     click.echo(f"Constants: {names}\n")
     methods = [
         (

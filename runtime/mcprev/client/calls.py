@@ -20,11 +20,12 @@ from mcprev.convert.rules import NotRepresentable, without
 from mcprev.core.capabilities import ClientCapabilities
 from mcprev.core.method_binding import reader
 from mcprev.core.tool_schemas import CALL
-from mcprev.errors import ConnectionLost, Json, LocalProtocolError
+from mcprev.errors import ConnectionLost, Json, LocalProtocolError, RemoteProtocolError
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.pending_calls import Call
 from mcprev.protocol.tasks import TASK, is_task
 from mcprev.revisions import LATEST
+from mcprev_types import with_json_paths
 
 if TYPE_CHECKING:
     from mcprev.core.connection import Connection
@@ -158,6 +159,15 @@ async def _finish(reporting: Awaitable[None]) -> None:
         await reporting
     except Exception:
         _logger.exception("a progress callback raised")
+
+
+def read_result(read: Callable[[Any], Any], result: dict[str, Json]) -> object:
+    """Return a result as its model. Raises `RemoteProtocolError`."""
+    try:
+        return read(result)
+    except ValidationError as error:
+        found = with_json_paths(error, result)
+        raise RemoteProtocolError(f"the result is not valid: {found}", raw=result) from None
 
 
 def result_reader(method: str) -> Callable[[Any], Any]:

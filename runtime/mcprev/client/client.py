@@ -10,10 +10,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from pydantic import ValidationError
 from typing_extensions import Unpack, override
 
-from mcprev.client.calls import result_reader
+from mcprev.client.calls import read_result, result_reader
 from mcprev.client.methods import Methods, by_name
 from mcprev.client.options import Options, Package
 from mcprev.client.session import ClientSession
@@ -28,7 +27,6 @@ from mcprev.protocol.stateless import COMPLETE, SERVER_INFO
 from mcprev.protocol.subscriptions import TASK_IDS
 from mcprev.protocol.tasks import TASK, TASKS_OF_TOOLS, is_task
 from mcprev.revisions import LATEST, Revision, TaskSupport
-from mcprev_types import with_json_paths
 from mcprev_types.latest import dispatch
 
 if TYPE_CHECKING:
@@ -187,7 +185,7 @@ class Client(Methods):
             result = await self._provide_input(method, sent, result, options, end)
             if is_task(result, self.spoken):
                 result = await follow_task(session, result, end)
-        typed: Any = self._read(method, result)
+        typed: Any = read_result(self._readers[method], result)
         if method == CALL:
             self._server_cache.check(str(sent.get("name")), typed)
         return typed
@@ -233,7 +231,7 @@ class Client(Methods):
             changes = cache.changes
             result = await self.session.request(method, params, options, end)
             if not mrtr.is_input_required(result):
-                self._read(method, result)  # only a valid result is cached
+                read_result(self._readers[method], result)  # only a valid result is cached
                 cache.store(method, params, options, result, now(), changes)
         return result
 
@@ -278,14 +276,6 @@ class Client(Methods):
             elapsed = self.connection.now() - began
             text = f"the input that '{method}' asked for was not there {elapsed:.3g} s later (total timeout)"
             raise RequestTimeout(text, elapsed=elapsed, kind="total") from None
-
-    def _read(self, method: str, result: dict[str, Json]) -> object:
-        """Return a result as its model. Raises `RemoteProtocolError`."""
-        try:
-            return self._readers[method](result)
-        except ValidationError as error:
-            found = with_json_paths(error, result)
-            raise RemoteProtocolError(f"the result is not valid: {found}", raw=result) from None
 
     async def raw(
         self, method: str, params: Mapping[str, Json] | None = None, **options: Unpack[Options]

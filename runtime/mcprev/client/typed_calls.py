@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from mcprev.client.calls import read_result
 from mcprev.convert import PayloadKind, convert
 from mcprev.core.method_binding import reader, to_wire
-from mcprev.errors import Json, LocalProtocolError, RemoteProtocolError
+from mcprev.errors import Json, LocalProtocolError
 from mcprev.revisions import LATEST, extended
-from mcprev_types import with_json_paths
 
 if TYPE_CHECKING:
     from mcprev.client.session import ClientSession
@@ -39,11 +39,7 @@ class ExactSender:
                 return reader(revision, name)(result)
             except ValidationError:
                 continue
-        try:
-            return reader(revision, method.result)(result)
-        except ValidationError as error:
-            found = with_json_paths(error, result)
-            raise RemoteProtocolError(f"the result is not valid: {found}", raw=result) from None
+        return read_result(reader(revision, method.result), result)
 
 
 class LatestSender:
