@@ -16,7 +16,8 @@ from starlette.routing import Mount, Route
 import mcprev
 from http_in_process import InProcess
 from mcprev.cli import main as command
-from named import ROW_D
+from mcprev.revisions import Revision
+from named import ROW_D, ROW_E
 from running import run, until
 
 MODULE = """
@@ -33,6 +34,12 @@ def make():
 
 def nothing():
     return 3
+
+def wants(name):
+    return make()
+
+async def later():
+    return make()
 """
 
 
@@ -52,18 +59,50 @@ def test_the_command_serves_what_a_function_makes(tmp_path: Path) -> None:
     run(main())
 
 
-def test_the_command_says_what_a_function_made_that_is_no_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("nothing", "'nothing()' in odd.py is not a mcprev.Server or mcprev.App but a int"),
+        (
+            "wants",
+            "'wants' in odd.py cannot be called without arguments: missing a required argument: 'name'",
+        ),
+        ("later", "'later' in odd.py is async; make the server in a function that is not"),
+    ],
+)
+def test_the_command_says_what_is_wrong_with_a_function(
+    name: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "odd.py").write_text(MODULE, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    done = CliRunner().invoke(command, ["serve", "odd.py:nothing"])
+    done = CliRunner().invoke(command, ["serve", f"odd.py:{name}"])
     assert done.exit_code == 1
-    assert "'nothing()' in odd.py is not a mcprev.Server or mcprev.App but a int" in done.output
+    assert says in done.output
 
 
 # -- mounted -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("row", [ROW_D, ROW_E], ids=lambda row: row.name)
+def test_a_tool_reads_the_headers_of_its_http_request(row: Revision) -> None:
+    app = mcprev.App("headers", "1")
+
+    @app.tool
+    async def color(*, ctx: mcprev.Context) -> str:
+        return ctx.headers.get("x-color", "none")
+
+    async def main() -> None:
+        async with mcprev.connect(app, mode=row.name) as client:
+            assert (await client.call_tool("color", {})).text == "none"
+        connector = InProcess(app.asgi())
+        async with aiohttp.ClientSession(connector=connector, headers={"X-Color": " red"}) as session:
+            target = mcprev.http(f"{connector.origin}/mcp", session=session)
+            async with mcprev.connect(target, mode=row.name) as client:
+                assert (await client.call_tool("color", {})).text == "red"
+
+    run(main())
+
 
 INITIALIZE = {
     "jsonrpc": "2.0", "id": 1, "method": "initialize",

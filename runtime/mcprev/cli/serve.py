@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,7 +107,7 @@ def _find(target: str) -> Server:
         if found is None:
             raise click.ClickException(f"there is no '{name}' in {module_name}")
     if not hasattr(found, "server") and not isinstance(found, Server) and callable(found):
-        found = found()
+        found = _made_by(found, f"'{name}' in {module_name}")
         name += "()"
     found = getattr(found, "server", found)  # of an App
     if not isinstance(found, Server):
@@ -113,6 +115,17 @@ def _find(target: str) -> Server:
             f"'{name}' in {module_name} is not a mcprev.Server or mcprev.App but a {type(found).__name__}"
         )
     return found
+
+
+def _made_by(factory: Callable[..., object], where: str) -> object:
+    """Return the server that a function makes. Raises `click.ClickException` for a function that cannot be called."""
+    try:
+        inspect.signature(factory).bind()
+    except TypeError as error:
+        raise click.ClickException(f"{where} cannot be called without arguments: {error}") from None
+    if inspect.iscoroutinefunction(factory):
+        raise click.ClickException(f"{where} is async; make the server in a function that is not")
+    return factory()
 
 
 def _module(name: str) -> object:

@@ -110,6 +110,16 @@ class Context(BaseContext):
         return None if origin is None else cast("Access | None", origin.access)
 
     @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers of the HTTP request, with names in lower case; empty on other transports.
+
+        They are the client's own words: use `principal` and `access` for decisions. `authorization` and `cookie` hold
+        secrets; do not log them.
+        """
+        origin = message_origin(self.request)
+        return {} if origin is None else origin.headers.texts()
+
+    @property
     def state(self) -> str | None:
         """A string that the handler keeps for its next run, which follows the answer to `ask`; None in the first run.
 

@@ -186,6 +186,11 @@ class Headers:
         value = self.values.get(name)
         return None if value is None else value.strip(_SPACE).decode("latin-1")
 
+    def texts(self) -> dict[str, str]:
+        """Return all headers decoded as Latin-1, without surrounding white space."""
+        found = {name: value.strip(_SPACE) for name, value in self.values.items()}
+        return {name.decode("latin-1"): value.decode("latin-1") for name, value in found.items()}
+
 
 def mismatch(
     headers: Headers,
