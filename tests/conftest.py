@@ -24,7 +24,7 @@ import requirements
 import running
 import support
 
-gc.set_threshold(100_000)
+gc.set_threshold(10_000)
 """Tens of thousands of collected tests are not to be looked at again and again; `running.run` collects after each."""
 
 settings.register_profile(

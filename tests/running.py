@@ -19,6 +19,8 @@ LIMIT = 20.0
 """Seconds after which a test hangs."""
 QUIET = 0.02
 """Seconds after which nothing more comes from sockets whose both ends are in one loop."""
+PATIENCE = 200
+"""Turns of the loop after which what a test waits for takes time."""
 
 
 class _Selector(selectors.DefaultSelector):
@@ -115,8 +117,10 @@ def run(work: Coroutine[Any, Any, T], *, limit: float = LIMIT, has_both_ends: bo
 
 async def until(condition: Callable[[], bool]) -> None:
     """Let others run until something is the case; the test's own limit is the bound."""
-    while not condition():  # noqa: ASYNC110 - what happens is not ours to signal
-        await asyncio.sleep(0)
+    turns = 0
+    while not condition():
+        turns += 1
+        await asyncio.sleep(0 if turns < PATIENCE else 0.001)
 
 
 def pass_time(seconds: float) -> None:
