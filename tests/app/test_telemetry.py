@@ -6,25 +6,31 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 import mcprev
-from api.transports import http
-from mcprev.errors import InvalidParams
+from api.transports import http, listening
+from api.wire import served
+from mcprev.app import telemetry as telemetry_module
+from mcprev.errors import ConnectionLost, InvalidParams
 from mcprev.revisions import DEFAULT, HttpShape, Revision
+from mcprev_types.latest import models
 
 pytest.importorskip("opentelemetry.sdk")
 
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+SESSIONS = [row for row in DEFAULT if row.handshake]
 every_revision = pytest.mark.parametrize("row", DEFAULT, ids=lambda row: row.name)
 
 
@@ -51,10 +57,11 @@ class Recorded:
         found = [
             each for group in data.resource_metrics for scope in group.scope_metrics for each in scope.metrics
         ]
-        (metric,) = (each for each in found if each.name == name)
-        assert metric.unit == "s"
-        points: Any = metric.data.data_points
-        return list(points)
+        points: list[Any] = []
+        for metric in (each for each in found if each.name == name):
+            assert metric.unit == "s"
+            points.extend(metric.data.data_points)
+        return points
 
 
 def server_with(telemetry: mcprev.Telemetry | None, seen: list[dict[str, Any]] | None = None) -> mcprev.App:
@@ -77,6 +84,10 @@ def server_with(telemetry: mcprev.Telemetry | None, seen: list[dict[str, Any]] |
     @app.tool
     async def ask(ctx: mcprev.Context) -> str:
         return str(await ctx.elicit("How many?", int))
+
+    @app.tool
+    async def look(ctx: mcprev.Context) -> int:
+        return len(await ctx.roots())
 
     @app.resource("notes://all")
     def notes() -> str:
@@ -211,7 +222,7 @@ def test_raw_calls_and_pings_are_recorded_and_carry_the_trace(row: Revision) -> 
 
 
 @every_revision
-def test_over_http_the_span_of_the_server_names_the_session_where_there_is_one(row: Revision) -> None:
+def test_over_http_spans_name_the_session_where_there_is_one(row: Revision) -> None:
     recorded = Recorded()
 
     async def main() -> None:
@@ -227,12 +238,235 @@ def test_over_http_the_span_of_the_server_names_the_session_where_there_is_one(r
     # A client over HTTP may list the tools by itself, to learn which arguments are headers.
     servers = [span for span in recorded.spans(SpanKind.SERVER) if span.name == "tools/call ping"]
     assert len(servers) == 2
-    sessions = {str((span.attributes or {}).get("mcp.session.id")) for span in servers}
+    both = servers + recorded.spans(SpanKind.CLIENT)
+    sessions = {str((span.attributes or {}).get("mcp.session.id")) for span in both}
     assert len(sessions) == 1
     assert (sessions != {"None"}) is (row.handshake and row.http is not HttpShape.SSE)
     parents = [span.parent.span_id for span in servers if span.parent is not None]
     clients = recorded.spans(SpanKind.CLIENT)
     assert parents == [span.context.span_id for span in clients if span.context is not None]
+
+
+@pytest.mark.parametrize("row", SESSIONS, ids=lambda row: row.name)
+def test_a_request_of_the_server_is_a_span_on_both_sides(row: Revision) -> None:
+    recorded, seen = Recorded(), list[dict[str, Any]]()
+
+    class Handler(mcprev.ClientHandler):
+        async def list_roots(self, ctx: mcprev.ClientContext, params: object) -> models.ListRootsResult:
+            seen.append(dict(ctx.meta))
+            return models.ListRootsResult(roots=[])
+
+    run(
+        server_with(recorded.telemetry),
+        lambda client: client.call_tool("look"),
+        handler=Handler(),
+        telemetry=recorded.telemetry,
+        mode=row.name,
+    )
+    names = ["roots/list", "tools/call look"]
+    (asking, call), (answering, tool) = recorded.spans(SpanKind.CLIENT), recorded.spans(SpanKind.SERVER)
+    assert [asking.name, call.name] == [answering.name, tool.name] == names
+    chain = [call, tool, asking, answering]
+    for parent, child in pairwise(chain):
+        assert parent.context is not None
+        assert child.parent is not None
+        assert child.parent.span_id == parent.context.span_id
+    assert asking.context is not None
+    assert format(asking.context.span_id, "016x") in seen[0]["traceparent"]
+    assert (asking.attributes or {})["jsonrpc.request.id"] == (answering.attributes or {})[
+        "jsonrpc.request.id"
+    ]
+    for role in ("client", "server"):
+        points = recorded.durations(f"mcp.{role}.operation.duration")
+        assert sorted(str((point.attributes or {})["mcp.method.name"]) for point in points) == [
+            "roots/list",
+            "tools/call",
+        ]
+
+
+@pytest.mark.parametrize("row", SESSIONS, ids=lambda row: row.name)
+def test_a_server_asks_as_before_without_telemetry(row: Revision) -> None:
+    seen = list[dict[str, Any]]()
+
+    class Handler(mcprev.ClientHandler):
+        async def list_roots(self, ctx: mcprev.ClientContext, params: object) -> models.ListRootsResult:
+            seen.append(dict(ctx.meta))
+            return models.ListRootsResult(roots=[])
+
+    run(server_with(None), lambda client: client.call_tool("look"), handler=Handler(), mode=row.name)
+    assert seen == [{}]
+
+
+@every_revision
+def test_the_duration_of_a_session_is_recorded_by_both_sides(row: Revision) -> None:
+    recorded = Recorded()
+    run(
+        server_with(recorded.telemetry),
+        lambda client: client.call_tool("ping"),
+        telemetry=recorded.telemetry,
+        mode=row.name,
+    )
+    for role in ("client", "server"):
+        points = recorded.durations(f"mcp.{role}.session.duration")
+        found = [(point.count, dict(point.attributes or {})) for point in points]
+        assert found == ([(1, {"mcp.protocol.version": row.version})] if row.handshake else [])
+
+
+def test_over_http_each_session_that_a_client_opens_is_recorded_and_what_is_no_session_is_not() -> None:
+    recorded = Recorded()
+
+    async def main() -> None:
+        app = server_with(recorded.telemetry)
+        async with listening(app.server) as origin:
+            for row in DEFAULT:
+                if row.http is not HttpShape.SSE:
+                    async with mcprev.connect(origin + "/mcp", mode=row.name) as client:
+                        await client.call_tool("ping")
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+    points = recorded.durations("mcp.server.session.duration")
+    versions = [row.version for row in DEFAULT if row.handshake and row.http is not HttpShape.SSE]
+    assert sorted(str((point.attributes or {})["mcp.protocol.version"]) for point in points) == versions
+
+
+def test_a_session_whose_server_dies_ends_with_an_error() -> None:
+    recorded = Recorded()
+    server = (
+        "import mcprev, os\napp = mcprev.App('a', '1')\n"
+        "@app.tool\ndef die() -> None: os._exit(3)\napp.run_stdio()"
+    )
+
+    async def main() -> None:
+        target = mcprev.stdio(sys.executable, "-c", server)
+        options: dict[str, Any] = {"telemetry": recorded.telemetry, "restart": False}
+        async with mcprev.connect(target, mode=SESSIONS[-1].name, **options) as client:
+            with pytest.raises(ConnectionLost):
+                await client.call_tool("die")
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+    (point,) = recorded.durations("mcp.client.session.duration")
+    assert dict(point.attributes or {}) == {
+        "mcp.protocol.version": SESSIONS[-1].version,
+        "error.type": "ProcessExited",
+    }
+
+
+class Anything(mcprev.ServerHandler):
+    """A server that answers for every tool that it is asked for: by an error of its own for names that are codes."""
+
+    async def call_tool(
+        self, ctx: mcprev.Context, params: models.CallToolRequestParams
+    ) -> models.CallToolResult:
+        if params.name.startswith("-"):
+            raise mcprev.RpcError("no", code=int(params.name))
+        return models.CallToolResult(content=[], is_error=True)
+
+
+@pytest.mark.parametrize(
+    ("first", "keys"),
+    [("tool 0", {"gen_ai.tool.name"}), ("-1", {"rpc.response.status_code", "error.type"})],
+    ids=["names", "codes"],
+)
+def test_what_a_peer_chooses_has_a_bound_in_metrics(
+    first: str, keys: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telemetry_module, "DIFFERENT", 3)
+    recorded = Recorded()
+    server = mcprev.Server(Anything(), "a", "1", validate=False, middleware=[recorded.telemetry])
+
+    async def main() -> None:
+        async with mcprev.connect(server, telemetry=recorded.telemetry) as client:
+            for number in range(10):
+                name = f"tool {number}" if first.startswith("tool") else str(-1 - number)
+                with suppress(mcprev.RpcError):
+                    await client.call_tool(name)
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+    for role in ("client", "server"):
+        points = recorded.durations(f"mcp.{role}.operation.duration")
+        for key in keys:
+            values = {str((point.attributes or {})[key]) for point in points}
+            assert len(values) == 4
+            assert "_OTHER" in values
+        assert sum(point.count for point in points) == 10
+
+
+def test_no_peer_sends_what_no_exporter_can_send() -> None:
+    recorded = Recorded()
+    server = mcprev.Server(Anything(), "a", "1", validate=False, middleware=[recorded.telemetry])
+
+    async def main() -> None:
+        async with mcprev.connect(server, telemetry=recorded.telemetry) as client:
+            await client.call_tool("\ud800" + "n" * 1000)
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+    for span in recorded.pair():
+        for value in (span.name, *(span.attributes or {}).values()):
+            assert len(str(value).encode()) < 300
+
+
+def test_the_id_of_a_request_is_recorded_as_far_as_there_is_room() -> None:
+    recorded = Recorded()
+
+    async def main() -> None:
+        async with served(server_with(recorded.telemetry).server, DEFAULT[0]) as hand:
+            await hand.ask("tools/call", {"name": "ping", "arguments": {}}, id_="n" * 100_000)
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+    (server,) = recorded.spans(SpanKind.SERVER)
+    assert len(str((server.attributes or {})["jsonrpc.request.id"])) == 256
+
+
+def test_the_text_of_an_exception_is_not_recorded() -> None:
+    recorded = Recorded()
+    app = mcprev.App("a", "1", middleware=[recorded.telemetry])
+
+    @app.tool
+    async def pay(card: str) -> str:
+        raise ValueError(f"no such card: {card}")
+
+    run(app, lambda client: client.call_tool("pay", {"card": "4111"}), telemetry=recorded.telemetry)
+    for span in recorded.pair():
+        assert span.status.status_code is StatusCode.ERROR
+        assert "4111" not in span.to_json()
+
+
+def test_an_exporter_that_raises_fails_no_call(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(SpanExporter):
+        def export(self, spans: object) -> SpanExportResult:
+            raise OSError("the collector is gone")
+
+    tracers = TracerProvider(shutdown_on_exit=False)
+    tracers.add_span_processor(SimpleSpanProcessor(Broken()))
+    telemetry = mcprev.Telemetry(tracers, MeterProvider(shutdown_on_exit=False))
+
+    async def work(client: mcprev.Client) -> None:
+        assert (await client.call_tool("ping")).text == "pong"
+
+    run(server_with(telemetry), work, telemetry=telemetry)
+    assert "the collector is gone" in caplog.text
+
+
+def test_the_span_that_is_current_besides_the_clients_is_linked() -> None:
+    recorded = Recorded()
+    tracer = TracerProvider(shutdown_on_exit=False).get_tracer("http")
+
+    async def ambient(call: mcprev.HandlerCall, call_next: mcprev.CallNext) -> mcprev.HandlerResult:
+        with tracer.start_as_current_span("POST /mcp"):
+            return await call_next(call)
+
+    app = mcprev.App("a", "1", middleware=[ambient, recorded.telemetry])
+
+    @app.tool
+    def ping() -> str:
+        return "pong"
+
+    run(app, lambda client: client.call_tool("ping"), telemetry=recorded.telemetry)
+    client, server = recorded.pair()
+    assert client.context is not None
+    assert server.parent is not None
+    assert server.parent.span_id == client.context.span_id
+    assert len(server.links) == 1
 
 
 def test_every_round_of_a_question_is_a_request_and_none_is_an_error() -> None:

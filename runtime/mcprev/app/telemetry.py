@@ -4,31 +4,34 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast
 
 from typing_extensions import override
 
 from mcprev.client.calls import RequestSender
+from mcprev.client.context import ClientContext
 from mcprev.client.options import Options
 from mcprev.client.reconnecting import OpenedConnection
 from mcprev.client.session import ClientSession, SessionArguments
-from mcprev.core.interfaces import message_origin
+from mcprev.core.connection import Connection
+from mcprev.core.context import BaseContext
+from mcprev.core.method_binding import Stub
 from mcprev.core.tool_schemas import CALL
 from mcprev.errors import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
-    PARSE_ERROR,
     RESOURCE_NOT_FOUND,
     Json,
     MissingExtra,
     RpcError,
-    ToolError,
 )
-from mcprev.protocol.http_classify import session_id
 from mcprev.protocol.meta import trace_error
 from mcprev.protocol.mrtr import input_requests_of
 from mcprev.protocol.pending_calls import Call
+from mcprev.revisions import Revision
+from mcprev.server.context import Context, SendRequest
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
 
 if TYPE_CHECKING:
@@ -40,12 +43,12 @@ T = TypeVar("T")
 Role: TypeAlias = Literal["client", "server"]
 TARGETS: Final = {CALL: "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
 """The attribute for the `name` in the params of a method; the name is part of the span's name."""
-REFUSED: Final = frozenset(
-    {PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, RESOURCE_NOT_FOUND}
-)
+REFUSED: Final = frozenset({INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, RESOURCE_NOT_FOUND})
 """The error codes with which a server refuses a wrong request; they are no failures of the server."""
 RECORDED: Final = 256
-"""Characters of a name or URI that are recorded."""
+"""Characters of a name, URI, id or message that are recorded."""
+DIFFERENT: Final = 1000
+"""How many values of an attribute that peers can choose, such as names of tools, are told apart in metrics."""
 SECONDS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
 """The bounds of the histograms' buckets."""
 
@@ -65,43 +68,67 @@ class Telemetry:
             from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
         except ImportError as error:
             raise MissingExtra("telemetry", "opentelemetry-api", "otel") from error
-        self._kinds: Final = {"client": trace.SpanKind.CLIENT, "server": trace.SpanKind.SERVER}
-        self._error = trace.StatusCode.ERROR
-        self._current_span = trace.get_current_span
+        self._trace = trace
         self._tracer = trace.get_tracer("mcprev", tracer_provider=tracer_provider)
         self._propagator = TraceContextTextMapPropagator()
         meter = metrics.get_meter("mcprev", meter_provider=meter_provider)
-        self._durations = {
-            role: meter.create_histogram(
-                f"mcp.{role}.operation.duration",
-                unit="s",
-                description=f"Duration of an MCP request or notification, as the {role} observes it",
-                explicit_bucket_boundaries_advisory=SECONDS,
-            )
-            for role in self._kinds
-        }
+        self._durations, self._sessions = (
+            {
+                role: meter.create_histogram(
+                    f"mcp.{role}.{kind}.duration",
+                    unit="s",
+                    description=f"Duration of an MCP {what}, as the {role} observes it",
+                    explicit_bucket_boundaries_advisory=SECONDS,
+                )
+                for role in ("client", "server")
+            }
+            for kind, what in (("operation", "request or notification"), ("session", "session"))
+        )
+        self._counted: dict[str, set[str]] = {}
 
     async def __call__(self, call: HandlerCall, call_next: CallNext) -> HandlerResult:
         """Pass a call on to a handler, in a span whose parent is the client's span if the request names it."""
         ctx, request = call.ctx, call.ctx.request
         if request.method != call.method:
             return await call_next(call)  # the server itself lists its tools, to check the headers of a call
-        details = {} if ctx.request_id is None else {"jsonrpc.request.id": str(ctx.request_id)}
-        origin = message_origin(request)
-        session = session_id(origin.headers) if origin is not None and request.revision.handshake else None
-        if session is not None:
-            details["mcp.session.id"] = session[:RECORDED]
-        named = {key: ctx.meta[key] for key in ("traceparent", "tracestate") if key in ctx.meta}
-        valid = {key: value for key, value in named.items() if trace_error(key, value) is None}
-        return await self.record(
-            "server",
-            call.method,
-            request.params or {},
-            request.revision.version,
-            lambda: call_next(call),
-            details=details,
-            parent=self._propagator.extract(valid) if "traceparent" in valid else None,
-        )
+        params, run = request.params or {}, partial(call_next, call)
+        return await self.record("server", ctx.connection, request.revision, call.method, params, run, ctx)
+
+    def wrap(self, method: str, stub: Stub) -> Stub:
+        """Return a method of a client's handler that records the requests of the server; `connect` calls this."""
+
+        async def served(ctx: ClientContext, params: object) -> object:
+            revision, run = ctx.client.spoken, partial(stub, ctx, params)
+            return await self.record("server", ctx.connection, revision, method, {}, run, ctx)
+
+        return stub if method.startswith("notifications/") else served
+
+    async def ask(self, ctx: Context, method: str, params: Json, send: SendRequest) -> dict[str, Json]:
+        """Send a request of a server to its client; the server calls this."""
+
+        def run() -> Awaitable[dict[str, Json]]:
+            given: dict[str, Json] = params or {}
+            meta: Mapping[str, Json] = {**(given.get("_meta") or {}), **self.trace_context()}
+            call = send({**given, "_meta": meta} if meta else params)
+            self.sent(call)
+            return ctx.connection.wait(call)
+
+        return await self.record("client", ctx.connection, ctx.request.revision, method, params or {}, run)
+
+    def connected(
+        self, connection: Connection, role: Role = "server", failed: Callable[[], bool] = bool
+    ) -> None:
+        """Record how long a connection lasts if it is a session; `failed` returns whether it ended with an error."""
+        started = time.perf_counter()
+        session = cast("Any", connection.protocol).session
+
+        def ended(_: object) -> None:
+            if session.agreed:
+                wrong = {"error.type": type(connection.error).__qualname__} if failed() else {}
+                common = {"mcp.protocol.version": session.revision.version}
+                self._sessions[role].record(time.perf_counter() - started, {**common, **wrong})
+
+        connection.closed.add_done_callback(ended)
 
     def session(self, *arguments: *SessionArguments) -> ClientSession:
         """Return a session whose requests are recorded; `connect` calls this."""
@@ -115,34 +142,39 @@ class Telemetry:
 
     def sent(self, call: Call) -> None:
         """Add the id of a request to the current span."""
-        self._current_span().set_attribute("jsonrpc.request.id", str(call.id))
+        self._trace.get_current_span().set_attribute("jsonrpc.request.id", _text(call.id))
 
     async def record(
         self,
         role: Role,
+        connection: Connection,
+        revision: Revision,
         method: str,
         params: Mapping[str, Json],
-        version: str,
         run: Callable[[], Awaitable[T]],
-        *,
-        details: Mapping[str, str] | None = None,
-        parent: TraceContext | None = None,
+        ctx: BaseContext | None = None,
     ) -> T:
-        """Await `run` in a span and record its duration; `details` are attributes of the span alone."""
-        common = {"mcp.method.name": method, "mcp.protocol.version": version}
-        alone = {**(details or {})}
-        target = {TARGETS[method]: str(params.get("name"))[:RECORDED]} if method in TARGETS else {}
+        """Await `run` in a span and record its duration; `ctx` is the context of the handler that `run` calls."""
+        common = {"mcp.method.name": method, "mcp.protocol.version": revision.version}
+        details = {
+            "jsonrpc.request.id": None if ctx is None else ctx.request_id,
+            "mcp.session.id": connection.session_id if revision.handshake else None,
+            "mcp.resource.uri": params.get("uri") if "resources/" in method else None,
+        }
+        alone = {key: _text(value) for key, value in details.items() if value is not None}
+        target = {TARGETS[method]: _text(params.get("name"))} if method in TARGETS else {}
         if method == CALL:
             common["gen_ai.operation.name"] = "execute_tool"
-        if method.startswith("resources/") and "uri" in params:
-            alone["mcp.resource.uri"] = str(params["uri"])[:RECORDED]
+        parent = None if ctx is None else self._parent(ctx.meta)
+        ambient = self._trace.get_current_span().get_span_context()
         outcome: dict[str, str] = {}
         started = time.perf_counter()
         with self._tracer.start_as_current_span(
             " ".join([method, *target.values()]),
             parent,
-            self._kinds[role],
+            self._trace.SpanKind[role.upper()],
             {**common, **target, **alone},
+            [self._trace.Link(ambient)] if parent is not None and ambient.is_valid else None,
             record_exception=False,
             set_status_on_exception=False,
         ) as span:
@@ -151,7 +183,8 @@ class Telemetry:
                 result = await run()
                 outcome = {"error.type": "tool_error"} if method == CALL and _is_error(result) else {}
             except BaseException as error:
-                outcome, message = _outcome(error, role, method), str(error)
+                outcome = _outcome(error, role, method)
+                message = _text(error.message) if isinstance(error, RpcError) else None
                 if role == "server" and "rpc.response.status_code" in outcome and "error.type" not in outcome:
                     target = {}  # a peer may name any number of things that there are not
                 raise
@@ -160,8 +193,27 @@ class Telemetry:
             finally:
                 span.set_attributes(outcome)
                 if "error.type" in outcome:
-                    span.set_status(self._error, message)
-                self._durations[role].record(time.perf_counter() - started, {**common, **target, **outcome})
+                    span.set_status(self._trace.StatusCode.ERROR, message)
+                few = {key: self._few(key, value) for key, value in {**target, **outcome}.items()}
+                self._durations[role].record(time.perf_counter() - started, {**common, **few})
+
+    def _parent(self, meta: Mapping[str, Json]) -> TraceContext | None:
+        """Return the context that `_meta` names, if it names one as W3C defines."""
+        named = {key: meta[key] for key in ("traceparent", "tracestate") if key in meta}
+        valid = {key: value for key, value in named.items() if trace_error(key, value) is None}
+        return self._propagator.extract(valid) if "traceparent" in valid else None
+
+    def _few(self, key: str, value: str) -> str:
+        """Return the value of an attribute that a peer can choose; `_OTHER` after `DIFFERENT` different ones."""
+        counted = self._counted.setdefault(key, set())
+        if len(counted) < DIFFERENT:
+            counted.add(value)
+        return value if value in counted else "_OTHER"
+
+
+def _text(value: object) -> str:
+    """Return a value for an attribute: of bounded length, and without lone surrogates, which no exporter can send."""
+    return str(value)[:RECORDED].encode(errors="replace").decode()
 
 
 def _is_error(result: object) -> bool:
@@ -179,7 +231,7 @@ def _outcome(error: BaseException, role: Role, method: str) -> dict[str, str]:
         status = {"rpc.response.status_code": str(error.code)}
         failed = role == "client" or error.code not in REFUSED
         return {**status, "error.type": str(error.code)} if failed else status
-    if isinstance(error, ToolError) or (role == "server" and method == CALL and isinstance(error, Exception)):
+    if role == "server" and method == CALL and isinstance(error, Exception):
         return {"error.type": "tool_error"}
     return {"error.type": type(error).__qualname__}
 
@@ -196,7 +248,7 @@ class _RecordedSender(RequestSender):
 
 class _RecordedSession(ClientSession):
     def __init__(self, telemetry: Telemetry, *arguments: *SessionArguments) -> None:
-        self._telemetry = telemetry
+        self._telemetry, self._closing = telemetry, False
         super().__init__(*arguments)
 
     @override
@@ -204,6 +256,12 @@ class _RecordedSession(ClientSession):
         super()._use(opened)
         sender = self._sender = _RecordedSender(opened.connection, self.identity, self._idle_timeout)
         sender.telemetry = self._telemetry
+        self._telemetry.connected(opened.connection, "client", lambda: not self._closing)
+
+    @override
+    async def aclose(self) -> None:
+        self._closing = self.connection.error is None
+        await super().aclose()
 
     @override
     async def request(
@@ -219,14 +277,14 @@ class _RecordedSession(ClientSession):
 
         def run() -> Awaitable[dict[str, Json]]:
             found = (params or {}).get("_meta") if plain else options.get("meta")
-            meta: Mapping[str, Json] = found or {}
-            trace = {} if "traceparent" in meta else self._telemetry.trace_context()
-            if not trace:
-                return request(method, params, options, end, raw=raw)
+            meta: dict[str, Json] = {**(found or {})}
+            if "traceparent" not in meta:
+                meta |= self._telemetry.trace_context()
             if plain:
-                return request(method, {**(params or {}), "_meta": {**meta, **trace}}, options, end, raw=True)
-            return request(method, params, {**options, "meta": {**meta, **trace}}, end)
+                sent = {**(params or {}), "_meta": meta} if meta else params
+                return request(method, sent, options, end, raw=True)
+            return request(method, params, {**options, "meta": meta}, end)
 
         return await self._telemetry.record(
-            "client", method, params or {}, self.protocol.revision.version, run
+            "client", self.connection, self.revision, method, params or {}, run
         )

@@ -191,7 +191,7 @@ class connect:  # noqa: N801 - called like a function
         self._bounds = (probe_timeout, open_timeout)
         self._client: Client | None = None
         self._record = record
-        self._new_session = ClientSession if telemetry is None else telemetry.session
+        self._telemetry = telemetry
         self._recording: Recording | None = None
 
     async def __aenter__(self) -> Client:
@@ -218,7 +218,8 @@ class connect:  # noqa: N801 - called like a function
         opened, handler = await self._open(self._verdict, prior)
         if isinstance(opened.plan.step, Ready) and opened.plan.step.method is Method.DISCOVER:
             server_cache.introduced(opened.discovery, loop.time())
-        session = self._new_session(opened, self._identity, self._settings, self._reopen, handler)
+        new_session = ClientSession if self._telemetry is None else self._telemetry.session
+        session = new_session(opened, self._identity, self._settings, self._reopen, handler)
         client = self._client = handler.client = Client(session, self._close)
         if self._on_change is not None:
             await report_changes(client, self._on_change)
@@ -227,7 +228,9 @@ class connect:  # noqa: N801 - called like a function
     async def _open(
         self, verdict: Era | None, prior: dict[str, Json] | None
     ) -> tuple[OpenedConnection, ClientRequestHandler]:
-        handler = ClientRequestHandler(self._identity)
+        handler = ClientRequestHandler(
+            self._identity, None if self._telemetry is None else self._telemetry.wrap
+        )
         attempt = _Attempt(self._target, self._identity, self._bounds, self._recording, handler)
         try:
             versions = None if prior is None else prior["supportedVersions"]

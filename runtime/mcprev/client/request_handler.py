@@ -16,6 +16,7 @@ from mcprev.client.subscriptions import change_in
 from mcprev.core.capabilities import ClientCapabilities, overridden
 from mcprev.core.method_binding import (
     HandlerTable,
+    Wrap,
     answer_failure,
     as_exception,
     first,
@@ -54,9 +55,9 @@ LOG: Final = "notifications/message"
 class ClientRequestHandler:
     """Handles the requests and notifications of one connection's server, and the input requests in its results."""
 
-    def __init__(self, identity: ClientCapabilities) -> None:
+    def __init__(self, identity: ClientCapabilities, wrap: Wrap | None = None) -> None:
         self._identity = identity
-        self._handlers = HandlerTable(identity, "ClientHandler")
+        self._handlers = HandlerTable(identity, "ClientHandler", wrap)
         self.client: Client | None = None
 
     async def handle_request(self, incoming: IncomingRequest, connection: Connection, /) -> None:

@@ -21,6 +21,7 @@ from mcprev.client.server_cache import ServerCache
 from mcprev.core.capabilities import ClientCapabilities
 from mcprev.core.connection import Connection
 from mcprev.core.keepalive import keep_pinging
+from mcprev.core.method_binding import Stub
 from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.errors import ConnectionLost, Json, McpError, SessionExpired
 from mcprev.protocol.endpoint import ClientProtocol
@@ -249,10 +250,14 @@ SessionArguments: TypeAlias = tuple[
 
 
 class SessionFactory(Protocol):
-    """Makes the sessions of clients, such as `mcprev.Telemetry`."""
+    """Sees what clients send and receive, such as `mcprev.Telemetry`."""
 
     def session(self, *arguments: *SessionArguments) -> ClientSession:
         """Return a session over a connection that is open."""
+        ...
+
+    def wrap(self, method: str, stub: Stub, /) -> Stub:
+        """Return a method of the client's handler with something around it."""
         ...
 
 

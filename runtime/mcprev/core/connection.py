@@ -56,6 +56,8 @@ class Connection:
     """Whether a single call, or a burst of calls, is sent when it is made and not later in the turn of the loop."""
     immediate = False
     """Whether messages are sent at once and not once per turn of the loop, because the transport collects them itself."""
+    session_id: str | None = None
+    """The id of the session over HTTP, which the server chooses; None elsewhere."""
     _sendable = False
     """Whether the transport accepts messages. True in a class whose transport does so from the beginning."""
 

@@ -28,6 +28,11 @@ class BaseContext:
         return None if self._incoming is None else self._incoming.id
 
     @property
+    def connection(self) -> Connection:
+        """The connection that received the request."""
+        return self._connection
+
+    @property
     def meta(self) -> Mapping[str, Json]:
         """The `_meta` of the request or notification, as JSON of the peer's revision; empty if it has none."""
         params = None if self._incoming is None else self._incoming.params

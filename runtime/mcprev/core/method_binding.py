@@ -36,6 +36,8 @@ from mcprev.revisions import Revision
 from mcprev_types import MethodNotHandled, locate
 
 Stub = Callable[[Any, Any], Awaitable[Any]]
+Wrap = Callable[[str, Stub], Stub]
+"""Puts something around a handler's method, which it gets by name."""
 Read = Callable[[Any], Any]
 
 
@@ -200,9 +202,7 @@ def first(error: ValidationError, value: object) -> str:
 class HandlerTable(dict[tuple[Revision, str], MethodBinding]):
     """The method bindings of one handler by revision and method, created on first use."""
 
-    def __init__(
-        self, identity: Capabilities, base: str, wrap: Callable[[str, Stub], Stub] | None = None
-    ) -> None:
+    def __init__(self, identity: Capabilities, base: str, wrap: Wrap | None = None) -> None:
         """Set the handler; `wrap` puts something around each of its methods."""
         super().__init__()
         self._wrap = wrap

@@ -5,9 +5,9 @@ SEAM-1, LOG-5, PROG-2, MRTR-1..11, SUB-8. Everything is in the types of the late
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast, overload, runtime_checkable
 
 from mcprev.convert import OnDowngrade, PayloadKind, converter, request_for
 from mcprev.core.context import BaseContext
@@ -25,6 +25,7 @@ from mcprev.wire.jsonrpc import Request
 
 if TYPE_CHECKING:
     from mcprev.core.connection import Connection
+    from mcprev.protocol.pending_calls import Call
     from mcprev.server.lifespan import LifespanRunner
     from mcprev.server.questions import Elicited, Prompt, Sampled
     from mcprev.server.task_execution import TaskExecution
@@ -36,6 +37,23 @@ T = TypeVar("T")
 ASK_TIMEOUT = 600.0
 """Seconds that a client gets to answer: a person may have to read and decide."""
 LOG = "notifications/message"
+
+
+SendRequest: TypeAlias = "Callable[[dict[str, Json] | None], Call]"
+"""Sends a request to the client with these params, without waiting for its result."""
+
+
+@runtime_checkable
+class Observer(Protocol):
+    """A middleware that also sees connections, and the requests that the server sends to clients."""
+
+    def connected(self, connection: Connection, /) -> None:
+        """Take a new connection."""
+        ...
+
+    async def ask(self, ctx: Context, method: str, params: Json, send: SendRequest, /) -> dict[str, Json]:
+        """Send a request to a client and return its result."""
+        ...
 
 
 class ServerHooks(Protocol):
@@ -50,6 +68,9 @@ class ServerHooks(Protocol):
     def lifespan(self) -> LifespanRunner | None:
         """Holds the values of the lifespan; None for a server without one."""
         ...
+
+    observer: Observer | None
+    """Sees the requests to clients; None if nothing does."""
 
     def changed(self, what: Changed | str, uri: str | None = None) -> None:
         """Notify every client that is to know of a change."""
@@ -89,11 +110,6 @@ class Context(BaseContext):
         if self._answers is None:
             self._answers = mrtr.InputResponses()
         return self._answers
-
-    @property
-    def connection(self) -> Connection:
-        """The connection that received the request."""
-        return self._connection
 
     @property
     def principal(self) -> str | None:
@@ -362,7 +378,8 @@ class Context(BaseContext):
     ) -> dict[str, Json]:
         """Send a request to the client; return its result in the types of the latest revision. Needs a session."""
         incoming = self.request
-        assert isinstance(incoming.engine, HandshakeServer)
+        engine = incoming.engine
+        assert isinstance(engine, HandshakeServer)
         revision = incoming.revision
         if request["method"] not in revision.methods:
             raise missing_capability({str(request["method"]).split("/")[0]: {}})
@@ -371,10 +388,14 @@ class Context(BaseContext):
         refusal = connection.refuses(incoming)
         if refusal is not None:
             raise refusal
-        call = incoming.engine.call(
-            asked.method, asked.params, connection.now(), idle=timeout, total=timeout, channel=incoming
-        )
-        answer = await connection.wait(call)
+
+        def send(params: dict[str, Json] | None) -> Call:
+            now = connection.now()
+            return engine.call(asked.method, params, now, idle=timeout, total=timeout, channel=incoming)
+
+        observer = self._server.observer
+        sending = None if observer is None else observer.ask(self, asked.method, asked.params, send)
+        answer = await (sending or connection.wait(send(asked.params)))
         up = converter(asked.method, PayloadKind.RESULT, from_=revision, to=LATEST)
         try:
             found = asking.without_unaccepted_content(asked.method, asked.params, up(answer))

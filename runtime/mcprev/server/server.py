@@ -21,7 +21,7 @@ from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.request_state import RequestStateSealer
 from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.revisions import LATEST, select
-from mcprev.server.context import Context
+from mcprev.server.context import Context, Observer
 from mcprev.server.dispatcher import RequestDispatcher
 from mcprev.transports.lines import LineConnection
 from mcprev.wire.jsonrpc import MAX_LINE
@@ -159,6 +159,9 @@ class Server:
             self.lifespan = LifespanRunner([partial(each, self) for each in several], self._end_tasks)
         self.on_downgrade = on_downgrade
         """Replaces values that the client's revision cannot represent; None to use the default replacements."""
+        found = (each for each in cast("Sequence[object]", middleware) if isinstance(each, Observer))
+        self.observer: Observer | None = next(found, None)
+        """The middleware that also sees connections and requests to clients, such as `mcprev.Telemetry`."""
         around: Callable[[str, Stub], Stub] | None = None
         if middleware:
             from mcprev.server.middleware import wrap
@@ -199,6 +202,8 @@ class Server:
         Transports call this for connections that `connection` has not made.
         """
         self._connections.add(connection)
+        if self.observer is not None:
+            self.observer.connected(connection)
         if self._ping_interval is not None:
             session = cast("ServerProtocol", connection.protocol).session
             connection.start(keep_pinging(connection, session, self._ping_interval))

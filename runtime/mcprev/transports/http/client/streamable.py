@@ -140,6 +140,7 @@ class StreamableHttp:
             raise await self._error_of(response)
         if call.method == INITIALIZE:
             self.session_id = response.headers.get(SESSION_ID) or None
+            self._connection.session_id = self.session_id
         if response.content_type == media.SSE:
             await self._stream(call, response)
             return

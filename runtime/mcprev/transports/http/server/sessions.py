@@ -134,6 +134,7 @@ class Session(AsgiConnection):
     ) -> None:
         super().__init__(protocol, handler, logger, max_handlers=max_handlers)
         self.id: str = new_session_id()
+        self.session_id: str | None = self.id
         self.principal = principal
         """The principal that opened the session."""  # HTTP-28
         self.response_streams: set[ResponseStream] = set()
