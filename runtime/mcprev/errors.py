@@ -368,9 +368,9 @@ class ToolError(McpError):
 class ServersFailed(McpError):
     """One or more of the servers of `connect_all` cannot be reached."""
 
-    def __init__(self, errors: Mapping[str, McpError]) -> None:
+    def __init__(self, errors: Mapping[str, McpError | OSError]) -> None:
         super().__init__("\n".join(f"the server '{name}': {error}" for name, error in errors.items()))
-        self.errors: Mapping[str, McpError] = {**errors}
+        self.errors: Mapping[str, McpError | OSError] = {**errors}
         """The errors by the names of the servers."""
 
 

@@ -166,6 +166,13 @@ def test_a_handler_and_functions() -> None:
         mcprev.connect(server, handler=Helpful(), roots=[])
 
 
+@req("ROOT-1", everywhere=True)
+def test_one_path_is_no_sequence_of_roots() -> None:
+    """Its characters would be roots, the first of them the whole disk."""
+    with pytest.raises(TypeError, match=r"roots=\['/srv/data'\]"):
+        mcprev.connect(mcprev.Server(Asks(), "s", "1"), roots="/srv/data")
+
+
 @req("ROOT-1")
 @each_row
 def test_a_handler_asks_for_the_roots(row: Revision) -> None:

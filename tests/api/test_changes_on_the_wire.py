@@ -12,6 +12,7 @@ import pytest
 import mcprev
 from api.scripted import giving, server, text
 from api.wire import INFO, PREFIX, SUBSCRIPTION_ID, HandClient, Json, Message, each_session, served, serving
+from mcprev.client.subscriptions import WAITING
 from mcprev.errors import ConnectionLost
 from mcprev.protocol.subscriptions import CHANGES, Changed
 from mcprev.revisions import LATEST, Revision
@@ -256,6 +257,30 @@ def test_in_sessions_a_client_subscribes_to_each_resource_once(row: Revision) ->
                 }  # fmt: skip
             unsubscribed = [params["uri"] for params in hand.asked("resources/unsubscribe")]
             assert sorted(unsubscribed) == ["a:1", "a:2"]
+
+    run(main())
+
+
+@req("SUB-5", "SUB-7", at=E)
+def test_a_flood_of_changes_that_nobody_reads_has_a_bound() -> None:
+    """Changes of lists, and of resources that were subscribed to, are kept whatever comes besides."""
+
+    async def main() -> None:
+        async with serving(LATEST, {"subscriptions/listen": lambda _: None}) as (client, hand):
+            subscription = client.listen(tools=True, uris=["a:1"])
+            opening = asyncio.create_task(subscription.__aenter__())
+            request = await hand.get(lambda found: found.get("method") == "subscriptions/listen")
+            meta = {SUBSCRIPTION_ID: request["id"]}
+            hand.tell(ACKNOWLEDGED, {"notifications": request["params"]["notifications"], "_meta": meta})
+            await opening
+            for number in range(WAITING + 500):
+                hand.tell(UPDATED, {"uri": f"flood:{number}", "_meta": meta})
+            hand.tell(LISTS["tools"], {"_meta": meta})
+            hand.tell(UPDATED, {"uri": "a:1", "_meta": meta})
+            await client.ping()  # until all of it has arrived
+            found = [await anext(subscription) for _ in range(WAITING + 2)]
+            assert found[-2:] == [mcprev.Change(Changed.TOOLS), mcprev.Change(Changed.RESOURCE, "a:1")]
+            await subscription.aclose()
 
     run(main())
 

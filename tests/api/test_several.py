@@ -154,6 +154,28 @@ def test_the_configuration_of_a_host(tmp_path: Path, monkeypatch: pytest.MonkeyP
     run(main(), limit=60)
 
 
+@req("SEAM-1", everywhere=True)
+def test_a_file_may_have_comments_and_a_mark_of_its_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_bytes(
+        b"\xef\xbb\xbf// mine\n"
+        b'{"servers": { /* , } */ "x": {"url": "https://x.example/a//b", "headers": {"A": "/*,]*/"}, // the last\n},},}'
+    )
+    target: Any = targets_of(path)["x"]
+    assert (target.url, target._headers) == ("https://x.example/a//b", {"A": "/*,]*/"})
+
+
+@req("SEAM-1", everywhere=True)
+def test_a_recording_that_cannot_be_written_is_named_and_nothing_stays_open(tmp_path: Path) -> None:
+    async def main() -> None:
+        path = tmp_path / "no" / "such"
+        with pytest.raises(mcprev.ServersFailed, match=r"the server 'one': .*No such file") as caught:
+            await mcprev.connect_all(SERVERS, record=path)
+        assert all(isinstance(error, OSError) for error in caught.value.errors.values())
+
+    run(main())
+
+
 @req("HTTP-1", everywhere=True)
 def test_targets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN", "secret")
@@ -173,6 +195,11 @@ BAD: Final[dict[str, tuple[Any, str]]] = {
     "args": ({"x": {"command": "c", "args": "a b"}}, "the server 'x' .*`args` is no list"),
     "a number": ({"x": {"command": "c", "args": [5]}}, "5 is no text"),
     "env": ({"x": {"command": "c", "env": ["A=b"]}}, "`env` is no object"),
+    "an ambiguous name": ({"a_": GONE}, "'a_' cannot be a prefix with '__'"),
+    "a variable of VS Code": (
+        {"x": {"url": "https://${input:token}"}},
+        "the variable input:token is not set",
+    ),
     "a variable": ({"x": {"command": "${NO_SUCH_VARIABLE}"}}, "the variable NO_SUCH_VARIABLE is not set"),
     "no URL": ({"x": {"url": "ftp://x"}}, "the server 'x'"),
     "a list": ({"mcpServers": []}, "the server 'mcpServers' .*cannot connect to a list"),

@@ -39,6 +39,7 @@ TYPED: Final[dict[str, tuple[Message, type[Any], object]]] = {
     "a number": (text("5"), int, 5),
     "no JSON": (text("a lot"), int, mcprev.RemoteProtocolError("the data of the result is not of type int")),
     "too deep": (text("[" * 100_000), int, mcprev.RemoteProtocolError("the data of the result is not of type int")),
+    "too much": (text("[" + "[]," * 300_000 + "[]]"), list, mcprev.RemoteProtocolError("the data of the result is not of type list")),
     "nothing": ({"content": []}, Forecast, mcprev.RemoteProtocolError("the data of the result is not of type Forecast")),
     "an error": ({**text("no such city"), "isError": True}, Forecast, mcprev.ToolError("no such city")),
     "a silent error": ({"content": [], "isError": True}, str, mcprev.ToolError("the tool failed and does not say")),
@@ -72,6 +73,9 @@ def test_the_data_of_a_result_as_a_type(row: Revision, case: str) -> None:
                 with pytest.raises(type(wanted)) as caught:
                     await client.call_tool("t", as_=type_)
                 assert str(wanted) in str(caught.value)
+                assert str(caught.value).startswith("tool 't': ") is isinstance(
+                    wanted, mcprev.RemoteProtocolError
+                )
             else:
                 assert await client.call_tool("t", as_=type_) == wanted
                 assert (await client.call_tool("t", {})).read(type_) == wanted

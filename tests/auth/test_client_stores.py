@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import stat
 import sys
 from collections.abc import Callable
@@ -103,7 +104,11 @@ def test_files_are_their_owners_and_whole(tmp_path: Path, monkeypatch: pytest.Mo
             await store.keep_tokens(KEY, mcprev.Tokens("new"))
         assert await store.tokens(KEY) == TOKENS
         (path,) = folder.iterdir()
-        damaged: list[Any] = [
+
+        def record(tokens: dict[str, Any]) -> bytes:
+            return json.dumps({"key": KEY, "record": tokens}).encode()
+
+        damaged: list[bytes] = [
             b"",
             b"{",
             b"\xff",
@@ -111,10 +116,63 @@ def test_files_are_their_owners_and_whole(tmp_path: Path, monkeypatch: pytest.Mo
             b"{}",
             b'{"key": ["x"], "record": {}}',
             b"[" * 100_000,
+            record({"access_token": 5}),
+            record({"access_token": None}),
+            record({"access_token": "a", "expires_at": "soon"}),
+            record({"access_token": "a", "scopes": "abc"}),
+            record({"access_token": "a", "scopes": [1]}),
         ]
         for text in damaged:
             path.write_bytes(text)
             assert await store.tokens(KEY) is None
+
+    run(main())
+
+
+@req("AUTH-22", "SEC-6", everywhere=True)
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o1777], ids=oct)
+def test_a_folder_in_which_others_can_put_tokens_is_not_used(tmp_path: Path, mode: int) -> None:
+    store = mcprev.DiskTokens(tmp_path)
+    run(store.keep_tokens(KEY, TOKENS))
+    tmp_path.chmod(mode)
+
+    async def main() -> None:
+        for refused in (store.tokens(KEY), store.keep_tokens(KEY, TOKENS), store.registration("x")):
+            with pytest.raises(PermissionError, match="chmod 700"):
+                await refused
+
+    run(main())
+
+
+@req("AUTH-18", "AUTH-22")
+@each_row
+def test_a_refresh_token_that_another_process_has_used_is_not_used_again(
+    row: Revision, again: Callable[[], mcprev.TokenStore]
+) -> None:
+    """An authorization server takes the second use for a theft, and revokes all tokens of the user."""
+
+    async def main() -> None:
+        async with world(row, {"tools/call": {"content": []}}) as at:
+            at.refreshes = True
+            one, other = at.oauth(store=again()), at.oauth(store=again())
+
+            def connecting(auth: mcprev.OAuth) -> mcprev.connect:
+                return mcprev.connect(
+                    mcprev.http(at.mcp.url, auth=auth), revisions=[row.name], validate="off"
+                )
+
+            async with connecting(one) as client, connecting(other) as second:
+                await client.call_tool("any")
+                await second.call_tool("any")
+                at.log.clear()
+                for auth, caller in ((one, client), (other, second)):
+                    (authorizer,) = auth.authorizers.values()
+                    assert authorizer.active is not None
+                    authorizer.active.refresh_at = 0
+                    await caller.call_tool("any")
+                assert at.log == ["refresh_token"]
+                found = [seen.headers.get("authorization") for seen in at.asked_for("tools/call")]
+                assert found[2:] == ["Bearer token-2"] * 2
 
     run(main())
 

@@ -98,7 +98,20 @@ def test_a_level_that_was_set_before_is_left_alone() -> None:
 @req("SEC-6", everywhere=True)
 @given(
     st.sampled_from(
-        ["access_token", "refreshToken", "api_key", "my-password", "client_secret", "Authorization"]
+        [
+            "access_token",
+            "refreshToken",
+            "api_key",
+            "my-password",
+            "client_secret",
+            "Authorization",
+            "X-API-Key",
+            "clientSecret",
+            "dbPassword",
+            "authToken",
+            "credentials",
+            "private-key",
+        ]
     ),
     st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=9),
     st.sampled_from(['{"%s":"%s"}', '{"a":{"%s" : "%s"}}', '{"%s":"\\"%s"}', '{"%s":"%s']),

@@ -42,6 +42,8 @@ def handler_of(
 
     Only these methods are overridden, and the client declares what its handler overrides.
     """
+    if isinstance(roots, str):
+        raise TypeError(f"roots are a sequence: roots=[{roots!r}]")
 
     async def list_roots(*_: object) -> models.ListRootsResult:
         from mcprev_types.latest import models

@@ -79,7 +79,7 @@ class Methods:
             params["arguments"] = by_name(arguments)
         found: Any = await self.call("tools/call", params, **options)
         result: ToolResult = found
-        return result if as_ is None else result.read(as_)
+        return result if as_ is None else result.read(as_, f"tool '{name:.100}': ")
 
     async def list_tools(
         self, cursor: str | None = None, **options: Unpack[Options]

@@ -13,10 +13,12 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+from pydantic.alias_generators import to_camel
 from typing_extensions import Unpack, override
 
+from mcprev.client.calls import result_reader
 from mcprev.client.connect import connect
 from mcprev.client.methods import Methods
 from mcprev.client.options import Options
@@ -30,7 +32,11 @@ if TYPE_CHECKING:
     from mcprev_types import Model
 
 SEPARATOR: Final = "__"
-_VARIABLE: Final = re.compile(r"\$\{(?:env:)?(\w+)(?::-([^}]*))?\}")
+Failure: TypeAlias = McpError | OSError
+"""Why a server is missing: it cannot be reached, or the file for `record` cannot be written."""
+_VARIABLE: Final = re.compile(r"\$\{(?:(env|input|config|command):)?(\w+)(?::-([^}]*))?\}")
+_COMMENT: Final = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[\]}])', re.DOTALL)
+"""A string, which stays, or what JSON has not and hosts allow: a comment, or a comma behind the last value."""
 _LISTS: Final[Mapping[str, tuple[str, str]]] = {
     # by method: the member with the list, and the member of its items that bears the prefix
     "tools/list": ("tools", "name"),
@@ -54,12 +60,12 @@ class Clients(Methods):
     """
 
     def __init__(
-        self, clients: Mapping[str, Client], errors: Mapping[str, McpError], separator: str = SEPARATOR
+        self, clients: Mapping[str, Client], errors: Mapping[str, Failure], separator: str = SEPARATOR
     ) -> None:
         """Join open clients; `mcprev.connect_all` calls this."""
         self.clients: Mapping[str, Client] = MappingProxyType({**clients})
         """The clients by the names of their servers, in the order of the configuration."""
-        self.errors: Mapping[str, McpError] = MappingProxyType({**errors})
+        self.errors: Mapping[str, Failure] = MappingProxyType({**errors})
         """The errors of servers that could not be reached, by name; empty unless `partial` is True."""
         self._separator = separator
 
@@ -101,11 +107,7 @@ class Clients(Methods):
         if not number.isdecimal() or (names and int(number) >= len(names)):
             raise LocalProtocolError(f"'{params.get('cursor')}' is no cursor of this client")
         if not names:
-            from mcprev.client.calls import result_reader
-
-            return result_reader(method)(
-                {member if member != "resource_templates" else "resourceTemplates": []}
-            )
+            return result_reader(method)({to_camel(member): []})
         name = names[int(number)]
         page: Any = await self.clients[name].call(method, {"cursor": cursor} if cursor else {}, **options)
         items = [_renamed(item, bearer, f"{name}{self._separator}") for item in getattr(page, member)]
@@ -132,7 +134,7 @@ def targets_of(
     config: str | os.PathLike[str] | Mapping[str, Json], separator: str = SEPARATOR
 ) -> dict[str, Target]:
     """Return what to connect to, by name. Raises `OSError`, and `ValueError` that says which entry is not valid."""
-    found: Json = config if isinstance(config, Mapping) else json.loads(Path(config).read_text("utf-8"))
+    found: Json = config if isinstance(config, Mapping) else _parsed(config)
     for key in ("mcpServers", "servers"):
         if isinstance(found, Mapping) and isinstance(cast("Mapping[str, Json]", found).get(key), Mapping):
             found = cast("Mapping[str, Json]", found)[key]
@@ -142,7 +144,7 @@ def targets_of(
         )
     targets: dict[str, Target] = {}
     for name, entry in cast("Mapping[str, Json]", found).items():
-        if not name or separator in name:
+        if not name or f"{name}{separator}".find(separator) != len(name):
             raise ValueError(
                 f"'{name}' cannot be a prefix with '{separator}'; rename it or pass another `separator`"
             )
@@ -152,6 +154,11 @@ def targets_of(
         except (TypeError, ValueError) as error:
             raise ValueError(f"the server '{name}' of the configuration: {error}") from error
     return targets
+
+
+def _parsed(path: str | os.PathLike[str]) -> Json:
+    # The second time it finds the commas that a comment followed.
+    return json.loads(_COMMENT.sub(r"\1", _COMMENT.sub(r"\1", Path(path).read_text("utf-8-sig"))))
 
 
 def _target(entry: Json) -> Target:
@@ -187,9 +194,10 @@ def _filled(text: Json) -> str:
         raise TypeError(f"{text!r:.100} is no text")
 
     def value(match: re.Match[str]) -> str:
-        if match[1] not in os.environ and ":-" not in match[0]:
-            raise ValueError(f"the variable {match[1]} is not set")
-        return os.environ.get(match[1], match[2])
+        variables: Mapping[str, str] = os.environ if match[1] in (None, "env") else {}
+        if match[2] not in variables and match[3] is None:
+            raise ValueError(f"the variable {match[0][2:-1]} is not set in the environment")
+        return variables.get(match[2], match[3])
 
     return _VARIABLE.sub(value, text)
 
@@ -232,11 +240,11 @@ class connect_all:  # noqa: N801 - called like a function
                     name: group.create_task(_open(stack, each)) for name, each in self._connecting.items()
                 }
             ends = {name: task.result() for name, task in tasks.items()}
-            errors = {name: end for name, end in ends.items() if isinstance(end, McpError)}
+            errors = {name: end for name, end in ends.items() if isinstance(end, Failure)}
             if errors and not self._partial:
                 raise ServersFailed(errors)
             stack.pop_all()
-        clients = {name: end for name, end in ends.items() if not isinstance(end, McpError)}
+        clients = {name: end for name, end in ends.items() if not isinstance(end, Failure)}
         self._open = Clients(clients, errors, self._separator)
         return self._open
 
@@ -250,9 +258,9 @@ class connect_all:  # noqa: N801 - called like a function
         return self.__aenter__().__await__()
 
 
-async def _open(stack: AsyncExitStack, connecting: connect) -> Client | McpError:
+async def _open(stack: AsyncExitStack, connecting: connect) -> Client | Failure:
     """Return the client, which `stack` closes, or why there is none."""
     try:
         return await stack.enter_async_context(connecting)
-    except McpError as error:
+    except (McpError, OSError) as error:
         return error

@@ -37,6 +37,8 @@ CLOSE: Final = 2.0
 """Seconds to wait for the response to each `resources/unsubscribe`."""
 AGAIN: Final = ReconnectPolicy(limit=8)
 """How often to reopen a broken stream if the connection itself has not ended."""
+WAITING: Final = 1000
+"""How many changes wait for a slow reader; above, a change of a resource that was not subscribed to is dropped."""
 _SERVER_ERROR: Final = 500
 """HTTP statuses from here on are worth another attempt."""
 
@@ -257,8 +259,9 @@ class Subscription:
             self._note(Change(Changed.TASK, task=task))
 
     def _note(self, change: Change) -> None:
-        self._waiting[change] = None
-        self._news.set()
+        if len(self._waiting) < WAITING or change.uri in (None, *self.uris):
+            self._waiting[change] = None
+            self._news.set()
 
     def _end(self, error: McpError | None) -> None:
         if not self._ended:

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from mcprev.core.method_binding import first
 from mcprev.core.tool_schemas import WRAPPER
 from mcprev.errors import Json, RemoteProtocolError, ToolError
+from mcprev.wire.bounds import check_values
 from mcprev_types import ABSENT
 from mcprev_types.latest import models
 
@@ -33,16 +34,17 @@ class ToolResult(models.CallToolResult):
         if self.structured_content is not ABSENT:
             return self.structured_content
         try:
+            check_values(self.text.encode(errors="replace"))
             return json.loads(self.text)
         except (ValueError, RecursionError):
             return None
 
-    def read(self, type_: type[T]) -> T:
+    def read(self, type_: type[T], where: str = "") -> T:
         """Return the data as a type that pydantic validates, such as a model or `list[int]`.
 
         A value that is not an object is also found in the member `result` of an object, where servers put it. For `str`
         without structured content, return the text. Raises `ToolError` with the text if the tool failed, and
-        `RemoteProtocolError` for data that is not of the type.
+        `RemoteProtocolError` for data that is not of the type; its text begins with `where`.
         """
         if self.is_error:
             raise ToolError(self.text or "the tool failed and does not say why")
@@ -58,5 +60,7 @@ class ToolResult(models.CallToolResult):
                 except ValidationError:
                     pass  # the error of the whole says more
             name = getattr(type_, "__name__", str(type_))
-            text = f"the data of the result is not of type {name}: {first(error, cast('object', data))}"
+            text = (
+                f"{where}the data of the result is not of type {name}: {first(error, cast('object', data))}"
+            )
             raise RemoteProtocolError(text, raw=self.to_wire()) from None

@@ -21,8 +21,8 @@ if payloads.level == logging.NOTSET:
 
 _SECRET: Final = re.compile(
     rb"""
-    ("(?:[^"\\]*[_-])?(?:access_?token|refresh_?token|id_?token|token|api_?key|secret|password|passphrase|authorization|
-    cookie|assertion|code_?verifier|private_?key|requestState)"[ ]*:[ ]*)
+    ((?:(?<!progress)token|api[_-]?key|secret|passw(?:or)?d|passphrase|authorization|cookie|credentials?|assertion|
+    code[_-]?verifier|private[_-]?key|requestState)"[ ]*:[ ]*)
     ("(?:[^"\\]|\\.)*"?)
     """,
     re.IGNORECASE | re.VERBOSE,

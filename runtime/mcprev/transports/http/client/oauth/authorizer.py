@@ -321,9 +321,14 @@ class Authorizer:
             return active
         async with self._runner() as runner:
             try:
-                active = await self._refresh(runner, active)
-            except McpError as error:
-                logger.debug("a token was not refreshed in time: %s", error)
+                kept = None if active.dpop_signer else await self._auth.store.tokens(active.key)
+                if kept is None or kept.access_token == active.tokens.access_token:
+                    active = await self._refresh(runner, active)
+                else:
+                    # Another process has refreshed it; to use a refresh token twice looks like a theft.
+                    active = self._hold(ActiveToken(kept, Source.STORED, active.place, active.client), EARLY)
+            except Exception as error:  # noqa: BLE001 - a store may raise anything, with secrets in the text
+                logger.debug("a token was not refreshed in time: %s", type(error).__name__)
                 active.refresh_at = None
         self.active = active
         return active

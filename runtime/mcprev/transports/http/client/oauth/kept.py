@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import mkstemp
 from typing import Final, Protocol, TypeVar, cast
 
+from pydantic import TypeAdapter
 from typing_extensions import override
 
 from mcprev.errors import MissingExtra
@@ -49,7 +50,7 @@ class KeptTokens:
         text = await asyncio.to_thread(self._read, _name(key))
         try:
             found = json.loads(text or "null")
-            return kind(**found["record"]) if found["key"] == list(key) else None
+            return TypeAdapter(kind).validate_python(found["record"]) if found["key"] == list(key) else None
         except (ValueError, TypeError, KeyError, RecursionError):
             return None
 
@@ -84,6 +85,7 @@ class DiskTokens(KeptTokens):
     @override
     def _read(self, name: str) -> str | None:
         try:
+            self._check_folder()
             return (self._folder / name).read_text("utf-8")
         except (FileNotFoundError, UnicodeDecodeError):
             return None
@@ -91,6 +93,7 @@ class DiskTokens(KeptTokens):
     @override
     def _write(self, name: str, text: str) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._check_folder()
         # `mkstemp` makes a file that only its owner can read.
         descriptor, temporary = mkstemp(dir=self._folder, prefix=".new-")
         try:
@@ -106,6 +109,12 @@ class DiskTokens(KeptTokens):
     @override
     def _delete(self, name: str) -> None:
         (self._folder / name).unlink(missing_ok=True)
+
+    def _check_folder(self) -> None:
+        """Raise `PermissionError` for a folder in which others can put tokens of theirs."""
+        found = self._folder.stat()
+        if found.st_uid not in (os.geteuid(), 0) or found.st_mode & 0o022:
+            raise PermissionError(f"others can write into the folder '{self._folder}': chmod 700 it")
 
 
 class Keyring(Protocol):
