@@ -408,6 +408,7 @@ def test_what_is_kept_and_for_how_long(row: Revision) -> None:
     run(main())
 
 
+@req("SEC-6", everywhere=True)
 def test_who_has_many_tasks_pushes_out_none_of_others() -> None:
     store = mcprev.MemoryTaskStore(room=5)
 
