@@ -29,7 +29,7 @@ from named import D, E
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PACKAGES: Final = {"mcprev": "runtime/mcprev", "mcprev_codegen": "codegen/mcprev_codegen"}
-ADD_ONS: Final = ("app", "cli")
+ADD_ONS: Final = ("app", "cli", "extras")
 """Areas of the runtime that a server or client can do without."""
 
 
@@ -47,7 +47,7 @@ LIMITS: Final = (
     Limit("modules on the top level", 3, 6),
     Limit("names defined in more than one module", 1, 0),
     Limit("code lines of the runtime", 21_545, 15_500),
-    Limit("code lines of the runtime without add-ons", 18_539, 14_000),
+    Limit("code lines of the runtime without add-ons", 18_089, 14_000),
     Limit("stdio session: files", 16, 12),
     Limit("stdio session: changes of file", 24, 16),
     Limit("HTTP session: files", 27, 18),

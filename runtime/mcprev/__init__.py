@@ -13,14 +13,11 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from mcprev.app.app import App as App
     from mcprev.app.dependencies import Depends as Depends, FromLifespan as FromLifespan
-    from mcprev.app.rate_limit import RateLimit as RateLimit
-    from mcprev.app.telemetry import Telemetry as Telemetry
     from mcprev.client.client import Client as Client
     from mcprev.client.connect import connect as connect
     from mcprev.client.context import ClientContext as ClientContext
     from mcprev.client.options import Options as Options
     from mcprev.client.request_handler import ClientHandler as ClientHandler, form_defaults as form_defaults
-    from mcprev.client.several import Clients as Clients, connect_all as connect_all
     from mcprev.client.subscriptions import Change as Change, Subscription as Subscription
     from mcprev.client.targets import Target as Target
     from mcprev.client.tasks import ClientTask as ClientTask
@@ -59,6 +56,17 @@ if TYPE_CHECKING:
         ToolError as ToolError,
         TransportError as TransportError,
     )
+    from mcprev.extras.connect_all import Clients as Clients, connect_all as connect_all
+    from mcprev.extras.rate_limit import RateLimit as RateLimit
+    from mcprev.extras.telemetry import Telemetry as Telemetry
+    from mcprev.extras.token_stores import (
+        DiskTokens as DiskTokens,
+        KeyringTokens as KeyringTokens,
+    )
+    from mcprev.extras.verifiers import (
+        IntrospectionVerifier as IntrospectionVerifier,
+        JwtVerifier as JwtVerifier,
+    )
     from mcprev.protocol.cache import ResultCache as ResultCache
     from mcprev.protocol.request_state import RequestStateSealer as RequestStateSealer
     from mcprev.protocol.subscriptions import Changed as Changed
@@ -85,10 +93,6 @@ if TYPE_CHECKING:
         OAuth as OAuth,
         WorkloadIdentity as WorkloadIdentity,
     )
-    from mcprev.transports.http.client.oauth.kept import (
-        DiskTokens as DiskTokens,
-        KeyringTokens as KeyringTokens,
-    )
     from mcprev.transports.http.client.oauth.loopback import Loopback as Loopback
     from mcprev.transports.http.client.oauth.store import (
         MemoryTokens as MemoryTokens,
@@ -100,10 +104,6 @@ if TYPE_CHECKING:
     from mcprev.transports.http.client.target import http as http
     from mcprev.transports.http.server.access import Access as Access
     from mcprev.transports.http.server.bearer import Bearer as Bearer
-    from mcprev.transports.http.server.verifiers import (
-        IntrospectionVerifier as IntrospectionVerifier,
-        JwtVerifier as JwtVerifier,
-    )
     from mcprev.transports.memory import memory as memory
     from mcprev.transports.stdio.client import stdio as stdio
     from mcprev.wire.bounds import json_bounds as json_bounds
@@ -113,16 +113,16 @@ __version__ = "0.1.0"
 _HOMES: Final = {
     "app.app": ("App",),
     "app.dependencies": ("Depends", "FromLifespan"),
-    "app.rate_limit": ("RateLimit",),
-    "app.telemetry": ("Telemetry",),
+    "extras.rate_limit": ("RateLimit",),
+    "extras.telemetry": ("Telemetry",),
     "transports.http.client.oauth.authorizer": ("Authorization",),
     "transports.http.client.oauth.grants": ("ClientCredentials", "EnterpriseManaged", "OAuth", "WorkloadIdentity"),
-    "transports.http.client.oauth.kept": ("DiskTokens", "KeyringTokens"),
+    "extras.token_stores": ("DiskTokens", "KeyringTokens"),
     "transports.http.client.oauth.loopback": ("Loopback",),
     "transports.http.client.oauth.store": ("MemoryTokens", "Registration", "TokenKey", "TokenStore", "Tokens"),
     "transports.http.server.access": ("Access",),
     "transports.http.server.bearer": ("Bearer",),
-    "transports.http.server.verifiers": ("IntrospectionVerifier", "JwtVerifier"),
+    "extras.verifiers": ("IntrospectionVerifier", "JwtVerifier"),
     "client.client": ("Client",),
     "client.connect": ("connect",),
     "client.targets": ("Target",),
@@ -139,7 +139,7 @@ _HOMES: Final = {
         "RemoteProtocolError", "RequestTimeout", "ResourceNotFound", "RpcError", "SchemaError",
         "ServersFailed", "SessionExpired", "TaskCancelled", "TokenRejected", "ToolError", "TransportError",
     ),
-    "client.several": ("Clients", "connect_all"),
+    "extras.connect_all": ("Clients", "connect_all"),
     "client.subscriptions": ("Change", "Subscription"),
     "client.options": ("Options",),
     "protocol.cache": ("ResultCache",),

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 import mcprev
-from mcprev.client.several import targets_of
+from mcprev.extras.connect_all import targets_of
 from mcprev.revisions import DEFAULT, Revision
 from mcprev_types.latest import models as m
 from requirements import req

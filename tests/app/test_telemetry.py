@@ -15,8 +15,8 @@ import pytest
 import mcprev
 from api.transports import http, listening
 from api.wire import served
-from mcprev.app import telemetry as telemetry_module
 from mcprev.errors import ConnectionLost, InvalidParams
+from mcprev.extras import telemetry as telemetry_module
 from mcprev.revisions import DEFAULT, HttpShape, Revision
 from mcprev_types.latest import models
 

@@ -17,7 +17,7 @@ from aiohttp import web
 import mcprev
 from api.transports import http
 from mcprev.errors import TokenRejected
-from mcprev.transports.http.server.verifiers import COOLDOWN, MAX_AGE, MAX_BODY, MAX_KEYS
+from mcprev.extras.verifiers import COOLDOWN, MAX_AGE, MAX_BODY, MAX_KEYS
 from named import ROW_D, ROW_E
 from running import run, until
 

@@ -99,7 +99,7 @@ def test_files_are_their_owners_and_whole(tmp_path: Path, monkeypatch: pytest.Mo
         def full(*_: object) -> None:
             raise OSError("no space left")
 
-        monkeypatch.setattr("mcprev.transports.http.client.oauth.kept.os.fsync", full)
+        monkeypatch.setattr("mcprev.extras.token_stores.os.fsync", full)
         with pytest.raises(OSError, match="no space left"):
             await store.keep_tokens(KEY, mcprev.Tokens("new"))
         assert await store.tokens(KEY) == TOKENS
