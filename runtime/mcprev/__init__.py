@@ -56,7 +56,11 @@ if TYPE_CHECKING:
         ToolError as ToolError,
         TransportError as TransportError,
     )
-    from mcprev.extras.connect_all import Clients as Clients, connect_all as connect_all
+    from mcprev.extras.connect_all import (
+        Clients as Clients,
+        ConnectOptions as ConnectOptions,
+        connect_all as connect_all,
+    )
     from mcprev.extras.rate_limit import RateLimit as RateLimit
     from mcprev.extras.telemetry import Telemetry as Telemetry
     from mcprev.extras.token_stores import (
@@ -139,7 +143,7 @@ _HOMES: Final = {
         "RemoteProtocolError", "RequestTimeout", "ResourceNotFound", "RpcError", "SchemaError",
         "ServersFailed", "SessionExpired", "TaskCancelled", "TokenRejected", "ToolError", "TransportError",
     ),
-    "extras.connect_all": ("Clients", "connect_all"),
+    "extras.connect_all": ("Clients", "ConnectOptions", "connect_all"),
     "client.subscriptions": ("Change", "Subscription"),
     "client.options": ("Options",),
     "protocol.cache": ("ResultCache",),

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from pathlib import Path
@@ -210,7 +211,7 @@ BAD: Final[dict[str, tuple[Any, str]]] = {
 @req("SEAM-1", everywhere=True)
 def test_an_unknown_option_is_refused_at_once() -> None:
     with pytest.raises(TypeError, match="timeuot"):
-        mcprev.connect_all({"x": "https://x.example/mcp"}, timeuot=1)
+        mcprev.connect_all({"x": "https://x.example/mcp"}, timeuot=1)  # type: ignore[arg-type]
 
 
 @req("SEAM-1", everywhere=True)
@@ -221,3 +222,11 @@ def test_configurations_that_are_refused(case: str, tmp_path: Path) -> None:
     path.write_text(json.dumps(config))
     with pytest.raises(ValueError, match=says):
         mcprev.connect_all(path)
+
+
+@req("SEAM-1", everywhere=True)
+def test_the_options_are_those_of_connect() -> None:
+    given = inspect.signature(mcprev.connect.__init__).parameters
+    assert {name: each.__forward_arg__ for name, each in mcprev.ConnectOptions.__annotations__.items()} == {
+        name: each.annotation for name, each in given.items() if each.kind is each.KEYWORD_ONLY
+    }

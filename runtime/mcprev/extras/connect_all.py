@@ -13,7 +13,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, cast
 
 from pydantic.alias_generators import to_camel
 from typing_extensions import Unpack, override
@@ -28,8 +28,17 @@ from mcprev.errors import Json, LocalProtocolError, McpError, ServersFailed
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from mcprev.client.callbacks import Elicitation, LogMessage, OnChange, Roots, Sampling
     from mcprev.client.client import Client
+    from mcprev.client.request_handler import ClientHandler
+    from mcprev.client.session import SessionFactory
+    from mcprev.client.tools import Policy
+    from mcprev.core.reconnect_policy import ReconnectPolicy
+    from mcprev.protocol.cache import ResultCache
+    from mcprev.revisions import Era
     from mcprev_types import Model
+    from mcprev_types.latest import models
+
 
 SEPARATOR: Final = "__"
 Failure: TypeAlias = McpError | OSError
@@ -51,6 +60,40 @@ _CALLS: Final[Mapping[str, str]] = {
     "resources/read": "uri",
     "completion/complete": "ref",
 }
+
+
+class ConnectOptions(TypedDict, total=False):
+    """The options of `mcprev.connect`, which describes them."""
+
+    handler: ClientHandler | None
+    roots: Roots | None
+    sampling: Sampling | None
+    elicitation: Elicitation | None
+    logging: LogMessage | None
+    on_change: OnChange | None
+    name: str
+    version: str
+    title: str | None
+    description: str | None
+    website_url: str | None
+    icons: Sequence[models.Icon]
+    revisions: Sequence[str] | None
+    mode: str
+    capabilities: models.ClientCapabilities | None
+    exact: Mapping[str, object] | None
+    prior: models.DiscoverResult | None
+    verdict: Era | None
+    timeout: float | None
+    total_timeout: float | None
+    probe_timeout: float
+    open_timeout: float
+    restart: ReconnectPolicy | bool
+    cache: ResultCache | bool
+    validate: Policy
+    ping_interval: float | None
+    tasks: bool
+    record: str | os.PathLike[str] | None
+    telemetry: SessionFactory | None
 
 
 class Clients(Methods):
@@ -211,7 +254,7 @@ class connect_all:  # noqa: N801 - called like a function
         *,
         partial: bool = False,
         separator: str = SEPARATOR,
-        **options: Any,  # noqa: ANN401 - those of `connect`
+        **options: Unpack[ConnectOptions],
     ) -> None:
         """Read the configuration: the `mcpServers` JSON of hosts, as a mapping or as the path of a file.
 
