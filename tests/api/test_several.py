@@ -211,7 +211,7 @@ BAD: Final[dict[str, tuple[Any, str]]] = {
 @req("SEAM-1", everywhere=True)
 def test_an_unknown_option_is_refused_at_once() -> None:
     with pytest.raises(TypeError, match="timeuot"):
-        mcprev.connect_all({"x": "https://x.example/mcp"}, timeuot=1)  # type: ignore[arg-type]
+        mcprev.connect_all({"x": "https://x.example/mcp"}, timeuot=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
 @req("SEAM-1", everywhere=True)
