@@ -19,6 +19,8 @@ LIMIT = 20.0
 """Seconds after which a test hangs."""
 QUIET = 0.02
 """Seconds after which nothing more comes from sockets whose both ends are in one loop."""
+LATE = 0.0001
+"""Seconds after its time at which a timer is due: an operating system never ends a wait too early."""
 PATIENCE = 200
 """Turns of the loop after which what a test waits for takes time."""
 
@@ -46,7 +48,7 @@ class _Selector(selectors.DefaultSelector):
             self._quiet = QUIET
         elif timeout is not None and timeout > 0:
             self._quiet -= wait
-            self.ahead += timeout - wait
+            self.ahead += timeout - wait + LATE
         return found
 
     def _is_alone(self) -> bool:

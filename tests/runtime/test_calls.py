@@ -388,7 +388,7 @@ def test_each_call_has_its_own_time(row: Revision) -> None:
                 with pytest.raises(RequestTimeout) as caught:
                     await call
                 assert caught.value.kind == kind
-                assert 0.02 <= caught.value.elapsed < 5
+                assert 0.01 < caught.value.elapsed < 5  # since it was sent, a moment after its time began
                 assert kind in str(caught.value)
             lost = [
                 found["params"]["requestId"]
