@@ -217,10 +217,9 @@ class Connection:
             else:
                 await self._request_handler.handle_notification(event, self)
         finally:
-            task: Any = asyncio.current_task()
-            self._tasks.discard(task)
-            if isinstance(event, IncomingRequest):
-                self._serving.pop(event, None)
+            # A request that was cancelled is not among those in service any more.
+            task = self._serving.pop(event, None) if isinstance(event, IncomingRequest) else None
+            self._tasks.discard(task or cast("asyncio.Task[None]", asyncio.current_task()))
             if self._connection_state.events or not self._flush_due:
                 # If no other handler runs, no other response can be sent with this one.
                 self.process_events(at_once=not self._tasks)
