@@ -206,7 +206,8 @@ async def test_a_session_goes_on_after_cancelling(server: Held) -> None:
         call.cancel()
     assert text_of(await echo) == "on its way"
     await server.noted("stopped")
-    assert text_of(await server.client.call_tool("echo", {"text": "still there"})) == "still there"
+    for _ in range(5):  # a server that dies of it may still answer the first
+        assert text_of(await server.client.call_tool("echo", {"text": "still there"})) == "still there"
 
 
 # -- resources ---------------------------------------------------------------------------------------------------
