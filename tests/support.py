@@ -10,11 +10,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from functools import cache
+from contextlib import contextmanager
+from functools import cache, partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from types import ModuleType
 from typing import Any, Final, cast
+from unittest.mock import patch
 
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
@@ -45,6 +49,24 @@ skip_without_upstream: Final = pytest.mark.skipif(
 )
 each_revision: Final = pytest.mark.parametrize("revision", REVISIONS)
 each_dated: Final = pytest.mark.parametrize("revision", DATED)
+
+
+class _HttpServer(ThreadingHTTPServer):
+    daemon_threads = False  # closing waits for them
+
+
+@contextmanager
+def http_server(handler: type[BaseHTTPRequestHandler], **options: Any) -> Iterator[str]:
+    """Serve HTTP in a thread, with nothing logged; yields the server's URL. Ends when every request is answered."""
+    with (
+        patch.object(handler, "log_message"),
+        _HttpServer(("127.0.0.1", 0), partial(handler, **options)) as server,
+    ):
+        thread = Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
 
 
 # -- inputs ----------------------------------------------------------------------------------------------

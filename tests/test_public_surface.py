@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Final
 
@@ -19,7 +19,11 @@ import pytest
 from click.testing import CliRunner
 
 import mcprev
+from mcprev.app.options import EntryOptions, ResourceOptions, ServerOptions, ToolOptions
 from mcprev.cli import _COMMANDS, main
+from mcprev.client.options import Options
+from mcprev.transports.http.client.oauth.credentials import AuthOptions
+from mcprev.transports.http.server.options import HttpOptions
 from requirements import REQUIREMENTS
 from support import ROOT
 
@@ -86,6 +90,32 @@ def test_a_public_name_is_documented_in_the_module_that_the_table_names(name: st
 @pytest.mark.parametrize("name", HOMES)
 def test_what_users_read_names_no_requirement(name: str) -> None:
     assert [text for text in shown(name) if ID.search(text)] == []
+
+
+DESCRIBED: Final[Mapping[Callable[..., object], type[object]]] = {
+    # by function: the TypedDict of its `**options`
+    mcprev.App.__init__: ServerOptions,
+    mcprev.App.tool: ToolOptions,
+    mcprev.App.resource: ResourceOptions,
+    mcprev.App.prompt: EntryOptions,
+    mcprev.Server.asgi: HttpOptions,
+    mcprev.OAuth.__init__: AuthOptions,
+    mcprev.Client.call_tool: Options,
+    mcprev.Server.__init__: object,
+    mcprev.connect.__init__: object,
+    mcprev.http.__init__: object,
+    mcprev.stdio.__init__: object,
+}
+
+
+@pytest.mark.parametrize("function", DESCRIBED, ids=lambda function: function.__qualname__)
+def test_every_option_is_described(function: Callable[..., object]) -> None:
+    options: set[str] = set(getattr(DESCRIBED[function], "__optional_keys__", ()))
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            options.add(name)
+    described = inspect.getdoc(function) or ""
+    assert {name for name in options if not re.search(rf"`{name}\b", described)} == set()
 
 
 @pytest.mark.parametrize("name", ["", *_COMMANDS])

@@ -85,10 +85,11 @@ def test_the_names_of_several_servers_have_prefixes(row: Revision) -> None:
             assert (await clients.complete("two__hello", "who", "b")).completion.values == ["twob"]
             assert clients["pages"].revision == row.name
             with pytest.raises(
-                mcprev.LocalProtocolError, match=r"'three__x' begins with no .*'one__', 'pages__'"
+                mcprev.LocalProtocolError,
+                match=r"'three__x' does not begin with the name .*'one__', 'pages__'",
             ):
                 await clients.call_tool("three__x")
-            with pytest.raises(mcprev.LocalProtocolError, match="'9:' is no cursor"):
+            with pytest.raises(mcprev.LocalProtocolError, match="'9:' is not a cursor"):
                 await clients.list_tools("9:")
             with pytest.raises(TypeError, match="is for one server"):
                 await clients.call("ping", {})
@@ -189,13 +190,13 @@ def test_targets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 BAD: Final[dict[str, tuple[Any, str]]] = {
-    "no object": ([], "no object with servers by name"),
+    "no object": ([], "not an object with servers by name"),
     "neither": ({"x": {"type": "stdio"}}, "the server 'x' .* neither `command` nor `url`"),
     "a separator": ({"a__b": GONE}, "'a__b' cannot be a prefix with '__'"),
     "no name": ({"": GONE}, "cannot be a prefix"),
-    "args": ({"x": {"command": "c", "args": "a b"}}, "the server 'x' .*`args` is no list"),
-    "a number": ({"x": {"command": "c", "args": [5]}}, "5 is no text"),
-    "env": ({"x": {"command": "c", "env": ["A=b"]}}, "`env` is no object"),
+    "args": ({"x": {"command": "c", "args": "a b"}}, "the server 'x' .*`args` is not a list"),
+    "a number": ({"x": {"command": "c", "args": [5]}}, "5 is not a string"),
+    "env": ({"x": {"command": "c", "env": ["A=b"]}}, "`env` is not an object"),
     "an ambiguous name": ({"a_": GONE}, "'a_' cannot be a prefix with '__'"),
     "a variable of VS Code": (
         {"x": {"url": "https://${input:token}"}},

@@ -10,22 +10,19 @@ import hashlib
 import json
 import socket
 import subprocess
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from typing_extensions import override
 
 from mcprev.cli import main
 from mcprev_codegen import ir, typescript
 from mcprev_codegen.importer import import_schema
 from mcprev_codegen.revisions import load_pins
 from mini import COMMIT, REVISION, SOURCE, snapshot, write_folder, write_source
-from support import DATED, FIFTH, SCHEMA, needs_upstream, parse, upstream_path
+from support import DATED, FIFTH, SCHEMA, http_server, needs_upstream, parse, upstream_path
 
 
 def invoke(schema: Path, *arguments: str) -> Result:
@@ -363,27 +360,13 @@ def test_the_commit_is_found_in_a_git_checkout(tmp_path: Path) -> None:
     assert result.exit_code == 3, "a file with changes of its own is at no commit"
 
 
-class _Quiet(SimpleHTTPRequestHandler):
-    @override
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = False  # closing waits for what is still being answered
-
-
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     """A folder that is served, and its address."""
     folder = tmp_path / "site"
     folder.mkdir()
-    with _Server(("127.0.0.1", 0), partial(_Quiet, directory=str(folder))) as httpd:
-        thread = threading.Thread(target=httpd.serve_forever, args=(0.01,))
-        thread.start()
-        yield folder, f"http://127.0.0.1:{httpd.server_address[1]}"
-        httpd.shutdown()
-        thread.join()
+    with http_server(SimpleHTTPRequestHandler, directory=str(folder)) as address:
+        yield folder, address
 
 
 def test_a_url_is_fetched_and_its_commit_taken_from_it(tmp_path: Path, site: tuple[Path, str]) -> None:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Final
 
 import pytest
 from click.testing import CliRunner, Result
-from typing_extensions import override
 
 from diff.mini import BASE
 from mcprev_codegen import fetch
 from mcprev_codegen.commands.diff import command
 from mcprev_codegen.diff import load_input
 from mcprev_codegen.diff.inputs import checkout_file
-from support import DATED, FIFTH, FOURTH, SCHEMA
+from support import DATED, FIFTH, FOURTH, SCHEMA, http_server
 
 CHANGED: Final = BASE.replace("label?: string", "label: string")
 
@@ -159,23 +157,11 @@ class Site(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text.encode())
 
-    @override
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = False  # closing waits for what is still being answered
-
 
 @pytest.fixture
 def site() -> Iterator[str]:
-    with _Server(("127.0.0.1", 0), Site) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
+    with http_server(Site) as address:
+        yield address
 
 
 @pytest.mark.parametrize("path", ["/2099-01-01/schema.ts", "/moved"])

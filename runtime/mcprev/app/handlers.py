@@ -85,7 +85,7 @@ class Resources(Handler):
         """Read the resource at a URI."""
         entry, arguments = self._find(params.uri, ctx)
         value = await entry.function(ctx, arguments)
-        # What only some clients see is never shared between users.
+        # Contents that only some clients see must not be cached for all.
         cache = {**entry.cache, "cache_scope": "private"} if entry.checks else entry.cache
         return contents_of(value, params.uri, entry.listed.mime_type, cache)
 

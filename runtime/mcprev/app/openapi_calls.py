@@ -57,7 +57,7 @@ class Argument:
     style: str = ""
     explode: bool = False
     reserved: bool = False
-    """Whether a value in the path may have several segments; servers read an encoded `/` as one of their own."""
+    """Whether a value in the path may have several segments; many servers decode `%2F` before they route."""
 
     def pairs(self, value: Json, safe: str = "") -> list[tuple[str, str]]:
         """Return the names and values in a request, percent-encoded."""

@@ -141,7 +141,7 @@ class Function:
                 except BaseException as error:
                     failed = error
                     raise
-            raise failed  # a dependency kept it to itself, but the call has no result
+            raise failed  # a dependency suppressed it, but the call has no result
         if self._context is not None:
             arguments = {**arguments, self._context: ctx}
         if self._async:
@@ -173,7 +173,7 @@ class Function:
                     "%s() is abandoned: its request was cancelled, and no thread can be stopped", self.title
                 )
             else:
-                arguments.clear()  # the executor keeps what waits until a thread is free
+                arguments.clear()  # the executor keeps waiting work, and with it the arguments
             raise
 
     def _run_in_thread(self, work: Callable[[], object]) -> Awaitable[object]:

@@ -45,7 +45,7 @@ Failure: TypeAlias = McpError | OSError
 """Why a server is missing: it cannot be reached, or the file for `record` cannot be written."""
 _VARIABLE: Final = re.compile(r"\$\{(?:(env|input|config|command):)?(\w+)(?::-([^}]*))?\}")
 _COMMENT: Final = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[\]}])', re.DOTALL)
-"""A string, which stays, or what JSON has not and hosts allow: a comment, or a comma behind the last value."""
+"""A string, which is kept, or what hosts allow in addition to JSON: a comment, or a comma after the last value."""
 _LISTS: Final[Mapping[str, tuple[str, str]]] = {
     # by method: the member with the list, and the member of its items that bears the prefix
     "tools/list": ("tools", "name"),
@@ -138,7 +138,7 @@ class Clients(Methods):
         if not separator or (server not in self.clients and server not in self.errors):
             known = ", ".join(f"'{name}{self._separator}'" for name in self.clients)
             raise LocalProtocolError(
-                f"'{params.get(member, server)}' begins with no server's name; there are {known}"
+                f"'{params.get(member, server)}' does not begin with the name of a server; the prefixes are {known}"
             )
         return await self[server].call(method, sent, **options)
 
@@ -148,7 +148,7 @@ class Clients(Methods):
         number, _, cursor = str(params.get("cursor") or "0:").partition(":")
         member, bearer = _LISTS[method]
         if not number.isdecimal() or (names and int(number) >= len(names)):
-            raise LocalProtocolError(f"'{params.get('cursor')}' is no cursor of this client")
+            raise LocalProtocolError(f"'{params.get('cursor')}' is not a cursor of this client")
         if not names:
             return result_reader(method)({to_camel(member): []})
         name = names[int(number)]
@@ -176,14 +176,14 @@ def _renamed(item: Model, member: str, prefix: str) -> Model:
 def targets_of(
     config: str | os.PathLike[str] | Mapping[str, Json], separator: str = SEPARATOR
 ) -> dict[str, Target]:
-    """Return what to connect to, by name. Raises `OSError`, and `ValueError` that says which entry is not valid."""
+    """Return the targets by name. Raises `OSError`, and `ValueError` that names the invalid entry."""
     found: Json = config if isinstance(config, Mapping) else _parsed(config)
     for key in ("mcpServers", "servers"):
         if isinstance(found, Mapping) and isinstance(cast("Mapping[str, Json]", found).get(key), Mapping):
             found = cast("Mapping[str, Json]", found)[key]
     if not isinstance(found, Mapping):
         raise ValueError(  # noqa: TRY004 - a file may say anything
-            "the configuration is no object with servers by name, such as {'mcpServers': {...}}"
+            "the configuration is not an object with servers by name, such as {'mcpServers': {...}}"
         )
     targets: dict[str, Target] = {}
     for name, entry in cast("Mapping[str, Json]", found).items():
@@ -200,7 +200,7 @@ def targets_of(
 
 
 def _parsed(path: str | os.PathLike[str]) -> Json:
-    # The second time it finds the commas that a comment followed.
+    # The second pass finds commas that were followed by a comment.
     return json.loads(_COMMENT.sub(r"\1", _COMMENT.sub(r"\1", Path(path).read_text("utf-8-sig"))))
 
 
@@ -216,7 +216,7 @@ def _target(entry: Json) -> Target:
         raise ValueError("it has neither `command` nor `url`")
     arguments: Json = members.get("args") or []
     if not isinstance(arguments, list):
-        raise TypeError("`args` is no list")
+        raise TypeError("`args` is not a list")
     from mcprev.transports.stdio.client import stdio
 
     words = [_filled(word) for word in (members["command"], *cast("Sequence[Json]", arguments))]
@@ -227,14 +227,14 @@ def _target(entry: Json) -> Target:
 def _texts(members: Mapping[str, Json], name: str) -> dict[str, str]:
     found: Json = members.get(name) or {}
     if not isinstance(found, Mapping):
-        raise TypeError(f"`{name}` is no object")
+        raise TypeError(f"`{name}` is not an object")
     return {key: _filled(value) for key, value in cast("Mapping[str, Json]", found).items()}
 
 
 def _filled(text: Json) -> str:
-    """Return a text with the variables of the environment that it names. Raises `TypeError` and `ValueError`."""
+    """Replace the environment variables that a text names. Raises `TypeError` and `ValueError`."""
     if not isinstance(text, str):
-        raise TypeError(f"{text!r:.100} is no text")
+        raise TypeError(f"{text!r:.100} is not a string")
 
     def value(match: re.Match[str]) -> str:
         variables: Mapping[str, str] = os.environ if match[1] in (None, "env") else {}

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import json
 import os
+import sys
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -28,7 +29,7 @@ SERVICE: Final = "mcprev"
 
 
 class KeptTokens:
-    """The part that both stores share: it converts records to text. A damaged record counts as missing."""
+    """The base of both stores: converts records to text. A damaged record counts as missing."""
 
     async def tokens(self, key: TokenKey, /) -> Tokens | None:
         """Return the stored tokens, or None."""
@@ -111,7 +112,9 @@ class DiskTokens(KeptTokens):
         (self._folder / name).unlink(missing_ok=True)
 
     def _check_folder(self) -> None:
-        """Raise `PermissionError` for a folder in which others can put tokens of theirs."""
+        """Raise `PermissionError` for a folder in which other users can put tokens; Windows has no such modes."""
+        if sys.platform == "win32":
+            return
         found = self._folder.stat()
         if found.st_uid not in (os.geteuid(), 0) or found.st_mode & 0o022:
             raise PermissionError(f"others can write into the folder '{self._folder}': chmod 700 it")

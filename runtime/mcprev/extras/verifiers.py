@@ -25,7 +25,7 @@ except ImportError as _error:
     raise MissingExtra("verifying tokens", "aiohttp", "http") from _error
 
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""The algorithms with public keys; a secret shared by all who verify would let each of them issue tokens."""
+"""The algorithms with public keys; with a shared secret, every verifier could issue tokens."""
 MAX_AGE: Final = 300.0
 """Seconds after which keys are read again."""
 COOLDOWN: Final = 10.0
@@ -98,25 +98,24 @@ class JwtVerifier:
         )
 
     async def _keys_for(self, kid: object) -> list[Any]:
-        """Return the keys that may have signed a token; they are read again if they are old, and for an unknown one."""
+        """Return the keys that may have signed a token; read them again if they are old or lack the key id."""
         age = self._clock() - self._read_at
         if age >= MAX_AGE or (not self._matching(kid) and age >= COOLDOWN):
             if self._reading is None or self._reading.done():
                 if self._clock() - self._failed_at < COOLDOWN:
-                    raise ValueError(f"{self._url} holds no keys that could be read a moment ago")
+                    raise ValueError(f"the keys at {self._url} could not be read a moment ago")
                 self._reading = asyncio.create_task(self._read())
-            failure = await asyncio.shield(
-                self._reading
-            )  # who no longer waits does not end it for the others
+            # A cancelled caller does not cancel the request that the others wait for.
+            failure = await asyncio.shield(self._reading)
             if failure is not None:
                 raise failure
         return self._matching(kid)
 
     async def _read(self) -> Exception | None:
-        """Read the keys, and return why they cannot be read."""
+        """Read the keys; return the error if they cannot be read."""
         try:
             self._keys = await self._fetch()
-        except Exception as error:  # noqa: BLE001 - raised for each who waits
+        except Exception as error:  # noqa: BLE001 - raised in every waiting call
             self._failed_at = self._clock()
             return error
         self._read_at = self._clock()

@@ -38,7 +38,7 @@ from mcprev.json_schema.bounds import (
     within_time,
 )  # fmt: skip
 from mcprev.json_schema.plain import compile_plain, is_number
-from mcprev.wire.param_headers import BY_NAME, IN_LIST, IN_MEMBER
+from mcprev.wire.schema_keywords import BY_NAME, IN_LIST, IN_MEMBER
 
 MAX_DEPTH: Final = 100
 """The maximum nesting depth of a schema's JSON; each level of subschemas takes two."""

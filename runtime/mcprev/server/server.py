@@ -246,7 +246,7 @@ class Server:
         - `sessions` and `get_stream` are True by default: `initialize` opens a session, which has a stream for messages
           outside of requests. `events` stores sent events, so that a client can resume a stream; None stores none.
         - `idle` (1,800), `max_sessions` (10,000) and `max_sessions_per_client` (1,000) bound sessions; `max_requests`
-          (16,384) bounds concurrent requests outside of sessions.
+          (16,384) bounds concurrent requests outside of sessions. `clock` measures idle time instead of the event loop.
         - `max_body` (4 MiB), `max_bodies` (256 MiB for all requests together), `max_headers` (64 KiB) and
           `body_timeout` (30) bound requests.
         - `defer` (0.2) is the time until a response becomes an event stream, `keep_alive` (15) the time until a silent

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias, cast
 
 from mcprev.errors import Json
+from mcprev.wire.schema_keywords import BY_NAME, IN_LIST, IN_MEMBER
 
 ANNOTATION: Final = "x-mcp-header"
 PREFIX: Final = "Mcp-Param-"
@@ -94,17 +95,6 @@ def find_annotations(schema: Json) -> Annotations:
 
 # -- the walk --------------------------------------------------------------------------------------------
 
-IN_MEMBER: Final = (
-    "additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not",
-    "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties",
-)  # fmt: skip
-"""The keywords of JSON Schema whose value is a schema."""
-IN_LIST: Final = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
-"""Those whose value is a list of schemas."""
-BY_NAME: Final = (
-    "$defs", "definitions", "properties", "patternProperties", "dependentSchemas", "dependencies",
-)  # fmt: skip
-"""Those whose value has schemas by name."""
 _SHOWN: Final = 200
 """The maximum number of characters shown of a location in a schema."""
 
@@ -153,7 +143,7 @@ def _below(here: _Location) -> Iterator[_Location]:
 
 
 def _inside(keyword: str, value: object) -> Iterator[tuple[tuple[str, ...], object]]:
-    """Yield what stands where a keyword has schemas, with the steps that lead there from the keyword."""
+    """Yield the schemas in the value of a keyword, each with its path from the keyword."""
     if keyword in BY_NAME and isinstance(value, dict):
         for name, inner in cast("dict[str, object]", value).items():
             yield (name,), inner
