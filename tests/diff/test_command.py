@@ -13,14 +13,14 @@ from click.testing import CliRunner, Result
 
 from diff.diffing import PAIRS, report
 from diff.mini import BASE
-from mcprev_codegen.commands.diff import command
+from mcprev_codegen.commands.diff import diff_command
 from mcprev_codegen.diff import Verdict, table
 from mcprev_codegen.diff.render_json import report_json, schema
 from support import FIFTH, FIRST, FOURTH, ROOT, SECOND, THIRD, check_metaschema, complaints, validator
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(command, list(arguments))
+    return CliRunner().invoke(diff_command, list(arguments))
 
 
 def changes(*arguments: str) -> list[dict[str, Any]]:

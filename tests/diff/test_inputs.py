@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from diff.mini import BASE
 from mcprev_codegen import fetch
-from mcprev_codegen.commands.diff import command
+from mcprev_codegen.commands.diff import diff_command
 from mcprev_codegen.diff import load_input
 from mcprev_codegen.diff.inputs import checkout_file
 from support import DATED, FIFTH, FOURTH, SCHEMA, http_server
@@ -22,7 +22,7 @@ CHANGED: Final = BASE.replace("label?: string", "label: string")
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(command, list(arguments), catch_exceptions=False)
+    return CliRunner().invoke(diff_command, list(arguments), catch_exceptions=False)
 
 
 def refused(*arguments: str, code: int = 3) -> str:

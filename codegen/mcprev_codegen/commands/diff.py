@@ -80,7 +80,7 @@ class _UsageError(click.ClickException):
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write to FILE instead of standard output.",
 )
-def command(
+def diff_command(
     *,
     inputs: tuple[str, ...],
     form: str,

@@ -36,7 +36,7 @@ _SHOWN: Final = 10
     help="The folder to write. With --schema, it also names the package.",
 )
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a file is out of date.")
-def command(
+def generate_command(
     *,
     revisions: tuple[str, ...],
     schema_file: Path | None,

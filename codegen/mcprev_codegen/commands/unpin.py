@@ -11,7 +11,7 @@ from mcprev_codegen.errors import EXIT_CODE, CodegenError
 
 @click.command("unpin")
 @click.argument("revision", metavar="REV")
-def command(*, revision: str) -> None:
+def unpin_command(*, revision: str) -> None:
     """Delete the contract and the pin of revision REV; `mcprev generate` deletes its package then.
 
     Files and entries written by hand for REV are kept and listed. Exit codes: 0 done, 2 usage, 3 REV is not pinned.

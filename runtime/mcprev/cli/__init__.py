@@ -29,7 +29,7 @@ _COMMANDS: Final[dict[str, tuple[str, tuple[str, tuple[str, ...]]]]] = {
     "unpin": ("mcprev_codegen.commands.unpin", _CODEGEN),
     "diff": ("mcprev_codegen.commands.diff", _DIFF),
 }
-"""The module of each subcommand, its extra, and the packages that the extra installs."""
+"""The module of each subcommand, with a function `<name>_command`; its extra, and the packages that it installs."""
 
 
 class _LazyGroup(click.Group):
@@ -45,7 +45,7 @@ class _LazyGroup(click.Group):
         missing = [name for name in needs if find_spec(name) is None]
         if missing:
             return _unavailable(cmd_name, extra, missing)
-        command: object = import_module(module).command
+        command: object = getattr(import_module(module), f"{cmd_name}_command")
         assert isinstance(command, click.Command)
         return command
 

@@ -63,7 +63,7 @@ _SECTIONS: Final = (
     help="Log in with a browser if a server at a URL requires it. Default: only at a terminal.",
 )
 @click.argument("argv", metavar="URL | -- COMMAND [ARGS]...", nargs=-1, required=True, type=click.UNPROCESSED)
-def command(
+def inspect_command(
     *,
     names: tuple[str, ...],
     timeout: float,

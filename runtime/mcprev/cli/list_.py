@@ -13,7 +13,7 @@ from mcprev.cli.table import echo_table
 
 @click.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(*, as_json: bool) -> None:
+def list_command(*, as_json: bool) -> None:
     """List the revisions.
 
     The columns are the status, the era, the numbers of requests, notifications and types, and the pin. In a checkout

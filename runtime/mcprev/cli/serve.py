@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0),
     help="Seconds that calls in progress have to finish when the server stops; 30 by default.",
 )
-def command(
+def serve_command(
     *,
     target: str,
     stdio: bool,

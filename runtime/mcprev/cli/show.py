@@ -26,7 +26,7 @@ _SUGGESTIONS: Final = 3
 @click.option(
     "--json", "as_json", is_flag=True, help="Print JSON (a stable format, versioned by its 'format')."
 )
-def command(*, revision: str, type_name: str | None, method_name: str | None, as_json: bool) -> None:
+def show_command(*, revision: str, type_name: str | None, method_name: str | None, as_json: bool) -> None:
     """Show a revision: its constants, methods and types, or one of them."""
     if type_name and method_name:
         raise click.UsageError("pass --type or --method, not both")

@@ -36,7 +36,7 @@ UNREADABLE: Final = 3
     help="The revision to validate against; auto determines it from the transcript.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (versioned by its 'format').")
-def command(*, file: str, name: str, as_json: bool) -> None:
+def validate_command(*, file: str, name: str, as_json: bool) -> None:
     """Validate a transcript of JSON-RPC messages against its revision.
 
     FILE has one message on each line; `-` reads standard input. A line may also be {"direction": "client_to_server" or
