@@ -10,17 +10,8 @@ import asyncio
 from typing import Any, cast
 
 import mcprev
-from api.wire import CLIENT_CAPABILITIES, CLIENT_INFO, INFO, Error, HandClient, HandServer, Message
-from mcprev.convert import (
-    PayloadKind,
-    convert,
-    discover_to_initialize,
-    initialize_params,
-    initialize_to_discover,
-    request_meta,
-    requests_for,
-    unmet_input,
-)
+from api.wire import CLIENT_CAPABILITIES, SERVER_INFO, Error, HandClient, HandServer, Message
+from mcprev.convert import PayloadKind, convert, initialize_to_discover, request_meta
 from mcprev.errors import ConversionError
 from mcprev.revisions import LATEST, Revision
 from mcprev.transports.memory import connect_pair
@@ -93,17 +84,27 @@ class Proxy(HandServer):
         said, there = self.up.hello, self.up.revision
         found = initialize_to_discover(said, from_=there.name) if there.handshake else said
         if self.revision.handshake:
-            return discover_to_initialize(found, to=self.revision.name)
+            return self._initialized(found)
         return {**found, "supportedVersions": [self.revision.version]}
+
+    def _initialized(self, found: Message) -> Message:
+        """A DiscoverResult of the latest revision as the InitializeResult of the client's revision."""
+        members = {name: found[name] for name in ("instructions",) if name in found}
+        return {
+            **members,
+            "protocolVersion": self.revision.version,
+            "capabilities": self._part(found["capabilities"], PayloadKind.SERVER_CAPABILITIES, self.revision),
+            "serverInfo": self._part(found["_meta"][SERVER_INFO], PayloadKind.IMPLEMENTATION, self.revision),
+        }
 
     def _capabilities(self) -> Message:
         """What the client can do, in the words of the server's revision."""
-        stamp = {CLIENT_INFO: INFO, **self._stamp}
-        if self.up.revision.handshake:
-            capabilities: Message = initialize_params(stamp, to=self.up.revision.name)["capabilities"]
-            return capabilities
-        there: Message = stamp[CLIENT_CAPABILITIES]
-        return there
+        return self._part(self._stamp[CLIENT_CAPABILITIES], PayloadKind.CLIENT_CAPABILITIES, self.up.revision)
+
+    def _part(self, value: Message, kind: PayloadKind, to: Revision) -> Message:
+        """Capabilities or an Implementation of the latest revision at another one."""
+        found: Message = convert(value, "", kind, from_=LATEST, to=to)
+        return found
 
     # -- requests ------------------------------------------------------------------------------------------
 
@@ -149,18 +150,29 @@ class Proxy(HandServer):
         """A result asks, a session is asked by requests; then the call is made again with the answers."""
         answers: Message = {}
         try:
-            questions = requests_for(result, to=self.revision.name)
-        except ConversionError:
-            first = next(iter(result["inputRequests"].values()))
-            unmet = unmet_input(method, first).payload
-            return unmet if "content" in unmet else Error(unmet["code"], unmet["message"])
-        for key, question in questions.items():
-            answer = (await self.ask(question.method, question.params)).message
+            questions = {
+                key: (
+                    asked["method"],
+                    convert(
+                        asked.get("params"),
+                        asked["method"],
+                        PayloadKind.PARAMS,
+                        from_=LATEST,
+                        to=self.revision,
+                    ),
+                )
+                for key, asked in result["inputRequests"].items()
+            }
+        except ConversionError as error:
+            text = f"This needs input that the client does not offer: {error}"
+            if method == "tools/call":
+                return {"content": [{"type": "text", "text": text}], "isError": True}
+            return Error(-32602, text)
+        for key, (asks, question) in questions.items():
+            answer = (await self.ask(asks, question)).message
             if "error" in answer:
                 return Error(answer["error"]["code"], answer["error"]["message"])
-            answers[key] = convert(
-                answer["result"], question.method, PayloadKind.RESULT, from_=self.revision, to=LATEST
-            )
+            answers[key] = convert(answer["result"], asks, PayloadKind.RESULT, from_=self.revision, to=LATEST)
         again = {**params, ANSWERS: answers} | ({STATE: result[STATE]} if STATE in result else {})
         return await self._follow(method, again, asyncio.create_task(self._call(method, again)))
 

@@ -143,7 +143,7 @@ def test_a_field_that_a_revision_lacks_is_told_the_author_or_replaced() -> None:
     async def main() -> None:
         replies: Any = {ELICIT: {"action": "accept", "content": {"f": "a, b"}}}
         for options, said in (
-            (None, f"$.params.requestedSchema.properties.f {C}"),
+            (None, f"$.requestedSchema.properties.f {C}"),
             ({"on_downgrade": as_text}, "{'f': 'a, b'}"),
         ):
             made = server(options, call_tool=call)

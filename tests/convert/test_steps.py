@@ -10,8 +10,7 @@ from typing import Any, Final, cast
 
 import pytest
 
-from mcprev.convert import steps
-from mcprev.convert.ladder import neighbours
+from mcprev.convert.ladder import decided_rules, neighbours
 from mcprev.convert.rules import Rules
 from mcprev.errors import RevisionError, UndecidedStep
 from mcprev.revisions import ALL, LATEST, Revision
@@ -31,7 +30,7 @@ class Row:
 
 
 def decide(row: Row, deltas: Mapping[str, TypeDelta], *, down: bool = True) -> Any:
-    return steps.decided_rules(cast("Revision", row), LATEST, deltas, down=down)
+    return decided_rules(cast("Revision", row), LATEST, deltas, down=down)
 
 
 @pytest.fixture

@@ -7,15 +7,11 @@ from typing import Final, cast
 import pytest
 
 from convert.peers import OLDER, A, B, C, D, E, Json, down, go, objections, up
-from mcprev.convert import (
-    PayloadKind,
-    argument_failure,
-    discover_to_initialize,
-    initialize_params,
-    initialize_to_discover,
-    request_meta,
-)
-from mcprev.errors import ConversionError
+from mcprev.convert import PayloadKind, initialize_to_discover, request_meta
+from mcprev.core.tool_schemas import refusal
+from mcprev.errors import ConversionError, InvalidParams
+from mcprev.json_schema.bounds import ValidationIssue
+from mcprev.revisions import revision_named
 from requirements import req
 from support import same
 
@@ -134,93 +130,62 @@ def test_url_errors_say_where_to_go(to: str) -> None:
     assert go(error, "tools/call", ERROR, D, to) == {**error, "message": "log in https://x.test"}
     bare = {"code": -32042, "message": "log in"}
     assert go(bare, "tools/call", ERROR, D, to) == bare
-    with pytest.raises(ConversionError, match="input_required_from"):
+    with pytest.raises(ConversionError, match="return an InputRequiredResult"):
         go(error, "tools/call", ERROR, D, E)
 
 
 @req("CONV-35", "TOOL-2", "AMB-4")
 @pytest.mark.parametrize("at", [*OLDER, E])
 def test_conv_35_invalid_arguments(at: str) -> None:
-    answer = argument_failure("a is missing", at=at)
+    issues: list[ValidationIssue] = [(("a",), "is missing")]
+    text = "Invalid arguments for tool 't': arguments.a is missing"
     if at in {A, B, C}:
-        assert (answer.kind, answer.payload) == (ERROR, {"code": -32602, "message": "a is missing"})
-    else:
-        assert answer.kind is PayloadKind.RESULT
-        assert answer.payload == {"content": [{"type": "text", "text": "a is missing"}], "isError": True}
-    full = answer.payload | (
-        {"resultType": "complete"} if at == E and answer.kind is PayloadKind.RESULT else {}
-    )
-    assert not objections(full, "tools/call", answer.kind, at)
+        with pytest.raises(InvalidParams, match=text):
+            refusal("t", issues, revision_named(at))
+        return
+    answer = refusal("t", issues, revision_named(at))
+    assert answer == {"content": [{"type": "text", "text": text}], "isError": True}
+    full = answer | ({"resultType": "complete"} if at == E else {})
+    assert not objections(full, "tools/call", PayloadKind.RESULT, at)
 
 
 # -- discovery and the handshake -------------------------------------------------------------------------
 
-DISCOVERED: Final[Json] = {
-    "supportedVersions": [E, D],
-    "capabilities": {"tools": {}, "completions": {}, "extensions": {"vendor.example/x": {}}},
-    "instructions": "be kind",
-    "resultType": "complete",
-    "ttlMs": 5,
-    "cacheScope": "public",
-    "_meta": {PREFIX + "serverInfo": WHO},
-}
-
 
 @req("CONV-36")
 @each_older
-def test_conv_36_discover_and_initialize(to: str) -> None:
-    found = discover_to_initialize(DISCOVERED, to=to)
-    assert found == {
+def test_conv_36_initialize_to_discover(to: str) -> None:
+    found: Json = {
         "protocolVersion": to,
         "capabilities": {"tools": {}} if to == A else {"tools": {}, "completions": {}},
         "serverInfo": who_at(to),
         "instructions": "be kind",
+        "_meta": {"vendor.example/x": 1},
     }
-    assert not objections(found, "initialize", PayloadKind.RESULT, to)
     back = initialize_to_discover(found, from_=to)
     assert not objections(back, "server/discover", PayloadKind.RESULT, E)
     assert back["supportedVersions"] == [to]
-    assert back["_meta"] == {PREFIX + "serverInfo": who_at(to)}
+    assert (back["capabilities"], back["instructions"]) == (found["capabilities"], "be kind")
+    assert back["_meta"] == {"vendor.example/x": 1, PREFIX + "serverInfo": who_at(to)}
     assert (back["resultType"], back["ttlMs"], back["cacheScope"]) == ("complete", 0, "private")
-    assert same(discover_to_initialize(back, to=to), found)
-    assert initialize_to_discover(found, from_=to, supported=[E])["supportedVersions"] == [E]
-
-
-@req("CONV-36")
-@each_older
-def test_conv_36_servers_and_clients_without_a_name(to: str) -> None:
-    nameless: Json = {**DISCOVERED, "_meta": {"vendor.example/x": 1}}
-    with pytest.raises(ConversionError, match="server_info") as caught:
-        discover_to_initialize(nameless, to=to)
-    assert (caught.value.path, caught.value.revision) == ("$._meta", to)
-    found = discover_to_initialize(nameless, to=to, server_info=WHO)
-    assert found["serverInfo"] == who_at(to)
-    assert found["_meta"] == {"vendor.example/x": 1}
-    with pytest.raises(ConversionError, match="client_info"):
-        initialize_params({}, to=to)
-    assert initialize_params({}, to=to, client_info=WHO)["clientInfo"] == who_at(to)
 
 
 @req("CONV-36")
 @each_older
 def test_conv_36_client_side(to: str) -> None:
-    declared: Json = {"roots": {}, "elicitation": {"form": {}}, "extensions": {}}
-    meta: Json = {
-        PREFIX + "protocolVersion": E,
-        PREFIX + "clientInfo": WHO,
-        PREFIX + "clientCapabilities": declared,
-    }
-    params = initialize_params(meta, to=to)
-    assert not objections(params, "initialize", PayloadKind.PARAMS, to)
     offered: Json = cast("Json", {A: None, B: None, C: {}, D: {"form": {}}})[to]
-    assert params == {
+    params: Json = {
         "protocolVersion": to,
         "clientInfo": who_at(to),
         "capabilities": {"roots": {}} if offered is None else {"roots": {}, "elicitation": offered},
     }
-    stamped = request_meta(params, from_=to, log_level="info")
-    assert stamped.pop(PREFIX + "logLevel") == "info"
-    assert same(initialize_params(stamped, to=to), params)
+    stamped = request_meta(params, from_=to)
+    assert stamped.keys() == {
+        PREFIX + name for name in ("protocolVersion", "clientInfo", "clientCapabilities")
+    }
+    assert stamped[PREFIX + "clientInfo"] == who_at(to)
+    declared = stamped[PREFIX + "clientCapabilities"]
+    assert same(down(declared, "", CLIENT, to), params["capabilities"])
     call = up({"name": "t"}, "tools/call", PayloadKind.PARAMS, to, meta=stamped)
     assert call["_meta"] == stamped
 

@@ -6,15 +6,8 @@ from typing import Any, Final
 
 import pytest
 
-from convert.peers import MINTED, OLDER, A, B, C, D, Json, down, objections, unchanged, up
-from mcprev.convert import (
-    PayloadKind,
-    input_required_from,
-    request_for,
-    requests_for,
-    unmet_input,
-    url_error,
-)
+from convert.peers import MINTED, OLDER, A, B, C, D, E, Json, down, objections, unchanged, up
+from mcprev.convert import PayloadKind, convert
 from mcprev.errors import ConversionError
 from requirements import req
 from support import same
@@ -53,7 +46,7 @@ def asking(**requests: tuple[str, Json]) -> dict[str, Json]:
 @each_older
 @pytest.mark.parametrize("method", ["tools/call", "prompts/get", "resources/read"])
 def test_conv_17_is_no_result_elsewhere(to: str, method: str) -> None:
-    with pytest.raises(ConversionError, match="the requests of requests_for") as caught:
+    with pytest.raises(ConversionError, match="send each input request as a request") as caught:
         down(asking(name=(ELICIT, FORM)), method, RESULT, to)
     assert (caught.value.path, caught.value.revision) == ("$.resultType", to)
     for kind in ("task", "x-future", 5):
@@ -81,53 +74,20 @@ def test_conv_17_the_author_may_answer(to: str) -> None:
 @req("CONV-17")
 @each_older
 def test_conv_17_requests(to: str) -> None:
-    result = asking(model=(SAMPLE, SAMPLING), roots=("roots/list", None))
-    found = requests_for(result, to=to)
-    assert {key: (request.method, request.params) for key, request in found.items()} == {
-        "model": (SAMPLE, SAMPLING),
-        "roots": ("roots/list", None),
-    }
+    assert down(SAMPLING, SAMPLE, PARAMS, to) == SAMPLING
+    assert down(None, "roots/list", PARAMS, to) is None
     if to in {C, D}:
-        form = requests_for(asking(name=(ELICIT, FORM)), to=to)["name"]
-        assert not objections(form.params, ELICIT, PARAMS, to)
-        assert form.params == (FORM if to == D else {k: v for k, v in FORM.items() if k != "mode"})
+        form = down(FORM, ELICIT, PARAMS, to)
+        assert not objections(form, ELICIT, PARAMS, to)
+        assert form == (FORM if to == D else {k: v for k, v in FORM.items() if k != "mode"})
 
 
 @req("CONV-17")
 @pytest.mark.parametrize("to", [A, B])
 def test_conv_17_no_elicitation(to: str) -> None:
-    with pytest.raises(ConversionError, match="has no 'elicitation/create'") as caught:
-        requests_for(asking(name=(ELICIT, FORM)), to=to)
-    assert (caught.value.path, caught.value.revision) == ("$.inputRequests.name.method", to)
-    answer = unmet_input("tools/call", {"method": ELICIT, "params": FORM})
-    assert answer.kind is RESULT
-    assert not objections(answer.payload, "tools/call", RESULT, to)
-    assert "elicitation" in answer.payload["content"][0]["text"]
-    assert answer.payload["isError"] is True
-    answer = unmet_input("prompts/get", {"method": "roots/list"})
-    assert answer.kind is PayloadKind.ERROR
-    assert not objections(answer.payload, "prompts/get", PayloadKind.ERROR, to)
-
-
-@req("CONV-17", "ERR-3", "ELIC-6", at=(A, B, C, D))
-def test_conv_17_url_as_text_or_error() -> None:
-    with pytest.raises(ConversionError, match="no elicitation by URL") as caught:
-        requests_for(asking(login=(ELICIT, URL)), to=C)
-    assert caught.value.path == "$.inputRequests.login.params.mode"
-    failed = unmet_input("tools/call", {"method": ELICIT, "params": URL})
-    assert not objections(failed.payload, "tools/call", RESULT, C)
-    assert URL["url"] in failed.payload["content"][0]["text"]
-
-    error = url_error(asking(login=(ELICIT, URL)), to=D, mint=lambda: "1")
-    assert error["code"] == -32042
-    assert error["data"] == {"elicitations": [{**URL, "elicitationId": "1"}]}
-    assert not objections(error, "tools/call", PayloadKind.ERROR, D)
-    assert input_required_from(error)["inputRequests"] == {"1": {"method": ELICIT, "params": URL}}
-    with pytest.raises(ConversionError, match="URLs only"):
-        url_error(asking(login=(ELICIT, URL), name=(ELICIT, FORM)), to=D)
-    for row in (A, B, C):
-        with pytest.raises(ConversionError):
-            url_error(asking(login=(ELICIT, URL)), to=row)
+    with pytest.raises(ConversionError, match="has no method 'elicitation/create'") as caught:
+        down(FORM, ELICIT, PARAMS, to)
+    assert caught.value.revision == to
 
 
 # -- elicitation -----------------------------------------------------------------------------------------
@@ -139,9 +99,7 @@ def test_conv_18_url_mode() -> None:
     assert up({**URL, "elicitationId": "1", "task": {"ttl": 1}}, ELICIT, PARAMS, D) == URL
     with pytest.raises(ConversionError, match="no elicitation by URL"):
         down(URL, ELICIT, PARAMS, C)
-    first, second = (request_for({"method": ELICIT, "params": URL}, to=D).params for _ in range(2))
-    assert first is not None
-    assert second is not None
+    first, second = (convert(URL, ELICIT, PARAMS, from_=E, to=D) for _ in range(2))
     assert first["elicitationId"] != second["elicitationId"]
 
 

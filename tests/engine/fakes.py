@@ -9,9 +9,9 @@ from typing import Any, Final
 from mcprev.errors import Json
 from mcprev.protocol.connection_state import Event, RequestKind
 from mcprev.protocol.endpoint import ClientProtocol, EndpointProtocol, ServerProtocol
-from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION
 from mcprev.revisions import ALL, DEFAULT, LATEST, Revision, select
 from mcprev.wire import jsonrpc
+from mcprev.wire.meta_keys import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION
 
 INFO: Final = {"name": "fake", "version": "1"}
 HANDSHAKE: Final = tuple(revision for revision in DEFAULT if revision.handshake)

@@ -30,25 +30,18 @@ from mcprev.protocol.connection_state import (
     StreamNotification,
 )
 from mcprev.protocol.endpoint import ClientProtocol, ServerProtocol
-from mcprev.protocol.stateless import (
-    CLIENT_CAPABILITIES,
-    CLIENT_INFO,
-    MAX_ENDED,
-    SERVER_INFO,
-    VERSION,
-    uncovered,
-)
+from mcprev.protocol.stateless import MAX_ENDED, uncovered
 from mcprev.protocol.subscriptions import (
     ACKNOWLEDGED,
     CHANGES,
     MAX_RESOURCES,
     MAX_URI,
-    SUBSCRIPTION_ID,
     Changed,
     accepted_filter,
     wants,
 )
 from mcprev.revisions import LATEST
+from mcprev.wire.meta_keys import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, SUBSCRIPTION_ID, VERSION
 from requirements import A, E, req
 
 INFO_KEY = "clientInfo"

@@ -32,12 +32,12 @@ from mcprev.protocol.http_request_class import (
     status_of,
     wants_answer,
 )
-from mcprev.protocol.negotiation.versions import VERSION_KEY
 from mcprev.revisions import ALL, DEFAULT, Revision
 from mcprev.wire import jsonrpc
 from mcprev.wire.headers import TASK_NAMES, Headers, request_headers
 from mcprev.wire.jsonrpc import Batch
 from mcprev.wire.media import BOTH, Accept
+from mcprev.wire.meta_keys import VERSION
 from named import ROW_A, ROW_B, ROW_C, ROW_D, ROW_DRAFT, ROW_E
 from requirements import A, B, C, D, E, req
 
@@ -70,7 +70,7 @@ def notice(method: str = "notifications/initialized", params: Any = None) -> dic
 
 
 def modern(method: str = "tools/list", meta: Any = None, **params: Any) -> dict[str, Any]:
-    stated: Any = {VERSION_KEY: E, CAPABILITIES: {}} if meta is None else meta
+    stated: Any = {VERSION: E, CAPABILITIES: {}} if meta is None else meta
     return message(method, {**params, "_meta": stated})
 
 
@@ -159,10 +159,10 @@ def test_nor_has_a_modern_client(verb: str) -> None:
     ("body", "sent"),
     [
         (notice("notifications/cancelled", {"requestId": 1}), version(E)),
-        (notice("notifications/vendor", {"_meta": {VERSION_KEY: E}}), {}),
-        (notice("notifications/vendor", {"_meta": {VERSION_KEY: E}}), version(E)),
+        (notice("notifications/vendor", {"_meta": {VERSION: E}}), {}),
+        (notice("notifications/vendor", {"_meta": {VERSION: E}}), version(E)),
         (
-            notice("notifications/vendor", {"_meta": {VERSION_KEY: E, CAPABILITIES: {}}}),
+            notice("notifications/vendor", {"_meta": {VERSION: E, CAPABILITIES: {}}}),
             {"mcp-method": "x", **version(D)},
         ),
     ],
@@ -218,10 +218,10 @@ def test_every_method_with_a_name_has_it_checked(method: str, param: str) -> Non
 @pytest.mark.parametrize(
     "meta",
     [
-        {VERSION_KEY: E},
-        {VERSION_KEY: 1, CAPABILITIES: {}},
-        {VERSION_KEY: None},
-        {VERSION_KEY: E, CAPABILITIES: []},
+        {VERSION: E},
+        {VERSION: 1, CAPABILITIES: {}},
+        {VERSION: None},
+        {VERSION: E, CAPABILITIES: []},
     ],
 )
 def test_what_is_wrong_with_meta_comes_before_the_headers(meta: dict[str, Any]) -> None:
@@ -242,7 +242,7 @@ def test_a_request_with_a_modern_header_and_no_version_in_its_body_is_for_the_en
 
 @req("AMB-6", "MOD-4", at=E)
 def test_headers_are_checked_before_the_version_is() -> None:
-    body = modern(meta={VERSION_KEY: FUTURE, CAPABILITIES: {}})
+    body = modern(meta={VERSION: FUTURE, CAPABILITIES: {}})
     rejected(post(DUAL, body, {**stated(ROW_E, body)}), 400, HEADER_MISMATCH)
     assert isinstance(post(DUAL, body, stated(ROW_E, body), version(FUTURE)), StatelessRequest)
 
@@ -360,7 +360,7 @@ def test_a_session_that_is_gone_is_not_found(
 def test_a_request_without_a_session_is_refused(endpoint: Endpoint, body: Any, sent: dict[str, str]) -> None:
     refusal = rejected(post(endpoint, body, sent), 400)
     assert "initialize first" in refusal["error"]["message"]
-    assert (VERSION_KEY in refusal["error"]["message"]) is (endpoint is DUAL)
+    assert (VERSION in refusal["error"]["message"]) is (endpoint is DUAL)
 
 
 @req("HTTP-21", at=(B, C, D))

@@ -11,7 +11,6 @@ from engine.fakes import FakeServer
 from mcprev.errors import UNSUPPORTED_PROTOCOL_VERSION, RpcError, UnsupportedProtocolVersion
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.negotiation.versions import (
-    VERSION_KEY,
     allow,
     answer_initialize,
     check_version,
@@ -21,6 +20,7 @@ from mcprev.protocol.negotiation.versions import (
 )
 from mcprev.revisions import ALL, DEFAULT, Era, Revision
 from mcprev.wire.jsonrpc import Request
+from mcprev.wire.meta_keys import VERSION
 from named import MEANT, ROW_A, ROW_B, ROW_C, ROW_D, ROW_DRAFT, ROW_E
 from requirements import req
 
@@ -31,7 +31,7 @@ each_set = pytest.mark.parametrize("allowed", SETS, ids=lambda rows: "+".join(ro
 
 
 def modern(version: object) -> dict[str, object]:
-    return {"_meta": {VERSION_KEY: version}}
+    return {"_meta": {VERSION: version}}
 
 
 def refused(answer: object, requested: str, allowed: tuple[Revision, ...]) -> bool:
@@ -96,8 +96,8 @@ def test_mod_4_a_refusal_names_every_version_newest_first() -> None:
         pytest.param({"protocolVersion": D.version}, DEFAULT, Era.HANDSHAKE, id="NEG-8 initialize"),
         pytest.param({"_meta": {"progressToken": 1}}, DEFAULT, Era.HANDSHAKE, id="NEG-8 other _meta"),
         pytest.param({"_meta": None}, DEFAULT, Era.HANDSHAKE, id="NEG-8 null _meta"),
-        pytest.param({"_meta": [VERSION_KEY]}, DEFAULT, Era.HANDSHAKE, id="NEG-8 array as _meta"),
-        pytest.param({"_meta": VERSION_KEY}, DEFAULT, Era.HANDSHAKE, id="NEG-8 text as _meta"),
+        pytest.param({"_meta": [VERSION]}, DEFAULT, Era.HANDSHAKE, id="NEG-8 array as _meta"),
+        pytest.param({"_meta": VERSION}, DEFAULT, Era.HANDSHAKE, id="NEG-8 text as _meta"),
         pytest.param(None, DEFAULT, Era.HANDSHAKE, id="LIFE-8 no params"),
         pytest.param(None, (E,), Era.STATELESS, id="MOD-3 modern-only server"),
         pytest.param({"protocolVersion": D.version}, (E,), Era.STATELESS, id="MOD-15 modern-only server"),

@@ -16,9 +16,9 @@ from corpus import Corpus
 from linear import assert_linear
 from mcprev.cli import main, payload_check, transcript
 from mcprev.cli.transcript import TranscriptValidator, Violation
-from mcprev.protocol.negotiation.versions import VERSION_KEY
 from mcprev.revisions import DEFAULT, Revision, TaskSupport
 from mcprev.wire.jsonrpc import MAX_LINE
+from mcprev.wire.meta_keys import VERSION
 from mcprev_types import Direction, Kind, Transport
 from requirements import req
 from support import ROOT, load
@@ -56,9 +56,9 @@ def stated(row: Revision, params: dict[str, Any] | None = None) -> dict[str, Any
     """Params as the revision wants them."""
     if row.handshake:
         return params or {}
-    prefix = VERSION_KEY.rsplit("/", 1)[0]
+    prefix = VERSION.rsplit("/", 1)[0]
     meta = {
-        VERSION_KEY: row.version,
+        VERSION: row.version,
         f"{prefix}/clientInfo": {"name": "x", "version": "1"},
         f"{prefix}/clientCapabilities": {},
     }
@@ -92,8 +92,8 @@ def test_what_is_valid_passes_in_both_forms(row: Revision, method: str) -> None:
         back = DOWN if direction is UP else UP
         assert spec.params is not None
         for params in samples(row, spec.params):
-            if VERSION_KEY in params.get("_meta", {}):
-                params["_meta"][VERSION_KEY] = row.version
+            if VERSION in params.get("_meta", {}):
+                params["_meta"][VERSION] = row.version
             call: dict[str, Any] = {"method": method, "params": params}
             if spec.kind is Kind.NOTIFICATION:
                 assert check(TranscriptValidator(row), message(**call), went(direction, **call)) == []
@@ -175,8 +175,8 @@ def test_what_models_fill_in_must_be_there(row: Revision, method: str) -> None:
     assert spec.result is not None
     assert spec.params is not None
     params = samples(row, spec.params)[0]
-    if VERSION_KEY in params.get("_meta", {}):
-        params["_meta"][VERSION_KEY] = row.version
+    if VERSION in params.get("_meta", {}):
+        params["_meta"][VERSION] = row.version
     for value in samples(row, spec.result):
         if method == "initialize":
             value["protocolVersion"] = row.version
@@ -402,9 +402,9 @@ def test_auto_takes_the_version_that_is_stated(row: Revision) -> None:
     note = message(method="notifications/progress", params={"progressToken": 1})
     assert places(check(checker, good, note)) == [(2, "notifications/progress", "$.params.progress")]
     assert checker.revisions == (row.name,)
-    good["params"]["_meta"][VERSION_KEY] = "1999-01-01"
+    good["params"]["_meta"][VERSION] = "1999-01-01"
     found = check(TranscriptValidator(), good)
-    assert [v.path for v in found] == [f'$.params._meta["{VERSION_KEY}"]']
+    assert [v.path for v in found] == [f'$.params._meta["{VERSION}"]']
 
 
 def test_auto_without_a_revision_says_so_once() -> None:

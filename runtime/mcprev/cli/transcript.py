@@ -27,7 +27,6 @@ from typing import Final, TypeAlias, cast
 
 from mcprev.cli.payload_check import Place, judge, quote
 from mcprev.errors import Json
-from mcprev.protocol.negotiation.versions import VERSION_KEY
 from mcprev.protocol.tasks import GET, METHODS, TASK_NOTIFICATION, Status, is_task
 from mcprev.revisions import ALL, DEFAULT, Revision, TaskSupport, by_version
 from mcprev.wire.jsonrpc import (
@@ -43,6 +42,7 @@ from mcprev.wire.jsonrpc import (
     Shape,
     parse,
 )
+from mcprev.wire.meta_keys import VERSION
 from mcprev_types import Direction, Kind, MethodSpec, Transport
 
 _INITIALIZE: Final = "initialize"
@@ -233,9 +233,9 @@ class TranscriptValidator:
         """Return the revision that a message belongs to."""
         params = message.params or {}
         meta: Json = params.get("_meta")
-        version: Json = cast("dict[str, Json]", meta).get(VERSION_KEY) if isinstance(meta, dict) else None
+        version: Json = cast("dict[str, Json]", meta).get(VERSION) if isinstance(meta, dict) else None
         if isinstance(version, str):
-            return self._stating(version, f"$.params._meta[{json.dumps(VERSION_KEY)}]")
+            return self._stating(version, f"$.params._meta[{json.dumps(VERSION)}]")
         if self._fixed is not None:
             return self._fixed, []
         if message.method == _INITIALIZE:

@@ -23,10 +23,11 @@ from mcprev.errors import Json, LocalProtocolError, MethodNotFound, RemoteProtoc
 from mcprev.protocol import mrtr
 from mcprev.protocol.cache import METHODS
 from mcprev.protocol.engine import declares
-from mcprev.protocol.stateless import COMPLETE, SERVER_INFO
+from mcprev.protocol.stateless import COMPLETE
 from mcprev.protocol.subscriptions import TASK_IDS
 from mcprev.protocol.tasks import TASK, TASKS_OF_TOOLS, is_task
 from mcprev.revisions import LATEST, Revision, TaskSupport
+from mcprev.wire.meta_keys import SERVER_INFO
 from mcprev_types.latest import dispatch
 
 if TYPE_CHECKING:

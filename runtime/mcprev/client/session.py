@@ -28,8 +28,8 @@ from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.engine import declares
 from mcprev.protocol.pending_calls import Call
 from mcprev.protocol.session_state import SEVERITY
-from mcprev.protocol.stateless import LOG_LEVEL
 from mcprev.revisions import Revision
+from mcprev.wire.meta_keys import LOG_LEVEL
 
 SET_LEVEL: Final = "logging/setLevel"
 _NOTHING: Final[Mapping[str, Json]] = {}

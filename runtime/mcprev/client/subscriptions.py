@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
-from mcprev.convert import listens_to, subscribed_resources
 from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.errors import ConnectionLost, HttpStatusError, Json, McpError, RequestTimeout
 from mcprev.protocol.connection_state import StreamNotification
@@ -24,6 +23,7 @@ from mcprev.protocol.subscriptions import (
     TASK_NOTIFICATIONS,
     Changed,
     task_ids,
+    wants,
 )
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Subscription:
     @property
     def uris(self) -> tuple[str, ...]:
         """The URIs of the subscribed resources."""
-        return subscribed_resources(self._wanted)
+        return tuple(self._wanted["notifications"].get(CHANGES[Changed.RESOURCE].member) or ())
 
     async def _run(self, ready: asyncio.Future[None]) -> None:
         """Listen until the subscription ends; continue on the next connection if one is lost."""
@@ -224,7 +224,7 @@ class Subscription:
         """Deliver a notification of the session if this subscription covers it."""
         if method in TASK_NOTIFICATIONS:
             self._task_notification(params)
-        elif listens_to(self._wanted, method, params):
+        elif wants(self._wanted["notifications"], BY_METHOD[method], params.get("uri")):
             self._add(method, params)
 
     # -- streams -------------------------------------------------------------------------------------------

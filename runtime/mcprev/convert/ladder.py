@@ -7,8 +7,8 @@ modules the rest. The model of the target revision validates the outcome.
 A `Converter` is created once for each payload type and pair of revisions and cached. It holds the compiled functions
 of the steps that change something: often one, often none.
 
-Conversions that depend on more than the value are not made here. `inputs` and `sessions` have their pure parts; the
-engines decide what to send and when, check capabilities, choose which errors become results, and convert tasks.
+Conversions that depend on more than the value are not made here: the engines decide what to send and when, check
+capabilities, choose which errors become results, and convert tasks.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from mcprev.convert.meta_keys import PROTOCOL_VERSION
 from mcprev.convert.rules import (
     OBJECT,
     ConversionContext,
@@ -28,12 +30,13 @@ from mcprev.convert.rules import (
     Json,
     NotRepresentable,
     OnDowngrade,
+    Rules,
     as_object,
 )
-from mcprev.convert.steps import decided_rules
 from mcprev.convert.walk import Compiled, Convert, Step
-from mcprev.errors import ConversionError, RevisionError
+from mcprev.errors import ConversionError, RevisionError, UndecidedStep
 from mcprev.revisions import Revision, load, path, position, revision_named
+from mcprev.wire.meta_keys import VERSION
 from mcprev_types import locate
 
 if TYPE_CHECKING:
@@ -269,6 +272,42 @@ def neighbours(here: Revision, there: Revision) -> Step:
     return Step(deltas, decided_rules(younger, older, deltas, down=down))
 
 
+def decided_rules(
+    younger: Revision, older: Revision, deltas: Mapping[str, TypeDelta], *, down: bool
+) -> Rules:
+    """Return the rules of one direction between two adjacent revisions. Raises `UndecidedStep` for undecided members."""
+    name = f"mcprev.convert.step_{younger.name.replace('-', '_')}"
+    between = f"between {older.name} and {younger.name}"
+    if find_spec(name) is None:
+        left = Rules().open_members(deltas)
+        if younger.negotiable or left:
+            file = str(Path(__file__).parent / f"{name.rpartition('.')[2]}.py")
+            raise UndecidedStep(f"nothing converts {between}", file=file, members=left)
+        return Rules()  # a draft that only adds members
+    module: Any = import_module(name)
+    direction = "DOWN" if down else "UP"
+    rules = cast("Rules", getattr(module, direction))
+    file = str(module.__file__)
+    if rules.undecided:
+        raise UndecidedStep(
+            f"{direction} {between} has undecided members",
+            file=file,
+            line=_line_of(file, next(iter(rules.undecided)), direction),
+            members=[f"{member}: {about}" for member, about in rules.undecided.items()],
+        )
+    left = rules.open_members(deltas)
+    if left:
+        raise UndecidedStep(f"{direction} {between} does not decide all members", file=file, members=left)
+    return rules
+
+
+def _line_of(file: str, member: str, direction: str) -> int:
+    """Return the line number of a member's entry in a step module, searched from the table of the direction on."""
+    lines = Path(file).read_text(encoding="utf-8").split("\n")
+    first = next((n for n, line in enumerate(lines) if line.startswith(direction)), 0)
+    return next((n for n, line in enumerate(lines, 1) if n > first and f'"{member}"' in line), first + 1)
+
+
 def _version_step(old: str, new: str) -> Compiled:
     """Return the step that replaces the version in the messages of the handshake."""
 
@@ -284,11 +323,7 @@ def _meta_version_step(old: str, new: str) -> Compiled:
 
     def convert_version(value: Json, _: ConversionContext) -> Json:
         meta = as_object(as_object(value).get("_meta"))
-        return (
-            {**value, "_meta": {**meta, PROTOCOL_VERSION: new}}
-            if meta.get(PROTOCOL_VERSION) == old
-            else value
-        )
+        return {**value, "_meta": {**meta, VERSION: new}} if meta.get(VERSION) == old else value
 
     return Compiled(convert_version, frozenset({"_meta"}))
 

@@ -16,8 +16,8 @@ from mcprev.convert.rules import (
     as_object,
     replacement,
     require_members,
+    structured_as_text,
 )
-from mcprev.convert.shapes import structured_as_text
 
 _CONTENT: Final = frozenset({"text", "image", "audio", "resource"})
 

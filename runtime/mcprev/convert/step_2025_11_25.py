@@ -17,10 +17,12 @@ from mcprev.convert.rules import (
     Rules,
     as_list,
     as_object,
+    elicitation_params,
+    no_request_id,
+    no_task,
     tag_of,
     without,
 )
-from mcprev.convert.shapes import elicitation_params, no_request_id, no_task
 from mcprev.errors import URL_ELICITATION_REQUIRED
 
 _TOOL_BLOCKS: Final = frozenset({"tool_use", "tool_result"})

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from mcprev.convert.meta_keys import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcprev.convert.rules import (
     OBJECT,
     ConversionContext,
@@ -20,9 +19,11 @@ from mcprev.convert.rules import (
     Rules,
     as_list,
     as_object,
+    no_request_id,
+    no_task,
+    structured_as_text,
     without,
 )
-from mcprev.convert.shapes import no_request_id, no_task, structured_as_text
 from mcprev.errors import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -33,6 +34,7 @@ from mcprev.errors import (
     URL_ELICITATION_REQUIRED,
 )
 from mcprev.revisions import revision_named
+from mcprev.wire.meta_keys import CLIENT_CAPABILITIES, VERSION
 from mcprev_types import Child, TypeDelta
 from mcprev_types.v2026_07_28.constants import MAX_ITEMS, META_KEYS
 
@@ -56,7 +58,7 @@ def _complete(result: JsonObject, context: ConversionContext) -> JsonObject:
         if found is not None and found.get("resultType", "complete") == "complete":
             return found
         raise NotRepresentable(
-            "this revision has no results that ask for input: send the requests of requests_for, then call again",
+            "this revision has no results that ask for input: send each input request as a request, then call again",
             "resultType",
         )
     if kind != "complete":
@@ -130,8 +132,8 @@ def _stamp(params: JsonObject, context: ConversionContext) -> JsonObject:
     elif not isinstance(given, OBJECT):
         return params
     meta: JsonObject = {**given, CLIENT_CAPABILITIES: {}, **context.stamp}
-    if PROTOCOL_VERSION not in context.stamp:
-        meta[PROTOCOL_VERSION] = revision_named(context.revision).version
+    if VERSION not in context.stamp:
+        meta[VERSION] = revision_named(context.revision).version
     return {**params, "_meta": meta}
 
 
@@ -163,7 +165,7 @@ def _error_up(error: JsonObject, _method: str, _: ConversionContext) -> JsonObje
     code = error.get("code")
     if code == URL_ELICITATION_REQUIRED:
         raise NotRepresentable(
-            "this revision asks for input in a result: return that of input_required_from", "code"
+            "this revision asks for input in a result: return an InputRequiredResult", "code"
         )
     return {**error, "code": INVALID_PARAMS} if code == RESOURCE_NOT_FOUND else error
 

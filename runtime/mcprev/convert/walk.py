@@ -123,10 +123,11 @@ def _through(containers: tuple[str, ...], tag: str, table: Mapping[str, Compiled
     """Return the function that converts the values inside nested lists and maps, outermost container first."""
     if not containers:
         return _by_tag(tag, table) if tag else table[""].convert
-    if containers == (_LIST,):
-        return _each_item(tag, table)
+    container = LIST if containers[0] == _LIST else OBJECT
+    if len(containers) == 1 and container is LIST:
+        return _each(container, tag, table)
     inner = _through(containers[1:], tag, table)
-    return _each_item("", {"": Compiled(inner, None)}) if containers[0] == _LIST else _each_value(inner)
+    return _each(container, "", {"": Compiled(inner, None)})
 
 
 def _sequence(rules: list[Rule]) -> Convert:
@@ -193,14 +194,15 @@ def _without_keys(value: JsonObject, meta: JsonObject, keys: frozenset[str]) -> 
     return out
 
 
-def _each_item(tag: str, table: Mapping[str, Compiled]) -> Convert:
+def _each(container: Json, tag: str, table: Mapping[str, Compiled]) -> Convert:
+    """Return the function that converts the items of a list or the members of an object."""
     always = table.get("") if not tag else None
 
     def convert(value: Json, context: ConversionContext) -> Json:
-        if not isinstance(value, LIST):
+        if not isinstance(value, container):
             return value
-        out: list[Json] = value
-        for index, item in enumerate(out):
+        out: Json = value
+        for index, item in enumerate(value) if container is LIST else value.items():
             found = always
             if tag and isinstance(item, OBJECT):
                 name = item.get(tag)
@@ -218,25 +220,6 @@ def _each_item(tag: str, table: Mapping[str, Compiled]) -> Convert:
                 if out is value:
                     out = out.copy()
                 out[index] = new
-        return out
-
-    return convert
-
-
-def _each_value(convert_item: Convert) -> Convert:
-    def convert(value: Json, context: ConversionContext) -> Json:
-        if not isinstance(value, OBJECT):
-            return value
-        out: JsonObject = value
-        for key, item in value.items():
-            try:
-                new = convert_item(item, context)
-            except NotRepresentable as error:
-                raise error.inside(key) from None
-            if new is not item:
-                if out is value:
-                    out = out.copy()
-                out[key] = new
         return out
 
     return convert

@@ -19,10 +19,10 @@ from mcprev.protocol.connection_state import RequestKind
 from mcprev.protocol.engine import declares
 from mcprev.protocol.meta import extension_error
 from mcprev.protocol.negotiation.versions import of_era
-from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION
 from mcprev.protocol.subscriptions import LISTEN, SUBSCRIBABLE
 from mcprev.protocol.tasks import CORE_CAPABILITY, METHODS as TASK_METHODS, NEEDS as TASK_NEEDS, TASK
 from mcprev.revisions import LATEST, Era, Revision, TaskSupport, extended, load, revision_named
+from mcprev.wire.meta_keys import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION
 from mcprev_types import Binding, Direction, Kind as MethodKind, MethodSpec
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic_core import MISSING
 
-from mcprev.convert import PayloadKind, argument_failure
 from mcprev.errors import HeaderMismatch, InvalidParams, Json, LocalProtocolError, SchemaError
 from mcprev.json_schema.bounds import ValidationIssue, Validator
 from mcprev.protocol.stateless import COMPLETE
@@ -110,7 +109,6 @@ def refusal(name: str, found: list[ValidationIssue], revision: Revision) -> dict
     from mcprev.json_schema.validation import describe
 
     text = f"Invalid arguments for tool '{name}': {describe(found, 'arguments')}"
-    answer = argument_failure(text, at=revision.name)
-    if answer.kind is PayloadKind.RESULT:
-        return answer.payload
+    if revision.tool_argument_errors_are_results:
+        return {"content": [{"type": "text", "text": text}], "isError": True}
     raise InvalidParams(text)

@@ -17,11 +17,12 @@ from mcprev.protocol.connection_state import Channel, ConnectionState, Event, Lo
 from mcprev.protocol.engine import Engine
 from mcprev.protocol.handshake import Handshake, HandshakeClient, HandshakeServer
 from mcprev.protocol.pending_calls import Call
-from mcprev.protocol.stateless import VERSION, StatelessClient, StatelessServer
+from mcprev.protocol.stateless import StatelessClient, StatelessServer
 from mcprev.protocol.subscriptions import Changed
 from mcprev.revisions import Revision
 from mcprev.wire import jsonrpc
 from mcprev.wire.jsonrpc import ErrorResponse, Malformed, Message, Notification, Request, Response, Shape
+from mcprev.wire.meta_keys import VERSION
 
 
 class EndpointProtocol:

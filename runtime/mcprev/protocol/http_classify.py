@@ -35,7 +35,7 @@ from mcprev.protocol.http_request_class import (
     SessionRequest,
     StatelessRequest,
 )
-from mcprev.protocol.negotiation.versions import VERSION_KEY, of_era, versions
+from mcprev.protocol.negotiation.versions import of_era, versions
 from mcprev.protocol.stateless import meta_error
 from mcprev.protocol.subscriptions import LISTEN
 from mcprev.revisions import Era, HttpShape, Revision
@@ -43,6 +43,7 @@ from mcprev.wire import headers as names
 from mcprev.wire.headers import Headers, mismatch, name_param
 from mcprev.wire.jsonrpc import Batch, Malformed, Message, Notification, Request, Shape
 from mcprev.wire.media import BOTH, JSON, SSE, Accept, accepted, is_json
+from mcprev.wire.meta_keys import VERSION
 
 INITIALIZE: Final = "initialize"
 ACCEPT_KEY: Final = b"accept"
@@ -164,7 +165,7 @@ def _post(
         return _malformed(endpoint, headers, live, message)
     if isinstance(message, (Request, Notification)):
         meta: Json = message.params.get("_meta") if message.params is not None else None
-        if meta.__class__ is dict and VERSION_KEY in meta:
+        if meta.__class__ is dict and VERSION in meta:
             return _modern(endpoint, headers, message, meta)
     opens = isinstance(message, Request) and message.method == INITIALIZE
     version = headers.text(names.VERSION_KEY)
@@ -193,7 +194,7 @@ def _modern(
     if meta is not None and isinstance(message, Request):
         method = message.method
         name_of = endpoint.name_params.get(method)
-        error = mismatch(headers, meta[VERSION_KEY], method, message.params or {}, name_of)
+        error = mismatch(headers, meta[VERSION], method, message.params or {}, name_of)
         if error is not None and meta_error(meta) is None:
             return HttpError(400, error, message.id)
     return StatelessRequest(message, accept)
@@ -303,7 +304,7 @@ def _no_session(endpoint: Endpoint, headers: Headers, message: Message | Batch |
         )
     why = "Mcp-Session-Id is missing: initialize first"
     if endpoint.modern:
-        why += f", or state {VERSION_KEY} in _meta"
+        why += f", or state {VERSION} in _meta"
     return _refuse(endpoint, headers, None, 400, why, message)
 
 

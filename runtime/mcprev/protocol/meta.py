@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Final
 
 from mcprev.errors import Json
+from mcprev.wire.meta_keys import DEFINED
 
 _logger: Final = logging.getLogger("mcprev.server")
 _LABEL: Final = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
@@ -24,14 +25,6 @@ _NAME: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 _PREFIXED: Final = re.compile(rf"({_LABEL}(?:\.{_LABEL})*)/({_NAME})?")
 _BARE: Final = re.compile(_NAME)
 _OWNERS: Final = frozenset({"modelcontextprotocol", "mcp"})
-_DEFINED: Final = frozenset(
-    f"io.modelcontextprotocol/{name}"
-    for name in (
-        "protocolVersion", "clientInfo", "clientCapabilities", "serverInfo", "logLevel", "subscriptionId",
-        "related-task", "model-immediate-response",
-    )
-)  # fmt: skip
-"""The reserved keys that the specification defines."""
 _PARENT: Final = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?"
 )
@@ -81,7 +74,7 @@ def caller_meta_error(
         error = key_error(key) or trace_error(key, value)
         if error is not None:
             return error
-        if reserved(key) and key not in _DEFINED and not _owned(key, extensions):
+        if reserved(key) and key not in DEFINED and not _owned(key, extensions):
             return f"'{key:.80}' is reserved: the specification gives keys with this prefix their meaning"
     return None
 

@@ -71,6 +71,17 @@ def check_askable(
     return missing_capability(missing) if missing else None
 
 
+def unmet(request: Mapping[str, Json]) -> str:
+    """Return the text for a request that fails because the client does not support this input request.
+
+    It holds the message and the URL of the input request, so that a user can act on it.
+    """  # CONV-17
+    params: Mapping[str, Json] = request.get("params") or {}
+    details = [str(params[name]) for name in ("message", "url") if name in params]
+    need = "elicitation" if request.get("method") == asking.ELICIT else f"'{request.get('method')}'"
+    return ": ".join([f"This needs {need}, which the client does not offer", *details])
+
+
 def checked_request(
     request: Mapping[str, Json], revision: Revision, capabilities: Mapping[str, Json]
 ) -> dict[str, Json]:

@@ -1,12 +1,12 @@
 """The engine of the stateless era, for both roles (MOD-*, BASE-4, BASE-11..15, SUB-2..6, LOG-3, CANC-5, AMB-1, AMB-6).
 
-Requests are independent. The server runs each through the checks of `_CHECKS`, in the order of AMB-6; the client sends
+Requests are independent. The server checks each, in the order of AMB-6; the client sends
 its info and capabilities with each request. Only a listen stream lasts longer: it is a request that stays open.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, cast
 
 from typing_extensions import override
@@ -32,7 +32,7 @@ from mcprev.protocol.connection_state import (
     StreamNotification,
 )
 from mcprev.protocol.engine import CANCELLED, PROGRESS, Engine, declares, unknown_method
-from mcprev.protocol.negotiation.versions import VERSION_KEY, check_version, versions
+from mcprev.protocol.negotiation.versions import check_version, versions
 from mcprev.protocol.pending_calls import Call
 from mcprev.protocol.session_state import SEVERITY
 from mcprev.protocol.subscriptions import (
@@ -41,7 +41,6 @@ from mcprev.protocol.subscriptions import (
     HAS_TASKS,
     LISTEN,
     MAX_STREAMS,
-    SUBSCRIPTION_ID,
     Changed,
     accepted_filter,
     names_tasks,
@@ -49,13 +48,15 @@ from mcprev.protocol.subscriptions import (
 )
 from mcprev.revisions import Revision
 from mcprev.wire.jsonrpc import Notification, Request
+from mcprev.wire.meta_keys import (
+    CLIENT_CAPABILITIES,
+    CLIENT_INFO,
+    LOG_LEVEL,
+    SERVER_INFO,
+    SUBSCRIPTION_ID,
+    VERSION,
+)
 
-PREFIX: Final = "io.modelcontextprotocol/"
-VERSION: Final = VERSION_KEY
-CLIENT_INFO: Final = PREFIX + "clientInfo"
-CLIENT_CAPABILITIES: Final = PREFIX + "clientCapabilities"
-SERVER_INFO: Final = PREFIX + "serverInfo"
-LOG_LEVEL: Final = PREFIX + "logLevel"
 STAMPED: Final = frozenset({VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL, "progressToken"})
 """The `_meta` members of a request that the runtime sets and callers may not."""
 MAX_ENDED: Final = 64
@@ -71,8 +72,6 @@ class StatelessServer(Engine):
 
     def __init__(self, connection: ConnectionState, local: LocalInfo) -> None:
         super().__init__(connection, local)
-        self._revisions = tuple(revision for revision in local.revisions if not revision.handshake)
-        self._by_version = {revision.version: revision for revision in reversed(self._revisions)}
         self._served: dict[tuple[str, str], tuple[Revision, RequestKind]] = {}
         self._stamps: dict[tuple[str, str], tuple[bool, dict[str, Json]]] = {}
         self.listeners: list[IncomingRequest] = []
@@ -84,13 +83,14 @@ class StatelessServer(Engine):
     def request(self, message: Request) -> None:
         """Process a request: the first check that fails answers it."""  # AMB-6
         meta: Json = None if message.params is None else message.params.get("_meta")
-        served = None
+        served: RpcError | tuple[Revision, RequestKind] | None = None
         if meta.__class__ is dict and is_valid_meta(meta):
             served = self._served.get((meta[VERSION], message.method))
         if served is None:
-            served = self._check_request(message, meta)
-            if served is None:
-                return
+            served = self._check(message, meta)
+        if isinstance(served, RpcError):
+            self.connection.refuse(message, served, None)
+            return
         revision, kind = served
         incoming = self.connection.accept(self, revision, message, None, meta[CLIENT_CAPABILITIES])
         if incoming is None:
@@ -99,21 +99,32 @@ class StatelessServer(Engine):
         incoming.level = meta.get(LOG_LEVEL)
         if kind is RequestKind.SERVED:
             self.connection.events.append(incoming)
+        elif kind is RequestKind.DISCOVER:
+            self.discover(incoming)
         else:
-            _OWN[kind](self, incoming)
+            self.listen(incoming)
 
-    def _check_request(self, message: Request, meta: Json) -> tuple[Revision, RequestKind] | None:
-        """Return the revision and the kind of a request, or None after refusing it."""
-        for check in _CHECKS:
-            error = check(self, message, meta)
-            if error is not None:
-                self.connection.refuse(message, error, None)
-                return None
-        revision = self._by_version[meta[VERSION]]
-        served = revision, self.local.kinds(revision)[message.method]
-        if not self.local.requirements(message.method):
-            self._served[meta[VERSION], message.method] = served
-        return served
+    def _check(self, message: Request, meta: Json) -> RpcError | tuple[Revision, RequestKind]:
+        """Return the revision and the kind of a request, or the error of the first check that fails.
+
+        The method binding checks the params after that.
+        """  # AMB-6
+        error = meta_error(meta)
+        if error is not None:  # MOD-3
+            return self._invalid_meta(message, error)
+        revision = check_version(meta[VERSION], self.local.revisions)
+        if isinstance(revision, RpcError):  # MOD-4
+            return revision
+        requirements = self.local.requirements(message.method)
+        missing = uncovered(meta[CLIENT_CAPABILITIES], requirements)
+        if missing:  # MOD-6
+            return missing_capability(missing)
+        kind = self.local.kinds(revision).get(message.method)
+        if kind is None:  # MOD-14
+            return unknown_method(message.method)
+        if not requirements:
+            self._served[meta[VERSION], message.method] = revision, kind
+        return revision, kind
 
     def notification(self, message: Notification) -> None:
         """Process a notification; the only one that clients send is a cancellation."""
@@ -122,35 +133,15 @@ class StatelessServer(Engine):
         else:
             self.connection.diagnose(f"an unexpected notification: {message.method}")
 
-    def check_shape(self, message: Request, meta: dict[str, Json]) -> RpcError | None:
-        """Check that `_meta` has the required members."""  # MOD-3
-        error = meta_error(meta)
-        if error is None:
-            return None
-        if message.method == "initialize":
-            # A client of the handshake era learns the supported versions from this error (MOD-15).
-            spoken = versions(self.local.revisions)
-            return InvalidParams(
-                f"Invalid params: {error}; this server speaks {', '.join(spoken)} without initialize",
-                data={"supported": list(spoken)},
-            )
-        return InvalidParams(f"Invalid params: {error}")
-
-    def check_version(self, _message: Request, meta: dict[str, Json]) -> RpcError | None:
-        """Check that the revision is supported."""  # MOD-4
-        found = check_version(meta[VERSION], self.local.revisions)
-        return found if isinstance(found, RpcError) else None
-
-    def check_capability(self, message: Request, meta: dict[str, Json]) -> RpcError | None:
-        """Check that the client declared the capabilities that the method requires."""  # MOD-6
-        needs = uncovered(meta[CLIENT_CAPABILITIES], self.local.requirements(message.method))
-        return missing_capability(needs) if needs else None
-
-    def check_method(self, message: Request, meta: dict[str, Json]) -> RpcError | None:
-        """Check that the method is served."""  # MOD-14
-        if message.method in self.local.kinds(self._by_version[meta[VERSION]]):
-            return None
-        return unknown_method(message.method)
+    def _invalid_meta(self, message: Request, error: str) -> InvalidParams:
+        if message.method != "initialize":
+            return InvalidParams(f"Invalid params: {error}")
+        # A client of the handshake era learns the supported versions from this error (MOD-15).
+        spoken = versions(self.local.revisions)
+        return InvalidParams(
+            f"Invalid params: {error}; this server speaks {', '.join(spoken)} without initialize",
+            data={"supported": list(spoken)},
+        )
 
     def discover(self, incoming: IncomingRequest) -> None:
         """Answer `server/discover`."""  # MOD-9
@@ -234,19 +225,6 @@ class StatelessServer(Engine):
     def end_stream(self, incoming: IncomingRequest) -> None:
         """End one listen stream with a result."""
         incoming.respond({"_meta": {SUBSCRIPTION_ID: incoming.id}})
-
-
-_CHECKS: Final[tuple[Callable[[StatelessServer, Request, dict[str, Json]], RpcError | None], ...]] = (
-    StatelessServer.check_shape,
-    StatelessServer.check_version,
-    StatelessServer.check_capability,
-    StatelessServer.check_method,
-)
-"""The checks before that of the params, which the method binding validates last."""
-_OWN: Final[Mapping[RequestKind, Callable[[StatelessServer, IncomingRequest], None]]] = {
-    RequestKind.DISCOVER: StatelessServer.discover,
-    RequestKind.LISTEN: StatelessServer.listen,
-}
 
 
 def is_valid_meta(meta: dict[str, Json]) -> bool:

@@ -16,7 +16,6 @@ from mcprev.protocol.uris import is_uri
 
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 LISTEN: Final = "subscriptions/listen"
-SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 TASK_IDS: Final = "taskIds"
 """The member of a listen filter that names tasks, from the tasks extension."""  # SUB-9
 TASK_NOTIFICATIONS: Final = frozenset({"notifications/tasks", "notifications/tasks/status"})

@@ -16,11 +16,10 @@ from typing import Final, Protocol
 
 from mcprev.errors import InvalidParams, Json, MissingClientCapability
 from mcprev.revisions import Revision, TaskSupport
+from mcprev.wire.meta_keys import PREFIX, RELATED
 
-EXTENSION: Final = "io.modelcontextprotocol/tasks"
+EXTENSION: Final = PREFIX + "tasks"
 """The name of the extension in the capabilities."""  # TASKX-1
-RELATED: Final = "io.modelcontextprotocol/related-task"
-"""The `_meta` member that relates a message to a task."""  # META-8, TASK-6
 TASK: Final = "task"
 """The `resultType` of a result that is a task."""
 GET: Final = "tasks/get"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast, overload, runtime_checkable
 
-from mcprev.convert import OnDowngrade, PayloadKind, converter, request_for
+from mcprev.convert import OnDowngrade, PayloadKind, convert
 from mcprev.core.context import BaseContext
 from mcprev.core.interfaces import message_origin, principal_of
 from mcprev.errors import ConversionError, InvalidParams, Json, LocalProtocolError, RemoteProtocolError
@@ -17,11 +17,12 @@ from mcprev.protocol import input_requests as asking, mrtr
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.handshake import HandshakeServer
 from mcprev.protocol.session_state import SEVERITY
-from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, missing_capability
+from mcprev.protocol.stateless import missing_capability
 from mcprev.protocol.subscriptions import Changed
 from mcprev.protocol.tasks import related
 from mcprev.revisions import LATEST
 from mcprev.wire.jsonrpc import Request
+from mcprev.wire.meta_keys import CLIENT_CAPABILITIES, CLIENT_INFO
 
 if TYPE_CHECKING:
     from mcprev.core.connection import Connection
@@ -381,9 +382,17 @@ class Context(BaseContext):
         engine = incoming.engine
         assert isinstance(engine, HandshakeServer)
         revision = incoming.revision
-        if request["method"] not in revision.methods:
-            raise missing_capability({str(request["method"]).split("/")[0]: {}})
-        asked = request_for(request, to=revision.name, on_downgrade=self._server.on_downgrade)
+        method = str(request["method"])
+        if method not in revision.methods:
+            raise missing_capability({method.split("/", maxsplit=1)[0]: {}})
+        asked = convert(
+            request.get("params"),
+            method,
+            PayloadKind.PARAMS,
+            from_=LATEST,
+            to=revision,
+            on_downgrade=self._server.on_downgrade,
+        )
         connection = self._connection
         refusal = connection.refuses(incoming)
         if refusal is not None:
@@ -391,21 +400,21 @@ class Context(BaseContext):
 
         def send(params: dict[str, Json] | None) -> Call:
             now = connection.now()
-            return engine.call(asked.method, params, now, idle=timeout, total=timeout, channel=incoming)
+            return engine.call(method, params, now, idle=timeout, total=timeout, channel=incoming)
 
         observer = self._server.observer
-        sending = None if observer is None else observer.ask(self, asked.method, asked.params, send)
-        answer = await (sending or connection.wait(send(asked.params)))
-        up = converter(asked.method, PayloadKind.RESULT, from_=revision, to=LATEST)
+        sending = None if observer is None else observer.ask(self, method, asked, send)
+        answer = await (sending or connection.wait(send(asked)))
         try:
-            found = asking.without_unaccepted_content(asked.method, asked.params, up(answer))
+            result = convert(answer, method, PayloadKind.RESULT, from_=revision, to=LATEST)
         except ConversionError as error:
             raise RemoteProtocolError(
-                f"the answer to '{asked.method}' is not valid: {error}", raw=answer
+                f"the answer to '{method}' is not valid: {error}", raw=answer
             ) from error
-        wrong = asking.response_mismatch(asked.method, asked.params, found)
+        found = asking.without_unaccepted_content(method, asked, result)
+        wrong = asking.response_mismatch(method, asked, found)
         if wrong is not None:
-            raise RemoteProtocolError(f"the answer to '{asked.method}' is not valid: {wrong}", raw=answer)
+            raise RemoteProtocolError(f"the answer to '{method}' is not valid: {wrong}", raw=answer)
         return found
 
 

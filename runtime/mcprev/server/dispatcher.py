@@ -11,13 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from mcprev.convert import (
-    ConversionContext as Conversion,
-    PayloadKind,
-    make_context,
-    request_meta,
-    unmet_input,
-)
+from mcprev.convert import ConversionContext as Conversion, make_context, request_meta
 from mcprev.core.capabilities import ServerCapabilities
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import MessageOrigin, principal_of
@@ -38,11 +32,12 @@ from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.handshake import HandshakeServer
 from mcprev.protocol.request_state import RequestStateSealer
 from mcprev.protocol.result_rules import RULES
-from mcprev.protocol.stateless import CLIENT_CAPABILITIES, CLIENT_INFO, COMPLETE, INPUT_REQUIRED, VERSION
+from mcprev.protocol.stateless import COMPLETE, INPUT_REQUIRED
 from mcprev.protocol.uris import check_uri
 from mcprev.revisions import LATEST, Revision
 from mcprev.server.context import Context, ServerHooks, unasked
 from mcprev.server.tools import UNKNOWN, ToolTable
+from mcprev.wire.meta_keys import CLIENT_CAPABILITIES, CLIENT_INFO, VERSION
 from mcprev_types import MethodNotHandled
 
 if TYPE_CHECKING:
@@ -258,12 +253,8 @@ class RequestDispatcher:
         for _ in range(mrtr.MAX_ROUNDS):
             for key, request in mrtr.requests_of(wire).items():
                 if mrtr.check_askable(request, context.capabilities) is not None:
-                    unmet = unmet_input(incoming.method, request)
-                    if unmet.kind is PayloadKind.RESULT:
-                        incoming.respond(unmet.payload)
-                    else:
-                        incoming.fail(unmet.payload)
-                    return
+                    text = mrtr.unmet(request)
+                    raise ToolError(text) if incoming.method == CALL else InvalidParams(text)
                 question = mrtr.checked_request(request, incoming.revision, context.capabilities)
                 answers.given[key] = await context.send_request(question)
             answers.state = wire.get(mrtr.STATE)

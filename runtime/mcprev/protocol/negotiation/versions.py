@@ -7,13 +7,9 @@ client's side. Revisions are compared by their place in the table and never by n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from mcprev.errors import UnsupportedProtocolVersion
 from mcprev.revisions import Era, Revision, by_version, revision_named, select
-
-VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
-"""The `_meta` member that marks a request of the stateless era."""  # NEG-8
 
 
 def versions(revisions: Sequence[Revision]) -> tuple[str, ...]:

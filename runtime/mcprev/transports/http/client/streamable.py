@@ -26,7 +26,6 @@ from mcprev.errors import (
     Unanswered,
 )
 from mcprev.protocol.connection_state import CallCompleted
-from mcprev.protocol.negotiation.versions import VERSION_KEY
 from mcprev.protocol.pending_calls import Call
 from mcprev.revisions import ALL, Revision, by_version
 from mcprev.transports.http.client.streams import ResumeState, follow
@@ -34,6 +33,7 @@ from mcprev.transports.http.client.tool_headers import CALL_TOOL, LIST_TOOLS, Pa
 from mcprev.wire import jsonrpc, media
 from mcprev.wire.headers import SESSION_ID, Pairs, request_headers
 from mcprev.wire.jsonrpc import ErrorResponse, Notification
+from mcprev.wire.meta_keys import VERSION
 
 if TYPE_CHECKING:
     from mcprev.transports.http.client.connection import HttpConnection
@@ -85,7 +85,7 @@ class StreamableHttp:
         if revision is not None:
             return revision
         meta: object = (call.params or {}).get("_meta")
-        version: object = cast("dict[str, Json]", meta).get(VERSION_KEY) if isinstance(meta, dict) else None
+        version: object = cast("dict[str, Json]", meta).get(VERSION) if isinstance(meta, dict) else None
         return by_version(version, ALL) if isinstance(version, str) else None
 
     def _session(self, headers: Pairs) -> Pairs:
