@@ -815,10 +815,9 @@ def test_functions_that_do_not_run_are_not_said_to_be_abandoned() -> None:
 
     async def main() -> None:
         with futures.ThreadPoolExecutor(1) as threads:
-            asyncio.get_running_loop().set_default_executor(threads)
             try:
                 threads.submit(gate.wait, 10)
-                waiting = asyncio.ensure_future(Function(waits)(context, {}))
+                waiting = asyncio.ensure_future(Function(waits, threads)(context, {}))
                 await until(lambda: threads._work_queue.qsize() > 0)
                 waiting.cancel()
                 await asyncio.wait({waiting})

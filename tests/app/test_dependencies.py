@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -273,6 +274,43 @@ def test_functions_run_in_the_executor_of_the_app_with_the_context_of_the_reques
 
     with ThreadPoolExecutor(1, thread_name_prefix="mine") as executor:
         assert calling(app_of(t, executor=executor)) == "mine_0 set"
+
+
+def test_functions_that_block_leave_the_threads_of_the_event_loop_free() -> None:
+    """The event loop looks up host names in threads of its own executor."""
+    gate, blocked = threading.Event(), list[str]()
+    most = min(32, (os.cpu_count() or 1) + 4)
+
+    def t() -> str:
+        blocked.append(threading.current_thread().name)
+        gate.wait()
+        return "done"
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        async with mcprev.connect(app_of(t)) as client:
+            calls = [asyncio.create_task(client.call_tool("t", {})) for _ in range(most + 1)]
+            try:
+                await until(lambda: len(blocked) == most)
+                assert await asyncio.wait_for(loop.getaddrinfo("127.0.0.1", 80), 10)
+            finally:
+                gate.set()
+            await asyncio.gather(*calls)
+        assert len(set(blocked)) == most
+
+    run(main())
+
+
+def test_the_threads_of_apps_end_with_their_event_loop() -> None:
+    threads: list[threading.Thread] = []
+
+    def t() -> str:
+        threads.append(threading.current_thread())
+        return "done"
+
+    assert calling(app_of(t)) == "done"
+    threads[0].join(10)
+    assert not threads[0].is_alive()
 
 
 # -- what a dependency does wrong ------------------------------------------------------------------------

@@ -197,15 +197,7 @@ def test_the_lifespan_of_a_mounted_app_runs_too() -> None:
     assert events == ["outer open", "inner open", "inner closed", "outer closed"]
 
 
-async def _pass(call: mcprev.HandlerCall, call_next: mcprev.CallNext) -> mcprev.HandlerResult:
-    return await call_next(call)
-
-
 LOST: list[tuple[Any, str]] = [
-    (
-        {"middleware": [_pass]},
-        "pass it to the app that mounts it, where the names of tools begin with the prefix",
-    ),
     ({"tasks": mcprev.Tasks({"t": "optional"})}, "pass `task=` with each tool"),
     ({"show_errors": True}, "pass it to the app that mounts it, or raise `mcprev.ToolError`"),
     ({"requires": {"tools/call": m.ClientCapabilities()}}, "pass it to the app that mounts it"),

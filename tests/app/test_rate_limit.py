@@ -26,8 +26,8 @@ def text_of(result: Any) -> str:
     return "".join(block.text for block in result.content)
 
 
-def app_with(limit: mcprev.RateLimit) -> mcprev.App:
-    app = mcprev.App("a", "1", middleware=[limit])
+def app_with(limit: mcprev.RateLimit, executor: ThreadPoolExecutor | None = None) -> mcprev.App:
+    app = mcprev.App("a", "1", middleware=[limit], executor=executor)
 
     @app.tool
     async def ping() -> str:
@@ -96,7 +96,8 @@ def test_the_window_moves_with_the_time(storage: str | None, monkeypatch: pytest
 
 def test_a_blocked_function_delays_no_call_of_another() -> None:
     """The count needs no thread, of which blocked functions may have all."""
-    app = app_with(mcprev.RateLimit("100/hour"))
+    threads = ThreadPoolExecutor(1)
+    app = app_with(mcprev.RateLimit("100/hour"), executor=threads)
     release = threading.Event()
 
     @app.tool
@@ -105,7 +106,7 @@ def test_a_blocked_function_delays_no_call_of_another() -> None:
         return "done"
 
     async def main() -> None:
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        asyncio.get_running_loop().set_default_executor(threads)
         async with mcprev.connect(app) as client:
             blocked = asyncio.create_task(client.call_tool("blocks", {}))
             try:

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., object])
 _PREFIX: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _LOST: Final = {
-    "middleware": "pass it to the app that mounts it, where the names of tools begin with the prefix",
     "tasks": "pass `task=` with each tool instead",
     "show_errors": "pass it to the app that mounts it, or raise `mcprev.ToolError` in the tools",
     **dict.fromkeys(
@@ -90,7 +89,8 @@ class App:
           returns False, the client of this request does not see the entry: it is not listed, and a call is answered as
           for an unknown name. None: every client sees every entry. It must not be a coroutine function.
         - `executor` runs the functions that are not async, such as a `concurrent.futures.ThreadPoolExecutor(64)`. The
-          app does not shut it down. None: the executor of the event loop.
+          app does not shut it down. None: threads that the apps of an event loop share, and nothing else: functions
+          that block do not delay what else uses the event loop's executor, such as looking up host names.
         - `revisions`, `instructions`, `title`, `description`, `website_url`, `icons`, `exact`, `capabilities`,
           `requires`, `states`, `tasks`, `lifespan`, `middleware`, `on_downgrade`, `show_errors`, `ping_interval`,
           `max_line` and `max_handlers` are passed to `mcprev.Server`, which describes them.
@@ -99,7 +99,10 @@ class App:
         """
         self._executor = executor
         self._name, self._version, self._options = name, version, options
-        self._registered = Registry(visible=None if visible is None else checked(visible))
+        self._registered = Registry(
+            visible=None if visible is None else checked(visible),
+            middleware=tuple(options.get("middleware", ())),
+        )
         self._mounted: list[App] = []
 
     @classmethod
@@ -407,8 +410,12 @@ class App:
         `notes://shop/all`. None: names and URIs stay the same. Options that describe the other app, such as its
         instructions, are not used.
 
+        The middleware of the other app runs inside the middleware of this app, around calls of the other app's tools,
+        resources, prompts and completions. Its params have the names without the prefix. It does not run around lists,
+        which this app answers.
+
         Raises `ValueError` for a name that exists already, for an app that is mounted in itself, and for an app with
-        options that would have no effect, such as `middleware`: pass those to this app. Raises `LocalProtocolError` if
+        options that would have no effect, such as `tasks`: its text says what to do instead. Raises `LocalProtocolError` if
         the server was created already and the other app has a lifespan or functions of a new kind.
         """
         for name, instead in _LOST.items():

@@ -7,8 +7,9 @@ a client does not see does not exist for it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from copy import copy
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mcprev.app.registry import Entry, Prompt, Registry, Resource, ResourceTemplate
 from mcprev.app.results import completion_of, contents_of, messages_of
@@ -17,10 +18,16 @@ from mcprev.core.tool_schemas import refusal
 from mcprev.errors import InvalidParams, ResourceNotFound
 from mcprev.json_schema.validation import describe
 from mcprev.server.context import Context
+from mcprev.server.middleware import wrap
 from mcprev.server.server import ServerHandler
 from mcprev_types.latest import models
 
+if TYPE_CHECKING:
+    from typing import Self
+
 E = TypeVar("E", bound=Entry)
+P = TypeVar("P")
+R = TypeVar("R")
 PAGE: Final = 250
 """The number of entries on a page. Few servers have more, and some clients read only the first page."""
 
@@ -30,6 +37,9 @@ class Handler(ServerHandler):
 
     def __init__(self, registered: Registry) -> None:
         self._there = registered
+        self._inside: Self | None = None
+        """Serves a call inside the middleware of mounted apps; None for that handler itself."""
+        self._inside = copy(self)
 
 
 class Tools(Handler):
@@ -51,6 +61,8 @@ class Tools(Handler):
         tool = self._there.tools.get(params.name)
         if tool is None or (tool.checks and not tool.shown(ctx)):
             raise InvalidParams(f"Unknown tool: {params.name:.100}")
+        if tool.around and self._inside is not None:
+            return await _through(tool, self._inside.call_tool, ctx, params)
         try:
             arguments = tool.function.read(params.arguments or {})
         except ArgumentError as error:
@@ -84,6 +96,8 @@ class Resources(Handler):
     ) -> models.ReadResourceResult | models.InputRequiredResult:
         """Read the resource at a URI."""
         entry, arguments = self._find(params.uri, ctx)
+        if entry.around and self._inside is not None:
+            return await _through(entry, self._inside.read_resource, ctx, params)
         value = await entry.function(ctx, arguments)
         # Contents that only some clients see must not be cached for all.
         cache = {**entry.cache, "cache_scope": "private"} if entry.checks else entry.cache
@@ -120,6 +134,8 @@ class Prompts(Handler):
         prompt = self._there.prompts.get(params.name)
         if prompt is None or not prompt.shown(ctx):
             raise InvalidParams(f"Unknown prompt: {params.name:.100}")
+        if prompt.around and self._inside is not None:
+            return await _through(prompt, self._inside.get_prompt, ctx, params)
         try:
             arguments = prompt.function.read_texts(params.arguments or {})
         except ArgumentError as error:
@@ -142,6 +158,8 @@ class Completions(Handler):
         entry = of.get(key)
         if entry is None or not entry.shown(ctx) or name not in entry.function.names:
             raise InvalidParams(f"Invalid params: '{key:.100}' has no argument '{name:.100}'")
+        if entry.around and self._inside is not None:
+            return await _through(entry, self._inside.complete, ctx, params)
         function = self._there.completions.get((key, name))
         if function is None:
             return completion_of([])
@@ -158,6 +176,12 @@ HANDLERS: Final[Mapping[str, type[Handler]]] = {
     "tools": Tools, "resources": Resources, "templates": Resources, "prompts": Prompts, "completions": Completions,
 }  # fmt: skip
 """The class that serves each kind."""
+
+
+async def _through(entry: Entry, serve: Callable[[Context, P], Awaitable[R]], ctx: Context, params: P) -> R:
+    """Serve a call inside the middleware of the mounted apps that its entry comes from."""
+    result: R = await wrap(entry.around, ctx.request.method, serve)(ctx, params)
+    return result
 
 
 def _page(

@@ -5,7 +5,8 @@ A registry that is mounted in others passes each change on to them, so that look
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
@@ -17,6 +18,7 @@ from mcprev.errors import LocalProtocolError
 from mcprev.protocol.subscriptions import Changed
 from mcprev.protocol.tasks import Support
 from mcprev.server.context import Context
+from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult, Middleware, wrap
 from mcprev_types.latest import models
 
 E = TypeVar("E", bound="Entry")
@@ -31,6 +33,8 @@ KINDS: Final[Mapping[str, Changed | None]] = {
 LISTED: Final = tuple(kind for kind, changed in KINDS.items() if changed is not None)
 """The kinds that clients can list; their functions are in an `Entry`."""
 MAX_TOOL_NAME: Final = 128
+_SCHEME: Final = "^([^:]*:(?://)?)"
+"""The part of a URI that precedes a prefix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +47,8 @@ class Entry:
     tags: frozenset[str] = frozenset()
     checks: tuple[Check, ...] = ()
     """All of them have to hold for a client to see the entry; for any other client it does not exist."""
+    around: tuple[Middleware, ...] = ()
+    """The middleware of the mounted apps that the entry comes from."""
 
     def shown(self, ctx: Context) -> bool:
         """Return whether the client of a request sees the entry."""
@@ -97,6 +103,8 @@ class Registry:
     """Entries that are out of service, by kind and key."""
     visible: Callable[[Context, frozenset[str]], bool] | None = None
     """Whether the client of a request sees the entries with some tags."""
+    middleware: tuple[Middleware, ...] = ()
+    """Runs around calls of these functions where they are mounted; the server runs its own around all calls."""
     served: frozenset[str] | None = None
     """The kinds that the server declares; None before it is created."""
     serves_tasks: bool = False
@@ -168,7 +176,7 @@ class Registry:
             self.check_addable(kind, inner.key_within(kind, prefix, key), getattr(entry, "task", None))
         inner.outer.append((self, prefix))
         for kind, key, entry in found:
-            self.set_mounted(kind, inner.key_within(kind, prefix, key), entry)
+            self.set_mounted(inner, prefix, kind, key, entry)
 
     def holds(self, other: Registry) -> bool:
         """Return whether another registry is this one, or mounted in it."""
@@ -212,13 +220,24 @@ class Registry:
             self.on_set(kind, key, entry)
         self._notify(kind)
         for outer, prefix in self.outer:
-            outer.set_mounted(kind, self.key_within(kind, prefix, key), entry)
+            outer.set_mounted(self, prefix, kind, key, entry)
 
-    def set_mounted(self, kind: str, key: Key, entry: Any) -> None:  # noqa: ANN401 - of its kind
+    def set_mounted(
+        self,
+        inner: Registry,
+        prefix: str | None,
+        kind: str,
+        key: Key,
+        entry: Any,  # noqa: ANN401 - of its kind
+    ) -> None:
         """Put an entry of a mounted registry into service, under its name here."""
-        self.set_entry(
-            kind, key, renamed(entry, str(key), self.checks(entry.tags)) if kind in LISTED else entry
-        )
+        key = inner.key_within(kind, prefix, key)
+        if kind in LISTED:
+            around = (*inner.middleware, *entry.around)
+            if prefix is not None and around:
+                around = (partial(_with_own_names, kind, prefix, around),)
+            entry = renamed(entry, str(key), self.checks(entry.tags), around)
+        self.set_entry(kind, key, entry)
 
     def discard(self, kind: str, key: Key, *, forget: bool) -> None:
         """Remove an entry here and where this is mounted; one that is disabled stays so unless it is forgotten."""
@@ -244,17 +263,46 @@ def prefixed(kind: str, prefix: str | None, key: str) -> str:
     if prefix is None:
         return key
     if kind in {"resources", "templates"}:
-        scheme, colon, rest = key.partition("://" if "://" in key else ":")
-        return f"{scheme}{colon}{prefix}/{rest}"
+        return re.sub(_SCHEME, rf"\g<1>{prefix}/", key)
     name = f"{prefix}_{key}"
     if kind == "tools" and len(name) > MAX_TOOL_NAME:
         raise ValueError(f"'{name}' is too long for the name of a tool; use a shorter prefix")
     return name
 
 
-def renamed(entry: E, key: str, checks: tuple[Check, ...]) -> E:
-    """Return an entry under another name or URI, with further checks of who sees it."""
-    told: dict[str, Any] = {"checks": (*entry.checks, *checks)}
+def unprefixed(kind: str, prefix: str, key: str) -> str:
+    """Return a name or URI without the prefix that `prefixed` adds."""
+    if kind in {"resources", "templates"}:
+        return re.sub(f"{_SCHEME}{re.escape(prefix)}/", r"\1", key)
+    return key.removeprefix(f"{prefix}_")
+
+
+async def _with_own_names(
+    kind: str, prefix: str, middleware: Sequence[Middleware], call: HandlerCall, call_next: CallNext
+) -> HandlerResult:
+    """Run the middleware of an app that is mounted with a prefix: its params have the names of that app."""
+
+    async def outside(ctx: Context, params: Any) -> HandlerResult:  # noqa: ANN401 - of its method
+        return await call_next(
+            replace(call, ctx=ctx, params=_rename(params, partial(prefixed, kind, prefix)))
+        )
+
+    own = _rename(call.params, partial(unprefixed, kind, prefix))
+    found: HandlerResult = await wrap(middleware, call.method, outside)(call.ctx, own)
+    return found
+
+
+def _rename(params: Any, change: Callable[[str], str]) -> Any:  # noqa: ANN401 - a model
+    """Return the params of a call with the name or URI of its entry changed."""
+    if isinstance(params, models.CompleteRequestParams):
+        return params.model_copy(update={"ref": _rename(params.ref, change)})
+    name = "uri" if hasattr(params, "uri") else "name"
+    return params.model_copy(update={name: change(getattr(params, name))})
+
+
+def renamed(entry: E, key: str, checks: tuple[Check, ...], around: tuple[Middleware, ...]) -> E:
+    """Return an entry under another name or URI, with further checks of who sees it, and with middleware."""
+    told: dict[str, Any] = {"checks": (*entry.checks, *checks), "around": around}
     if isinstance(entry, ResourceTemplate):
         told["template"] = Template(key)
     name = next(name for name in ("uri_template", "uri", "name") if hasattr(entry.listed, name))

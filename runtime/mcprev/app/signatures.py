@@ -15,8 +15,10 @@ import json
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, NotRequired, cast, get_args
+from weakref import WeakKeyDictionary
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
@@ -30,8 +32,6 @@ from mcprev.server.context import Context
 from mcprev.transports.exiting import RUNNING
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from mcprev.json_schema.bounds import ValidationIssue
 
 Work = Callable[..., object]
@@ -42,6 +42,8 @@ _BARE: Final = {
     **dict.fromkeys(("ctx", "context"), "has no annotation; annotate the context `mcprev.Context`"),
 }
 """Hints for parameters without annotations, by name."""
+_THREADS: Final = WeakKeyDictionary[asyncio.AbstractEventLoop, ThreadPoolExecutor]()
+"""The threads of all apps in an event loop, which end with it. Its own executor stays free for what asyncio does there."""
 _logger: Final = logging.getLogger("mcprev.server")
 
 
@@ -177,7 +179,7 @@ class Function:
             raise
 
     def _run_in_thread(self, work: Callable[[], object]) -> Awaitable[object]:
-        """Run blocking work in the executor, with the context variables of the caller."""
+        """Run blocking work in a thread, with the context variables of the caller."""
 
         def run() -> object:
             RUNNING.add(run)
@@ -190,7 +192,10 @@ class Function:
                 RUNNING.discard(run)
 
         loop = asyncio.get_running_loop()
-        return loop.run_in_executor(self._executor, contextvars.copy_context().run, run)
+        executor = self._executor or _THREADS.get(loop)
+        if executor is None:
+            executor = _THREADS[loop] = ThreadPoolExecutor(thread_name_prefix="mcprev")
+        return loop.run_in_executor(executor, contextvars.copy_context().run, run)
 
     # -- reading the signature ------------------------------------------------------------------------------
 
