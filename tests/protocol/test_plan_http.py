@@ -19,8 +19,7 @@ from mcprev.errors import (
     UNSUPPORTED_PROTOCOL_VERSION,
     RpcError,
 )
-from mcprev.protocol.negotiation.http import ERA_NEUTRAL, ProbeCache, ProbeResult, depends_on_era
-from mcprev.protocol.negotiation.machine import advance, start
+from mcprev.protocol.negotiation.machine import ERA_NEUTRAL, advance, depends_on_era, start
 from mcprev.protocol.negotiation.steps import (
     HTTP,
     STDIO,
@@ -34,6 +33,8 @@ from mcprev.protocol.negotiation.steps import (
     Method,
     Outcome,
     Plan,
+    ProbeCache,
+    ProbeResult,
     Ready,
     Refused,
     Respawn,

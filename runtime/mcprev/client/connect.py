@@ -52,7 +52,6 @@ from mcprev.errors import (
 from mcprev.protocol.cache import ResultCache, Scope
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.negotiation import machine, steps, versions as negotiate
-from mcprev.protocol.negotiation.http import depends_on_era
 from mcprev.protocol.negotiation.steps import (
     Discover,
     Fail,
@@ -353,7 +352,7 @@ class _Attempt:
             return step.error
         status = last.status if isinstance(last, steps.HttpRefused | steps.Refused) else None
         unreached = isinstance(last, steps.Exited) and not plan.probe.process
-        if unreached or (status is not None and not depends_on_era(status)):
+        if unreached or (status is not None and not machine.depends_on_era(status)):
             error.add_note(str(step.error))
             return error
         step.error.__cause__ = error

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 from mcprev.core.connection import Connection
 from mcprev.core.interfaces import RequestHandler
 from mcprev.protocol.endpoint import ClientProtocol
-from mcprev.protocol.negotiation.http import ProbeResult
-from mcprev.protocol.negotiation.steps import Plan, Probe
+from mcprev.protocol.negotiation.steps import Plan, Probe, ProbeResult
 from mcprev.revisions import HttpShape
 
 if TYPE_CHECKING:

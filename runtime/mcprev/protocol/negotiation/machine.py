@@ -3,7 +3,11 @@
 NEG-1 to 7, 12; LIFE-2, LIFE-4; MOD-10; AMB-2. `start` returns a `Plan` with its first step. The driver executes the
 step and passes its outcome to `advance`, until the step is `Ready` or `Fail`. A table maps step and outcome to a rule;
 a pair without a rule is a late response and does not change the step. Each step has a deadline, which the driver keeps
-(NEG-5). `steps` defines steps and outcomes, `rules` the rules, `http` those for HTTP.
+(NEG-5). `steps` defines steps and outcomes.
+
+Over HTTP the first POST is a request of the stateless era. An error that only servers of that era send stays in it. Any
+other refusal leads to `initialize`; if that is refused with a 4xx status, a GET tries to open the HTTP+SSE transport
+(NEG-6). Statuses that do not depend on the era end the negotiation: authentication, overload and gateway errors.
 
 Decisions where the requirements are silent or disagree:
 
@@ -13,6 +17,9 @@ Decisions where the requirements are silent or disagree:
   allowed revisions have gaps.
 - A late result of `server/discover` does not stop the fallback (NEG-5), but if `initialize` then fails, the client
   probes once more.
+- Any 4xx leads to the HTTP+SSE transport, as the second revision specifies; later revisions name three statuses.
+- A JSON-RPC error takes precedence over the status, unless it leads nowhere.
+- If a cached HTTP+SSE transport is refused, the cache entry is removed and the negotiation starts again.
 """
 
 from __future__ import annotations
@@ -21,18 +28,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from mcprev.protocol.negotiation import http, rules
-from mcprev.protocol.negotiation.rules import first_step, send_step
+from mcprev.errors import UNSUPPORTED_PROTOCOL_VERSION, NegotiationError
 from mcprev.protocol.negotiation.steps import (
     STDIO,
     Discover,
     Discovered,
     Exited,
+    Fail,
     HttpRefused,
     Initialize,
     Initialized,
     InvalidReply,
     Method,
+    Opening,
     Outcome,
     Plan,
     Probe,
@@ -44,9 +52,14 @@ from mcprev.protocol.negotiation.steps import (
     TimedOut,
     describe_step,
     listed,
+    strings,
 )
-from mcprev.protocol.negotiation.versions import mutual
-from mcprev.revisions import Era, HttpShape, Revision
+from mcprev.protocol.negotiation.versions import mutual, of_era, versions
+from mcprev.revisions import ALL, Era, HttpShape, Revision, by_version, place
+
+STUCK: Final = "the server could not be initialized"
+ERA_NEUTRAL: Final = frozenset({401, 403, 407, 408, 425, 429, 502, 503, 504})
+"""Statuses that do not depend on the era: authentication, overload and gateway errors."""  # NEG-6
 
 
 def start(
@@ -90,24 +103,237 @@ def advance(plan: Plan, outcome: Outcome) -> Plan:
         late = isinstance(outcome, Discovered) and isinstance(plan.step, Initialize)
         evidence = (*plan.evidence, f"{line} (too late)")
         return replace(plan, evidence=evidence, late_discovery=plan.late_discovery or late)
-    return rule(replace(plan, evidence=(*plan.evidence, line)), outcome)
+    plan = replace(plan, evidence=(*plan.evidence, line))
+    if isinstance(outcome, Refused | HttpRefused) and _tells_nothing(plan, outcome):
+        return fail(plan, outcome, f"the server did not say what it speaks: HTTP {outcome.status}")
+    return rule(plan, outcome)
+
+
+# -- rules of every transport ----------------------------------------------------------------------------
+
+
+def select_mutual(plan: Plan, outcome: Discovered) -> Plan:
+    """Select the newest mutual revision."""  # NEG-2
+    plan = add_versions(plan, outcome.supported)
+    found = mutual(outcome.supported, plan.allowed)
+    if found is None:
+        return fail(plan, outcome, "no common revision")
+    if found.handshake:
+        return send_step_once(plan, outcome, Initialize(found))
+    return replace(plan, step=Ready(found, Method.DISCOVER))
+
+
+def probe_refused(plan: Plan, outcome: Refused) -> Plan:
+    """Handle an error of a probe."""  # NEG-3 and MOD-10 for codes of the stateless era, NEG-4 for others
+    supported = strings(outcome.error.data, "supported")
+    plan = add_versions(plan, supported)
+    if outcome.error.code not in plan.probe.modern_errors:
+        return fall_back(plan, outcome)
+    found = mutual(supported, [revision for revision in plan.allowed if step_for(revision) not in plan.asked])
+    if found is not None:
+        return send_step(plan, step_for(found))
+    if not plan.probed_again and outcome.step.revision.version in supported:
+        # The server lists the version that the probe used: probe once more (MOD-10).
+        return send_step(replace(plan, probed_again=True), outcome.step)
+    about_versions = supported or outcome.error.code == UNSUPPORTED_PROTOCOL_VERSION
+    return fail(plan, outcome, "no common revision" if about_versions else "the server refused to be asked")
+
+
+def fall_back(plan: Plan, outcome: Outcome) -> Plan:
+    """Try `initialize`: after any other response to a probe the server may be of the handshake era."""  # NEG-4
+    if not plan.legacy:
+        return fail(plan, outcome, "the server speaks none of the revisions allowed")
+    return send_step_once(plan, outcome, Initialize(plan.legacy[-1]))
+
+
+def accept_version(plan: Plan, outcome: Initialized) -> Plan:
+    """Accept the server's version if it is allowed; else request an older one, if there is one."""  # LIFE-4
+    plan = add_versions(plan, (outcome.version,))
+    found = mutual((outcome.version,), plan.legacy)
+    if found is not None:
+        return replace(plan, step=Ready(found, Method.INITIALIZE))
+    answered = by_version(outcome.version, of_era(ALL, Era.HANDSHAKE))
+    older = [
+        revision for revision in plan.legacy
+        if answered is not None and place(revision) < place(answered) and Initialize(revision) not in plan.asked
+    ]  # fmt: skip
+    if older and not plan.late_discovery:
+        return replace(plan, step=Respawn(Initialize(older[-1]), plan.shape))
+    return initialize_failed(plan, outcome, "the server answered with a revision that is not allowed")
+
+
+def initialize_refused(plan: Plan, outcome: Refused) -> Plan:
+    """Handle an error of `initialize`."""  # AMB-2 if it names versions, NEG-5 if a server was slow to answer the probe
+    supported = strings(outcome.error.data, "supported")
+    plan = add_versions(plan, supported)
+    found = mutual(
+        supported, [revision for revision in plan.allowed if Initialize(revision) not in plan.asked]
+    )
+    if found is not None and found.handshake:
+        return send_step(plan, Initialize(found))
+    if found is not None or (not supported and outcome.error.code in plan.probe.modern_errors):
+        return probe_again(plan, outcome, found)
+    return initialize_failed(plan, outcome)
+
+
+def initialize_failed(plan: Plan, outcome: Outcome, otherwise: str = STUCK) -> Plan:
+    """Probe again if a discovery came late or if a cached era had prevented the probe; else fail."""
+    if plan.late_discovery or not any(isinstance(step, Discover) for step in plan.asked):
+        return probe_again(plan, outcome, None, otherwise)
+    return fail(plan, outcome, otherwise)
+
+
+def probe_again(plan: Plan, outcome: Outcome, at: Revision | None, otherwise: str = STUCK) -> Plan:
+    """Probe once more; on a new connection if the current transport supports only sessions."""
+    first = first_step(plan.allowed)
+    if plan.probed_again or not isinstance(first, Discover):
+        return fail(plan, outcome, otherwise)
+    step = first if at is None else Discover(at)
+    plan = replace(plan, probed_again=True, late_discovery=False)
+    return replace(plan, step=Respawn(step)) if plan.shape is HttpShape.SSE else send_step(plan, step)
+
+
+def exited(plan: Plan, outcome: Exited) -> Plan:
+    """Handle the exit of a process: some servers exit on a request before `initialize`, so start one more without
+    probe.
+    """  # NEG-4
+    probed = any(isinstance(step, Discover) for step in plan.asked)
+    if not plan.probe.process:
+        return fail(plan, outcome, "the server could not be reached")
+    if plan.respawned or not probed or not plan.legacy:
+        return fail(plan, outcome, "the server process ended")
+    then = plan.step if isinstance(plan.step, Initialize) else Initialize(plan.legacy[-1])
+    return replace(plan, step=Respawn(then), respawned=True, late_discovery=False)
+
+
+def spawned(plan: Plan, outcome: Spawned) -> Plan:  # noqa: ARG001 - a rule
+    """Send the first step on the new connection."""
+    assert isinstance(plan.step, Respawn)
+    return send_step(replace(plan, shape=plan.step.shape), plan.step.then)
+
+
+def not_spawned(plan: Plan, outcome: Exited) -> Plan:
+    """Fail: the new connection could not be opened."""
+    what = "process could not be started" if plan.probe.process else "could not be reached"
+    return fail(plan, outcome, f"the server {what} again")
+
+
+# -- rules over HTTP -------------------------------------------------------------------------------------
+
+
+def depends_on_era(status: int | None) -> bool:
+    """Return whether an HTTP error depends on the era; the caller handles any other.
+
+    An error with an unknown status may depend on it.
+    """  # NEG-6
+    return status not in ERA_NEUTRAL
+
+
+def initialize_http_error(plan: Plan, outcome: HttpRefused) -> Plan:
+    """Handle an HTTP error of `initialize`: try the HTTP+SSE transport; if that was cached, start again."""
+    if plan.shape is HttpShape.SSE and not plan.tried_old:
+        return replace(plan, step=Respawn(first_step(plan.allowed)), asked=())
+    if _may_try_sse(plan, outcome.status):
+        return _try_sse(plan)
+    return initialize_failed(plan, outcome)
+
+
+def initialize_rpc_error(plan: Plan, outcome: Refused) -> Plan:
+    """Handle a JSON-RPC error of `initialize`; if it leads nowhere, the status may."""
+    after = initialize_refused(plan, outcome)
+    if isinstance(after.step, Fail) and _may_try_sse(plan, outcome.status):
+        return _try_sse(after)
+    return after
+
+
+def sse_refused(plan: Plan, outcome: HttpRefused) -> Plan:
+    """Handle a refused HTTP+SSE transport; a server not probed because of the cache is probed now."""
+    probed = any(isinstance(step, Discover) for step in plan.asked)
+    first = first_step(plan.allowed)
+    if not probed and isinstance(first, Discover):
+        return replace(plan, step=Respawn(first), probed_again=True)
+    return fail(
+        plan, outcome, "the server speaks no MCP that is allowed here, over neither of the HTTP transports"
+    )
+
+
+def _may_try_sse(plan: Plan, status: int | None) -> bool:
+    """Return whether a refused `initialize` is followed by a GET."""  # NEG-6
+    allowed = any(revision.http is HttpShape.SSE for revision in plan.allowed)
+    refused = status is not None and 400 <= status < 500
+    return refused and allowed and not plan.tried_old and plan.shape is not HttpShape.SSE
+
+
+def _try_sse(plan: Plan) -> Plan:
+    """Open the HTTP+SSE transport; all requests but probes may be sent again on it."""
+    asked = tuple(step for step in plan.asked if isinstance(step, Discover))
+    step = Respawn(Initialize(plan.legacy[-1]), HttpShape.SSE)
+    return replace(plan, step=step, asked=asked, tried_old=True, late_discovery=False)
+
+
+def _tells_nothing(plan: Plan, outcome: Refused | HttpRefused) -> bool:
+    """Return whether an error is unrelated to the era of the server."""
+    if isinstance(plan.step, Discover) and isinstance(outcome, Refused):
+        return not depends_on_era(outcome.status) and outcome.error.code not in plan.probe.modern_errors
+    return not depends_on_era(outcome.status)
+
+
+# -- moves -------------------------------------------------------------------------------------------------
+
+
+def first_step(allowed: tuple[Revision, ...]) -> Opening:
+    """Return the first step for an unknown server."""  # NEG-1, LIFE-2
+    modern = of_era(allowed, Era.STATELESS)
+    newest = mutual(versions(modern), modern)
+    return Initialize(allowed[-1]) if newest is None else Discover(newest)
+
+
+def step_for(revision: Revision) -> Opening:
+    """Return the step that negotiates a revision."""
+    return Initialize(revision) if revision.handshake else Discover(revision)
+
+
+def send_step(plan: Plan, step: Opening) -> Plan:
+    """Return the plan with a step to send now."""
+    return replace(plan, step=step, asked=(*plan.asked, step))
+
+
+def send_step_once(plan: Plan, outcome: Outcome, step: Opening) -> Plan:
+    """Return the plan with a step to send now, or fail if the step was sent before."""
+    if step in plan.asked:
+        return fail(plan, outcome, "nothing is left to ask the server")
+    return send_step(plan, step)
+
+
+def add_versions(plan: Plan, names: Sequence[str]) -> Plan:
+    """Return the plan with versions of the server added."""
+    return replace(plan, theirs=tuple(dict.fromkeys((*plan.theirs, *names))))
+
+
+def fail(plan: Plan, outcome: Outcome, message: str) -> Plan:
+    """Return the plan in its failed state."""
+    ours = [revision.name for revision in reversed(plan.allowed)]
+    # A process that was started twice ended with the same words; the last ones are kept whole.
+    evidence = (*(line.partition("\n")[0] for line in plan.evidence[:-1]), *plan.evidence[-1:])
+    error = NegotiationError(message, ours=ours, theirs=plan.theirs, evidence=evidence)
+    return replace(plan, step=Fail(error, outcome))
 
 
 _RULES: Final[Mapping[tuple[type[Step], type[Outcome]], Callable[[Plan, Any], Plan]]] = {
-    (Discover, Discovered): rules.select_mutual,
-    (Discover, Refused): http.probe_rpc_error,
-    (Discover, HttpRefused): http.probe_http_error,
-    (Discover, InvalidReply): rules.fall_back,
-    (Discover, TimedOut): rules.fall_back,
-    (Discover, Exited): rules.exited,
-    (Initialize, Initialized): rules.accept_version,
-    (Initialize, Refused): http.initialize_rpc_error,
-    (Initialize, HttpRefused): http.initialize_http_error,
-    (Initialize, InvalidReply): rules.initialize_failed,
-    (Initialize, TimedOut): rules.initialize_failed,
-    (Initialize, Exited): rules.exited,
-    (Respawn, Spawned): rules.spawned,
-    (Respawn, HttpRefused): http.sse_refused,
-    (Respawn, Exited): rules.not_spawned,
+    (Discover, Discovered): select_mutual,
+    (Discover, Refused): probe_refused,
+    (Discover, HttpRefused): fall_back,
+    (Discover, InvalidReply): fall_back,
+    (Discover, TimedOut): fall_back,
+    (Discover, Exited): exited,
+    (Initialize, Initialized): accept_version,
+    (Initialize, Refused): initialize_rpc_error,
+    (Initialize, HttpRefused): initialize_http_error,
+    (Initialize, InvalidReply): initialize_failed,
+    (Initialize, TimedOut): initialize_failed,
+    (Initialize, Exited): exited,
+    (Respawn, Spawned): spawned,
+    (Respawn, HttpRefused): sse_refused,
+    (Respawn, Exited): not_spawned,
 }
 _ANSWERS: Final = (Discovered, Initialized, Refused, HttpRefused, InvalidReply, TimedOut)

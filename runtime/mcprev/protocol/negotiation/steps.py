@@ -1,4 +1,7 @@
-"""The steps of a client's negotiation, their outcomes, and their descriptions for errors (see `machine`)."""
+"""The steps of a client's negotiation, their outcomes and descriptions, and the cache of probe results (see `machine`).
+
+A cache entry belongs to an endpoint, an origin with a path: one origin can host several servers (NEG-7).
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,8 @@ MAX_TEXT: Final = 200
 """The maximum length of a text from the peer, in characters."""
 MAX_VERSIONS: Final = 50
 """The maximum number of versions read from a list of the peer."""
+MAX_KNOWN: Final = 1000
+"""The maximum number of cached endpoints; the oldest is evicted first."""
 
 
 # -- steps, outcomes and what is remembered ----------------------------------------------------------------
@@ -258,3 +263,46 @@ def describe_step(outcome: Outcome) -> str:
         )
     method = Method.DISCOVER if isinstance(step, Discover) else Method.INITIALIZE
     return f"{method} at {step.revision.name}: {what}"
+
+
+# -- what is remembered of endpoints ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """The era and transport of an endpoint: the `verdict` and `shape` arguments of `machine.start`."""
+
+    era: Era
+    shape: HttpShape | None
+    """The HTTP transport, if it is not the default one."""
+
+
+class ProbeCache:
+    """Caches the probe results of endpoints, for a process or for its owner."""  # NEG-7
+
+    def __init__(self, limit: int = MAX_KNOWN) -> None:
+        self._known: dict[tuple[str, str, int | None, str], ProbeResult] = {}
+        self._limit = limit
+
+    def get(self, url: str) -> ProbeResult | None:
+        """Return the cached result of an endpoint, or None."""
+        return self._known.get(_endpoint(url))
+
+    def keep(self, url: str, plan: Plan) -> None:
+        """Cache the outcome of a negotiation; a failed one removes the entry."""
+        key = _endpoint(url)
+        self._known.pop(key, None)
+        if isinstance(plan.step, Ready):
+            self._known[key] = ProbeResult(plan.step.verdict, plan.shape)
+            if len(self._known) > self._limit:
+                del self._known[next(iter(self._known))]
+
+
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+def _endpoint(url: str) -> tuple[str, str, int | None, str]:
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname or "", parts.port or _PORTS.get(parts.scheme), parts.path or "/"

@@ -13,8 +13,7 @@ from mcprev.core.connection import Connection
 from mcprev.core.interfaces import RequestHandler
 from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.protocol.endpoint import ClientProtocol
-from mcprev.protocol.negotiation.http import ProbeCache, ProbeResult
-from mcprev.protocol.negotiation.steps import HTTP, Discover, Plan
+from mcprev.protocol.negotiation.steps import HTTP, Discover, Plan, ProbeCache, ProbeResult
 from mcprev.revisions import HttpShape
 from mcprev.transports.http.client.connection import HttpConnection
 from mcprev.transports.http.client.session import HeaderSource, HttpSession
