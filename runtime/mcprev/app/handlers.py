@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from copy import copy
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from mcprev.app.registry import Entry, Prompt, Registry, Resource, ResourceTemplate
 from mcprev.app.results import completion_of, contents_of, messages_of
@@ -21,9 +21,6 @@ from mcprev.server.context import Context
 from mcprev.server.middleware import wrap
 from mcprev.server.server import ServerHandler
 from mcprev_types.latest import models
-
-if TYPE_CHECKING:
-    from typing import Self
 
 E = TypeVar("E", bound=Entry)
 P = TypeVar("P")
@@ -37,7 +34,7 @@ class Handler(ServerHandler):
 
     def __init__(self, registered: Registry) -> None:
         self._there = registered
-        self._inside: Self | None = None
+        self._inside: Handler | None = None
         """Serves a call inside the middleware of mounted apps; None for that handler itself."""
         self._inside = copy(self)
 
