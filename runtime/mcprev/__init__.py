@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     from mcprev.app.dependencies import Depends as Depends, FromLifespan as FromLifespan
     from mcprev.client.client import Client as Client
     from mcprev.client.connect import connect as connect
-    from mcprev.client.context import ClientContext as ClientContext
     from mcprev.client.options import Options as Options
-    from mcprev.client.request_handler import ClientHandler as ClientHandler, form_defaults as form_defaults
+    from mcprev.client.request_handler import (
+        ClientContext as ClientContext,
+        ClientHandler as ClientHandler,
+        form_defaults as form_defaults,
+    )
     from mcprev.client.subscriptions import Change as Change, Subscription as Subscription
     from mcprev.client.targets import Target as Target
     from mcprev.client.tasks import ClientTask as ClientTask
@@ -130,7 +133,6 @@ _HOMES: Final = {
     "client.client": ("Client",),
     "client.connect": ("connect",),
     "client.targets": ("Target",),
-    "client.context": ("ClientContext",),
     "server.content": ("Audio", "File", "Image"),
     "server.context": ("Context",),
     "server.middleware": ("CallNext", "HandlerCall", "HandlerResult", "Middleware"),
@@ -151,7 +153,7 @@ _HOMES: Final = {
     "protocol.subscriptions": ("Changed",),
     "core.reconnect_policy": ("ReconnectPolicy",),
     "server.server": ("Server", "ServerHandler"),
-    "client.request_handler": ("ClientHandler", "form_defaults"),
+    "client.request_handler": ("ClientContext", "ClientHandler", "form_defaults"),
     "client.tasks": ("ClientTask",),
     "client.tool_result": ("ToolResult",),
     "server.tasks": ("MemoryTaskStore", "Tasks"),

@@ -90,7 +90,7 @@ def test_calls_after_a_loss_wait_for_one_new_connection(row: Revision) -> None:
             assert not caught.value.retry_safe
             target.gate.clear()
             waiting = [asyncio.create_task(client.call_tool("echo", {"n": n})) for n in range(20)]
-            await until(lambda: client.session.reconnector._task is not None)
+            await until(lambda: client.session._replacing is not None)
             assert not any(call.done() for call in waiting)
             target.gate.set()
             assert [said(result) for result in await asyncio.gather(*waiting)] == [
@@ -204,7 +204,7 @@ def test_closing_ends_the_attempt(row: Revision) -> None:
             await target.cut()
             target.gate.clear()
             call = asyncio.create_task(client.call_tool("echo"))
-            await until(lambda: client.session.reconnector._task is not None)
+            await until(lambda: client.session._replacing is not None)
             await client.aclose()
             with pytest.raises(ConnectionLost):
                 await call

@@ -1,15 +1,15 @@
-"""Sends requests of a client and reads their results (MOD-1, SEAM-4, SEAM-10).
+"""Converts the params of a client's calls and reads their results (MOD-1, SEAM-4, SEAM-10).
 
-A `RequestSender` belongs to one connection, whose revision and server capabilities do not change. It keeps a
-`MethodPlan` for each method, which holds everything that is the same for all calls of the method. A plan runs the
-conversion steps itself, and only those that change something, because each Python call counts here.
+A `MethodPlan` holds everything that is the same for all calls of a method over one connection, whose revision and
+server capabilities do not change. It runs the conversion steps itself, and only those that change something, because
+each Python call counts here.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final
 
 from pydantic_core import ValidationError
 
@@ -20,16 +20,11 @@ from mcprev.convert.rules import NotRepresentable, without
 from mcprev.core.capabilities import ClientCapabilities
 from mcprev.core.method_binding import reader
 from mcprev.core.tool_schemas import CALL
-from mcprev.errors import ConnectionLost, Json, LocalProtocolError, RemoteProtocolError
+from mcprev.errors import Json, LocalProtocolError, RemoteProtocolError
 from mcprev.protocol.endpoint import ClientProtocol
-from mcprev.protocol.pending_calls import Call
 from mcprev.protocol.tasks import TASK, is_task
 from mcprev.revisions import LATEST
 from mcprev_types import with_json_paths
-
-if TYPE_CHECKING:
-    from mcprev.core.connection import Connection
-
 
 _logger: Final = logging.getLogger("mcprev.client")
 
@@ -93,46 +88,6 @@ class MethodPlan:
         except NotRepresentable as error:
             raise failure(error, LATEST.name) from None
         return out
-
-
-class RequestSender:
-    """Sends requests over one connection."""
-
-    def __init__(self, connection: Connection, identity: ClientCapabilities, idle: float | None) -> None:
-        """Send over `connection`; `idle` is the default timeout of a call."""
-        self._connection = connection
-        self._identity = identity
-        self._idle = idle
-        self._protocol = cast("ClientProtocol", connection.protocol)
-        self._send = self._protocol.engine.call
-        self.plans: dict[str, MethodPlan] = {}
-        """The plans of the methods called so far."""
-
-    def find(self, method: str) -> MethodPlan:
-        """Make the plan of a method. Raises `LocalProtocolError` if the server does not support the method."""
-        found = self.plans[method] = MethodPlan(method, self._protocol, self._identity)
-        return found
-
-    def open(self, method: str, params: dict[str, Json] | None, options: Options, end: float | None) -> Call:
-        """Send a request with params of the server's revision, without waiting. Raises `ConnectionLost`."""
-        if self._connection.error is not None:
-            self.check_open()
-        now = self._connection.now()
-        return self._send(
-            method,
-            params,
-            now,
-            idle=options.get("timeout", self._idle),
-            total=None if end is None else max(end - now, 0.0),
-            progress="progress" in options,
-            unchecked=True,
-        )
-
-    def check_open(self) -> None:
-        """Raise `ConnectionLost` if the connection has ended."""
-        error = self._connection.error
-        if error is not None:
-            raise ConnectionLost(str(error), in_flight=False, retry_safe=True) from error
 
 
 def listener(

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from pydantic import ValidationError
 from typing_extensions import Unpack, override
 
 from mcprev.client.calls import read_result, result_reader
@@ -18,7 +19,8 @@ from mcprev.client.options import Options, Package
 from mcprev.client.session import ClientSession
 from mcprev.client.subscriptions import Subscription
 from mcprev.client.tasks import CALL, ClientTask, follow_task, task_in
-from mcprev.client.typed_calls import ExactSender, LatestSender
+from mcprev.convert import PayloadKind, convert
+from mcprev.core.method_binding import reader, to_wire
 from mcprev.errors import Json, LocalProtocolError, MethodNotFound, RemoteProtocolError, RequestTimeout
 from mcprev.protocol import mrtr
 from mcprev.protocol.cache import METHODS
@@ -26,13 +28,14 @@ from mcprev.protocol.engine import declares
 from mcprev.protocol.stateless import COMPLETE
 from mcprev.protocol.subscriptions import TASK_IDS
 from mcprev.protocol.tasks import TASK, TASKS_OF_TOOLS, is_task
-from mcprev.revisions import LATEST, Revision, TaskSupport
+from mcprev.revisions import LATEST, Revision, TaskSupport, extended
 from mcprev.wire.meta_keys import SERVER_INFO
 from mcprev_types.latest import dispatch
 
 if TYPE_CHECKING:
     from mcprev.core.connection import Connection
     from mcprev.protocol.negotiation.steps import Plan
+    from mcprev_types import MethodSpec
     from mcprev_types.latest import models
 
 T = TypeVar("T")
@@ -50,7 +53,6 @@ class Client(Methods):
         self.session = session
         """The connection and the calls of this client, as JSON."""
         self._server_cache = session.server_cache
-        self._task_tools = session.server_cache.tools.task_tools
         self._close = close
         self._readers: dict[str, Callable[[Any], Any]] = {}
         """Parsers of results, by method."""
@@ -81,7 +83,7 @@ class Client(Methods):
     @property
     def reopened(self) -> int:
         """The number of times that the connection was lost and opened again."""
-        return self.session.reconnector.times
+        return self.session.reopened
 
     @property
     def server_info(self) -> models.Implementation | None:
@@ -166,7 +168,8 @@ class Client(Methods):
         if method not in self._readers:
             self._readers[method] = result_reader(method)
         end = session.deadline(options)
-        as_task = method == CALL and bool(self._task_tools) and sent.get("name") in self._task_tools
+        task_tools = self._server_cache.task_tools
+        as_task = method == CALL and bool(task_tools) and sent.get("name") in task_tools
         if as_task:
             sent[TASK] = {}
         try:
@@ -180,7 +183,7 @@ class Client(Methods):
             as_task = not as_task
             sent = {**params, TASK: {}} if as_task else {**params}
             result = await session.request(CALL, sent, options, end)
-            self._server_cache.tools.set_task(str(sent.get("name")), required=as_task)
+            self._server_cache.set_task(str(sent.get("name")), required=as_task)
         # Most results are complete, which two look-ups show.
         if TASK in result or result.get("resultType", COMPLETE) != COMPLETE:
             result = await self._provide_input(method, sent, result, options, end)
@@ -259,14 +262,14 @@ class Client(Methods):
     ) -> dict[str, Json]:
         """Return the answers to all input requests of a result, by the deadline `end` of the call.
 
-        Raises what `InputAnswerer.answer_input` raises, and `RequestTimeout` if the handler takes longer.
+        Raises what `InputAnswerer` raises, and `RequestTimeout` if the handler takes longer.
         """  # TIME-1
         began = self.connection.now()
         bound = asyncio.timeout_at(end)
         try:
             async with bound:
-                inputs = self.session.inputs
-                answers = {key: await inputs.answer_input(request) for key, request in requests.items()}
+                answer = self.session.answer_input
+                answers = {key: await answer(request) for key, request in requests.items()}
                 if not requests:
                     # The server only asks for a retry; wait before it (MRTR-6).
                     await asyncio.sleep(min(0.05 * 2**attempt, 2.0))
@@ -295,7 +298,7 @@ class Client(Methods):
         They are converted to the spoken revision. They include the requests for which `Client` has no method, such as
         `client.calls.subscribe(models.SubscribeParams(meta=client.meta))`.
         """
-        return dispatch.ClientCalls(LatestSender(self.session, self.call))
+        return dispatch.ClientCalls(_LatestSender(self.session, self.call))
 
     @property
     def meta(self) -> models.RequestMetaObject:
@@ -312,7 +315,7 @@ class Client(Methods):
         if self.revision != package.REVISION:
             raise LocalProtocolError(f"the server speaks {self.revision}, not {package.REVISION}")
         calls = package.ClientCalls
-        return calls(ExactSender(self.session, calls.__module__.rpartition(".")[0]))
+        return calls(_ExactSender(self.session, calls.__module__.rpartition(".")[0]))
 
     # -- the end -------------------------------------------------------------------------------------------
 
@@ -325,3 +328,50 @@ class Client(Methods):
     async def _end(self) -> None:
         await self.session.aclose()
         await self._close()
+
+
+class _ExactSender:
+    """Sends calls of exactly the spoken revision."""
+
+    def __init__(self, session: ClientSession, package: str) -> None:
+        """`package` has the types: the revision's own, or one that extends it."""
+        self._session = session
+        self._revision = extended(session.revision, package)
+
+    async def send(self, method: MethodSpec, params: object | None, /) -> object:
+        """Send a request or notification; return the result as one of the revision's types."""
+        session, revision = self._session, self._revision
+        wire = None if params is None else to_wire(params)
+        if method.result is None:
+            session.notify(method.method, wire)
+            return None
+        result = await session.raw(method.method, wire)
+        for name in method.alternate_results:
+            try:
+                return reader(revision, name)(result)
+            except ValidationError:
+                continue
+        return read_result(reader(revision, method.result), result)
+
+
+class _LatestSender:
+    """Sends calls of the latest revision, converted to the spoken one."""
+
+    def __init__(
+        self, session: ClientSession, call: Callable[[str, dict[str, Json]], Awaitable[object]]
+    ) -> None:
+        """`call` makes a call of the latest revision; it is `Client.call`."""
+        self._session = session
+        self._call = call
+
+    async def send(self, method: MethodSpec, params: object | None, /) -> object:
+        """Send a request or notification; return the result as one of the latest revision's types."""
+        revision = self._session.revision
+        wire = None if params is None else to_wire(params)
+        if method.result is not None:
+            return await self._call(method.method, wire or {})
+        if method.method not in revision.methods:
+            raise LocalProtocolError(f"{revision.name} has no '{method.method}'")
+        converted = convert(wire, method.method, PayloadKind.PARAMS, from_=LATEST, to=revision)
+        self._session.notify(method.method, converted)
+        return None

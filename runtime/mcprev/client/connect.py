@@ -11,6 +11,7 @@ import logging
 import os
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from typing_extensions import override
@@ -26,10 +27,9 @@ from mcprev.client.callbacks import (
 )
 from mcprev.client.client import Client
 from mcprev.client.options import TIMEOUT, TOTAL
-from mcprev.client.reconnecting import OpenedConnection
 from mcprev.client.request_handler import ClientHandler, ClientRequestHandler
-from mcprev.client.server_cache import ServerCache
-from mcprev.client.session import CallSettings, ClientSession, SessionFactory
+from mcprev.client.server_cache import Policy, ServerCache
+from mcprev.client.session import ClientSession, ClientSettings, OpenedConnection, SessionFactory
 from mcprev.client.targets import HasServer, HttpTarget, Target, target_of
 from mcprev.convert import PayloadKind, convert, initialize_to_discover
 from mcprev.core.capabilities import ClientCapabilities, checked_handler, introduction, spoken
@@ -68,7 +68,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from mcprev.client.recording import Recording
-    from mcprev.client.tools import Policy
     from mcprev.transports.memory import PipeServer
     from mcprev_types.latest import models
 
@@ -165,25 +164,26 @@ class connect:  # noqa: N801 - called like a function
         self._on_change = on_change
         own_policy: ReconnectPolicy = getattr(target, "restarts", NEVER) if restart else NEVER
         policy = own_policy if isinstance(restart, bool) else restart
-        shared = (ResultCache() if cache else None) if isinstance(cache, bool) else cache
+        if isinstance(cache, bool):
+            cache = ResultCache() if cache else ResultCache(max_bytes=1)  # which no result fits in
         server = getattr(target, "cache_key", None) or object()
         scope = Scope(server, getattr(target, "principal", None) or object())
-        server_cache = ServerCache(shared, scope, validate)
-        self._settings = CallSettings(
-            (timeout, total_timeout), policy, check_interval(ping_interval), server_cache
-        )
+        server_cache = ServerCache(cache, scope, validate)
         self._target = target
         self._revisions, own = spoken(negotiate.allow(revisions, mode), exact, "ClientHandler")
         info = introduction(
             name, version, icons, title=title, description=description, websiteUrl=website_url
         )
-        self._identity = ClientCapabilities(
+        identity = ClientCapabilities(
             handler=object() if handler is None else checked_handler(handler, "ClientHandler"),
             info=info,
             revisions=self._revisions,
             exact=own,
             declared={} if capabilities is None else capabilities.to_wire(),
             tasks=tasks,
+        )
+        self._settings = ClientSettings(
+            identity, (timeout, total_timeout), policy, check_interval(ping_interval), server_cache
         )
         self._prior = None if prior is None else prior.to_wire()
         self._verdict = verdict
@@ -214,23 +214,23 @@ class connect:  # noqa: N801 - called like a function
     async def _connect(self) -> Client:
         server_cache, loop = self._settings.server_cache, asyncio.get_running_loop()
         prior = self._prior or server_cache.introduction(loop.time())
-        opened, handler = await self._open(self._verdict, prior)
+        handler = ClientRequestHandler(
+            self._settings.identity, None if self._telemetry is None else self._telemetry.wrap
+        )
+        opened = await self._open(handler, self._verdict, prior)
         if isinstance(opened.plan.step, Ready) and opened.plan.step.method is Method.DISCOVER:
             server_cache.introduced(opened.discovery, loop.time())
         new_session = ClientSession if self._telemetry is None else self._telemetry.session
-        session = new_session(opened, self._identity, self._settings, self._reopen, handler)
+        session = new_session(self._settings, opened, partial(self._reopen, handler), handler.answer_input)
         client = self._client = handler.client = Client(session, self._close)
         if self._on_change is not None:
             await report_changes(client, self._on_change)
         return client
 
     async def _open(
-        self, verdict: Era | None, prior: dict[str, Json] | None
-    ) -> tuple[OpenedConnection, ClientRequestHandler]:
-        handler = ClientRequestHandler(
-            self._identity, None if self._telemetry is None else self._telemetry.wrap
-        )
-        attempt = _Attempt(self._target, self._identity, self._bounds, self._recording, handler)
+        self, handler: ClientRequestHandler, verdict: Era | None, prior: dict[str, Json] | None
+    ) -> OpenedConnection:
+        attempt = _Attempt(self._target, self._settings.identity, self._bounds, self._recording, handler)
         try:
             versions = None if prior is None else prior["supportedVersions"]
             plan = await attempt.run(self._plan(verdict, versions))
@@ -238,7 +238,7 @@ class connect:  # noqa: N801 - called like a function
         except BaseException:
             await attempt.close()
             raise
-        return OpenedConnection(attempt.connection, plan, discovery), handler
+        return OpenedConnection(attempt.connection, plan, discovery)
 
     def _plan(self, verdict: Era | None, prior: Sequence[str] | None) -> Plan:
         """Return the first step, from what is known about the target."""
@@ -250,7 +250,7 @@ class connect:  # noqa: N801 - called like a function
         shape = None if known is None else known.shape
         return machine.start(self._revisions, target.probe, verdict=era, prior=prior, shape=shape)
 
-    async def _reopen(self, lost: OpenedConnection) -> OpenedConnection:
+    async def _reopen(self, handler: ClientRequestHandler, lost: OpenedConnection) -> OpenedConnection:
         """Replace a lost connection; the era of the server is known."""
         waited = 0.0
         while lost.connection.error is None and lost.connection.protocol.waiting and waited < LAST_WORDS:
@@ -259,9 +259,7 @@ class connect:  # noqa: N801 - called like a function
             waited += 0.01
         await lost.connection.aclose()
         step = lost.plan.step
-        opened, handler = await self._open(step.verdict if isinstance(step, Ready) else None, None)
-        handler.client = self._client
-        return opened
+        return await self._open(handler, step.verdict if isinstance(step, Ready) else None, None)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pydantic import ValidationError
+from typing_extensions import override
 
-from mcprev.client.context import ClientContext
 from mcprev.client.subscriptions import change_in
 from mcprev.core.capabilities import ClientCapabilities, overridden
+from mcprev.core.context import BaseContext
 from mcprev.core.method_binding import (
     HandlerTable,
     Wrap,
@@ -45,11 +46,33 @@ if TYPE_CHECKING:
     from mcprev.client.client import Client
     from mcprev.core.connection import Connection
     from mcprev_types.latest import models
+logger: Final = logging.getLogger("mcprev.client")
+LOG: Final = "notifications/message"
+
+
+class ClientContext(BaseContext):
+    """The context of a request or notification of the server, for a client's handler."""
+
+    def __init__(self, client: Client, connection: Connection, incoming: IncomingRequest | None) -> None:
+        self._client, self._connection, self._incoming = client, connection, incoming
+
+    @property
+    def client(self) -> Client:
+        """The client that received the message."""
+        return self._client
+
+    @property
+    def revision(self) -> str:
+        """The name of the revision that client and server speak, such as `2025-11-25`."""
+        return self._client.revision
+
+    @override
+    def __repr__(self) -> str:
+        return f"<ClientContext {self.request_id!r}>"
+
 
 ClientHandler: TypeAlias = dispatch.ClientHandler[ClientContext]
 """The base class of a client's handler: override the method of each request and notification that the client serves."""
-logger: Final = logging.getLogger("mcprev.client")
-LOG: Final = "notifications/message"
 
 
 class ClientRequestHandler:
@@ -97,7 +120,7 @@ class ClientRequestHandler:
             client.session.server_cache.changed(change.what, change.uri)
         if revision.handshake and notified.method in SUBSCRIBABLE:
             for listener in tuple(client.session.listeners):
-                listener.notification_received(notified.method, notified.params or {})
+                listener(notified.method, notified.params or {})
         if not self._identity.receives(revision, notified.method) or self._is_too_low(client, notified):
             return
         try:

@@ -1,46 +1,60 @@
-"""Caches results and tool schemas of one server on the client (CACHE-2, CACHE-3, CACHE-5, TOOL-6, MRTR-9).
+"""What a client knows of its server: cached results, the tools' output schemas, and which tools require a task.
 
-Both are dropped when the server reports a change, and when the connection is opened again.
+CACHE-2, CACHE-3, CACHE-5, TOOL-6, MRTR-9, JSCH-1..3, TASK-3. All of it is dropped when the server reports a change,
+and when the connection is opened again. The results of tools are validated against the schemas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from mcprev.client.options import Options
-from mcprev.client.tools import Policy, ToolWatch
-from mcprev.core.tool_schemas import LIST
-from mcprev.errors import Json
-from mcprev.protocol.cache import METHODS, ResultCache, Scope
+from mcprev.core.tool_schemas import LIST, MAX_TOOLS
+from mcprev.errors import Json, RemoteProtocolError, SchemaError
+from mcprev.json_schema.bounds import Validator
+from mcprev.protocol.cache import ResultCache, Scope
 from mcprev.protocol.subscriptions import Changed
+from mcprev.protocol.tasks import Support
 
 if TYPE_CHECKING:
     from mcprev_types.latest import models
 
 DISCOVER: Final = "server/discover"
+Policy: TypeAlias = Literal["warn", "strict", "off"]
+"""The reaction to a result that does not match its tool's output schema: log it, raise an error, or do not check."""
+_logger: Final = logging.getLogger("mcprev.client")
 
 
 class ServerCache:
     """The cached results and schemas of one client; the `ResultCache` may be shared with others."""
 
-    def __init__(self, cache: ResultCache | None, scope: Scope, policy: Policy) -> None:
+    def __init__(self, cache: ResultCache, scope: Scope, policy: Policy) -> None:
+        """`policy` is for results that do not match their schema. Raises `ValueError` for an unknown one."""
+        if policy not in ("warn", "strict", "off"):
+            raise ValueError(f"`validate` must be 'warn', 'strict' or 'off', not {policy!r}")
         self._cache = cache
         self._scope = scope
-        self.tools: ToolWatch = ToolWatch(policy)
-        self.check: Callable[[str, models.CallToolResult], None] = self.tools.check
-        """Validates a tool's result against the tool's output schema."""
+        self._policy = policy
+        self._schemas: dict[str, Json] = {}
+        self._checks: dict[str, Validator | None] = {}
+        self._warned: set[str] = set()
+        self.task_tools: set[str] = set()
+        """The tools that the server runs only as a task that the client asks for."""
+
+    # -- results -------------------------------------------------------------------------------------------
 
     @property
     def changes(self) -> int:
         """The number of changes so far: read it before a request and pass it to `store` (see `ResultCache`)."""
-        return 0 if self._cache is None else self._cache.changes
+        return self._cache.changes
 
     def lookup(
         self, method: str, params: Mapping[str, Json], options: Options, now: float
     ) -> dict[str, Json] | None:
         """Return the cached result of a call; None if the request must be sent."""
-        if self._cache is None or method not in METHODS or options.get("fresh"):
+        if options.get("fresh"):
             return None
         return self._cache.get(self._scope, method, _asked(params, options), now)
 
@@ -54,35 +68,96 @@ class ServerCache:
         changes: int,
     ) -> None:
         """Keep the result of a call that needed no further input."""
-        if method not in METHODS:
-            return
         if method == LIST:
-            self.tools.learn(result)
-        if self._cache is not None:
-            asked = _asked(params, options)
-            self._cache.put(self._scope, method, asked, result, now, changes=changes)
+            self._learn(result)
+        self._cache.put(self._scope, method, _asked(params, options), result, now, changes=changes)
 
     def introduction(self, now: float) -> dict[str, Json] | None:
         """Return the server's cached DiscoverResult; only a shared cache can have one."""
-        return None if self._cache is None else self._cache.get(self._scope, DISCOVER, {}, now)
+        return self._cache.get(self._scope, DISCOVER, {}, now)
 
     def introduced(self, discovery: Mapping[str, Json], now: float) -> None:
         """Keep the server's DiscoverResult."""
-        if self._cache is not None:
-            self._cache.put(self._scope, DISCOVER, {}, discovery, now, changes=self._cache.changes)
+        self._cache.put(self._scope, DISCOVER, {}, discovery, now, changes=self._cache.changes)
 
     def changed(self, kind: Changed, uri: str | None) -> None:
         """Drop what a change of the server affects."""
         if kind is Changed.TOOLS:
-            self.tools.forget()
-        if self._cache is not None:
-            self._cache.changed(self._scope, kind, uri)
+            self._forget_tools()
+        self._cache.changed(self._scope, kind, uri)
 
     def forget(self) -> None:
         """Drop everything: the next connection may reach another server."""
-        self.tools.forget()
-        if self._cache is not None:
-            self._cache.forget(self._scope)
+        self._forget_tools()
+        self._cache.forget(self._scope)
+
+    # -- tools ---------------------------------------------------------------------------------------------
+
+    def _learn(self, page: Mapping[str, Json]) -> None:
+        """Keep what one page of `tools/list` says."""
+        for tool in cast("list[dict[str, Any]]", page.get("tools") or []):
+            name, schema, execution = str(tool.get("name")), tool.get("outputSchema"), tool.get("execution")
+            if isinstance(execution, dict):
+                self.set_task(
+                    name, required=cast("dict[str, Json]", execution).get("taskSupport") == Support.REQUIRED
+                )
+            if self._policy == "off":
+                continue
+            if name not in self._schemas or self._schemas[name] != schema:
+                self._checks.pop(name, None)
+                self._warned.discard(name)
+                if len(self._schemas) < MAX_TOOLS or name in self._schemas:
+                    self._schemas[name] = schema
+
+    def set_task(self, name: str, *, required: bool) -> None:
+        """Keep whether a tool requires a task."""
+        if not required:
+            self.task_tools.discard(name)
+        elif len(self.task_tools) < MAX_TOOLS:
+            self.task_tools.add(name)
+
+    def _forget_tools(self) -> None:
+        self.task_tools.clear()
+        self._schemas.clear()
+        self._checks.clear()
+
+    def check(self, name: str, result: models.CallToolResult) -> None:
+        """Validate a result. Raises `RemoteProtocolError` under the policy `strict`; errors of a tool are not checked."""
+        schema = self._schemas.get(name)
+        if schema is None or result.is_error:
+            return
+        from mcprev_types import ABSENT  # imported late: it loads all that models need
+
+        structured = result.structured_content
+        if structured is ABSENT:
+            self._complain(name, result, "it has an outputSchema and gave no structured content")
+            return
+        try:
+            check = self._checks[name] if name in self._checks else self._compile(name, schema)
+            found = [] if check is None else check(structured)
+        except SchemaError as error:
+            self._checks[name] = None
+            self._complain(name, result, f"its outputSchema cannot be used: {error}")
+            return
+        if found:
+            from mcprev.json_schema.validation import describe
+
+            self._complain(name, result, describe(found, "structuredContent"))
+
+    def _compile(self, name: str, schema: Json) -> Validator:
+        from mcprev.json_schema.validation import compile_schema
+
+        check = self._checks[name] = compile_schema(schema, trusted=False)
+        return check
+
+    def _complain(self, name: str, result: models.CallToolResult, what: str) -> None:
+        text = f"the result of the tool '{name}' cannot be relied on: {what}"
+        if self._policy == "strict":
+            raise RemoteProtocolError(text, raw=result.to_wire())
+        # Once for each tool: who calls it again knows.
+        level = logging.DEBUG if name in self._warned else logging.WARNING
+        self._warned.add(name)
+        _logger.log(level, "%s", text)
 
 
 def _asked(params: Mapping[str, Json], options: Options) -> Mapping[str, Json]:

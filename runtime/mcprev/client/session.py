@@ -1,12 +1,17 @@
 """What a `Client` works on: the open connection, one request at a time as JSON, and whatever outlives a connection.
 
-LIFE-18, LOG-5, CONV-39, HTTP-23, HTTPM-7, SUB-5, SEAM-4.
+LIFE-18, LOG-5, CONV-39, HTTP-23, HTTPM-7, STDIO-7, SUB-5, SEAM-4.
 Calls, subscriptions and tasks depend on a `ClientSession` and never on the `Client` above it.
+
+A lost connection is replaced one attempt at a time and within bounds, when a call or a subscription needs it; later
+calls wait for it. A call in flight fails and is not sent again, because the server may have executed it;
+`SessionExpired` is the exception. Subscriptions and the log level are then set again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,52 +19,49 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 
 from typing_extensions import Unpack
 
-from mcprev.client.calls import RequestSender, listener
+from mcprev.client.calls import MethodPlan, listener
 from mcprev.client.options import KNOWN, Options, caller_meta, unknown_option
-from mcprev.client.reconnecting import OpenedConnection, Reconnector
 from mcprev.client.server_cache import ServerCache
 from mcprev.core.capabilities import ClientCapabilities
 from mcprev.core.connection import Connection
 from mcprev.core.keepalive import keep_pinging
 from mcprev.core.method_binding import Stub
 from mcprev.core.reconnect_policy import ReconnectPolicy
-from mcprev.errors import ConnectionLost, Json, McpError, SessionExpired
+from mcprev.errors import AuthError, ConnectionLost, Json, McpError, RequestTimeout, SessionExpired
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.engine import declares
+from mcprev.protocol.negotiation.steps import Plan
 from mcprev.protocol.pending_calls import Call
 from mcprev.protocol.session_state import SEVERITY
 from mcprev.revisions import Revision
 from mcprev.wire.meta_keys import LOG_LEVEL
 
+logger: Final = logging.getLogger("mcprev.client")
 SET_LEVEL: Final = "logging/setLevel"
 _NOTHING: Final[Mapping[str, Json]] = {}
 
 
-class InputAnswerer(Protocol):
-    """Answers the input requests that results and tasks contain."""  # MRTR-5, MRTR-12, TASKX-4
-
-    async def answer_input(self, request: Mapping[str, Json], /) -> dict[str, Json]:
-        """Return the answer to one input request. Raises `InputDeclined` and `RemoteProtocolError`."""
-        ...
-
-
-class ChangeListener(Protocol):
-    """Listens to the change notifications of a handshake session."""
-
-    @property
-    def uris(self) -> tuple[str, ...]:
-        """The resources that it is subscribed to."""
-        ...
-
-    def notification_received(self, method: str, params: Mapping[str, Json], /) -> None:
-        """Take a notification; it may be about something else."""
-        ...
+Listener: TypeAlias = Callable[[str, Mapping[str, Json]], None]
+"""Takes a notification of a handshake session, which may be about something else."""
+InputAnswerer: TypeAlias = Callable[[Mapping[str, Json]], Awaitable[dict[str, Json]]]
+"""Returns the answer to one input request. Raises `InputDeclined` and `RemoteProtocolError`."""  # MRTR-5, MRTR-12, TASKX-4
 
 
 @dataclass(frozen=True, slots=True)
-class CallSettings:
-    """Settings of one client that hold for all of its calls."""
+class OpenedConnection:
+    """A connection with a negotiated revision."""
 
+    connection: Connection
+    plan: Plan
+    discovery: Mapping[str, Json]
+    """The server's DiscoverResult at the latest revision."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """Settings of one client that hold for all of its connections and calls."""
+
+    identity: ClientCapabilities
     timeouts: tuple[float | None, float | None]
     """Default timeouts of a call in seconds: idle and total (see `Options`)."""
     reconnect: ReconnectPolicy
@@ -73,43 +75,41 @@ class ClientSession:
 
     def __init__(
         self,
+        settings: ClientSettings,
         opened: OpenedConnection,
-        identity: ClientCapabilities,
-        settings: CallSettings,
         reopen: Callable[[OpenedConnection], Awaitable[OpenedConnection]],
-        inputs: InputAnswerer,
+        answer_input: InputAnswerer,
     ) -> None:
-        self.identity = identity
+        self._settings = settings
+        self.identity: ClientCapabilities = settings.identity
         self.server_cache: ServerCache = settings.server_cache
-        self.inputs = inputs
-        self.listeners: set[ChangeListener] = set()
-        """Subscriptions of a handshake session, whose notifications belong to no stream."""
-        self._ping_interval = settings.ping_interval
-        self._idle_timeout, self._total_timeout = settings.timeouts
+        self.answer_input = answer_input
+        self.listeners: dict[Listener, tuple[str, ...]] = {}
+        """Subscriptions of a handshake session, whose notifications belong to no stream, with their resources."""
         self._log_level: str | None = None
         self.least_level: str | None = None
         """The level below which log messages are dropped here, because the server has no way to be told one."""
+        self.reopened: int = 0
+        """How many times the connection has been replaced."""
+        self._reopen = reopen
+        self._since = asyncio.get_running_loop().time()
+        """When the connection was opened."""
+        self._tried = 0
+        """Attempts to replace it, since it was last stable."""
+        self._replacing: asyncio.Task[McpError | None] | None = None
+        self._closing = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._use(opened)
-        self.reconnector: Reconnector = Reconnector(opened, reopen, settings.reconnect, self._adopt)
 
     def _use(self, opened: OpenedConnection) -> None:
         self.opened = opened
         self.connection: Connection = opened.connection
         self.protocol: ClientProtocol = cast("ClientProtocol", opened.connection.protocol)
-        self._sender = RequestSender(opened.connection, self.identity, self._idle_timeout)
-        if self._ping_interval is not None:
-            opened.connection.start(
-                keep_pinging(opened.connection, self.protocol.session, self._ping_interval)
-            )
-
-    async def _adopt(self, opened: OpenedConnection) -> None:
-        """Use a new connection, and restore on it what the server of the lost one was told."""
-        self._use(opened)
-        self.server_cache.forget()
-        if self._log_level is not None and not self.revision.log_level_per_request:
-            with suppress(McpError):
-                await self.raw(SET_LEVEL, {"level": self._log_level})
+        self._plans: dict[str, MethodPlan] = {}
+        """The plans of the methods called so far over this connection."""
+        interval = self._settings.ping_interval
+        if interval is not None:
+            opened.connection.start(keep_pinging(opened.connection, self.protocol.session, interval))
 
     @property
     def revision(self) -> Revision:
@@ -151,14 +151,15 @@ class ClientSession:
                 await self.replace(connection, connection.error, end)
             try:
                 if raw or params is None:
-                    call = self._sender.open(method, params, options, end)
+                    call = self.open(method, params, options, end)
                     return await self.connection.wait(call, progress)
                 meta = self._meta(options) if options or self._log_level is not None else _NOTHING
                 if "log_level" in options:
                     await self._set_level_of(options)
-                sender = self._sender
-                plan = sender.plans.get(method) or sender.find(method)
-                call = sender.open(method, plan.params(params, meta), options, end)
+                plan = self._plans.get(method)
+                if plan is None:
+                    plan = self._plans[method] = MethodPlan(method, self.protocol, self.identity)
+                call = self.open(method, plan.params(params, meta), options, end)
                 result = await self.connection.wait(call, progress)
                 return result if plan.up is None else plan.up(result)
             except ConnectionLost as error:
@@ -170,10 +171,22 @@ class ClientSession:
                 if expired or connection.error is not None:
                     await self.replace(connection, error, end)
 
-    def open(self, method: str, params: dict[str, Json] | None) -> Call:
-        """Send a request without timeouts; `Connection.wait` returns its result. Raises `ConnectionLost`."""
-        self._sender.check_open()
-        return self.protocol.engine.call(method, params, self.connection.now(), idle=None, total=None)
+    def open(self, method: str, params: dict[str, Json] | None, options: Options, end: float | None) -> Call:
+        """Send a request in JSON of the spoken revision; `Connection.wait` returns its result. Raises `ConnectionLost`."""
+        connection = self.connection
+        error = connection.error
+        if error is not None:
+            raise ConnectionLost(str(error), in_flight=False, retry_safe=True) from error
+        now = connection.now()
+        return self.protocol.engine.call(
+            method,
+            params,
+            now,
+            idle=options.get("timeout", self._settings.timeouts[0]),
+            total=None if end is None else max(end - now, 0.0),
+            progress="progress" in options,
+            unchecked=True,
+        )
 
     def notify(self, method: str, params: dict[str, Json] | None) -> None:
         """Send a notification in JSON of the spoken revision."""
@@ -187,7 +200,7 @@ class ClientSession:
         """
         if options and not options.keys() <= KNOWN:
             raise unknown_option(options)
-        total = options.get("total_timeout", self._total_timeout)
+        total = options.get("total_timeout", self._settings.timeouts[1])
         return None if total is None else self.connection.now() + total
 
     # -- log levels ----------------------------------------------------------------------------------------
@@ -216,11 +229,78 @@ class ClientSession:
         elif level and per_session:
             self.least_level = _known_level(level)
 
-    # -- lifetime ------------------------------------------------------------------------------------------
+    # -- reconnecting --------------------------------------------------------------------------------------
 
     async def replace(self, lost: Connection, reason: McpError, end: float | None = None) -> None:
-        """Wait until another connection has replaced a lost one; see `Reconnector.replace`."""
-        await self.reconnector.replace(lost, reason, end)
+        """Wait until another connection replaces `lost`, at most until the loop time `end`.
+
+        Raises `reason` if no connection may be opened (policy, closed client), `ConnectionLost` if every attempt
+        failed, `AuthError` or `RequestTimeout`.
+        """
+        if self._closing:
+            raise reason
+        if self.connection is not lost:
+            return
+        task, loop = self._replacing, asyncio.get_running_loop()
+        if task is None or task.done():
+            if not self._settings.reconnect.limit and not isinstance(reason, SessionExpired):
+                raise reason
+            task = self._replacing = loop.create_task(self._connect_again(reason))
+        began = loop.time()
+        timeout = None if end is None else max(end - began, 0.0)
+        done, _ = await asyncio.wait({task}, timeout=timeout)
+        if not done:
+            elapsed = loop.time() - began
+            text = f"no new connection within {elapsed:.3g} s (total timeout)"
+            raise RequestTimeout(text, elapsed=elapsed, kind="total")
+        if task.cancelled():
+            raise reason
+        error = task.result()
+        if error is not None:
+            raise error
+
+    async def _connect_again(self, reason: McpError) -> McpError | None:
+        """Open another connection within the policy's number of attempts; return the error if all fail."""
+        policy, now = self._settings.reconnect, asyncio.get_running_loop().time
+        if now() - self._since >= policy.stable:
+            self._tried = 0
+        # An expired session is no failure of the server: the first attempt is not counted.
+        counted = not isinstance(reason, SessionExpired)
+        last = reason
+        while not counted or self._tried < policy.limit:
+            if counted:
+                delay = policy.delay(self._tried)
+                self._tried += 1
+                await asyncio.sleep(delay)
+            counted = True
+            try:
+                opened = await self._reopen(self.opened)
+            except AuthError as error:
+                return error  # do not ask the user to log in repeatedly
+            except McpError as error:
+                last = error
+                logger.warning("the server cannot be reached again: %s", error)
+                continue
+            self.reopened += 1
+            self._since = now()
+            logger.warning("connected again after: %s", reason)
+            self._use(opened)
+            await self._restore()
+            return None
+        lost = ConnectionLost(
+            f"the connection was lost and is not opened again: {last}", in_flight=False, retry_safe=True
+        )
+        lost.__cause__ = last
+        return lost
+
+    async def _restore(self) -> None:
+        """Tell a new connection's server what that of the lost one was told, and forget what the latter said."""
+        self.server_cache.forget()
+        if self._log_level is not None and not self.revision.log_level_per_request:
+            with suppress(McpError):
+                await self.raw(SET_LEVEL, {"level": self._log_level})
+
+    # -- lifetime ------------------------------------------------------------------------------------------
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a task until the session is closed, whichever its connection is."""
@@ -230,8 +310,11 @@ class ClientSession:
         return task
 
     async def aclose(self) -> None:
-        """End the connection and every task."""
-        await self.reconnector.stop()
+        """End the connection and every task; replace no connection from now on."""
+        self._closing = True
+        if self._replacing is not None and not self._replacing.done():
+            self._replacing.cancel()
+            await asyncio.wait({self._replacing})
         await self.connection.aclose()
         for task in self._tasks:
             task.cancel()
@@ -240,9 +323,8 @@ class ClientSession:
 
 
 SessionArguments: TypeAlias = tuple[
+    ClientSettings,
     OpenedConnection,
-    ClientCapabilities,
-    CallSettings,
     Callable[[OpenedConnection], Awaitable[OpenedConnection]],
     InputAnswerer,
 ]

@@ -2,7 +2,7 @@
 
 A change only says that something must be fetched again, so equal changes are merged: the changes to deliver are a
 set, and a slow reader misses none. A subscription outlives its connection: it is made again on the next connection
-(`reconnecting`), and everything subscribed then counts as changed, because notifications may have been missed.
+(`session`), and everything subscribed then counts as changed, because notifications may have been missed.
 """
 
 from __future__ import annotations
@@ -124,11 +124,11 @@ class Subscription:
         task, self._task = self._task, None
         if task is not None:
             self._end(None)
-            subscribed = self in self._session.listeners
+            subscribed = self._notified in self._session.listeners
             task.cancel()
             await asyncio.wait({task})
             if subscribed and self._session.connection.error is None:
-                others = {uri for other in self._session.listeners for uri in other.uris}
+                others = {uri for uris in self._session.listeners.values() for uri in uris}
                 for uri in self.uris:
                     if uri not in others:
                         await self._unsubscribe(uri)
@@ -201,7 +201,7 @@ class Subscription:
     async def _subscribe(self, ready: asyncio.Future[None]) -> None:
         """Subscribe to each resource and deliver the session's notifications until the session ends."""
         session, connection = self._session, self._session.connection
-        session.listeners.add(self)
+        session.listeners[self._notified] = self.uris
         try:
             if self.uris:
                 session.protocol.engine.check_sendable("resources/subscribe")
@@ -211,7 +211,7 @@ class Subscription:
             await asyncio.wait({connection.closed})
             raise connection.error or _closed()
         finally:
-            session.listeners.discard(self)
+            session.listeners.pop(self._notified, None)
 
     async def _unsubscribe(self, uri: str) -> None:
         """Unsubscribe from one resource; a failure is logged only."""
@@ -220,7 +220,7 @@ class Subscription:
         except McpError as error:
             self._session.connection.logger.debug("unsubscribing failed: %s", error)
 
-    def notification_received(self, method: str, params: Mapping[str, Json]) -> None:
+    def _notified(self, method: str, params: Mapping[str, Json]) -> None:
         """Deliver a notification of the session if this subscription covers it."""
         if method in TASK_NOTIFICATIONS:
             self._task_notification(params)
@@ -242,7 +242,8 @@ class Subscription:
             else:
                 self._add(event.method, event.params)
 
-        call = session.open(LISTEN, self._wanted)
+        session.protocol.engine.check_sendable(LISTEN)
+        call = session.open(LISTEN, self._wanted, {"timeout": None}, None)
         await session.connection.wait(call, stream=stream)
 
     def _add(self, method: str, params: Mapping[str, Json]) -> None:

@@ -142,7 +142,7 @@ class ClientTask:
             return
         self._answered.update(new)
         try:
-            answers = {key: await self._session.inputs.answer_input(request) for key, request in new.items()}
+            answers = {key: await self._session.answer_input(request) for key, request in new.items()}
             update: dict[str, Json] = {"taskId": self.id, "inputResponses": answers}
             await self._session.raw(tasks.UPDATE, update, retry=True)
         except BaseException:

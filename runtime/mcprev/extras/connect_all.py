@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from mcprev.client.callbacks import Elicitation, LogMessage, OnChange, Roots, Sampling
     from mcprev.client.client import Client
     from mcprev.client.request_handler import ClientHandler
+    from mcprev.client.server_cache import Policy
     from mcprev.client.session import SessionFactory
-    from mcprev.client.tools import Policy
     from mcprev.core.reconnect_policy import ReconnectPolicy
     from mcprev.protocol.cache import ResultCache
     from mcprev.revisions import Era

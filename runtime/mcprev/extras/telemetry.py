@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast
 
 from typing_extensions import override
 
-from mcprev.client.calls import RequestSender
-from mcprev.client.context import ClientContext
 from mcprev.client.options import Options
-from mcprev.client.reconnecting import OpenedConnection
-from mcprev.client.session import ClientSession, SessionArguments
+from mcprev.client.request_handler import ClientContext
+from mcprev.client.session import ClientSession, OpenedConnection, SessionArguments
 from mcprev.core.connection import Connection
 from mcprev.core.context import BaseContext
 from mcprev.core.method_binding import Stub
@@ -30,6 +28,7 @@ from mcprev.errors import (
 from mcprev.protocol.meta import trace_error
 from mcprev.protocol.mrtr import input_requests_of
 from mcprev.protocol.pending_calls import Call
+from mcprev.protocol.subscriptions import LISTEN
 from mcprev.revisions import Revision
 from mcprev.server.context import Context, SendRequest
 from mcprev.server.middleware import CallNext, HandlerCall, HandlerResult
@@ -236,31 +235,26 @@ def _outcome(error: BaseException, role: Role, method: str) -> dict[str, str]:
     return {"error.type": type(error).__qualname__}
 
 
-class _RecordedSender(RequestSender):
-    telemetry: Telemetry
-
-    @override
-    def open(self, method: str, params: dict[str, Json] | None, options: Options, end: float | None) -> Call:
-        call = super().open(method, params, options, end)
-        self.telemetry.sent(call)
-        return call
-
-
 class _RecordedSession(ClientSession):
     def __init__(self, telemetry: Telemetry, *arguments: *SessionArguments) -> None:
-        self._telemetry, self._closing = telemetry, False
+        self._telemetry, self._closed = telemetry, False
         super().__init__(*arguments)
 
     @override
     def _use(self, opened: OpenedConnection) -> None:
         super()._use(opened)
-        sender = self._sender = _RecordedSender(opened.connection, self.identity, self._idle_timeout)
-        sender.telemetry = self._telemetry
-        self._telemetry.connected(opened.connection, "client", lambda: not self._closing)
+        self._telemetry.connected(opened.connection, "client", lambda: not self._closed)
+
+    @override
+    def open(self, method: str, params: dict[str, Json] | None, options: Options, end: float | None) -> Call:
+        call = super().open(method, params, options, end)
+        if method != LISTEN:  # what streams is no part of the current span
+            self._telemetry.sent(call)
+        return call
 
     @override
     async def aclose(self) -> None:
-        self._closing = self.connection.error is None
+        self._closed = self.connection.error is None
         await super().aclose()
 
     @override
