@@ -327,9 +327,9 @@ def test_each_request_for_a_token_says_what_it_is_for(row: Revision) -> None:
     assert row.auth is not None
     client = Registration("me", "secret", "client_secret_post")
     works: list[Flow[Any]] = [
-        tokens.refresh(place(row), client, "r"),
-        tokens.client_credentials(place(row), client, ["a", "b"]),
-        tokens.assert_identity(place(row), client, "jwt", None),
+        tokens.request_token(place(row), client, {"grant_type": "refresh_token", "refresh_token": "r"}),
+        tokens.request_token(place(row), client, {"grant_type": "client_credentials"}, ["a", "b"]),
+        tokens.request_token(place(row), client, {"grant_type": tokens.JWT_BEARER, "assertion": "jwt"}),
     ]
     for work in works:
         step = next(work)
@@ -374,7 +374,7 @@ def test_whatever_is_answered_a_flow_ends_in_order(data: st.DataObject) -> None:
         works: list[Flow[Any]] = [
             flow.discover(URL, [row], Challenge()),
             flow.register(at, "me", "http://127.0.0.1/cb", ["a"]),
-            tokens.refresh(at, client, "r"),
+            tokens.request_token(at, client, {"grant_type": "refresh_token", "refresh_token": "r"}),
             tokens.exchange(at, f"{ISSUER}/idp", client, "id", None),
             flow.authorize(at, client, None, "http://127.0.0.1/cb"),
         ]

@@ -33,9 +33,8 @@ from mcprev.transports.http.client.oauth.discovery import (
     printable,
 )
 from mcprev.transports.http.client.oauth.resources import canonical_resource
-from mcprev.transports.http.client.oauth.steps import DpopSigner
 from mcprev.transports.http.client.oauth.store import Registration, TokenKey, Tokens
-from mcprev.transports.http.client.oauth.tokens import PROOF, TokenResponse, refresh
+from mcprev.transports.http.client.oauth.tokens import PROOF, TokenResponse, request_token
 from mcprev.transports.http.security import is_loopback
 from mcprev.wire.headers import Pairs
 
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     import aiohttp
 
     from mcprev.transports.http.client.oauth.runner import FlowRunner
+    from mcprev.transports.http.client.oauth.signatures import DpopSigner
 
 AUTHORIZATION: Final = "Authorization"
 EARLY: Final = 30.0
@@ -336,7 +336,8 @@ class Authorizer:
     async def _refresh(self, runner: FlowRunner, active: ActiveToken) -> ActiveToken:
         token = active.tokens.refresh_token
         assert token is not None
-        asked = refresh(active.place, active.client, token, client_keys=self._auth.client_keys)
+        form = {"grant_type": "refresh_token", "refresh_token": token}
+        asked = request_token(active.place, active.client, form, client_keys=self._auth.client_keys)
         granted = await runner.run(asked)
         return await self._keep(
             active.place, active.client, granted, active.tokens.scopes, Source.REFRESHED, token

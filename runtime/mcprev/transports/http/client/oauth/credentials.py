@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict
 from typing_extensions import override
 
 from mcprev.errors import DiscoveryFailed, IssuerMismatch
-from mcprev.transports.http.client.oauth.discovery import ProtectedServer, check_page, printable
+from mcprev.transports.http.client.oauth.discovery import (
+    NONE,
+    ProtectedServer,
+    check_page,
+    printable,
+    secret_method,
+)
 from mcprev.transports.http.client.oauth.resources import canonical_resource, check_issuer
-from mcprev.transports.http.client.oauth.steps import ClientKeys, DpopSigner
+from mcprev.transports.http.client.oauth.steps import NO_KEYS, ClientKeys
 from mcprev.transports.http.client.oauth.store import MemoryTokens, Registration, TokenStore
-from mcprev.transports.http.client.oauth.tokens import TokenResponse
+from mcprev.transports.http.client.oauth.tokens import PRIVATE_KEY, TokenResponse
 
 if TYPE_CHECKING:
     from mcprev.transports.http.client.oauth.runner import FlowRunner
@@ -44,6 +50,8 @@ class Credentials:
         self,
         *,
         given: str | None,
+        client_id: str | None,
+        client_secret: str | None = None,
         issuer: str | None = None,
         resource: str | None = None,
         scopes: Sequence[str] | None = None,
@@ -64,6 +72,7 @@ class Credentials:
             raise ValueError("`resource` must be the URL of the server or a parent of it")
         if isinstance(scopes, str):
             raise TypeError("`scopes` must be a list of strings")
+        self._id, self._secret = client_id, client_secret
         self.scopes: Scopes = None if scopes is None else tuple(scopes)
         self.issuer = issuer
         """The only authorization server that this client accepts; None until one is known."""
@@ -72,26 +81,20 @@ class Credentials:
         self.store: TokenStore = MemoryTokens() if store is None else store
         self.private = private
         self.timeout = timeout
-        dpop_signer: DpopSigner | None = None
-        if dpop:
-            from mcprev.transports.http.client.oauth.dpop import KeyProver
-
-            dpop_signer = KeyProver()
-        self.client_keys: ClientKeys = ClientKeys(dpop_signer=dpop_signer)
+        self.client_keys: ClientKeys = NO_KEYS
         """The keys of this client."""
+        if dpop:
+            from mcprev.transports.http.client.oauth.signatures import DpopSigner
+
+            self.client_keys = ClientKeys(dpop_signer=DpopSigner())
 
     async def client(self, place: ProtectedServer) -> Registration | None:
-        """Return the client's registration at an authorization server, or None. Raises `AuthError`."""
-        raise NotImplementedError
+        """Return the client's registration at an authorization server, or None. Raises `AuthError`.
 
-    async def obtain(
-        self, runner: FlowRunner, place: ProtectedServer, client: Registration | None, scopes: Scopes
-    ) -> Obtained:
-        """Request a token; return the registration, the response and the requested scopes. Raises `AuthError`."""
-        raise NotImplementedError
-
-    def bind(self, place: ProtectedServer) -> None:
-        """Raise `IssuerMismatch` if the credentials are for another issuer. If no issuer is set, set it to this one."""
+        A client id that was given without an issuer belongs to the first authorization server that it is used at.
+        """
+        if self._id is None:
+            return None
         if self.issuer is None:
             self.issuer = place.server.issuer
         elif self.issuer != place.server.issuer:
@@ -99,6 +102,16 @@ class Credentials:
                 f"the credentials are for {printable(self.issuer)} and not for {printable(place.server.issuer)}: "
                 "they are not sent; pass credentials for that authorization server"
             )
+        if self.client_keys.signer is not None:
+            return Registration(self._id, method=PRIVATE_KEY)
+        method = NONE if self._secret is None else secret_method(place.server.methods)
+        return Registration(self._id, self._secret, method)
+
+    async def obtain(
+        self, runner: FlowRunner, place: ProtectedServer, client: Registration | None, scopes: Scopes
+    ) -> Obtained:
+        """Request a token; return the registration, the response and the requested scopes. Raises `AuthError`."""
+        raise NotImplementedError
 
     @override
     def __repr__(self) -> str:

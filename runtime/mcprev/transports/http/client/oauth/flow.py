@@ -37,7 +37,7 @@ from mcprev.transports.http.client.oauth.discovery import (
 )
 from mcprev.transports.http.client.oauth.resources import canonical_resource, split
 from mcprev.transports.http.client.oauth.steps import (
-    NO_MEANS,
+    NO_KEYS,
     ClientKeys,
     Flow,
     HttpFetch,
@@ -46,7 +46,7 @@ from mcprev.transports.http.client.oauth.steps import (
     said_by,
 )
 from mcprev.transports.http.client.oauth.store import Registration
-from mcprev.transports.http.client.oauth.tokens import TokenResponse, redeem, seconds
+from mcprev.transports.http.client.oauth.tokens import TokenResponse, request_token, seconds
 
 VERSION: Final = "MCP-Protocol-Version"
 GRANTS: Final = ("authorization_code", "refresh_token")
@@ -87,7 +87,7 @@ def discover(
 ) -> Flow[ProtectedServer]:
     """Find the authorization server of the MCP server at a URL.
 
-    `rows` are the revisions that the server may speak, the preferred one first; if its metadata is absent, the rules
+    `revisions` are those that the server may speak, the preferred one first; if its metadata is absent, the rules
     of the oldest are tried. Revisions decide which URLs are tried, never which checks apply. `issuer` is the
     only authorization server that this client accepts, if set; `resource` is a resource above the URL that the
     metadata may name. Raises `DiscoveryFailed` or `IssuerMismatch`.
@@ -220,21 +220,18 @@ def register(
             f"{printable(server.issuer)} did not register this client ({said_by(reply, found)}): "
             "register a client there and pass its `client_id`"
         )
-    secret = text(found, "client_secret")
+    secret, chosen = text(found, "client_secret"), text(found, "token_endpoint_auth_method")
+    if secret is None:
+        method = NONE
+    elif chosen in (NONE, BASIC, POST):
+        method = chosen
     return Registration(
         client_id,
         secret,
-        _method_of(text(found, "token_endpoint_auth_method"), secret, method),
+        method,
         (redirect_uri,),
         seconds(found.get("client_secret_expires_at")) or None,
     )
-
-
-def _method_of(said: str | None, secret: str | None, asked: str) -> str:
-    """Return the authentication method of a registered client: the requested one unless the server chose another."""
-    if secret is None:
-        return NONE
-    return said if said in (NONE, BASIC, POST) else asked
 
 
 # -- authorization code -------------------------------------------------------------------------------------
@@ -251,38 +248,17 @@ def authorize(
     redirect_uri: str,
     *,
     secret: Callable[[], str] = _secret,
-    client_keys: ClientKeys = NO_MEANS,
+    client_keys: ClientKeys = NO_KEYS,
 ) -> Flow[TokenResponse]:
     """Run the authorization code flow in the user's browser and redeem the code.
 
     Raises `AuthorizationDenied`, `IssuerMismatch`, `TokenRejected`, or `AuthError` for a response to another request.
     """  # AUTH-8, AUTH-9, AUTH-11, AUTH-15
     discovery.check_proofs(place.server)
-    state, verifier = secret(), secret()
-    page = _page(place, client, scopes, redirect_uri, state, verifier)
-    back = yield OpenBrowser(page)
-    assert isinstance(back, str)
-    form = {
-        "grant_type": "authorization_code",
-        "code": read_redirect(back, state, place),
-        "redirect_uri": redirect_uri,
-        "code_verifier": verifier,
-    }
-    return (yield from redeem(place, client, form, client_keys=client_keys))
-
-
-def _page(
-    place: ProtectedServer,
-    client: Registration,
-    scopes: Sequence[str] | None,
-    redirect_uri: str,
-    state: str,
-    verifier: str,
-) -> str:
-    """Return the URL of the authorization request."""
     endpoint = place.server.authorization_endpoint
     if endpoint is None:
         raise DiscoveryFailed(f"{printable(place.server.issuer)} has no authorization endpoint")
+    state, verifier = secret(), secret()
     digest = hashlib.sha256(verifier.encode()).digest()
     query = {
         "response_type": "code",
@@ -299,19 +275,32 @@ def _page(
             query["prompt"] = "consent"  # OpenID Connect gives a refresh token for nothing else
     parts = urlsplit(discovery.check_page(endpoint))
     joined = "&".join(part for part in (parts.query, urlencode(query, quote_via=quote)) if part)
-    return urlunsplit(parts._replace(query=joined))
+    back = yield OpenBrowser(urlunsplit(parts._replace(query=joined)))
+    assert isinstance(back, str)
+    form = {
+        "grant_type": "authorization_code",
+        "code": read_redirect(back, state, place),
+        "redirect_uri": redirect_uri,
+        "code_verifier": verifier,
+    }
+    return (yield from request_token(place, client, form, client_keys=client_keys))
 
 
 def read_redirect(back: str, state: str, place: ProtectedServer) -> str:
     """Return the code in a redirect URL. Checks `state` and `iss` before anything else in it is used."""
     pairs = parse_qsl(urlsplit(back).query, keep_blank_values=True)
     said = dict(pairs)
-    issuer = printable(place.server.issuer)
+    server, named = place.server, said.get("iss")
+    issuer = printable(server.issuer)
     if len(said) != len(pairs):
         raise AuthError(f"the response of {issuer} repeats a parameter: it is not used")
     if not secrets.compare_digest(said.get("state", "").encode(), state.encode()):
         raise AuthError("the browser returned the response to another login: it is not used; try again")
-    _check_issuer(said.get("iss"), place)
+    # AUTH-15
+    if named is None and server.names_itself:
+        raise IssuerMismatch(f"a response does not name its issuer {issuer}: it is not used")
+    if named is not None and named != server.issuer:
+        raise IssuerMismatch(f"a response names another issuer than {issuer}: it is not used")
     if "error" in said:
         words = printable(said.get("error_description", ""))
         error = printable(said["error"])
@@ -322,16 +311,3 @@ def read_redirect(back: str, state: str, place: ProtectedServer) -> str:
     if not code:
         raise AuthError(f"the browser returned from {issuer} without a code")
     return code
-
-
-def _check_issuer(said: str | None, place: ProtectedServer) -> None:
-    """Raise `IssuerMismatch` for a response of another authorization server, or one of unknown origin."""  # AUTH-15
-    server = place.server
-    if said is None and server.names_itself:
-        raise IssuerMismatch(
-            f"a response does not name its issuer {printable(server.issuer)}: it is not used"
-        )
-    if said is not None and said != server.issuer:
-        raise IssuerMismatch(
-            f"a response names another issuer than {printable(server.issuer)}: it is not used"
-        )

@@ -20,20 +20,12 @@ from mcprev.errors import AuthError, LocalProtocolError
 from mcprev.transports.http.client.oauth import flow, tokens
 from mcprev.transports.http.client.oauth.authorizer import Authorization
 from mcprev.transports.http.client.oauth.credentials import AuthOptions, Obtained, Scopes
-from mcprev.transports.http.client.oauth.discovery import (
-    NONE,
-    ProtectedServer,
-    check_page,
-    secret_method,
-    with_offline,
-)
+from mcprev.transports.http.client.oauth.discovery import ProtectedServer, check_page, with_offline
 from mcprev.transports.http.client.oauth.loopback import BrowserOpener, Loopback
 from mcprev.transports.http.client.oauth.store import Registration
-from mcprev.transports.http.client.oauth.tokens import PRIVATE_KEY
 
 if TYPE_CHECKING:
     from mcprev.transports.http.client.oauth.runner import FlowRunner
-    from mcprev.transports.http.client.oauth.steps import ClientKeys
 
 LOGIN: Final = 300.0
 """Seconds for a user's login."""
@@ -88,7 +80,7 @@ class OAuth(Authorization):
         authorization fails.
         """
         given = None if client_secret is None or client_id is None else "a client secret"
-        super().__init__(given=given, dpop=dpop, **options)
+        super().__init__(given=given, client_id=client_id, client_secret=client_secret, dpop=dpop, **options)
         if (redirect_uri is None) is not (open is None):
             raise ValueError("pass `open` and `redirect_uri` together")
         if open is not None and loopback is not None:
@@ -99,7 +91,6 @@ class OAuth(Authorization):
             parts = urlsplit(client_metadata_url)
             if parts.scheme != "https" or not parts.hostname or parts.path in {"", "/"}:
                 raise ValueError("`client_metadata_url` must be an https URL with a path")
-        self._id, self._secret = client_id, client_secret
         self._document = client_metadata_url
         self._name = client_name
         self._loopback = Loopback() if loopback is None else loopback
@@ -109,10 +100,9 @@ class OAuth(Authorization):
 
     @override
     async def client(self, place: ProtectedServer) -> Registration | None:
-        if self._id is not None:
-            self.bind(place)
-            method = NONE if self._secret is None else secret_method(place.server.methods)
-            return Registration(self._id, self._secret, method)
+        given = await super().client(place)
+        if given is not None:
+            return given
         if self._document is not None and place.server.takes_documents and place.profile.client_documents:
             return Registration(self._document)
         known = await self.store.registration(place.server.issuer)
@@ -181,7 +171,27 @@ class OAuth(Authorization):
         yield self._redirect_uri, visit
 
 
-class ClientCredentials(Authorization):
+Assertion = Callable[[], Awaitable[str]]
+
+
+class _ProgramAuthorization(Authorization):
+    """Authorization of a client that is registered already and has a grant other than a user's login."""
+
+    @override
+    async def obtain(
+        self, runner: FlowRunner, place: ProtectedServer, client: Registration | None, scopes: Scopes
+    ) -> Obtained:
+        assert client is not None
+        form = await self._grant(runner, place, scopes)
+        asked = tokens.request_token(place, client, form, scopes, self.client_keys)
+        return client, await runner.run(asked), scopes
+
+    async def _grant(self, runner: FlowRunner, place: ProtectedServer, scopes: Scopes) -> dict[str, str]:
+        """Return the members of the token request that are the grant."""
+        raise NotImplementedError
+
+
+class ClientCredentials(_ProgramAuthorization):
     """Authorization of a program by a client secret or a private key (client credentials grant)."""
 
     def __init__(
@@ -204,67 +214,45 @@ class ClientCredentials(Authorization):
         Raises `ValueError` without an issuer, without a secret and a key, and with both, and `MissingExtra` for a key
         if mcprev[jwt] is not installed.
         """
-        super().__init__(given="a secret or a key", dpop=dpop, **options)
+        super().__init__(
+            given="a secret or a key", client_id=client_id, client_secret=client_secret, dpop=dpop, **options
+        )
         if (client_secret is None) is (private_key is None):
             raise ValueError("pass either `client_secret` or `private_key`")
-        self._id, self._secret = client_id, client_secret
         if private_key is not None:
-            from mcprev.transports.http.client.oauth.assertions import signer
+            from mcprev.transports.http.client.oauth.signatures import signer
 
-            self.client_keys: ClientKeys = replace(
-                self.client_keys, signer=signer(client_id, private_key, algorithm)
-            )
+            self.client_keys = replace(self.client_keys, signer=signer(client_id, private_key, algorithm))
 
     @override
-    async def client(self, place: ProtectedServer) -> Registration | None:
-        self.bind(place)
-        if self.client_keys.signer is not None:
-            return Registration(self._id, method=PRIVATE_KEY)
-        return Registration(self._id, self._secret, secret_method(place.server.methods))
-
-    @override
-    async def obtain(
-        self, runner: FlowRunner, place: ProtectedServer, client: Registration | None, scopes: Scopes
-    ) -> Obtained:
-        assert client is not None
-        asked = tokens.client_credentials(place, client, scopes, client_keys=self.client_keys)
-        return client, await runner.run(asked), scopes
+    async def _grant(self, runner: FlowRunner, place: ProtectedServer, scopes: Scopes) -> dict[str, str]:
+        return {"grant_type": "client_credentials"}
 
 
-Assertion = Callable[[], Awaitable[str]]
-
-
-class WorkloadIdentity(Authorization):
+class WorkloadIdentity(_ProgramAuthorization):
     """Authorization of a program by a JWT from its platform (JWT bearer grant, RFC 7523)."""
 
     def __init__(self, assertion: str | Assertion, *, client_id: str, **options: Unpack[AuthOptions]) -> None:
-        """Set the assertion, the client's id, and the authorization server.
+        """Set the client's registrations at the authorization server and at the identity provider.
 
-        - `assertion` is the JWT, or an async function that returns a new JWT for each request for a token.
-        - `issuer` is the URL of the authorization server that accepts the assertion. It is required.
+        - `issuer` is the URL of the authorization server of the MCP server, at which `client_id` and `client_secret`
+          are registered. It is required.
+        - `provider` is the URL of the identity provider's token endpoint, and `provider_client_id` the client's id
+          there.
+        - `id_token` is the user's ID token from the provider, or an async function that returns it.
         - `resource`, `scopes`, `store`, `timeout` and `private` are as for `OAuth`.
 
         Raises `ValueError` without an issuer.
         """
-        super().__init__(given="an assertion", **options)
-        self._id = client_id
+        super().__init__(given="an assertion", client_id=client_id, **options)
         self._assertion = assertion
 
     @override
-    async def client(self, place: ProtectedServer) -> Registration | None:
-        self.bind(place)
-        return Registration(self._id)
-
-    @override
-    async def obtain(
-        self, runner: FlowRunner, place: ProtectedServer, client: Registration | None, scopes: Scopes
-    ) -> Obtained:
-        assert client is not None
-        assertion = self._assertion if isinstance(self._assertion, str) else await self._assertion()
-        return client, await runner.run(tokens.assert_identity(place, client, assertion, scopes)), scopes
+    async def _grant(self, runner: FlowRunner, place: ProtectedServer, scopes: Scopes) -> dict[str, str]:
+        return {"grant_type": tokens.JWT_BEARER, "assertion": await _text_of(self._assertion)}
 
 
-class EnterpriseManaged(Authorization):
+class EnterpriseManaged(_ProgramAuthorization):
     """Authorization by an enterprise identity provider that the server's authorization server trusts.
 
     The user is logged in at the provider and is not asked again.
@@ -291,22 +279,16 @@ class EnterpriseManaged(Authorization):
 
         Raises `ValueError` without an issuer.
         """
-        super().__init__(given="a secret", **options)
-        self._id, self._secret = client_id, client_secret
+        super().__init__(given="a secret", client_id=client_id, client_secret=client_secret, **options)
         self._provider, self._provider_id = provider, provider_client_id
         self._id_token = id_token
 
     @override
-    async def client(self, place: ProtectedServer) -> Registration | None:
-        self.bind(place)
-        return Registration(self._id, self._secret, secret_method(place.server.methods))
+    async def _grant(self, runner: FlowRunner, place: ProtectedServer, scopes: Scopes) -> dict[str, str]:
+        id_token, provided = await _text_of(self._id_token), Registration(self._provider_id)
+        exchanged = await runner.run(tokens.exchange(place, self._provider, provided, id_token, scopes))
+        return {"grant_type": tokens.JWT_BEARER, "assertion": exchanged}
 
-    @override
-    async def obtain(
-        self, runner: FlowRunner, place: ProtectedServer, client: Registration | None, scopes: Scopes
-    ) -> Obtained:
-        assert client is not None
-        id_token = self._id_token if isinstance(self._id_token, str) else await self._id_token()
-        asked = tokens.exchange(place, self._provider, Registration(self._provider_id), id_token, scopes)
-        assertion = await runner.run(asked)
-        return client, await runner.run(tokens.assert_identity(place, client, assertion, scopes)), scopes
+
+async def _text_of(assertion: str | Assertion) -> str:
+    return assertion if isinstance(assertion, str) else await assertion()

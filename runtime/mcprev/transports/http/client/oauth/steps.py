@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from mcprev.errors import Json
 from mcprev.transports.http.client.oauth.discovery import printable, text
+
+if TYPE_CHECKING:
+    from mcprev.transports.http.client.oauth.signatures import DpopSigner
 
 T = TypeVar("T")
 
@@ -56,18 +59,6 @@ Answer: TypeAlias = HttpReply | str
 Flow: TypeAlias = Generator[Step, Answer, T]
 
 
-class DpopSigner(Protocol):
-    """Signs proofs that a token is used by the client that it was issued to."""
-
-    def prove(self, verb: str, url: str, token: str | None = None) -> str:
-        """Return the proof for one request and the token that it carries."""
-        ...
-
-    def learn(self, url: str, nonce: str) -> None:
-        """Remember the nonce that a server requires from now on."""
-        ...
-
-
 Signer: TypeAlias = Callable[[str], str]
 """Returns a signed assertion of this client's identity, for the issuer given."""
 
@@ -80,7 +71,7 @@ class ClientKeys:
     dpop_signer: DpopSigner | None = None
 
 
-NO_MEANS: Final = ClientKeys()
+NO_KEYS: Final = ClientKeys()
 
 
 def fetch(request: HttpFetch) -> Flow[HttpReply]:

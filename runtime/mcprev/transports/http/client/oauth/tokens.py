@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
 from mcprev.errors import Json, TokenRejected
@@ -18,15 +18,17 @@ from mcprev.transports.http.client.oauth.discovery import (
     text,
 )
 from mcprev.transports.http.client.oauth.steps import (
-    NO_MEANS,
+    NO_KEYS,
     ClientKeys,
-    DpopSigner,
     Flow,
     HttpFetch,
     fetch,
     said_by,
 )
 from mcprev.transports.http.client.oauth.store import Registration
+
+if TYPE_CHECKING:
+    from mcprev.transports.http.client.oauth.signatures import DpopSigner
 
 FORM: Final = "application/x-www-form-urlencoded"
 PRIVATE_KEY: Final = "private_key_jwt"
@@ -54,42 +56,6 @@ class TokenResponse:
     """The lifetime, in seconds."""
 
 
-def refresh(
-    place: ProtectedServer, client: Registration, token: str, *, client_keys: ClientKeys = NO_MEANS
-) -> Flow[TokenResponse]:
-    """Request a new token with a refresh token.
-
-    Raises `TokenRejected`; if its `error` is empty, the refresh token may still be valid.
-    """  # AUTH-18
-    form = {"grant_type": "refresh_token", "refresh_token": token}
-    return (yield from redeem(place, client, form, client_keys=client_keys))
-
-
-def client_credentials(
-    place: ProtectedServer,
-    client: Registration,
-    scopes: Sequence[str] | None,
-    *,
-    client_keys: ClientKeys = NO_MEANS,
-) -> Flow[TokenResponse]:
-    """Request a token for the client itself (client credentials grant)."""
-    form = {"grant_type": "client_credentials", **_scope(scopes)}
-    return (yield from redeem(place, client, form, client_keys=client_keys))
-
-
-def assert_identity(
-    place: ProtectedServer,
-    client: Registration,
-    assertion: str,
-    scopes: Sequence[str] | None,
-    *,
-    client_keys: ClientKeys = NO_MEANS,
-) -> Flow[TokenResponse]:
-    """Request a token with a JWT that the authorization server trusts (JWT bearer grant, RFC 7523)."""
-    form = {"grant_type": JWT_BEARER, "assertion": assertion, **_scope(scopes)}
-    return (yield from redeem(place, client, form, client_keys=client_keys))
-
-
 def exchange(
     place: ProtectedServer, endpoint: str, client: Registration, id_token: str, scopes: Sequence[str] | None
 ) -> Flow[str]:
@@ -101,25 +67,32 @@ def exchange(
         "resource": place.resource,
         "subject_token": id_token,
         "subject_token_type": ID_TOKEN,
-        **_scope(scopes),
     }
+    if scopes is not None:
+        form["scope"] = " ".join(scopes)
     found = yield from _post(
-        endpoint, _authenticated(client, form, endpoint, NO_MEANS), "the identity provider"
+        endpoint, _authenticated(client, form, endpoint, NO_KEYS), "the identity provider"
     )
     if found.get("issued_token_type") != ID_JAG:
         raise TokenRejected("the identity provider returned another type of token than requested")
     return _usable(found, "the identity provider")
 
 
-def _scope(scopes: Sequence[str] | None) -> dict[str, str]:
-    return {} if scopes is None else {"scope": " ".join(scopes)}
-
-
-def redeem(
-    place: ProtectedServer, client: Registration, form: Mapping[str, str], *, client_keys: ClientKeys
+def request_token(
+    place: ProtectedServer,
+    client: Registration,
+    form: Mapping[str, str],
+    scopes: Sequence[str] | None = None,
+    client_keys: ClientKeys = NO_KEYS,
 ) -> Flow[TokenResponse]:
-    """Send a token request. Raises `TokenRejected`, with the error code if the server sent one."""  # AUTH-9
+    """Send a token request with the members of a grant.
+
+    Raises `TokenRejected`, with the error code if the server sent one. If its `error` is empty, what the form carries,
+    such as a refresh token, may still be valid.
+    """  # AUTH-9, AUTH-18
     server, wanted = place.server, {**form, "resource": place.resource}
+    if scopes is not None:
+        wanted["scope"] = " ".join(scopes)
     who = printable(server.issuer)
 
     def attempt(client: Registration) -> Flow[dict[str, Json]]:
