@@ -19,9 +19,9 @@ from mcprev.errors import (
     RESOURCE_NOT_FOUND,
     UNSUPPORTED_PROTOCOL_VERSION,
 )
-from mcprev.protocol.http_classify import Endpoint, classify, session_id
 from mcprev.protocol.http_request_class import (
     DeleteSession,
+    Endpoint,
     HttpError,
     InitializeRequest,
     OpenStream,
@@ -29,6 +29,8 @@ from mcprev.protocol.http_request_class import (
     SessionlessRequest,
     SessionRequest,
     StatelessRequest,
+    classify,
+    session_id,
     status_of,
     wants_answer,
 )

@@ -1,6 +1,20 @@
-"""The classes of requests to the MCP endpoint, and the HTTP status of errors (ERR-6, AMB-7; BASE-7; HTTP-6).
+"""The classes of requests to the MCP endpoint: `classify` is a pure function of HTTP method, headers and body.
 
-`http_classify` returns one of the classes; the server acts on it.
+NEG-8 to 11; HTTP-1, 4, 6, 7, 10, 20 to 22, 24 to 26; HTTPM-1 to 3; HDR-1, 3; BASE-7, 12; BATCH-4, 6; ERR-6; AMB-5
+to 7, 15. The server looks up the session of the request (`session_id`), parses the body with `jsonrpc.parse(body,
+batch=True)` and passes both to `classify`. The result names the engine that serves the request, or the error response.
+Origin and body size are checked before.
+
+Decisions where the requirements are silent or disagree:
+
+- A request with a version in `_meta`, or with a version of the stateless era in its header, is stateless, whether or
+  not the endpoint serves that era: the engine refuses it with the served versions (MOD-4). Only `initialize` is
+  classified by its body alone (NEG-11).
+- `initialize` with the id of an expired session opens a new session: after a 404 the client would do the same.
+- A stateless request may accept either format. One whose `Accept` header accepts neither gets 406.
+- In a session of a revision without the version header, the header is checked if it is present (AMB-5).
+- An unsupported version header of the handshake era is -32600 with the supported versions; -32022 belongs to the
+  stateless era.
 """
 
 from __future__ import annotations
@@ -17,22 +31,37 @@ from mcprev.errors import (
     MISSING_CLIENT_CAPABILITY,
     PARSE_ERROR,
     UNSUPPORTED_PROTOCOL_VERSION,
+    InvalidRequest,
+    Json,
     RpcError,
 )
-from mcprev.revisions import Revision
+from mcprev.protocol.negotiation.versions import of_era, versions
+from mcprev.protocol.stateless import meta_error
+from mcprev.protocol.subscriptions import LISTEN
+from mcprev.revisions import Era, HttpShape, Revision
+from mcprev.wire import headers as names
+from mcprev.wire.headers import Headers, mismatch, name_param
 from mcprev.wire.jsonrpc import (
     Batch,
     ErrorResponse,
     Malformed,
+    Message,
     Notification,
     Request,
     RequestId,
     Response,
+    Shape,
     encode_error,
     record,
 )
-from mcprev.wire.media import BOTH, Accept
+from mcprev.wire.media import BOTH, JSON, SSE, Accept, accepted, is_json
+from mcprev.wire.meta_keys import VERSION
 
+INITIALIZE: Final = "initialize"
+ACCEPT_KEY: Final = b"accept"
+CONTENT_TYPE_KEY: Final = b"content-type"
+_JSON: Final = b"application/json"
+_NO_BATCHES: Final = "batches are not part of this revision"
 RETRY_LATER: Final = ((b"retry-after", b"10"),)
 """The header of a response that refuses a request for lack of capacity: when to try again, in seconds."""
 Good: TypeAlias = Request | Notification | Response | ErrorResponse
@@ -152,3 +181,226 @@ def status_of(error_code: int, *, pre_dispatch: bool) -> int:
     handler too may find that a capability is missing.
     """  # ERR-6, AMB-7, MOD-6
     return (_BEFORE if pre_dispatch else _ALWAYS).get(error_code, 200)
+
+
+# -- the endpoint ----------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Endpoint:
+    """The configuration of an endpoint and the values derived from it; created once.
+
+    Raises `ValueError` for revisions of the handshake era if neither sessions nor sessionless requests are enabled.
+    """
+
+    revisions: tuple[Revision, ...]
+    """The served revisions, oldest first."""
+    sessions: bool = True
+    """Whether `initialize` opens a session."""  # HTTP-19
+    sessionless: bool = False
+    """Whether requests of the handshake era are served without a session."""  # AMB-15
+    get_stream: bool = True
+    """Whether a session has a standalone stream."""  # AMB-3
+    deletes: bool = True
+    """Whether a client may delete its session."""  # HTTP-24
+    json_only: bool = False
+    """Whether responses of the handshake era are always JSON, so that clients need not accept streams."""
+
+    legacy: tuple[Revision, ...] = field(init=False)
+    """The revisions of the handshake era."""
+    modern: tuple[Revision, ...] = field(init=False)
+    """The revisions of the stateless era."""
+    assumed: Revision | None = field(init=False)
+    """The revision of a request without version header and session; None if it is not served."""  # HTTP-26
+    allow: bytes = field(init=False)
+    """The value of the `Allow` header."""
+    by_version: Mapping[str | None, Revision] = field(init=False)
+    """Maps versions to the revisions that are served; None, the version of a request without the header, is missing."""
+    modern_versions: frozenset[str | None] = field(init=False)
+    """The versions of the stateless era."""
+    name_params: Mapping[str, str] = field(init=False)
+    """Maps a method to the parameter that `Mcp-Name` repeats."""  # HDR-2
+
+    def __post_init__(self) -> None:
+        self.legacy = of_era(self.revisions, Era.HANDSHAKE)
+        self.modern = of_era(self.revisions, Era.STATELESS)
+        if self.legacy and not (self.sessions or self.sessionless):
+            raise ValueError(
+                f"'{self.legacy[-1].name}' takes sessions or sessionless serving, and both are off"
+            )
+        silent = [
+            revision
+            for revision in self.legacy
+            if revision.http is HttpShape.STREAMABLE and not revision.version_header
+        ]
+        self.assumed = silent[-1] if silent else None
+        keeps = bool(self.legacy) and self.sessions
+        verbs = {b"POST": True, b"GET": keeps and self.get_stream, b"DELETE": keeps and self.deletes}
+        self.allow = b", ".join(verb for verb, served in verbs.items() if served)
+        # A dated revision takes precedence over a draft of the same version.
+        self.by_version = {revision.version: revision for revision in reversed(self.revisions)}
+        self.modern_versions = frozenset(versions(self.modern))
+        self.name_params = {
+            method: param
+            for revision in self.modern
+            for method in (*revision.methods, *names.TASK_NAMES)
+            if (param := name_param(revision, method))
+        }
+
+
+# -- the decision ----------------------------------------------------------------------------------------
+
+
+def session_id(headers: Headers) -> str | None:
+    """Return the session id of a request, to be looked up before `classify`, or None."""
+    return headers.text(names.SESSION_ID_KEY)
+
+
+class _Refused(Exception):
+    """A request is refused with an HTTP status and an error."""
+
+    def __init__(self, status: int, error: RpcError | str, *, requested: str | None = None) -> None:
+        """`requested` is the version that is not served; the error then names the served ones."""
+        super().__init__(status)
+        self.status = status
+        self.error = error if isinstance(error, RpcError) else InvalidRequest(f"Invalid Request: {error}")
+        self.requested = requested
+
+
+def classify(
+    endpoint: Endpoint,
+    verb: str,
+    headers: Headers,
+    message: Message | Batch | None = None,
+    live: Revision | None = None,
+) -> RequestClass:
+    """Classify a request.
+
+    `message` is the body of a POST, parsed with `jsonrpc.parse(body, batch=True)`. `live` is the revision of the
+    request's session; None without a session id, or if the session is expired, unknown or owned by another principal.
+    """
+    try:
+        if verb == "POST":
+            assert message is not None
+            return _post(endpoint, headers, message, live)
+        return _without_body(endpoint, verb, headers, live)
+    except _Refused as refused:
+        error, request_id = refused.error, None
+        if refused.requested is not None:
+            requested = refused.requested[:100]
+            error.data = {"supported": list(versions(endpoint.revisions)), "requested": requested}
+        # The id of a response is an id of this side, so it is left out.
+        responds = isinstance(message, Malformed) and message.shape is Shape.RESPONSE
+        if isinstance(message, Request | Malformed) and not responds:
+            request_id = message.id
+        version = headers.text(names.VERSION_KEY)
+        likely = live or endpoint.by_version.get(version) or endpoint.assumed or endpoint.revisions[-1]
+        return HttpError(refused.status, error, request_id, null_id=likely.null_id_in_errors)
+
+
+def _without_body(endpoint: Endpoint, verb: str, headers: Headers, live: Revision | None) -> RequestClass:
+    version = headers.text(names.VERSION_KEY)
+    # The stateless era has POST only (HTTPM-1).
+    if verb.encode() not in endpoint.allow.split(b", ") or version in endpoint.modern_versions:
+        error = InvalidRequest("Invalid Request: this HTTP method is not served here")
+        return HttpError(405, error, headers=((b"allow", endpoint.allow),))
+    if verb == "GET" and not accepted(headers.get(ACCEPT_KEY)).sse:
+        raise _Refused(406, "the client has to accept text/event-stream")
+    if live is None:
+        raise _no_session(endpoint, headers)
+    _check_version(live, None, version)
+    return (
+        DeleteSession(live) if verb == "DELETE" else OpenStream(live, headers.text(names.LAST_EVENT_ID_KEY))
+    )
+
+
+def _post(
+    endpoint: Endpoint, headers: Headers, message: Message | Batch, live: Revision | None
+) -> RequestClass:
+    if headers.values.get(CONTENT_TYPE_KEY) != _JSON and not is_json(headers.get(CONTENT_TYPE_KEY)):
+        raise _Refused(415, "the Content-Type has to be application/json")
+    if isinstance(message, Malformed):
+        raise _Refused(400, RpcError(message.message, code=message.code))
+    if isinstance(message, (Request, Notification)):
+        meta: Json = message.params.get("_meta") if message.params is not None else None
+        if meta.__class__ is dict and VERSION in meta:
+            return _modern(endpoint, headers, message, meta)
+    opens = isinstance(message, Request) and message.method == INITIALIZE
+    version = headers.text(names.VERSION_KEY)
+    if not endpoint.legacy or (version in endpoint.modern_versions and not opens):
+        return _modern(endpoint, headers, message, None)
+    accept = accepted(headers.values.get(ACCEPT_KEY))
+    if not accept.json or not (accept.sse or endpoint.json_only):
+        wanted = "application/json" if endpoint.json_only else "application/json and text/event-stream"
+        raise _Refused(406, f"the client has to accept {wanted}")
+    return _legacy(endpoint, headers, message, live, accept, version)
+
+
+def _modern(
+    endpoint: Endpoint, headers: Headers, message: Good | Batch, meta: dict[str, Json] | None
+) -> RequestClass:
+    """Classify a message of the stateless era; headers are compared only with a valid `_meta`."""  # AMB-6
+    if not isinstance(message, (Request, Notification)):
+        what = "batches are" if isinstance(message, Batch) else "a response is"
+        return HttpError(400, InvalidRequest(f"Invalid Request: {what} not part of this revision"))
+    formats = headers.values.get(ACCEPT_KEY)
+    accept = BOTH if formats is None else accepted(formats)
+    listens = isinstance(message, Request) and message.method == LISTEN
+    if not accept.sse and (listens or not accept.json):
+        raise _Refused(406, f"the client has to accept {SSE if listens else f'{JSON} or {SSE}'}")
+    if meta is not None and isinstance(message, Request):
+        method = message.method
+        name_of = endpoint.name_params.get(method)
+        error = mismatch(headers, meta[VERSION], method, message.params or {}, name_of)
+        if error is not None and meta_error(meta) is None:
+            return HttpError(400, error, message.id)
+    return StatelessRequest(message, accept)
+
+
+def _legacy(
+    endpoint: Endpoint,
+    headers: Headers,
+    message: Good | Batch,
+    live: Revision | None,
+    accept: Accept,
+    version: str | None,
+) -> RequestClass:
+    """Classify a message of the handshake era by its session."""
+    if live is None and isinstance(message, Request) and message.method == INITIALIZE:
+        return InitializeRequest(message) if endpoint.sessions else SessionlessRequest(message, None)
+    if live is not None:
+        if version != live.version:
+            _check_version(live, message, version)
+        if isinstance(message, Batch) and not live.accepts_batch:
+            raise _Refused(400, _NO_BATCHES)
+        return SessionRequest(message, live, accept)
+    if not endpoint.sessionless or session_id(headers) is not None:
+        raise _no_session(endpoint, headers)
+    # The revision is the header's, or the one without version header (HTTP-26).
+    revision = endpoint.assumed if version is None else endpoint.by_version.get(version)
+    if revision is None:
+        condition = "without MCP-Protocol-Version" if version is None else "at this MCP-Protocol-Version"
+        raise _Refused(400, f"no revision is served {condition}", requested=version)
+    if isinstance(message, Batch) and not revision.accepts_batch:
+        raise _Refused(400, _NO_BATCHES)
+    if isinstance(message, Response | ErrorResponse):
+        raise _Refused(400, "a response needs the Mcp-Session-Id of its session")
+    return SessionlessRequest(message, revision)
+
+
+def _no_session(endpoint: Endpoint, headers: Headers) -> _Refused:
+    """Return 404 for an unknown session, 400 for a missing session id."""  # HTTP-21, HTTP-22
+    if names.SESSION_ID_KEY in headers.repeated:
+        return _Refused(400, "Mcp-Session-Id is repeated")
+    if session_id(headers) is not None:
+        return _Refused(404, "no session has this Mcp-Session-Id: initialize again")
+    why = "Mcp-Session-Id is missing: initialize first"
+    return _Refused(400, f"{why}, or state {VERSION} in _meta" if endpoint.modern else why)
+
+
+def _check_version(live: Revision, message: Good | Batch | None, version: str | None) -> None:
+    """Refuse a version header that differs from the session's, except on `initialize`."""  # NEG-10, AMB-5, NEG-11
+    initializes = isinstance(message, Request) and message.method == INITIALIZE
+    if version is not None and version != live.version and not initializes:
+        why = f"MCP-Protocol-Version is not that of the session, {live.version}"
+        raise _Refused(400, why, requested=version)

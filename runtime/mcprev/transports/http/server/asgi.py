@@ -1,6 +1,6 @@
 """A server as an ASGI app: one path for every revision (HTTP-1, HTTP-2, HTTP-31, SEC-3, AUTH-1, AMB-14).
 
-This module checks path, origin, token and size of a request and reads its body, in this order. `http_classify` then
+This module checks path, origin, token and size of a request and reads its body, in this order. `http_request_class` then
 classifies the request, and `dispatcher` serves it. The app works without its lifespan, so an app that mounts it need not
 forward that. All its state belongs to the event loop that runs the first request.
 """
@@ -16,8 +16,7 @@ from mcprev.core.connection import Connection
 from mcprev.core.interfaces import ServerApp
 from mcprev.core.limits import LINGER
 from mcprev.errors import InvalidRequest
-from mcprev.protocol.http_classify import Endpoint, classify
-from mcprev.protocol.http_request_class import HttpError
+from mcprev.protocol.http_request_class import Endpoint, HttpError, classify
 from mcprev.transports.http.security import OriginPolicy, too_many_headers
 from mcprev.transports.http.server.body_budget import BodyBudget, BodyShare, ClientGone
 from mcprev.transports.http.server.cors import Receive, Scope, Send
