@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, Final
 
 from fuzz.fuzzing import damaged, fuzz, json_value, pieces_of
+from mcprev.transports.lines import LineBuffer
 from mcprev.wire.jsonrpc import (
     Batch,
     ErrorResponse,
@@ -18,7 +19,6 @@ from mcprev.wire.jsonrpc import (
     encode,
     parse,
 )
-from mcprev.wire.lines import LineBuffer
 from requirements import req
 from support import same
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from mcprev.errors import INVALID_REQUEST
+from mcprev.transports.lines import LineBuffer
 from mcprev.wire.jsonrpc import Malformed, Shape
-from mcprev.wire.lines import LineBuffer
 from requirements import req
 
 
