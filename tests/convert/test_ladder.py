@@ -362,6 +362,22 @@ def test_what_has_no_member_that_is_touched_passes_as_it_is(
         assert way(given, validate=False) is given
 
 
+@req("SEAM-10", "MOD-1", everywhere=True)
+@settings(max_examples=400)
+@given(value=JSON, what=st.sampled_from(EVERYTHING))
+def test_what_only_gets_the_metadata_of_its_session_gets_just_that(
+    value: Json, what: tuple[str, str, str, str]
+) -> None:
+    """Whoever looks before the steps are run may set `_meta` instead."""
+    method, kind, from_, to = what
+    way = converter(method, kind, from_=from_, to=to)
+    meta = {"io.modelcontextprotocol/protocolVersion": revision_named(to).version}
+    context = make_context(to, meta={**meta, "io.modelcontextprotocol/clientCapabilities": {}})
+    if way.only_stamped is not None and isinstance(value, OBJECT):
+        given = {name: item for name, item in value.items() if name not in way.only_stamped}
+        assert way(given, context, validate=False) == {**given, "_meta": context.stamp}
+
+
 # -- cost ------------------------------------------------------------------------------------------------
 
 

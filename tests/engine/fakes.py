@@ -104,10 +104,14 @@ class Wire:
         return self.sent()
 
     def sent(self) -> list[Any]:
-        return [json.loads(data) for _, data in self.protocol.sends()]
+        state = self.protocol.connection
+        sends, state.sends = state.sends, []
+        return [json.loads(data) for _, data in sends]
 
     def events(self) -> list[Event]:
-        return self.protocol.events()
+        state = self.protocol.connection
+        events, state.events = state.events, []
+        return events
 
 
 def request(method: str, params: object = None, id_: object = 1) -> dict[str, Any]:

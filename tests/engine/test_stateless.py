@@ -310,7 +310,7 @@ def test_extensions_have_result_types_base_15() -> None:
     side.settle(LATEST)
     call = side.stateless.call("tools/call", {}, 0, idle=None, total=None)
     Wire(side).get(result(call.id, {"resultType": "task"}))
-    assert isinstance(side.events()[-1], CallCompleted)
+    assert isinstance(side.connection.events[-1], CallCompleted)
 
 
 @req("BASE-11", "BASE-12")

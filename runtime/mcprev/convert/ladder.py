@@ -78,6 +78,8 @@ class Converter:
     """The steps that change something."""
     touches: frozenset[str] | None
     """An object without any of these members is not changed by the steps; None if that depends on more."""
+    only_stamped: frozenset[str] | None
+    """Params without any of these members only get the `_meta` of the context; None if that depends on more."""
     check: Callable[[Json], object]
     """Raises `pydantic.ValidationError` for a value that is invalid at the target."""
     context: ConversionContext
@@ -203,6 +205,7 @@ def _converter(method: str, kind_name: str, source: Revision, target: Revision) 
         target,
         tuple(step.convert for step in steps),
         _touched_members(steps),
+        _only_stamped(steps),
         _checker(target, method, kind),
         ConversionContext(target.name),
         kind is PayloadKind.PARAMS and _spec(target, method, target).params_optional,
@@ -241,6 +244,13 @@ def _touched_members(steps: list[Compiled]) -> frozenset[str] | None:
             return None
         found |= step.touches
     return frozenset(found)
+
+
+def _only_stamped(steps: list[Compiled]) -> frozenset[str] | None:
+    """Return the members without which the last step sets `_meta` and the others change nothing, or None."""
+    last = steps[-1].only_stamped if steps else None
+    before = _touched_members(steps[:-1])
+    return None if last is None or before is None else before | last
 
 
 def _error(rule: ErrorRule, method: str) -> Compiled:

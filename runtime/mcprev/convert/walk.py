@@ -39,6 +39,8 @@ class Compiled(NamedTuple):
     convert: Convert
     touches: frozenset[str] | None
     """An object without any of these members is returned unchanged; None if that depends on more."""
+    only_stamped: frozenset[str] | None = None
+    """An object without any of these members only gets the `_meta` of the context; None if that depends on more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +64,16 @@ class Step:
         delta = self.rules.deltas[name] if name in self.rules.deltas else self.deltas.get(name)
         mechanical = self._mechanical(name, delta)
         before = self.rules.before.get(name)
-        after = [
-            self.rules.missing[member]
-            for member in (delta.missing if delta else ())
-            if member in self.rules.missing
-        ]
-        if before is None and not after:
+        missing = [member for member in (delta.missing if delta else ()) if member in self.rules.missing]
+        if before is None and not missing:
             return mechanical
-        middle = mechanical.convert if mechanical else None
-        return Compiled(_sequence([rule for rule in (before, middle, *after) if rule is not None]), None)
+        middle, touches = (mechanical.convert, mechanical.touches) if mechanical else (None, frozenset[str]())
+        after = [self.rules.missing[member] for member in missing]
+        return Compiled(
+            _sequence([rule for rule in (before, middle, *after) if rule is not None]),
+            None,
+            touches | {"_meta"} if before is None and missing == ["_meta"] and touches is not None else None,
+        )
 
     def _mechanical(self, name: str, delta: TypeDelta | None) -> Compiled | None:
         lost = delta.lost if delta else ()
@@ -209,7 +212,7 @@ def _each(container: Json, tag: str, table: Mapping[str, Compiled]) -> Convert:
                 found = table.get(name) if isinstance(name, str) else None
             if found is None:
                 continue
-            run, touches = found
+            run, touches, _ = found
             if touches is not None and isinstance(item, OBJECT) and touches.isdisjoint(item):
                 continue
             try:

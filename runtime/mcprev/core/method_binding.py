@@ -50,7 +50,6 @@ class MethodBinding:
     __slots__ = (
         "_judge",
         "_read",
-        "_up",
         "down",
         "may_ask",
         "method",
@@ -74,7 +73,6 @@ class MethodBinding:
         """The rule that results of the method keep beyond their types."""
         self.up: Converter = converter(method, PayloadKind.PARAMS, from_=revision, to=written)
         self._read = reader(written, params)
-        self._up = self.up.steps
         self.down: Converter | None = None
         self._judge: Read = _as_is
         if spec.result is not None:
@@ -88,15 +86,20 @@ class MethodBinding:
             self.plain = self._try_text()
 
     def params(self, given: dict[str, Json] | None, context: ConversionContext | None) -> object:
-        """Return the params for the handler. Raises `InvalidParams`, whose message does not quote the input."""
+        """Return the params for the handler; `context` is that of a session, whose `_meta` they get.
+
+        Raises `InvalidParams`, whose message does not quote the input.
+        """
         try:
             if given is None:
                 given = self.up(given, context, validate=False)
                 return None if given is None else self._read(given)
-            if self._up:
-                context = context or self.up.context
-                for step in self._up:
-                    given = step(given, context)
+            stamped = self.up.only_stamped
+            if context is not None and stamped is not None and stamped.isdisjoint(given):
+                given = {**given, "_meta": context.stamp}
+            else:
+                for step in self.up.steps:
+                    given = step(given, context or self.up.context)
             return self._read(given)
         except ValidationError as error:
             raise InvalidParams(f"Invalid params: {first(error, given)}") from None

@@ -167,26 +167,41 @@ class IncomingRequest:
         self.code: int | None = None
         """The error code of the response; None before the response and for a result."""
 
-    def respond(self, result: dict[str, Json]) -> None:
-        """Send the result; no effect if the request is closed."""  # CANC-2
-        if self.open:
+    def respond(self, result: dict[str, Json] | None, error: dict[str, Json] | None = None) -> None:
+        """Close the request and send its result or error object, or nothing without either; no effect if it is closed.
+
+        The response to a member of a batch is held until the batch is complete.
+        """  # CANC-2
+        if not self.open:
+            return
+        answer = None
+        if result is not None:
             if self.engine.completes_results:
                 self.engine.complete_result(self, result)
-            self.engine.connection.close(self, jsonrpc.encode_result(self.id, result))
+            answer = jsonrpc.encode_result(self.id, result)
+        elif error is not None:
+            self.code = error["code"]
+            answer = jsonrpc.encode_error(self.id, error, null_id=False)
+        self.open, self.response = False, answer
+        state, batch = self.engine.connection, self.batch
+        del state.incoming[self.key]
+        if batch is None:
+            if answer is not None:
+                state.sends.append((self, answer))
+        else:
+            if answer is not None:
+                batch.answers.append(answer)
+            state.settle(batch)
 
     def fail(self, error: RpcError | dict[str, Json]) -> None:
         """Send an error response, an error object at the request's revision; no effect if the request is closed."""
-        if self.open:
-            wire = error.to_wire() if isinstance(error, RpcError) else error
-            self.code = wire["code"]
-            self.engine.connection.close(self, jsonrpc.encode_error(self.id, wire, null_id=False))
+        self.respond(None, error.to_wire() if isinstance(error, RpcError) else error)
 
     def cancel(self, reason: str) -> None:
         """Cancel the request, which gets no response then; no effect if it is closed."""  # CANC-2, HTTPM-6
         if self.open:
-            state = self.engine.connection
-            state.close(self, None)
-            state.events.append(RequestCancelled(self, reason))
+            self.respond(None)
+            self.engine.connection.events.append(RequestCancelled(self, reason))
 
 
 def _token(value: object) -> RequestId | None:
@@ -373,19 +388,6 @@ class ConnectionState:
         if batch is not None:
             batch.waiting += 1
         return incoming
-
-    def close(self, request: IncomingRequest, answer: bytes | None) -> None:
-        """Close a request and send its response, if any, or hold the response until its batch is complete."""
-        request.open, request.response = False, answer
-        del self.incoming[request.key]
-        batch = request.batch
-        if batch is None:
-            if answer is not None:
-                self.sends.append((request, answer))
-        else:
-            if answer is not None:
-                batch.answers.append(answer)
-            self.settle(batch)
 
     def refuse(self, request: Request, error: RpcError, batch: BatchResponse | None) -> None:
         """Send an error response to a request that was not accepted."""

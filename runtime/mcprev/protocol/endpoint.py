@@ -2,8 +2,8 @@
 BASE-10).
 
 A request with a version in `_meta` goes to the stateless engine, any other to the handshake engine; both share one
-`ConnectionState`. A driver holds one of these classes: it passes in messages and the time, and takes out events and
-outgoing messages.
+`ConnectionState`. A driver holds one of these classes: it passes in messages and the time, and takes events and
+outgoing messages out of the state.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from typing_extensions import override
 
 from mcprev.errors import ConnectionLost, Json, LocalProtocolError
-from mcprev.protocol.connection_state import Channel, ConnectionState, Event, LocalInfo, ToleratedViolation
+from mcprev.protocol.connection_state import ConnectionState, LocalInfo, ToleratedViolation
 from mcprev.protocol.engine import Engine
 from mcprev.protocol.handshake import Handshake, HandshakeClient, HandshakeServer
 from mcprev.protocol.pending_calls import Call
@@ -63,18 +63,6 @@ class EndpointProtocol:
 
     def end(self) -> None:
         """Send final messages before the connection is closed; most endpoints send none."""
-
-    def events(self) -> list[Event]:
-        """Return the events since the last call of this method."""
-        events = self.connection.events
-        self.connection.events = []
-        return events
-
-    def sends(self) -> list[tuple[Channel, bytes]]:
-        """Return the outgoing messages since the last call of this method."""
-        sends = self.connection.sends
-        self.connection.sends = []
-        return sends
 
     def lost(self, error: ConnectionLost) -> None:
         """The connection is lost: fail every call and cancel every request."""

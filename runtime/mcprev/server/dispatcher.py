@@ -77,6 +77,8 @@ class RequestDispatcher:
         self._validates = validate
         self._show_errors = show_errors
         self._contexts: dict[str, Conversion] = {}
+        self._unlisted: dict[Revision, ToolSchemas | None] = {}
+        """What is known of every tool before the tools are listed: `UNKNOWN`, or None if the handler lists none."""
         self._relisted = float("-inf")
 
     async def handle_request(self, incoming: IncomingRequest, connection: Connection, /) -> None:
@@ -88,11 +90,11 @@ class RequestDispatcher:
                 return
             method_binding = self._handlers[revision, incoming.method]
             stamp, up, down = peer_context = self._peer_context(incoming, connection)
-            tool = self.tools.known(incoming) if incoming.method == CALL else None
+            tool = self._known_tool(incoming) if incoming.method == CALL else None
             repeats = tool is not None and tool.param_headers != ()
             if repeats and revision.routing_headers and incoming.origin is not None:
                 await self._check_headers(incoming, connection)
-                tool = self.tools.known(incoming)
+                tool = self._known_tool(incoming)
             params, answers = incoming.params, None
             if (
                 method_binding.may_ask
@@ -117,6 +119,17 @@ class RequestDispatcher:
                 incoming.respond(method_binding.result(wire, down))
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is answered
             self._fail(as_exception(error, incoming.method), incoming)
+
+    def _known_tool(self, incoming: IncomingRequest) -> ToolSchemas | None:
+        """Return the tool of a call, or None if the handler lists none; `UNKNOWN` if it has to be asked first."""
+        revision, lists = incoming.revision, self.tools.lists
+        tools = lists.get((revision.name, principal_of(incoming))) if lists else None
+        if tools is not None:
+            name: Json = None if incoming.params is None else incoming.params.get("name")
+            return tools.get(name, UNKNOWN) if name.__class__ is str else None
+        if revision not in self._unlisted:
+            self._unlisted[revision] = UNKNOWN if LIST in self._identity.kinds(revision) else None
+        return self._unlisted[revision]
 
     def _fail(self, error: Exception, incoming: IncomingRequest) -> None:
         """Answer a request that failed: a tool with a result, which models see, any other with an error."""
@@ -287,7 +300,7 @@ class RequestDispatcher:
     ) -> dict[str, Json]:
         """Run the handler; if it needs input, return a result that asks for it.
 
-        `tool` is the tool of a call as far as it is known, see `ToolTable.known`.
+        `tool` is the tool of a call as far as it is known, see `_known_tool`.
         """
         given = method_binding.params(params, up)
         if method_binding.method == CALL:

@@ -14,14 +14,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
-from mcprev.core.interfaces import principal_of
 from mcprev.core.method_binding import HandlerTable, to_wire
 from mcprev.core.tool_schemas import LIST, MAX_NAME, MAX_TOOLS, ToolSchemas
 from mcprev.errors import Json, LocalProtocolError, did_you_mean
 
 if TYPE_CHECKING:
     from mcprev.convert import ConversionContext
-    from mcprev.protocol.connection_state import IncomingRequest, RequestKind
+    from mcprev.protocol.connection_state import RequestKind
     from mcprev.revisions import Revision
     from mcprev.server.context import Context
 
@@ -47,29 +46,15 @@ class ToolTable:
         self._tasks: frozenset[str] = frozenset(tasks)
         self._handlers = handler_table
         self._kinds = kinds
-        self._lists: OrderedDict[tuple[str, str | None], dict[str, ToolSchemas]] = OrderedDict()
+        self.lists: OrderedDict[tuple[str, str | None], dict[str, ToolSchemas]] = OrderedDict()
+        """The tools by name that are known so far, for each revision and principal."""
         self._locks: dict[tuple[str, str | None], asyncio.Lock] = {}
-        self._unknown: dict[Revision, tuple[ToolSchemas | None]] = {}
-        """What `known` returns at a revision before the tools are listed."""
         self._generation = 0
 
     def forget(self) -> None:
         """Forget the lists, because the tools have changed."""
         self._generation += 1
-        self._lists.clear()
-
-    def known(self, incoming: IncomingRequest) -> ToolSchemas | None:
-        """Return what `find` would return without a call of the handler; `UNKNOWN` if it needs one."""
-        revision = incoming.revision
-        if self._lists:
-            tools = self._lists.get((revision.name, principal_of(incoming)))
-            if tools is not None:
-                name: Json = None if incoming.params is None else incoming.params.get("name")
-                return tools.get(name, UNKNOWN) if name.__class__ is str else None
-        unknown = self._unknown.get(revision)
-        if unknown is None:
-            unknown = self._unknown[revision] = (UNKNOWN if LIST in self._kinds(revision) else None,)
-        return unknown[0]
+        self.lists.clear()
 
     async def find(
         self, context: Context, params: Mapping[str, Json] | None, up: ConversionContext | None
@@ -80,7 +65,7 @@ class ToolTable:
         if not isinstance(name, str):
             return None  # the validation of the params reports this
         key = (incoming.revision.name, context.principal)
-        tools = self._lists.get(key)
+        tools = self.lists.get(key)
         if tools is not None and name in tools:
             return tools[name]
         if LIST not in self._kinds(incoming.revision):
@@ -88,7 +73,7 @@ class ToolTable:
         lock = self._locks.setdefault(key, asyncio.Lock())
         try:
             async with lock:
-                tools = self._lists.get(key)
+                tools = self.lists.get(key)
                 if tools is None or name not in tools:
                     tools = await self._list_again(key, context, up)
                 found = tools.get(name) or ToolSchemas(name, None, None, listed=False)
@@ -102,7 +87,7 @@ class ToolTable:
     async def _list_again(
         self, key: tuple[str, str | None], context: Context, up: ConversionContext | None
     ) -> dict[str, ToolSchemas]:
-        before, known = self._generation, self._lists.get(key, {})
+        before, known = self._generation, self.lists.get(key, {})
         listed = {tool["name"]: tool for tool in await self._list(context, up)}
         if self._tasks:
             self._warn_of_tasks(listed)
@@ -114,10 +99,10 @@ class ToolTable:
         for name, tool in listed.items():
             tools[name] = ToolSchemas(name, tool.get("inputSchema"), tool.get("outputSchema"))
         if before == self._generation:
-            self._lists[key] = tools
-            self._lists.move_to_end(key)
-            if len(self._lists) > MAX_LISTS:
-                self._lists.popitem(last=False)
+            self.lists[key] = tools
+            self.lists.move_to_end(key)
+            if len(self.lists) > MAX_LISTS:
+                self.lists.popitem(last=False)
         return tools
 
     def _warn_of_tasks(self, listed: Collection[str]) -> None:
