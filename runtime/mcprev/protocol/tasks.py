@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, Protocol
 
-from mcprev.errors import InvalidParams, Json, MissingClientCapability
+from mcprev.errors import InvalidParams, Json
 from mcprev.revisions import Revision, TaskSupport
 from mcprev.wire.meta_keys import PREFIX, RELATED
 
@@ -104,6 +104,10 @@ class Task:
         """Whether the task is in a final state."""
         return self.status in FINAL
 
+    def belongs_to(self, owner: str | None, session: str | None) -> bool:
+        """Return whether the task is one of an owner, or of a session without authentication."""  # TASK-7
+        return self.owner == owner and (owner is not None or self.session == session)
+
     def expired(self, now: float) -> bool:
         """Return whether the lifetime of the task is over."""
         return self.ttl is not None and now >= self.created + self.ttl / 1000
@@ -141,26 +145,23 @@ def set_status(task: Task, message: str, now: float) -> Task:
 
 
 def complete(task: Task, result: dict[str, Json], now: float) -> Task:
-    """Return the task completed with a result; a task in a final state does not change."""  # TASK-5
-    if task.ended:
-        return task
-    return replace(task, status=Status.COMPLETED, result=result, asked={}, updated=now)
+    """Return the task completed with a result."""
+    return _end(task, now, status=Status.COMPLETED, result=result)
 
 
 def fail_task(task: Task, error: dict[str, Json], now: float) -> Task:
     """Return the task failed with an error."""
-    if task.ended:
-        return task
-    message = str(error.get("message"))
-    return replace(task, status=Status.FAILED, error=error, message=message, asked={}, updated=now)
+    return _end(task, now, status=Status.FAILED, error=error, message=str(error.get("message")))
 
 
 def cancel(task: Task, now: float) -> Task:
     """Return the task cancelled."""
-    if task.ended:
-        return task
-    message = "cancelled by the client"
-    return replace(task, status=Status.CANCELLED, message=message, asked={}, updated=now)
+    return _end(task, now, status=Status.CANCELLED, message="cancelled by the client")
+
+
+def _end(task: Task, now: float, **changes: Json) -> Task:
+    """Return the task in a final state; a task that is in one does not change."""  # TASK-5
+    return task if task.ended else replace(task, asked={}, updated=now, **changes)
 
 
 # -- how it is described ----------------------------------------------------------------------------------------
@@ -247,13 +248,6 @@ def _iso_time(seconds: float) -> str:
 def unknown(task_id: object) -> InvalidParams:
     """Return the error for a task that does not exist or belongs to another principal."""  # TASK-5, TASKX-5
     return InvalidParams(f"Unknown task: {task_id!r:.80}")
-
-
-def tasks_undeclared() -> MissingClientCapability:
-    """Return the error for a client that has not declared the extension."""  # TASKX-5
-    return MissingClientCapability(
-        f"this needs the client extension {EXTENSION}", data={"requiredCapabilities": dict(NEEDS)}
-    )
 
 
 def wanted_ttl(params: Mapping[str, Json], most: int | None) -> int | None:

@@ -1,64 +1,144 @@
-"""A request that is, or may become, a task: its record, its input requests and its waiters (TASK-2..5, TASKX-2, TASKX-3).
+"""Requests that are, or may become, tasks, and the listen streams that carry their states (TASK-2..5, TASK-8, TASKX-2,
+TASKX-3, SUB-9).
 
-The record is replaced at once and stored afterwards, one state after the other, so that the store ends with the newest
-one however slow it is. Every change wakes the waiters, also a change that could not be stored.
+The record of a task is replaced at once and stored afterwards, one state after the other, so that the store ends with
+the newest one however slow it is. Every change wakes the waiters, also a change that could not be stored.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, cast
 
-from mcprev.errors import Json, McpError, RequestTimeout, TaskCancelled
+from mcprev.convert import PayloadKind, convert
+from mcprev.core.interfaces import principal_of
+from mcprev.errors import (
+    INTERNAL_MESSAGE,
+    ConversionError,
+    InternalError,
+    Json,
+    McpError,
+    RequestTimeout,
+    TaskCancelled,
+)
 from mcprev.protocol import tasks
 from mcprev.protocol.connection_state import IncomingRequest
+from mcprev.protocol.handshake import HandshakeServer
+from mcprev.protocol.session_state import State
+from mcprev.protocol.stateless import StatelessServer
+from mcprev.protocol.subscriptions import TASK_IDS
 from mcprev.protocol.tasks import Task
-from mcprev.revisions import TaskSupport as Place
+from mcprev.revisions import LATEST, Revision, TaskSupport as Place
+from mcprev.server.tasks import Tasks
 
 if TYPE_CHECKING:
     from mcprev.core.connection import Connection
-    from mcprev.server.task_subscriptions import TaskSubscriptions
-    from mcprev.server.tasks import Tasks
 
+CALL: Final = "tools/call"
+MAX_CARRIED: Final = 1_000
+"""The maximum number of tasks of one stream; further ones are ignored."""
+_PROCESS: Final = secrets.token_hex(8)
+"""Distinguishes the sessions of this process from those of other processes that share a store."""
 RETRY_DELAYS: Final = (0.05, 0.5, 2.0)
 """Seconds before each further attempt to store the end of a task, after the store failed."""
 logger: Final = logging.getLogger("mcprev.server")
 
 
-class TaskRegistry(Protocol):
-    """The part of the task manager that an execution uses."""
+@dataclass(slots=True)
+class _Stream:
+    """A listen stream that carries the status of one task."""
 
-    @property
-    def settings(self) -> Tasks:
-        """The limits and the store."""
-        ...
+    incoming: IncomingRequest
+    connection: Connection
+    last_sent: Task | None = None
 
-    @property
-    def running(self) -> dict[str, TaskExecution]:
+
+class TaskSubscriptions:
+    """The open listen streams, by the tasks that they carry.
+
+    A stream carries the status of the tasks that its filter names and its client owns: once when it opens, so that no
+    change is missed, then at each change, as `tasks/get` returns it. After the end of a task nothing more is sent about
+    it. Tasks that run in another process are not carried, because their changes are unknown here.
+    """  # SUB-9
+
+    def __init__(self) -> None:
+        self._streams: dict[str, list[_Stream]] = {}
+
+    def open(self, incoming: IncomingRequest, connection: Connection, found: Iterable[Task]) -> None:
+        """Open a stream, acknowledge the tasks that it carries, and send the status of each."""
+        if not incoming.open:
+            return
+        carried = list(found)
+        cast("StatelessServer", incoming.engine).open_stream(
+            incoming, {TASK_IDS: [task.id for task in carried]}
+        )
+        for task in carried:
+            stream = _Stream(incoming, connection)
+            if not task.ended:
+                others = (other for other in self._streams.get(task.id, ()) if other.incoming.open)
+                self._streams[task.id] = [*others, stream]
+            self._send(stream, task)
+        connection.process_events()
+
+    def send(self, task: Task) -> None:
+        """Send the status of a task that has changed."""
+        for stream in self._streams.get(task.id, ()):
+            if stream.incoming.open and stream.last_sent is not task:
+                self._send(stream, task)
+                stream.connection.process_events()
+        if task.ended:
+            self.forget(task)
+
+    def forget(self, task: Task) -> None:
+        """Remove the streams of a task that has ended."""
+        self._streams.pop(task.id, None)
+
+    def _send(self, stream: _Stream, task: Task) -> None:
+        stream.last_sent = task
+        incoming = stream.incoming
+        try:
+            cast("StatelessServer", incoming.engine).stream(
+                incoming, tasks.TASK_NOTIFICATION, status_at(task, incoming.revision)
+            )
+        except Exception:
+            # The task continues even if its status cannot be sent.
+            logger.exception("the status of a task could not be sent")
+
+
+class RunningTasks:
+    """The tasks that run in this process, and the streams that carry the status of tasks."""
+
+    def __init__(self, settings: Tasks) -> None:
+        self.settings = settings
+        self.running: dict[str, TaskExecution] = {}
         """The running tasks, by id."""
-        ...
-
-    @property
-    def streams(self) -> TaskSubscriptions:
-        """The listen streams with the status of tasks."""
-        ...
+        self.streams = TaskSubscriptions()
 
     def begin(self, incoming: IncomingRequest, ttl: int | None, poll: int | None) -> Task:
         """Return a new task for a request. Raises `InternalError` if too many run, `InvalidParams` for an invalid `ttl`."""
-        ...
-
-    def notify_status(self, task: Task, incoming: IncomingRequest, connection: Connection) -> None:
-        """Send the status of a task to the session that created it."""  # TASK-8
-        ...
+        if len(self.running) >= self.settings.max_running:
+            raise InternalError("too many tasks are running")
+        owner, session = principal_of(incoming), session_of(incoming)
+        if owner is not None or session is not None:
+            running = (one.task for one in self.running.values() if one.task is not None)
+            if sum(task.belongs_to(owner, session) for task in running) >= self.settings.max_running_each:
+                raise InternalError("too many tasks of this client are running")
+        most = self.settings.ttl if ttl is None else ttl
+        if incoming.revision.tasks is Place.CORE:
+            most = tasks.wanted_ttl(incoming.params or {}, most)
+        every = self.settings.poll if poll is None else poll
+        return tasks.begin(time.time(), ttl=most, poll=every, owner=owner, session=session)
 
 
 class TaskExecution:
     """The execution of a handler that is, or may become, a task."""
 
-    def __init__(self, registry: TaskRegistry, incoming: IncomingRequest, connection: Connection) -> None:
+    def __init__(self, registry: RunningTasks, incoming: IncomingRequest, connection: Connection) -> None:
         self._registry = registry
         self.request = incoming
         self._connection = connection
@@ -108,7 +188,7 @@ class TaskExecution:
             self.notify_waiters()
         self._registry.streams.send(cast("Task", self._saved))
         if before is not None and before.status is not task.status:
-            self._registry.notify_status(task, self.request, self._connection)
+            _notify_session(task, self.request, self._connection)
 
     async def save_end(self, task: Task) -> None:
         """Store the end of the task; try again if the store fails."""
@@ -135,10 +215,6 @@ class TaskExecution:
         changed, self.changed = self.changed, asyncio.get_running_loop().create_future()
         if not changed.done():
             changed.set_result(None)
-
-    def end(self) -> None:
-        """Stop reporting progress."""
-        self.request.reports_progress = False
 
     async def set_status(self, message: str) -> None:
         """Set the status message, which is for people."""
@@ -191,3 +267,30 @@ class TaskExecution:
             future.set_exception(answer)
         else:
             future.set_result(answer)
+
+
+def _notify_session(task: Task, incoming: IncomingRequest, connection: Connection) -> None:
+    """Send the status of a task to the session that created it, at revisions with that notification."""  # TASK-8
+    peer, revision = incoming.engine, incoming.revision
+    if tasks.STATUS in revision.methods and isinstance(peer, HandshakeServer) and peer.state is State.READY:
+        peer.send_notification(tasks.STATUS, tasks.members(task, revision))
+        connection.process_events()
+
+
+def status_at(task: Task, revision: Revision) -> dict[str, Json]:
+    """Return the status of a task with its result, at a revision."""
+    result = None if task.result is None else result_at(task.result, revision)
+    return tasks.outcome(task, revision, result)
+
+
+def result_at(result: dict[str, Json], revision: Revision) -> dict[str, Json]:
+    """Return the result of a task at a revision."""
+    try:
+        return cast("dict[str, Json]", convert(result, CALL, PayloadKind.RESULT, from_=LATEST, to=revision))
+    except ConversionError as error:
+        raise InternalError(INTERNAL_MESSAGE) from error
+
+
+def session_of(incoming: IncomingRequest) -> str | None:
+    """Return the id of the session of a request, unique among processes; None at stateless revisions."""
+    return f"{_PROCESS}-{incoming.engine.connection.number}" if incoming.revision.handshake else None

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from mcprev.convert import PayloadKind, convert
 from mcprev.core.interfaces import principal_of, share_of
 from mcprev.core.limits import CLOSE
 from mcprev.errors import (
     INTERNAL_MESSAGE,
     ConnectionLost,
-    ConversionError,
     InternalError,
     InvalidParams,
     Json,
@@ -30,23 +27,24 @@ from mcprev.errors import (
 )
 from mcprev.protocol import mrtr, tasks
 from mcprev.protocol.connection_state import IncomingRequest
-from mcprev.protocol.handshake import HandshakeServer
-from mcprev.protocol.session_state import State
-from mcprev.protocol.stateless import uncovered
+from mcprev.protocol.stateless import missing_capability, uncovered
 from mcprev.protocol.subscriptions import LISTEN, task_ids
 from mcprev.protocol.tasks import Support, Task
-from mcprev.revisions import LATEST, Revision, TaskSupport as Place
-from mcprev.server.task_execution import TaskExecution
-from mcprev.server.task_subscriptions import MAX_CARRIED, TaskSubscriptions
+from mcprev.revisions import Revision, TaskSupport as Place
+from mcprev.server.task_execution import (
+    CALL,
+    MAX_CARRIED,
+    RunningTasks,
+    TaskExecution,
+    result_at,
+    session_of,
+    status_at,
+)
 from mcprev.server.tasks import Tasks
 
 if TYPE_CHECKING:
-    from mcprev.core.connection import Connection
     from mcprev.server.context import Context
 
-CALL: Final = "tools/call"
-_PROCESS: Final = secrets.token_hex(8)
-"""Distinguishes the sessions of this process from those of other processes that share a store."""
 logger: Final = logging.getLogger("mcprev.server")
 Outcome = Callable[["asyncio.Future[dict[str, Json]]"], dict[str, Json]]
 """Returns the result of a handler that has ended, also of one that failed. Raises `RpcError`."""
@@ -54,16 +52,13 @@ Run = Callable[["Context", dict[str, Json] | None], Awaitable[dict[str, Json]]]
 """Runs the handler once and returns its result at the latest revision."""
 
 
-class TaskManager:
+class TaskManager(RunningTasks):
     """Runs the calls that can become tasks, and answers the requests about tasks."""
 
     def __init__(self, settings: Tasks) -> None:
-        self.settings = settings
+        super().__init__(settings)
         self.is_visible: Callable[[str, Context], bool] | None = None
         """Returns whether a tool is visible to the client of a request; None if every tool is."""
-        self.running: dict[str, TaskExecution] = {}
-        """The tasks that run in this process, by id."""
-        self.streams: TaskSubscriptions = TaskSubscriptions(_status_of)
         self._background: set[asyncio.Task[None]] = set()
         self._methods: Mapping[str, Callable[[IncomingRequest, Context], Awaitable[dict[str, Json]]]] = {
             tasks.GET: self._get,
@@ -117,27 +112,8 @@ class TaskManager:
             return wants
         can = not uncovered(context.capabilities, tasks.NEEDS)
         if support is Support.REQUIRED and not can:
-            raise tasks.tasks_undeclared()
+            raise missing_capability(tasks.NEEDS)
         return can and support is not Support.FORBIDDEN
-
-    def begin(self, incoming: IncomingRequest, ttl: int | None, poll: int | None) -> Task:
-        """Return a new task for a request. Raises `InternalError` if too many run, `InvalidParams` for an invalid `ttl`."""
-        if len(self.running) >= self.settings.max_running:
-            raise InternalError("too many tasks are running")
-        owner, session = principal_of(incoming), _session(incoming)
-        if owner is not None or session is not None:
-            running = (one.task for one in self.running.values() if one.task is not None)
-            if owner is not None:
-                own = sum(task.owner == owner for task in running)
-            else:
-                own = sum(task.session == session for task in running)
-            if own >= self.settings.max_running_each:
-                raise InternalError("too many tasks of this client are running")
-        most = self.settings.ttl if ttl is None else ttl
-        if incoming.revision.tasks is Place.CORE:
-            most = tasks.wanted_ttl(incoming.params or {}, most)
-        every = self.settings.poll if poll is None else poll
-        return tasks.begin(time.time(), ttl=most, poll=every, owner=owner, session=session)
 
     async def call(
         self,
@@ -201,7 +177,7 @@ class TaskManager:
                 task = tasks.complete(task, outcome(handle), now)
         except RpcError as error:
             task = tasks.fail_task(task, error.to_wire(), now)
-        running.end()
+        running.request.reports_progress = False
         try:
             await running.save_end(task)
         finally:
@@ -240,12 +216,12 @@ class TaskManager:
         return task if task is not None and task.owner == principal_of(incoming) else None
 
     async def _get(self, incoming: IncomingRequest, _context: Context) -> dict[str, Json]:
-        return _status_of(await self._requested_task(incoming), incoming.revision)
+        return status_at(await self._requested_task(incoming), incoming.revision)
 
     async def _listen(self, incoming: IncomingRequest, context: Context) -> None:
         """Open a stream with the status of the named tasks, of those that the client owns and that run here or have ended."""  # SUB-9
         if uncovered(context.capabilities, tasks.NEEDS):
-            raise tasks.tasks_undeclared()
+            raise missing_capability(tasks.NEEDS)
         found: list[tuple[TaskExecution | None, Task]] = []
         for name in task_ids((incoming.params or {})["notifications"])[:MAX_CARRIED]:
             running = self.running.get(name)
@@ -281,7 +257,7 @@ class TaskManager:
             raise RpcError(str(task.error["message"]), code=task.error["code"], data=task.error.get("data"))
         if task.result is None:
             raise InvalidParams("the task was cancelled")
-        result = _result_at(task.result, incoming.revision)
+        result = result_at(task.result, incoming.revision)
         return {**result, "_meta": {**(result.get("_meta") or {}), **tasks.related(task)}}
 
     async def _request_input(self, running: TaskExecution, key: str, task: Task, context: Context) -> None:
@@ -346,7 +322,7 @@ class TaskManager:
 
     async def _list(self, incoming: IncomingRequest, _context: Context) -> dict[str, Json]:
         """Return a page of the client's tasks; a cursor is the id of the last task of the page before."""  # TASK-7
-        found = await self.settings.store.list(principal_of(incoming), _session(incoming))
+        found = await self.settings.store.list(principal_of(incoming), session_of(incoming))
         cursor, start = (incoming.params or {}).get("cursor"), 0
         if cursor is not None:
             start = next((n for n, task in enumerate(found, 1) if task.id == cursor), 0)
@@ -357,17 +333,6 @@ class TaskManager:
         if len(found) > start + tasks.PAGE:
             listed["nextCursor"] = page[-1].id
         return listed
-
-    def notify_status(self, task: Task, incoming: IncomingRequest, connection: Connection) -> None:
-        """Send the status of a task to the session that created it, at revisions with that notification."""  # TASK-8
-        peer, revision = incoming.engine, incoming.revision
-        if (
-            tasks.STATUS in revision.methods
-            and isinstance(peer, HandshakeServer)
-            and peer.state is State.READY
-        ):
-            peer.send_notification(tasks.STATUS, tasks.members(task, revision))
-            connection.process_events()
 
 
 async def _begin_as_task(running: TaskExecution) -> None:
@@ -394,22 +359,3 @@ async def _run_to_end(
         context.answers.state = wire.get(mrtr.STATE)
         wire = await run(context, context.answers.into(params or {}))
     raise TypeError(f"a task asked for input more than {mrtr.MAX_ROUNDS} times")
-
-
-def _status_of(task: Task, revision: Revision) -> dict[str, Json]:
-    """Return the status of a task with its result, at a revision."""
-    result = None if task.result is None else _result_at(task.result, revision)
-    return tasks.outcome(task, revision, result)
-
-
-def _result_at(result: dict[str, Json], revision: Revision) -> dict[str, Json]:
-    """Return the result of a task at a revision."""
-    try:
-        return cast("dict[str, Json]", convert(result, CALL, PayloadKind.RESULT, from_=LATEST, to=revision))
-    except ConversionError as error:
-        raise InternalError(INTERNAL_MESSAGE) from error
-
-
-def _session(incoming: IncomingRequest) -> str | None:
-    """Return the id of the session of a request, unique among processes; None at stateless revisions."""
-    return f"{_PROCESS}-{incoming.engine.connection.number}" if incoming.revision.handshake else None

@@ -86,11 +86,7 @@ class MemoryTaskStore:
     async def list(self, owner: str | None, session: str | None, /) -> list[Task]:
         """Return the tasks of the principal `owner`, or those of a session without authentication if `owner` is None."""
         self._forget_expired()
-        return [
-            task
-            for task in self._tasks.values()
-            if task.owner == owner and (owner is not None or task.session == session)
-        ]
+        return [task for task in self._tasks.values() if task.belongs_to(owner, session)]
 
     def _forget_expired(self) -> None:
         now = self._now()
