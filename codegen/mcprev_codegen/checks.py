@@ -47,8 +47,7 @@ def check_names(schema: Schema, reserved: frozenset[str]) -> None:
 
 def _check_type(schema: Schema, decl: ir.Decl, where: str, type_: ir.TypeExpr) -> None:
     """Raise `SchemaError` for a literal type that Python cannot express."""
-
-    def check(node: ir.Node) -> ir.Node:
+    for node in ir.walk(type_):
         value = node.value if isinstance(node, ir.Lit) else None
         if isinstance(node, ir.ConstRef):
             value = schema.consts[node.name].value
@@ -57,9 +56,6 @@ def _check_type(schema: Schema, decl: ir.Decl, where: str, type_: ir.TypeExpr) -
                 decl,
                 f"{where} has the literal type {value}, but Python has no literal types of fractions; use number",
             )
-        return node
-
-    ir.map_nodes(type_, check)
 
 
 def _check_pattern(schema: Schema, decl: ir.Decl, where: str, pattern: str) -> None:

@@ -8,7 +8,7 @@ CodegenError            any error that the user can fix; the command exits with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -33,25 +33,22 @@ class InputError(CodegenError):
 class SchemaError(CodegenError):
     """An error at one place of an input: not understood, not found or outdated."""
 
-    def __init__(self, message: str, *, path: str, line: int, column: int, source_line: str) -> None:
+    def __init__(self, message: str, path: str, line: int, column: int, source_line: str) -> None:
+        # The arguments of `Exception` are those that unpickling passes: errors are returned from worker processes.
+        super().__init__(message, path, line, column, source_line)
         self.message = message
         self.path = path
         self.line = line
         self.column = column
         self.source_line = source_line
-        super().__init__(self._render())
-
-    @override
-    def __reduce__(self) -> tuple[Callable[..., SchemaError], tuple[str | int, ...]]:
-        """Support pickling: errors are returned from worker processes."""
-        return _restored, (self.message, self.path, self.line, self.column, self.source_line)
 
     @property
     def headline(self) -> str:
         """The place and the message on one line."""
         return f"{self.path}:{self.line}:{self.column}: {self.message}"
 
-    def _render(self) -> str:
+    @override
+    def __str__(self) -> str:
         shown = self.source_line.expandtabs(1)
         caret = " " * (self.column - 1) + "^"
         return f"{self.headline}\n    {shown}\n    {caret}"
@@ -61,17 +58,17 @@ class SeveralErrors(CodegenError):
     """All errors of a run, so that they can be fixed together."""
 
     def __init__(self, errors: Sequence[CodegenError]) -> None:
+        super().__init__(errors)
         self.errors = tuple(errors)
-        super().__init__("\n".join([*map(str, self.errors), f"{len(self.errors)} errors"]))
+
+    @override
+    def __str__(self) -> str:
+        return "\n".join([*map(str, self.errors), f"{len(self.errors)} errors"])
 
     @property
     @override
     def parts(self) -> tuple[CodegenError, ...]:
         return self.errors
-
-    @override
-    def __reduce__(self) -> tuple[type[SeveralErrors], tuple[tuple[CodegenError, ...]]]:
-        return SeveralErrors, (self.errors,)
 
 
 def reason(error: Exception) -> str:
@@ -82,10 +79,6 @@ def reason(error: Exception) -> str:
 def together(errors: Sequence[CodegenError]) -> CodegenError:
     """Return the error itself if there is only one, else all of them as one error."""
     return errors[0] if len(errors) == 1 else SeveralErrors(errors)
-
-
-def _restored(message: str, path: str, line: int, column: int, source_line: str) -> SchemaError:
-    return SchemaError(message, path=path, line=line, column=column, source_line=source_line)
 
 
 def at_line(path: Path, lines: Sequence[str], line: int, message: str) -> SchemaError:

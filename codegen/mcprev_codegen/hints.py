@@ -103,8 +103,7 @@ class Hints:
     def builtins(self, type_: ir.TypeExpr) -> set[str]:
         """Return the builtin types that the hint of a type refers to."""
         found: set[str] = set()
-
-        def visit(node: ir.Node) -> ir.Node:
+        for node in ir.walk(type_):
             match node:
                 case ir.Prim(name):
                     found.update(hint.text.partition("[")[0] for hint in _PRIMITIVES[name])
@@ -118,9 +117,6 @@ class Hints:
                     found.add("dict")
                 case _:
                     pass
-            return node
-
-        ir.map_nodes(type_, visit)
         return found
 
     def _alternatives(self, type_: ir.TypeExpr) -> list[Hint]:

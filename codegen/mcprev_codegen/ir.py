@@ -2,19 +2,16 @@
 
 Equality compares the *contract*: declarations, members, types, literals, constants and machine-readable tags.
 Positions are not compared, and `contract()` removes the prose (`Doc`). A reformatted file therefore gives an equal
-`Module`, and a file without its prose an equal contract. `to_json` and `from_json` convert a module to JSON and back
-without loss; `IR_VERSION` is the version of that format.
+`Module`, and a file without its prose an equal contract.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, TypeVar, cast
-
-IR_VERSION: Final = 2
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 Literal: TypeAlias = "str | int | float | bool"
@@ -83,10 +80,6 @@ CONSTRAINTS: Final = {
     "unique_items": "uniqueItems",
 }
 """The attributes of `Tags` that limit a value, each with its JSON Schema keyword; the JSDoc tag has the same name."""
-FLOORS: Final = ("minimum", "exclusive_minimum", "min_length", "min_items")
-"""Limits for which a higher value is stricter."""
-CEILINGS: Final = ("maximum", "exclusive_maximum", "max_length", "max_items")
-"""Limits for which a lower value is stricter."""
 NO_TAGS: Final = Tags()
 NO_DOC: Final = Doc()
 
@@ -96,6 +89,10 @@ class Prim:
     """A keyword type: string, number, boolean, null, unknown, any or object (integer in overlays only)."""
 
     name: str
+
+
+ANYTHING: Final = frozenset({Prim("unknown"), Prim("any")})
+"""The types of any value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,57 +320,30 @@ _NODES: Final[Mapping[type[Any], tuple[str, ...]]] = {
     )
 }  # fmt: skip
 """The names of the members of each node type."""
-_CLASSES: Final[Mapping[str, type[Any]]] = {c.__name__: c for c in (*_NODES, Span, Tags, Doc)}
 
 
-def to_json(module: Module) -> dict[str, Json]:
-    """Return the module as JSON values: each node is an object with its class name under `node`."""
-    return {"ir": IR_VERSION, "module": _dump(module)}
+def walk(node: Node) -> Iterator[Node]:
+    """Yield a node and all nodes in it, in source order."""
+    yield node
+    for name in _NODES[type(node)]:
+        value = getattr(node, name)
+        for item in value if isinstance(value, tuple) else (value,):
+            if type(item) in _NODES:
+                yield from walk(item)
 
 
-def from_json(data: Mapping[str, Json]) -> Module:
-    """Return the module that `to_json` converted.
-
-    Raises `ValueError` for another version of the format, `TypeError` if the value is not a module.
-    """
-    if data.get("ir") != IR_VERSION:
-        raise ValueError(f"this is not an IR of version {IR_VERSION}: its 'ir' member is {data.get('ir')!r}")
-    module = _load(data["module"])
-    if not isinstance(module, Module):
-        raise TypeError("the 'module' member does not hold a Module node")
-    return module
-
-
-def _dump(value: object) -> Json:
-    if isinstance(value, tuple):
-        return [_dump(item) for item in cast("tuple[object, ...]", value)]
-    if isinstance(value, None | bool | int | float | str):
-        return value
-    out: dict[str, Json] = {"node": type(value).__name__}
-    for f in dataclasses.fields(cast("Any", value)):
-        item: object = getattr(value, f.name)
-        if f.default is dataclasses.MISSING or item != f.default:
-            out[f.name] = _dump(item)
-    return out
-
-
-def _load(value: Json) -> Any:  # noqa: ANN401 - any node or value
-    if isinstance(value, list):
-        return tuple(_load(item) for item in value)
-    if isinstance(value, dict):
-        cls = _CLASSES[str(value["node"])]
-        return cls(**{name: _load(item) for name, item in value.items() if name != "node"})
-    return value
-
-
-def references(node: Node) -> Sequence[str]:
+def references(node: Node) -> list[str]:
     """Return the names of the types that a node refers to, in order, duplicates included."""
-    found: list[str] = []
+    return [found.name for found in walk(node) if isinstance(found, Ref)]
 
-    def visit(n: Node) -> Node:
-        if isinstance(n, Ref):
-            found.append(n.name)
-        return n
 
-    map_nodes(node, visit)
-    return found
+def reachable(names: Iterable[str], following: Callable[[str], Iterable[str]]) -> set[str]:
+    """Return names, and all names that follow them, directly or through others."""
+    seen: set[str] = set()
+    pending = [*names]
+    while pending:
+        name = pending.pop()
+        if name not in seen:
+            seen.add(name)
+            pending += following(name)
+    return seen

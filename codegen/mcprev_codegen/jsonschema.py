@@ -55,12 +55,8 @@ class Renderer:
             case ir.Union(members):
                 return self._union(members)
             case ir.Record(value):
-                unknown = value in (ir.Prim("unknown"), ir.Prim("any"))
-                return (
-                    {"type": "object"}
-                    if unknown
-                    else {"type": "object", "additionalProperties": self.type(value)}
-                )
+                extra = {} if value in ir.ANYTHING else {"additionalProperties": self.type(value)}
+                return {"type": "object", **extra}
             case ir.Intersection(members):
                 return {"allOf": [self.type(member) for member in members]}
             case ir.Tuple(items):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from mcprev_codegen import ir
+from mcprev_codegen.limits import within
 from mcprev_codegen.resolve import FlatType, Schema
 from mcprev_codegen.sources import Revision
 from mcprev_codegen.templates.support._spec import Child, TypeDelta
@@ -128,7 +129,7 @@ def _type(
 def _is_anything(schema: Schema, type_: ir.TypeExpr) -> bool:
     """Return whether a type accepts every JSON value: unknown, any, or the recursive union of all JSON types."""
     if isinstance(type_, ir.Prim):
-        return type_.name in ("unknown", "any")
+        return type_ in ir.ANYTHING
     decl = schema.types[type_.name] if isinstance(type_, ir.Ref) else None
     if not isinstance(decl, ir.Alias) or not isinstance(decl.type, ir.Union):
         return False
@@ -168,12 +169,7 @@ def payloads(revision: Revision) -> list[str]:
     pending = [name for name in _PAYLOADS if name in types]
     for method in revision.methods.values():
         pending += [*([method.params] if method.params else []), *method.results]
-    reached: set[str] = set()
-    while pending:
-        name = pending.pop()
-        if name not in reached:
-            reached.add(name)
-            pending += ir.references(types[name])
+    reached = ir.reachable(pending, lambda name: ir.references(types[name]))
     return [name for name in types if name in reached]
 
 
@@ -202,7 +198,7 @@ def _delta(here: Revision, there: Revision, name: str, names: Mapping[str, str])
                 fill.append((f.name, value))
         if own is not None and not (
             _fits(_type(here.schema, own.type, names), _type(there.schema, f.field.type, {}))
-            and _within(own.tags, f.field.tags)
+            and within(own.tags, f.field.tags)
         ):
             retyped.append(f.name)
     children = tuple(c for f in mine.fields if f.name not in drop for c in _children(here.schema, f.field))
@@ -269,18 +265,6 @@ def _fits(mine: Shape, theirs: Shape) -> bool:
             return all(_fits(cast("Shape", item), cast("Shape", other)) for item in items)
         case _:
             return False
-
-
-def _within(mine: ir.Tags, theirs: ir.Tags) -> bool:
-    """Return whether the limits of one member lie within those of another."""
-    for name in ir.CONSTRAINTS:
-        limit, own = getattr(theirs, name), getattr(mine, name)
-        if limit is None or limit is False or own == limit:
-            continue
-        floor, ceiling = name in ir.FLOORS, name in ir.CEILINGS
-        if own is None or not (floor or ceiling) or (own < limit if floor else own > limit):
-            return False
-    return True
 
 
 def _known_value(revision: Revision, owner: str, member: ir.Field) -> ir.Literal | None:

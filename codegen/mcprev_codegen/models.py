@@ -186,14 +186,11 @@ class ModelPlanner:
 
     def _aliases_from(self, name: str) -> set[str]:
         """Return the aliases that an alias refers to, directly or through other aliases."""
-        seen: set[str] = set()
-        pending = [*ir.references(self.schema.types[name])]
-        while pending:
-            reached = pending.pop()
-            if reached not in seen and reached not in self.classes:
-                seen.add(reached)
-                pending += ir.references(self.schema.types[reached])
-        return seen
+
+        def within(alias: str) -> list[str]:
+            return [other for other in ir.references(self.schema.types[alias]) if other not in self.classes]
+
+        return ir.reachable(within(name), within)
 
     # -- template data -------------------------------------------------------------------------------------
 

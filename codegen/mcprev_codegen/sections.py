@@ -9,7 +9,7 @@ few others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import TopologicalSorter
@@ -129,7 +129,7 @@ class Layout:
         needed: dict[str, set[str]] = {title: set() for title in titles.values()}
         for name in titles:
             needed[titles[name]].update(titles[other] for other in self.needs(name))
-        references = {title: set(_closure(title, needed)) for title in needed}
+        references = {title: ir.reachable(needed[title], needed.__getitem__) for title in needed}
         order = list(dict.fromkeys(titles[name] for name in self.module.types))
         one = {
             title: next(o for o in order if o == title or (o in references[title] and title in references[o]))
@@ -151,14 +151,3 @@ class Layout:
             sorter.done(first)
             ordered.append(first)
         return tuple(ordered)
-
-
-def _closure(start: str, references: Mapping[str, Collection[str]]) -> Iterator[str]:
-    seen: set[str] = set()
-    pending = [*references[start]]
-    while pending:
-        title = pending.pop()
-        if title not in seen:
-            seen.add(title)
-            yield title
-            pending += references[title]

@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -379,32 +379,6 @@ def test_a_contract_has_no_prose(revision: str) -> None:
     assert prose_of(parse(text)) == []
 
 
-# -- the IR as JSON --------------------------------------------------------------------------------------
-
-
-@needs_upstream
-@each_revision
-def test_the_ir_goes_through_json_without_loss(revision: str) -> None:
-    module = upstream_module(revision)
-    again = ir.from_json(json.loads(json.dumps(ir.to_json(module))))
-    assert again == module
-    assert [d.span for d in again.decls] == [d.span for d in module.decls]
-    assert ir.to_json(again) == ir.to_json(module)
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        {},
-        {"ir": 0, "module": {"node": "Module", "decls": []}},
-        {"ir": ir.IR_VERSION, "module": {"node": "Prim", "name": "x"}},
-    ],
-)
-def test_an_ir_of_another_format_is_refused(data: dict[str, Any]) -> None:
-    with pytest.raises((ValueError, TypeError), match=r"IR|Module"):
-        ir.from_json(data)
-
-
 # -- random modules --------------------------------------------------------------------------------------
 
 NAMES: Final = ("A", "B1", "C_c", "$D", "Éa")
@@ -509,10 +483,9 @@ def modules(draw: st.DrawFn) -> ir.Module:
 
 @settings(max_examples=200)
 @given(modules())
-def test_any_module_survives_printing_and_json(module: ir.Module) -> None:
+def test_any_module_survives_printing(module: ir.Module) -> None:
     text = print_module(module)
     assert parse(text) == module, text
-    assert repr(ir.from_json(ir.to_json(module))) == repr(module)
     for decl in module.decls:
         assert not isinstance(decl, ir.Alias) or "\n" not in print_inline(decl.type)
 

@@ -58,15 +58,7 @@ def _case(context: Context, name: str) -> str:
 
 def _carried(side: View, name: str) -> bool:
     """Return whether a type has the constant as its value."""
-    found: list[ir.Node] = []
-
-    def visit(node: ir.Node) -> ir.Node:
-        if node == ir.ConstRef(name):
-            found.append(node)
-        return node
-
-    ir.map_nodes(side.schema.module, visit)
-    return bool(found)
+    return any(node == ir.ConstRef(name) for node in ir.walk(side.schema.module))
 
 
 def _answering(context: Context) -> tuple[str, ...]:

@@ -14,13 +14,12 @@ from typing import Final
 from mcprev_codegen import ir
 from mcprev_codegen.diff.context import Context, Scope
 from mcprev_codegen.diff.model import Change, Place
-from mcprev_codegen.diff.subtyping import LIMITS, ORDERED, is_unset, tightened
 from mcprev_codegen.diff.values import ComparisonSite, compare_values
 from mcprev_codegen.diff.view import ENVELOPE, View
+from mcprev_codegen.limits import ORDERED, is_unset, tightened
 from mcprev_codegen.resolve import FlatField, FlatType
 
 PARAMS: Final = "params"
-_TOP: Final = frozenset({ir.Prim("unknown"), ir.Prim("any")})
 
 Delta = tuple[FlatField | None, FlatField | None]
 
@@ -64,8 +63,8 @@ def compare_pair(
 
 def _openness(before: FlatType, after: FlatType) -> str:
     """Return whether additional members of any value became allowed (`opened`) or ceased to be (`closed`)."""
-    old = before.index is not None and before.index.value in _TOP
-    new = after.index is not None and after.index.value in _TOP
+    old = before.index is not None and before.index.value in ir.ANYTHING
+    new = after.index is not None and after.index.value in ir.ANYTHING
     return "" if old == new else "opened" if new else "closed"
 
 
@@ -156,7 +155,7 @@ def _added(site: _MemberSite, new: FlatField) -> Change:
         case = "declared"
     elif not new.field.optional and _has_default(site.context.new, new):
         case = "defaulted"
-    elif new.field.optional and site.scope.openness == "closed" and new.field.type not in _TOP:
+    elif new.field.optional and site.scope.openness == "closed" and new.field.type not in ir.ANYTHING:
         case = "singled-out"
     return site.change(rule, None, site.new(new.field), case)
 
@@ -169,7 +168,7 @@ def _removed(site: _MemberSite, old: FlatField) -> Change:
         case = "declared"
     elif not old.field.optional and _has_default(site.context.old, old):
         case = "defaulted"
-    elif old.field.optional and site.scope.openness == "opened" and old.field.type not in _TOP:
+    elif old.field.optional and site.scope.openness == "opened" and old.field.type not in ir.ANYTHING:
         case = "absorbed"
     return site.change("field-removed", site.old(old.field), None, case)
 
@@ -210,7 +209,7 @@ def _optionality(site: _MemberSite, old: FlatField, new: FlatField) -> Iterator[
 
 
 def _limits(site: _MemberSite, old: ir.Field, new: ir.Field) -> Iterator[Change]:
-    for name in LIMITS:
+    for name in ir.CONSTRAINTS:
         for was, is_now in _steps(name, getattr(old.tags, name), getattr(new.tags, name)):
             rule = "constraint-tightened" if tightened(name, was, is_now) else "constraint-loosened"
             yield site.change(rule, _tag(site.old(old), name, was), _tag(site.new(new), name, is_now))
@@ -317,7 +316,7 @@ def compare_index(context: Context, scope: Scope, before: FlatType, after: FlatT
             yield from compare_values(site, old.value, new.value)
         return
     value = (old or new or ir.IndexSig("", ir.Prim("unknown"))).value
-    case = ("opened" if new else "closed") if value in _TOP else ("typed" if new else "untyped")
+    case = ("opened" if new else "closed") if value in ir.ANYTHING else ("typed" if new else "untyped")
     texts = [
         f"any of {side.text(index.value)}" if index else "none"
         for side, index in ((context.old, old), (context.new, new))

@@ -13,9 +13,9 @@ from typing import Final
 from mcprev_codegen import ir
 from mcprev_codegen.diff.model import Effect
 from mcprev_codegen.diff.view import View
+from mcprev_codegen.limits import within
 from mcprev_codegen.resolve import FlatType
 
-_UNKNOWN: Final = frozenset({ir.Prim("unknown"), ir.Prim("any")})
 _NULL: Final = ir.Prim("null")
 _ANY_OBJECT: Final = ir.Prim("object")
 _ANY_ARRAY: Final = ir.Array(ir.Prim("unknown"))
@@ -47,10 +47,10 @@ class Subtyping:
 
     def _accepts(self, sent: ir.TypeExpr, expected: ir.TypeExpr) -> bool:
         receiving = [self.receiver.schema.follow(m) for m in self.receiver.schema.members(expected)]
-        if any(m in _UNKNOWN for m in receiving):
+        if any(m in ir.ANYTHING for m in receiving):
             return True
         sending = [self.sender.schema.follow(m) for m in self.sender.schema.members(sent)]
-        if any(m in _UNKNOWN for m in sending):
+        if any(m in ir.ANYTHING for m in sending):
             sending = list(_EVERYTHING)
         return all(any(self._member(s, r) for r in receiving) for s in sending)
 
@@ -77,7 +77,7 @@ class Subtyping:
             case (ir.Prim(a), ir.Prim(b)) if a == b:
                 return True
             case _:
-                left, right = _object(self.sender, sent), _object(self.receiver, expected)
+                left, right = self.sender.flat_object(sent), self.receiver.flat_object(expected)
                 return left is not None and right is not None and self._objects(left, right)
 
     def _objects(self, sent: FlatType, expected: FlatType) -> bool:
@@ -89,10 +89,10 @@ class Subtyping:
                 if member is None or not self.members_fit(member, wanted):
                     return False
             elif not wanted.optional or (
-                value is not None and value not in _UNKNOWN and not self.accepts(value, wanted.type)
+                value is not None and value not in ir.ANYTHING and not self.accepts(value, wanted.type)
             ):
                 return False
-        if expected.index is None or expected.index.value in _UNKNOWN:
+        if expected.index is None or expected.index.value in ir.ANYTHING:
             return True
         declared = {f.name for f in expected.fields}
         rest = [self.sender.effective(f.field) for f in sent.fields if f.name not in declared]
@@ -114,43 +114,6 @@ def _kinds(value: ir.Literal) -> tuple[str, ...]:
     if isinstance(value, str):
         return ("string",)
     return ("number", "integer") if float(value).is_integer() else ("number",)
-
-
-def _object(side: View, type_: ir.TypeExpr) -> FlatType | None:
-    """Return a type as an object; None if it is none."""
-    match type_:
-        case ir.Prim("object"):
-            return FlatType((), ir.IndexSig("key", ir.Prim("unknown")), own_index=True)
-        case ir.Ref() | ir.Obj() | ir.Record() | ir.Intersection() | ir.Derived():
-            return side.schema.flatten(type_)
-        case _:
-            return None
-
-
-def within(sent: ir.Tags, wanted: ir.Tags) -> bool:
-    """Return whether the limits of the sender lie within those of the receiver."""
-    return all(
-        is_unset(limit) or (not is_unset(own) and (own == limit or not tightened(name, own, limit)))
-        for name, limit, own in ((n, getattr(wanted, n), getattr(sent, n)) for n in LIMITS)
-    )
-
-
-def tightened(name: str, old: float | str | None, new: float | str | None) -> bool:
-    """Return whether a changed limit is stricter, or may be."""
-    if is_unset(old) or is_unset(new):
-        return is_unset(old)
-    if old is None or new is None or isinstance(old, str) or isinstance(new, str) or name not in ORDERED:
-        return True
-    return new > old if name in ir.FLOORS else new < old
-
-
-def is_unset(limit: object) -> bool:
-    """Return whether a limit is not set."""
-    return limit is None or limit is False
-
-
-LIMITS: Final = tuple(ir.CONSTRAINTS)
-ORDERED: Final = (*ir.FLOORS, *ir.CEILINGS)
 
 
 def relation(old: View, new: View, before: ir.TypeExpr, after: ir.TypeExpr) -> Effect:

@@ -17,7 +17,6 @@ from mcprev_codegen.diff.view import View
 from mcprev_codegen.resolve import FlatType
 
 _NULL: Final = ir.Prim("null")
-_TOP: Final = frozenset({ir.Prim("unknown"), ir.Prim("any")})
 _BY_EFFECT: Final = {
     Effect.EQUAL: "type-equivalent",
     Effect.WIDER: "type-widened",
@@ -60,10 +59,10 @@ def compare_values(site: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr
         return
     old = list(context.old.schema.members(before))
     new = list(context.new.schema.members(after))
-    if _NULL in old and _NULL not in new and not _TOP & set(new) and len(old) > 1:
+    if _NULL in old and _NULL not in new and not ir.ANYTHING & set(new) and len(old) > 1:
         old.remove(_NULL)
         yield site.change("nullable-removed", site.old(before), site.new(after))
-    elif _NULL in new and _NULL not in old and not _TOP & set(old) and len(new) > 1:
+    elif _NULL in new and _NULL not in old and not ir.ANYTHING & set(old) and len(new) > 1:
         new.remove(_NULL)
         yield site.change("nullable-added", site.old(before), site.new(after))
     yield from _compare(site, _union(old), _union(new), old, new)
@@ -121,7 +120,7 @@ def _one_to_one(site: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -
     if isinstance(old, ir.Array) and isinstance(new, ir.Array):
         yield from _items(site, before, after, old, new)
         return
-    old_flat, new_flat = flat_object(context.old, old), flat_object(context.new, new)
+    old_flat, new_flat = context.old.flat_object(old), context.new.flat_object(new)
     if old_flat is None or new_flat is None:
         yield _type_change(site, before, after)
     elif _is_compared_here(context, old, new, old_flat, new_flat):
@@ -149,20 +148,9 @@ def _items(
         yield site.change("type-equivalent", site.old(before), site.new(after))
 
 
-def flat_object(side: View, type_: ir.TypeExpr) -> FlatType | None:
-    """Return a type as an object with members and index signature; None if it is not a single object."""
-    match type_:
-        case ir.Prim("object"):
-            return FlatType((), ir.IndexSig("key", ir.Prim("unknown")), own_index=True)
-        case ir.Ref() | ir.Obj() | ir.Record():
-            return side.schema.flatten(type_)
-        case _:
-            return None
-
-
 def _value(flat: FlatType) -> ir.TypeExpr | None:
     """Return the value type of a map; None for an object with members and for a map of any value."""
-    if flat.fields or flat.index is None or flat.index.value in _TOP:
+    if flat.fields or flat.index is None or flat.index.value in ir.ANYTHING:
         return None
     return flat.index.value
 

@@ -15,7 +15,7 @@ from mcprev_codegen import ir
 from mcprev_codegen.diff.model import METHOD_PREFIX, Place
 from mcprev_codegen.hoist import hoist
 from mcprev_codegen.printer import print_inline
-from mcprev_codegen.resolve import FlatField, Schema
+from mcprev_codegen.resolve import FlatField, FlatType, Schema
 from mcprev_codegen.sources import Revision
 
 ENVELOPE: Final = frozenset({"jsonrpc", "id"})
@@ -37,14 +37,8 @@ class View:
     @cached_property
     def has_prose(self) -> bool:
         """Whether the schema has upstream's prose; contracts have none, and descriptions of pins are our own."""
-        docs: list[ir.Doc] = []
-
-        def visit(node: ir.Node) -> ir.Node:
-            if isinstance(node, ir.Interface | ir.Alias | ir.Field):
-                docs.append(node.doc)
-            return node
-
-        ir.map_nodes(self.revision.declared.module, visit)
+        nodes = ir.walk(self.revision.declared.module)
+        docs = (node.doc for node in nodes if isinstance(node, ir.Interface | ir.Alias | ir.Field))
         return self.revision.pin is None and any(doc.text or doc.notes or doc.tags for doc in docs)
 
     @cached_property
@@ -90,6 +84,16 @@ class View:
     def is_object(self, name: str) -> bool:
         """Return whether a type is declared as an object, not as an alias."""
         return isinstance(self.schema.types.get(name), ir.Interface)
+
+    def flat_object(self, type_: ir.TypeExpr) -> FlatType | None:
+        """Return a type as an object with members and index signature; None if it is not a single object."""
+        match type_:
+            case ir.Prim("object"):
+                return FlatType((), ir.IndexSig("key", ir.Prim("unknown")), own_index=True)
+            case ir.Ref() | ir.Obj() | ir.Record() | ir.Intersection() | ir.Derived():
+                return self.schema.flatten(type_)
+            case _:
+                return None
 
     def text(self, type_: ir.TypeExpr) -> str:
         """Return a type as in the source, on one line: inline objects inline."""
@@ -186,16 +190,12 @@ class View:
 
     @cached_property
     def _reached(self) -> Mapping[str, frozenset[str]]:
-        found: dict[str, set[str]] = {name: set() for name in self.schema.types}
+        types = self.schema.types
+        found: dict[str, set[str]] = {name: set() for name in types}
         for method in self.revision.methods.values():
-            pending = [method.type, *method.results]
-            seen: set[str] = set()
-            while pending:
-                name = pending.pop()
-                if name not in seen and name in found:
-                    seen.add(name)
-                    found[name].add(method.method)
-                    pending += ir.references(self.schema.types[name])
+            names = [name for name in (method.type, *method.results) if name in types]
+            for name in ir.reachable(names, lambda name: ir.references(types[name])):
+                found[name].add(method.method)
         return {name: frozenset(methods) for name, methods in found.items()}
 
     def reached_by(self, names: Iterable[str]) -> frozenset[str]:
