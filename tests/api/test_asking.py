@@ -14,8 +14,8 @@ import mcprev
 from api.scripted import form, sample, server, text
 from api.wire import Json, Message, served
 from convert.peers import instead
+from mcprev.core import input_requests as asking
 from mcprev.errors import ConversionError, LocalProtocolError
-from mcprev.protocol import input_requests as asking
 from mcprev.revisions import Revision
 from mcprev_types.latest import models as m
 from requirements import C, req
@@ -197,7 +197,7 @@ JSON = st.recursive(
 def test_whatever_comes_is_judged_and_nothing_raised(params: Json, answer: Message) -> None:
     for method in (ELICIT, "sampling/createMessage", "roots/list"):
         asking.request_error(method, params)
-        asking.undeclared(method, params, answer)
+        asking.check_askable({"method": method, "params": params}, answer)
         asking.response_error(method, params, answer)
         asking.without_unaccepted_content(method, params, answer)
 

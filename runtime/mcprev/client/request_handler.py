@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from typing_extensions import override
 
 from mcprev.client.subscriptions import change_in
+from mcprev.core import input_requests as asking
 from mcprev.core.capabilities import ClientCapabilities, overridden
 from mcprev.core.context import BaseContext
 from mcprev.core.method_binding import (
@@ -34,7 +35,6 @@ from mcprev.errors import (
     RemoteProtocolError,
     RpcError,
 )
-from mcprev.protocol import input_requests as asking
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.session_state import SEVERITY
 from mcprev.protocol.subscriptions import SUBSCRIBABLE
@@ -173,9 +173,9 @@ def form_defaults(params: models.ElicitRequestFormParams) -> dict[str, Json]:
 
 def check_input_request(method: str, params: Json, capabilities: Mapping[str, Json]) -> None:
     """Raise `InvalidParams` for an input request that this client did not declare, or that is not valid."""
-    what = asking.undeclared(method, params, capabilities)
-    if what is not None:
-        raise InvalidParams(f"Invalid params: this client has not declared {what}")
+    missing = asking.check_askable({"method": method, "params": params}, capabilities)
+    if missing is not None:
+        raise InvalidParams(f"Invalid params: {missing.message}, which this client has not declared")
     wrong = asking.request_error(method, params)
     if wrong is not None:
         raise InvalidParams(f"Invalid params: {wrong}")

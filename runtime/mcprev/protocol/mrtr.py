@@ -2,8 +2,8 @@
 
 A handler calls `ctx.ask` or returns an InputRequiredResult. At revisions whose results can ask for input, asking ends
 the handler with `InputRequired`; the retry brings the responses, and a sealed state brings those of earlier rounds. At
-older revisions asking sends a request to the client. The functions here serve both cases and do no I/O: required
-capabilities, the responses of a round, and the params of the next one.
+older revisions asking sends a request to the client. The functions here serve both cases and do no I/O: the
+responses of a round, and the params of the next one.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from mcprev.errors import InvalidParams, Json, LocalProtocolError, MissingClientCapability
-from mcprev.protocol import input_requests as asking
+from mcprev.errors import InvalidParams, Json
 from mcprev.protocol.request_state import RequestStateSealer
-from mcprev.protocol.stateless import INPUT_REQUIRED, missing_capability, uncovered
-from mcprev.revisions import Revision
+from mcprev.protocol.stateless import INPUT_REQUIRED
 
 MAX_ROUNDS: Final = 10
 """The maximum number of rounds of one request."""  # MRTR-6, MRTR-11
@@ -61,55 +59,6 @@ def is_input_required(result: Mapping[str, Json]) -> bool:
 def requests_of(result: Mapping[str, Json]) -> dict[str, dict[str, Json]]:
     """Return the input requests of a result, by key."""
     return cast("dict[str, dict[str, Json]]", result.get("inputRequests") or {})
-
-
-def check_askable(
-    request: Mapping[str, Json], capabilities: Mapping[str, Json]
-) -> MissingClientCapability | None:
-    """Return the error for an input request that the client's capabilities do not cover, or None."""  # MRTR-3, ELIC-1, SAMP-2
-    missing = uncovered(capabilities, _needed(request, capabilities))
-    return missing_capability(missing) if missing else None
-
-
-def unmet(request: Mapping[str, Json]) -> str:
-    """Return the text for a request that fails because the client does not support this input request.
-
-    It holds the message and the URL of the input request, so that a user can act on it.
-    """  # CONV-17
-    params: Mapping[str, Json] = request.get("params") or {}
-    details = [str(params[name]) for name in ("message", "url") if name in params]
-    need = "elicitation" if request.get("method") == asking.ELICIT else f"'{request.get('method')}'"
-    return ": ".join([f"This needs {need}, which the client does not offer", *details])
-
-
-def checked_request(
-    request: Mapping[str, Json], revision: Revision, capabilities: Mapping[str, Json]
-) -> dict[str, Json]:
-    """Return an input request as it is sent. Raises `LocalProtocolError` for an invalid one."""  # ELIC-2, SAMP-3
-    method, params = str(request.get("method")), request.get("params")
-    error = asking.request_error(method, params)
-    if error is not None:
-        raise LocalProtocolError(f"'{method}' is not a valid input request: {error}")
-    if revision.sampling_tools and params is not None:
-        params = asking.without_context(method, params, capabilities)
-    return dict(request) if params is None else {**request, "params": params}
-
-
-def _needed(request: Mapping[str, Json], capabilities: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the capabilities that an input request needs, in the shape of ClientCapabilities."""
-    params: Mapping[str, Any] = request.get("params") or {}
-    match request.get("method"):
-        case "sampling/createMessage":
-            return {"sampling": {"tools": {}} if "tools" in params or "toolChoice" in params else {}}
-        case "elicitation/create":
-            modes = capabilities.get("elicitation")
-            mode = params.get("mode", "form")
-            # An empty object means forms only, as before modes existed (ELIC-1).
-            return {"elicitation": {} if mode == "form" and modes == {} else {mode: {}}}
-        case "roots/list":
-            return {"roots": {}}
-        case other:
-            raise ValueError(f"'{other}' cannot be asked of a client")
 
 
 class InputResponses:

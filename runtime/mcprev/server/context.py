@@ -10,10 +10,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast, overload, runtime_checkable
 
 from mcprev.convert import OnDowngrade, PayloadKind, convert
+from mcprev.core import input_requests as asking
 from mcprev.core.context import BaseContext
 from mcprev.core.interfaces import message_origin, principal_of
-from mcprev.errors import ConversionError, InvalidParams, Json, LocalProtocolError, RemoteProtocolError
-from mcprev.protocol import input_requests as asking, mrtr
+from mcprev.errors import ConversionError, Json, LocalProtocolError, RemoteProtocolError
+from mcprev.protocol import mrtr
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.protocol.handshake import HandshakeServer
 from mcprev.protocol.session_state import SEVERITY
@@ -282,21 +283,21 @@ class Context(BaseContext):
             raise TypeError(
                 f"`ask` takes a request such as mcprev_types.latest.models.ElicitRequest(...), not a {type(request).__name__}"
             )
-        wire = mrtr.checked_request(request.to_wire(), incoming.revision, self.capabilities)
+        wire = asking.checked_request(request.to_wire(), incoming.revision, self.capabilities)
         known = self.answers.given.get(key)
         if known is None:
-            error = mrtr.check_askable(wire, self.capabilities)
+            error = asking.check_askable(wire, self.capabilities)
             if error is not None:
                 raise error
             if self.running is not None and self.running.is_task:
                 known = self.answers.given[key] = await self.running.ask(key, wire, timeout)
-                return read_answer(key, wire, known)
+                return asking.read_answer(key, wire, known)
             if incoming.revision.input_in_results:
                 raise mrtr.InputRequired(key, wire)
             known = self.answers.given[key] = await self.send_request(wire, timeout=timeout)
         elif incoming.revision.input_in_results:
-            known = fitting(key, wire, known)
-        return read_answer(key, wire, known)
+            known = asking.fitting(key, wire, known)
+        return asking.read_answer(key, wire, known)
 
     @overload
     async def elicit(
@@ -425,26 +426,3 @@ def unasked(session: HandshakeServer, notified: NotificationReceived) -> Incomin
     incoming = IncomingRequest(session, notified.revision, request, None, session.peer_capabilities or {})
     incoming.open = False
     return incoming
-
-
-def read_answer(key: str, request: Mapping[str, Json], answer: Mapping[str, Json]) -> object:
-    """Return the answer to a question as a model. Raises `InvalidParams` for an answer of another type."""  # MRTR-7
-    from pydantic import ValidationError
-
-    method = str(request["method"])
-    model: Any = getattr(LATEST.models, str(LATEST.methods[method].result))
-    try:
-        return model.from_wire(answer)
-    except ValidationError:
-        raise InvalidParams(
-            f"Invalid params: the input response '{key}' is no answer to '{method}'"
-        ) from None
-
-
-def fitting(key: str, request: Mapping[str, Json], answer: dict[str, Json]) -> dict[str, Json]:
-    """Return the answer that a request carried. Raises `InvalidParams` if it answers another question."""  # ELIC-3
-    method, params = str(request["method"]), request.get("params")
-    wrong = asking.response_mismatch(method, params, answer)
-    if wrong is not None:
-        raise InvalidParams(f"Invalid params: the input response '{key}': {wrong}")
-    return asking.without_unaccepted_content(method, params, answer)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from mcprev.convert import ConversionContext as Conversion, make_context, request_meta
 from mcprev.core.capabilities import ServerCapabilities
 from mcprev.core.connection import Connection
+from mcprev.core.input_requests import check_askable, checked_request, unmet
 from mcprev.core.interfaces import MessageOrigin, principal_of
 from mcprev.core.method_binding import (
     HandlerTable,
@@ -241,10 +242,10 @@ class RequestDispatcher:
             return
         asked: dict[str, Json] = {}
         for key, request in mrtr.requests_of(wire).items():
-            error = mrtr.check_askable(request, context.capabilities)
+            error = check_askable(request, context.capabilities)
             if error is not None:
                 raise error
-            asked[key] = mrtr.checked_request(request, incoming.revision, context.capabilities)
+            asked[key] = checked_request(request, incoming.revision, context.capabilities)
         if asked:
             wire = {**wire, "inputRequests": asked}
         sealed = context.answers.seal(
@@ -265,10 +266,10 @@ class RequestDispatcher:
         _, up, down = self._peer_context(incoming, context.connection)
         for _ in range(mrtr.MAX_ROUNDS):
             for key, request in mrtr.requests_of(wire).items():
-                if mrtr.check_askable(request, context.capabilities) is not None:
-                    text = mrtr.unmet(request)
+                if check_askable(request, context.capabilities) is not None:
+                    text = unmet(request)
                     raise ToolError(text) if incoming.method == CALL else InvalidParams(text)
-                question = mrtr.checked_request(request, incoming.revision, context.capabilities)
+                question = checked_request(request, incoming.revision, context.capabilities)
                 answers.given[key] = await context.send_request(question)
             answers.state = wire.get(mrtr.STATE)
             context.asked = None

@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from mcprev.core.input_requests import read_answer
 from mcprev.core.interfaces import principal_of, share_of
 from mcprev.core.limits import CLOSE
 from mcprev.errors import (
@@ -280,8 +281,6 @@ class TaskManager(RunningTasks):
 
     async def _update(self, incoming: IncomingRequest, _context: Context) -> dict[str, Json]:
         """Accept input responses; if one of them is invalid, none is accepted."""  # TASKX-3
-        from mcprev.server.context import read_answer
-
         task = await self._requested_task(incoming)
         given: Json = (incoming.params or {}).get("inputResponses") or {}
         if not isinstance(given, dict):
