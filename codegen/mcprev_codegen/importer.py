@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from mcprev_codegen import ir, typescript
-from mcprev_codegen.errors import CodegenError, InputError, reason
+from mcprev_codegen.errors import CodegenError, InputError
 from mcprev_codegen.fetch import fetch, is_url
 from mcprev_codegen.printer import print_module
 from mcprev_codegen.revisions import Pin, contract_path, digest, load_pins, save_pin, with_contract
+from mcprev_codegen.sources import decoded, read
 
 SPEC: Final = "https://modelcontextprotocol.io/specification/{revision}"
 LOCATION: Final = (
@@ -42,11 +43,8 @@ def import_schema(
     _check_name(revision)
     if commit is not None and not _COMMIT.fullmatch(commit):
         raise InputError(f"--commit '{commit}' is not a commit: give all 40 hexadecimal digits in lower case")
-    data = _read(source)
-    try:
-        module = ir.contract(typescript.parse(data.decode("utf-8"), source))
-    except UnicodeDecodeError as error:
-        raise InputError(f"{source}: not UTF-8: {error}") from None
+    data = fetch(source) if is_url(source) else read(Path(source))
+    module = ir.contract(typescript.parse(decoded(data, source), source))
     if not module.types:
         raise InputError(f"{source}: it declares no type, so it is not a schema")
     _check_version(module, source, revision)
@@ -111,15 +109,6 @@ def _pin(
     where = location or (same.location if same else None) or LOCATION.format(commit=found, revision=revision)
     status = "final" if revision[0].isdigit() else "draft"
     return Pin(revision, status, where, found, sha256, "", SPEC.format(revision=revision))
-
-
-def _read(source: str) -> bytes:
-    if is_url(source):
-        return fetch(source)
-    try:
-        return Path(source).read_bytes()
-    except OSError as error:
-        raise InputError(f"{source}: cannot be read: {reason(error)}") from None
 
 
 def _commit_in_url(source: str) -> str | None:

@@ -326,10 +326,10 @@ def walk(node: Node) -> Iterator[Node]:
     """Yield a node and all nodes in it, in source order."""
     yield node
     for name in _NODES[type(node)]:
-        value = getattr(node, name)
-        for item in value if isinstance(value, tuple) else (value,):
+        value: object = getattr(node, name)
+        for item in cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,):
             if type(item) in _NODES:
-                yield from walk(item)
+                yield from walk(cast("Node", item))
 
 
 def references(node: Node) -> list[str]:

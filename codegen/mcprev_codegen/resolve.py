@@ -9,14 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final
 
 from mcprev_codegen import ir
 from mcprev_codegen.errors import SchemaError
-
-ALIAS_KINDS: Final = (
-    "alias", "array", "enum", "intersection", "map", "open_enum", "primitive", "union",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +134,7 @@ class Schema:
             yield type_
 
     def alias_kind(self, name: str) -> str:
-        """Return `interface`, or the kind of an alias: one of `ALIAS_KINDS`."""
+        """Return `interface`, or the kind of an alias, such as `union`."""
         decl = self.types[name]
         if isinstance(decl, ir.Interface):
             return "interface"

@@ -84,11 +84,7 @@ def load_file(folder: Path, path: Path, revision: str | None = None, *, lenient:
     named after, else of the version that the file declares. Raises `CodegenError`; with `lenient`, overlay entries
     that do not match are ignored.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {reason(error)}") from None
-    return load_bytes(folder, data, str(path), path.resolve().parent.name, revision, lenient=lenient)
+    return load_bytes(folder, read(path), str(path), path.resolve().parent.name, revision, lenient=lenient)
 
 
 def load_bytes(
@@ -104,15 +100,11 @@ def load_bytes(
 
     `source` is its name in errors, `folder_name` the name of its folder.
     """
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{source}: not UTF-8: {error}") from None
-    module = typescript.parse(text, source)
+    declared = _declared(data, source)
     if revision is None:
-        version = module.consts.get("LATEST_PROTOCOL_VERSION")
+        version = declared.consts.get("LATEST_PROTOCOL_VERSION")
         revision = folder_name if folder_name in load_pins(folder) or not version else str(version.value)
-    return _derive(folder, revision, None, Schema(module, source, text.split("\n")), lenient=lenient)
+    return _derive(folder, revision, None, declared, lenient=lenient)
 
 
 def load_extension(
@@ -124,7 +116,7 @@ def load_extension(
     the file declares. Without `overlay` it extends none. `name` is the name of the generated revision; by default
     `like` or the version. Raises `CodegenError`; problems that do not stop generation become warnings.
     """
-    declared = _read(path)
+    declared = _declared(read(path), str(path))
     if not any(union in declared.types for union in MESSAGE_UNIONS):
         raise InputError(
             f"{path}: this is not a schema of MCP: it declares none of {', '.join(MESSAGE_UNIONS)}"
@@ -149,13 +141,26 @@ def load_extension(
     return _derive(folder, name, None, declared, like=like, extension=True)
 
 
-def _read(path: Path) -> Schema:
-    """Return the schema of a file as declared. Raises `CodegenError`."""
+def read(path: Path) -> bytes:
+    """Return the content of a file. Raises `InputError`."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return path.read_bytes()
+    except OSError as error:
         raise InputError(f"{path}: cannot be read: {reason(error)}") from None
-    return Schema(typescript.parse(text, str(path)), str(path), text.split("\n"))
+
+
+def decoded(data: bytes, source: str) -> str:
+    """Return the text of a file. Raises `InputError`."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{source}: not UTF-8: {error}") from None
+
+
+def _declared(data: bytes, source: str) -> Schema:
+    """Return the schema of a file as declared. Raises `CodegenError`."""
+    text = decoded(data, source)
+    return Schema(typescript.parse(text, source), source, text.split("\n"))
 
 
 def _derive(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Final, NoReturn
 
@@ -100,14 +99,6 @@ def _is_followed(comment: Node) -> bool:
     return follower is not None and follower.start_point[0] == comment.end_point[0]
 
 
-@dataclass
-class _Leading:
-    """The comments above the next sibling, and those that trail the previous one."""
-
-    above: list[Node] = field(default_factory=list[Node])
-    trailing: list[Node] = field(default_factory=list[Node])
-
-
 class NodeReader:
     """Reads one file as tree-sitter's nodes. Errors name the place of a node."""
 
@@ -145,23 +136,22 @@ class NodeReader:
                 self._fail(node, "syntax error: this is not TypeScript")
             stack.extend(reversed([c for c in node.children if c.has_error or c.is_missing]))
 
-    def _siblings(self, parent: Node) -> Iterator[tuple[Node, list[Node], list[Node]]]:
-        """Yield each named child with the comments before it, and the comments behind it on the same line."""
-        items: list[tuple[Node, _Leading]] = []
+    def _siblings(self, parent: Node) -> list[tuple[Node, list[Node], list[Node]]]:
+        """Return each named child with the comments before it, and the comments behind it on the same line."""
+        items: list[tuple[Node, list[Node], list[Node]]] = []
         pending: list[Node] = []
         for child in parent.children:
             if child.type != "comment":
                 if child.is_named:
-                    items.append((child, _Leading(above=pending)))
+                    items.append((child, pending, []))
                     pending = []
                 continue
             behind = items and not pending and child.start_point[0] == items[-1][0].end_point[0]
             if behind and not _is_followed(child):
-                items[-1][1].trailing.append(child)
+                items[-1][2].append(child)
             else:
                 pending.append(child)
-        for node, leading in items:
-            yield node, leading.above, leading.trailing
+        return items
 
     def _docs(self, above: Sequence[Node], section: str | None = None) -> tuple[ir.Tags, ir.Doc]:
         found = [c for c in above if comments.is_jsdoc(node_text(c))]

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from click.testing import CliRunner, Result
@@ -15,8 +15,13 @@ from diff.diffing import PAIRS, report
 from diff.mini import BASE
 from mcprev_codegen.commands.diff import diff_command
 from mcprev_codegen.diff import Verdict, table
-from mcprev_codegen.diff.render_json import report_json, schema
+from mcprev_codegen.diff.render_json import report_json
 from support import FIFTH, FIRST, FOURTH, ROOT, SECOND, THIRD, check_metaschema, complaints, validator
+
+SCHEMA_OF_REPORTS: Final[Any] = json.loads(
+    (ROOT / "codegen/mcprev_codegen/diff/report.schema.json").read_text(encoding="utf-8")
+)
+"""The JSON Schema of reports; `$defs` has those of histories and rule tables as well."""
 
 
 def run(*arguments: str) -> Result:
@@ -71,7 +76,7 @@ def test_the_verdict_stands_for_peers_that_do_not_negotiate_in_every_format() ->
 
 
 def test_the_json_schema_is_a_schema() -> None:
-    check_metaschema(schema())
+    check_metaschema(SCHEMA_OF_REPORTS)
 
 
 @pytest.mark.parametrize(("old", "new"), PAIRS)
@@ -89,8 +94,7 @@ def test_the_json_of_histories_and_rules_fits_its_schema() -> None:
 
 
 def _schema(name: str) -> Any:
-    definitions: Any = schema()["$defs"]
-    return validator(definitions, name)
+    return validator(SCHEMA_OF_REPORTS["$defs"], name)
 
 
 def test_json_carries_everything_the_format_promises() -> None:

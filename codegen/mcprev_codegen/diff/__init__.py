@@ -8,50 +8,25 @@ old peer's data, and for an old peer that receives a new peer's data. The verdic
 revisions because they do not negotiate one.
 """
 
-from mcprev_codegen.diff.comparison import compare, compare_revisions
-from mcprev_codegen.diff.histories import History, HistoryEntry, history
-from mcprev_codegen.diff.ignoring import ignore, read_ignores
-from mcprev_codegen.diff.inputs import UnknownRevisionError, load_input
+from mcprev_codegen.diff.comparison import compare as compare, compare_revisions as compare_revisions
+from mcprev_codegen.diff.histories import History as History, HistoryEntry as HistoryEntry, history as history
+from mcprev_codegen.diff.ignoring import ignore as ignore, read_ignores as read_ignores
+from mcprev_codegen.diff.inputs import UnknownRevisionError as UnknownRevisionError, load_input as load_input
 from mcprev_codegen.diff.model import (
-    Change,
-    Effect,
-    Ignored,
-    Judgement,
-    Level,
-    Names,
-    Place,
-    Report,
-    Subject,
-    Verdict,
+    Change as Change,
+    Effect as Effect,
+    Ignored as Ignored,
+    Judgement as Judgement,
+    Level as Level,
+    Names as Names,
+    Place as Place,
+    Report as Report,
+    Subject as Subject,
+    Verdict as Verdict,
 )
-from mcprev_codegen.diff.rules import Case, Rule, RuleTable, table
-from mcprev_codegen.diff.selection import Selection, SelectionError, select
-
-__all__ = [
-    "Case",
-    "Change",
-    "Effect",
-    "History",
-    "HistoryEntry",
-    "Ignored",
-    "Judgement",
-    "Level",
-    "Names",
-    "Place",
-    "Report",
-    "Rule",
-    "RuleTable",
-    "Selection",
-    "SelectionError",
-    "Subject",
-    "UnknownRevisionError",
-    "Verdict",
-    "compare",
-    "compare_revisions",
-    "history",
-    "ignore",
-    "load_input",
-    "read_ignores",
-    "select",
-    "table",
-]
+from mcprev_codegen.diff.rules import Case as Case, Rule as Rule, RuleTable as RuleTable, table as table
+from mcprev_codegen.diff.selection import (
+    Selection as Selection,
+    SelectionError as SelectionError,
+    select as select,
+)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from importlib.resources import files
 from typing import Final
 
 from mcprev_codegen.diff.histories import History
@@ -13,7 +12,6 @@ from mcprev_codegen.diff.rules import RuleTable
 from mcprev_codegen.ir import Json
 
 FORMAT: Final = 1
-SCHEMA: Final = "report.schema.json"
 
 
 def report_json(report: Report) -> dict[str, Json]:
@@ -109,14 +107,6 @@ def rules_json(table: RuleTable) -> dict[str, Json]:
 def dumped(value: Mapping[str, Json]) -> str:
     """Return JSON values as indented text."""
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-
-
-def schema() -> dict[str, Json]:
-    """Return the JSON Schema of reports; `$defs` has those of histories and rule tables as well."""
-    loaded: dict[str, Json] = json.loads(
-        files(__name__.rpartition(".")[0]).joinpath(SCHEMA).read_text(encoding="utf-8")
-    )
-    return loaded
 
 
 def _subject(subject: Subject) -> dict[str, Json]:
