@@ -16,15 +16,10 @@ from urllib.parse import unquote
 
 from mcprev.errors import Json
 from mcprev.json_schema.bounds import LIST, OBJECT
+from mcprev.wire.schema_keywords import BY_NAME, IN_LIST, IN_MEMBER
 
 MAX_OBJECTS: Final = 2_000
 """The maximum number of subschemas of one tool."""
-_BY_NAME: Final = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"})
-_LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_SINGLE: Final = frozenset(
-    {"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames",
-     "unevaluatedItems", "unevaluatedProperties"}
-)  # fmt: skip
 _DROPPED: Final = frozenset(
     {"discriminator", "xml", "externalDocs", "example", "nullable", "$defs", "definitions"}
 )
@@ -161,18 +156,18 @@ class Schemas:
                 found[keyword] = f"#/$defs/{self._defined(value, place)}"
             elif keyword in _DROPPED or keyword.startswith("x-"):
                 continue
-            elif keyword in _BY_NAME:
+            elif keyword in BY_NAME and keyword != "dependencies":  # which OpenAPI does not have
                 members = object_at(value, place).items()
                 found[keyword] = {
                     name: self.convert(item, below(place, name))
                     for name, item in members
                     if not (isinstance(item, OBJECT) and item.get(self.hidden) is True)
                 }
-            elif keyword in _LISTS:
+            elif keyword in IN_MEMBER:
+                found[keyword] = value if isinstance(value, bool) else self.convert(value, place)
+            elif keyword in IN_LIST:
                 items = enumerate(array_at(value, place))
                 found[keyword] = [self.convert(item, below(place, index)) for index, item in items]
-            elif keyword in _SINGLE:
-                found[keyword] = value if isinstance(value, bool) else self.convert(value, place)
             else:
                 found[keyword] = value
         gone = node.get("properties", {}).keys() - found.get("properties", {}).keys()

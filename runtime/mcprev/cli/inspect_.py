@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
+from mcprev.cli.options import revision_option
 from mcprev.cli.table import clean, echo_table
 
 if TYPE_CHECKING:
@@ -81,9 +82,8 @@ def inspect_command(
 
     from mcprev.errors import McpError, TokenRejected
 
-    chosen, target = _check_names(names), _target(
-        argv, headers, login=sys.stderr.isatty() if login is None else login
-    )
+    chosen = [revision_option(name).name for name in names] or None
+    target = _target(argv, headers, login=sys.stderr.isatty() if login is None else login)
     quiet = logging.NullHandler()
     # Without a handler, warnings of the runtime about the server would go to stderr.
     logging.getLogger("mcprev").addHandler(quiet)
@@ -107,15 +107,6 @@ def inspect_command(
     if errors:
         text = "; ".join(f"{name.replace('_', ' ')}: {clean(why)}" for name, why in errors.items())
         raise click.ClickException(f"the server could not list everything it declares: {text}")
-
-
-def _check_names(names: tuple[str, ...]) -> list[str] | None:
-    from mcprev.revisions import LATEST, revision_named
-
-    try:
-        return [LATEST.name if name == "latest" else revision_named(name).name for name in names] or None
-    except ValueError as error:
-        raise click.BadParameter(clean(str(error)), param_hint="--revision") from None
 
 
 def _target(argv: tuple[str, ...], headers: tuple[str, ...], *, login: bool) -> Target:

@@ -8,7 +8,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -38,12 +38,7 @@ def serve_command(
     target: str,
     stdio: bool,
     http: str | None,
-    path: str | None,
-    sse: bool,
-    json_response: bool,
-    origins: tuple[str, ...],
-    hosts: tuple[str, ...],
-    drain: float | None,
+    **options: object,  # named as those of `run_http`
 ) -> None:
     """Serve an MCP server over stdio, or over HTTP with --http.
 
@@ -53,23 +48,15 @@ def serve_command(
     if stdio and http is not None:
         raise click.UsageError("pass --stdio or --http, not both")
     server = _find(target)
+    given = {name: value for name, value in options.items() if value not in (None, ()) and value is not False}
     if http is None:
-        if path is not None or sse or json_response or origins or hosts or drain is not None:
+        if given:
             raise click.UsageError("--path, --sse, --json, --origin, --host and --drain require --http")
         server.run_stdio()
         return
     host, port = address(http)
-    options: HttpOptions = {"sse": sse, "origins": origins}
-    if json_response:
-        options["json_response"] = True
-    if drain is not None:
-        options["drain"] = drain
-    if hosts:
-        options["hosts"] = hosts
-    if path is not None:
-        options["path"] = path
     try:
-        server.run_http(host, port, **options)
+        server.run_http(host, port, **cast("HttpOptions", given))
     except (ImportError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
 

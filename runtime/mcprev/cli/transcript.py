@@ -23,10 +23,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 from mcprev.cli.payload_check import Place, judge, quote
 from mcprev.errors import Json
+from mcprev.json_schema.bounds import OBJECT
 from mcprev.protocol.tasks import GET, METHODS, TASK_NOTIFICATION, Status, is_task
 from mcprev.revisions import ALL, DEFAULT, Revision, TaskSupport, by_version
 from mcprev.wire.jsonrpc import (
@@ -46,20 +47,12 @@ from mcprev.wire.meta_keys import VERSION
 from mcprev_types import Direction, Kind, MethodSpec, Transport
 
 _INITIALIZE: Final = "initialize"
-_OTHER: Final = {
-    Direction.CLIENT_TO_SERVER: Direction.SERVER_TO_CLIENT,
-    Direction.SERVER_TO_CLIENT: Direction.CLIENT_TO_SERVER,
-}
 _TASK_METHODS: Final = {
     **METHODS,
     TaskSupport.EXTENSION: METHODS[TaskSupport.EXTENSION] | {TASK_NOTIFICATION},
 }
 """The methods of tasks, of which those of the extension are in no schema."""
 _STATUS: Final = (("status", tuple(Status)),)
-_NAMES: Final = {
-    Direction.CLIENT_TO_SERVER: "from client to server",
-    Direction.SERVER_TO_CLIENT: "from server to client",
-}
 Key: TypeAlias = tuple[Direction | None, bool, RequestId]
 """The key of a request: its sender, whether its id is a string (`1` differs from `"1"`), and its id."""
 
@@ -232,8 +225,7 @@ class TranscriptValidator:
     def _row_of(self, message: Request | Notification) -> tuple[Revision | None, list[Place]]:
         """Return the revision that a message belongs to."""
         params = message.params or {}
-        meta: Json = params.get("_meta")
-        version: Json = cast("dict[str, Json]", meta).get(VERSION) if isinstance(meta, dict) else None
+        version = _members(params.get("_meta")).get(VERSION)
         if isinstance(version, str):
             return self._stating(version, f"$.params._meta[{json.dumps(VERSION)}]")
         if self._fixed is not None:
@@ -267,7 +259,7 @@ class TranscriptValidator:
     ) -> tuple[str | None, list[Place]]:
         if message.id is None:
             return None, []
-        senders = (*Direction, None) if direction is None else (_OTHER[direction], None)
+        senders = [side for side in (*Direction, None) if direction is None or side is not direction]
         waiting = self._session.pending
         keys = [key for s in senders if (key := _key(s, message.id)) in waiting]
         if not keys:
@@ -283,17 +275,16 @@ class TranscriptValidator:
 
     def _check_result(self, pending: _Pending, result: Json) -> list[Place]:
         revision, spec = pending.revision, pending.spec
-        if revision is not None and revision.tasks is TaskSupport.EXTENSION and isinstance(result, dict):
-            members = cast("dict[str, Json]", result)
-            if is_task(members, revision) or pending.method == GET:
-                return _task_error(members, "$.result", *_STATUS)
-        if revision is None or spec is None or spec.result is None:
+        if revision is None:
+            return []
+        may_be_task = revision.tasks is TaskSupport.EXTENSION and isinstance(result, OBJECT)
+        if may_be_task and (pending.method == GET or is_task(result, revision)):
+            return _task_error(result, "$.result", *_STATUS)
+        if spec is None or spec.result is None:
             return []
         found: list[Place] = []
         if spec.method == _INITIALIZE:
-            version: Json = (
-                cast("dict[str, Json]", result).get("protocolVersion") if isinstance(result, dict) else None
-            )
+            version = _members(result).get("protocolVersion")
             path = "$.result.protocolVersion"
             if isinstance(version, str) and self._fixed is not None:
                 found = _same_version(version, revision, path)
@@ -310,7 +301,7 @@ class TranscriptValidator:
 
 def _task_error(value: Json, root: str, *more: tuple[str, Sequence[str]]) -> list[Place]:
     """Return what a description of a task lacks: its id, and members that must have one of some values."""
-    members = cast("dict[str, Json]", value) if isinstance(value, dict) else {}
+    members = _members(value)
     found = [] if isinstance(members.get("taskId"), str) else [(f"{root}.taskId", "Field required, a string")]
     for name, allowed in more:
         if members.get(name) not in allowed:
@@ -322,14 +313,20 @@ def _unwrap(data: bytes) -> tuple[Json, str | int | None, bytes] | None:
     """Return direction, session and message of a line that contains them; None for any other line."""
     try:
         value: Json = json.loads(data)
-        if not isinstance(value, dict) or "message" not in value or "jsonrpc" in value:
+        members = _members(value)
+        if "message" not in members or "jsonrpc" in members:
             return None
-        members = cast("dict[str, Json]", value)
-        session: Json = members.get("session")
+        session = members.get("session")
         named = session if isinstance(session, str | int) else None
         return members.get("direction"), named, json.dumps(members["message"]).encode()
     except (ValueError, RecursionError):
         return None
+
+
+def _members(value: Json) -> dict[str, Json]:
+    """Return the members of an object; none for any other value."""
+    found: dict[str, Json] = value if isinstance(value, OBJECT) else {}
+    return found
 
 
 def _key(direction: Direction | None, request_id: RequestId) -> Key:
@@ -338,9 +335,7 @@ def _key(direction: Direction | None, request_id: RequestId) -> Key:
 
 def _version_of(result: Json) -> Revision | None:
     """Return the revision of the session that a result of `initialize` opens."""
-    if not isinstance(result, dict):
-        return None
-    version: Json = cast("dict[str, Json]", result).get("protocolVersion")
+    version = _members(result).get("protocolVersion")
     revision = by_version(version, ALL) if isinstance(version, str) else None
     return revision if revision is not None and revision.handshake else None
 
@@ -371,5 +366,5 @@ def _misused(
             ("$.method", f"at {revision.name} it is asked inside results, not by a message of its own")
         )
     elif direction is not None and direction not in spec.directions:
-        found.append(("$.method", f"never goes {_NAMES[direction]} at {revision.name}"))
+        found.append(("$.method", f"never goes from {direction.replace('_', ' ')} at {revision.name}"))
     return found

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 import click
 
+from mcprev.cli.options import revision_option
 from mcprev.cli.table import clean, echo_table
 
 if TYPE_CHECKING:
     from mcprev.cli.transcript import TranscriptValidator, Violation
-    from mcprev.revisions import Revision
 
 UNREADABLE: Final = 3
 """The exit code for a file that cannot be read."""
@@ -46,7 +46,7 @@ def validate_command(*, file: str, name: str, as_json: bool) -> None:
     """
     from mcprev.cli.transcript import TranscriptValidator
 
-    checker = TranscriptValidator(_row(name))
+    checker = TranscriptValidator(None if name == "auto" else revision_option(name))
     try:
         found = _check(file, checker)
     except (OSError, ValueError) as error:
@@ -61,17 +61,6 @@ def validate_command(*, file: str, name: str, as_json: bool) -> None:
     else:
         _print_table(checker, found)
     sys.exit(1 if found else 0)
-
-
-def _row(name: str) -> Revision | None:
-    from mcprev.revisions import LATEST, revision_named
-
-    if name == "auto":
-        return None
-    try:
-        return LATEST if name == "latest" else revision_named(name)
-    except ValueError as error:
-        raise click.BadParameter(clean(str(error)), param_hint="--revision") from None
 
 
 def _check(file: str, checker: TranscriptValidator) -> list[Violation]:

@@ -11,9 +11,9 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast
 from pydantic import ValidationError
 from pydantic_core import to_json
 
+from mcprev.core.method_binding import first
 from mcprev.errors import InvalidParams, Json
 from mcprev.json_schema.typed import NO_SCHEMA, Schema, adapter_of, first_sentence, schema_of
-from mcprev_types import locate
 from mcprev_types.latest import models
 
 T = TypeVar("T")
@@ -99,14 +99,12 @@ class Form(Generic[T]):
         if answer.action != "accept":
             return Declined() if answer.action == "decline" else Cancelled()
         content: Json = dict(answer.content or {})
+        given: Json = content[VALUE] if self._single else content
         try:
-            value = self._adapter.validate_json(to_json(content[VALUE] if self._single else content))
+            value = self._adapter.validate_json(to_json(given))
         except ValidationError as error:
-            wrong = error.errors(include_url=False, include_input=False, include_context=False)[0]
-            path = ".".join(str(part) for part in locate(content, wrong["loc"], missing=False)[0])
-            place = f"{path}: " if path else ""
             raise InvalidParams(
-                f"Invalid params: the answer to '{message:.60}': {place}{wrong['msg']}"
+                f"Invalid params: the answer to '{message:.60}': {first(error, given)}"
             ) from None
         return Accepted(cast("T", value))
 
