@@ -39,6 +39,7 @@ class Exchange:
         self.gone = False
         self._decoder = Decoder()
         self.events: list[Event] = []
+        self._receiving = False
         if body is not None:
             self.give(body)
         self.task = asyncio.get_running_loop().create_task(app(scope, self._receive, self._send))
@@ -53,8 +54,17 @@ class Exchange:
         self.reading.set()
         self.sent.put_nowait({"type": "http.disconnect"})
 
+    @property
+    def awaited(self) -> bool:
+        """Whether the app waits for a part of the body, or for the client to hang up."""
+        return self._receiving and self.sent.empty()
+
     async def _receive(self) -> MutableMapping[str, Any]:
-        return await self.sent.get()
+        self._receiving = True
+        try:
+            return await self.sent.get()
+        finally:
+            self._receiving = False
 
     async def _send(self, message: MutableMapping[str, Any]) -> None:
         await self.reading.wait()

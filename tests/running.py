@@ -62,6 +62,14 @@ class _Selector(selectors.DefaultSelector):
         return False
 
 
+def timers_of(kind: type[object]) -> list[object]:
+    """The objects of a class that a timer of the running loop will call."""
+    loop: Any = asyncio.get_running_loop()
+    waiting = (timer._callback for timer in loop._scheduled if not timer.cancelled())
+    owners = (getattr(callback, "__self__", None) for callback in waiting)
+    return [owner for owner in owners if isinstance(owner, kind)]
+
+
 class CheckedLoop(asyncio.SelectorEventLoop):
     """A loop with the checks of the debug mode: calls from other threads, coroutines as callbacks, blocking sockets.
 

@@ -306,6 +306,12 @@ class Exchange(asgi_bridge.Exchange):
         self.reading.set()
         self.wire.hang_up()
 
+    @property
+    @override
+    def awaited(self) -> bool:
+        request = self.wire.http._serving
+        return request is not None and (request._gone or request.waiting) is not None
+
     async def _serve(self, *_: object) -> None:
         """Until all that was sent is served, and what was answered is read."""
         http = self.wire.http

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from asyncio import base_events, events, tasks
+from asyncio import base_events, events, tasks, timeouts
 from collections.abc import Callable, MutableMapping
 from types import FrameType
 from typing import Any, Final
@@ -25,14 +25,14 @@ from running import until
 from wired import Wire, head
 
 MOST: Final = {
-    ("session", "json"): 66,
-    ("session", "sse"): 85,
-    ("no session", "json"): 67,
-    ("no session", "sse"): 73,
+    ("session", "json"): 62,
+    ("session", "sse"): 81,
+    ("no session", "json"): 63,
+    ("no session", "sse"): 69,
 }
-"""Python functions that one tools/call may run, from the first of the app's to the last: one less today."""
+"""Python functions that one tools/call may run, from the first of the app's to the last; asyncio's do not count."""
 MOST_WIRED: Final = {
-    ("session", "json"): 79, ("session", "sse"): 98, ("no session", "json"): 81, ("no session", "sse"): 87,
+    ("session", "json"): 76, ("session", "sse"): 95, ("no session", "json"): 78, ("no session", "sse"): 84,
 }  # fmt: skip
 """The same for one that comes on a connection of our own."""
 MORE_OF_AN_APP: Final = 18
@@ -42,7 +42,7 @@ NOT_COUNTED: Final = (
     "test_cost.py",
     "wired.py",
     "running.py",
-    *(str(module.__file__) for module in (base_events, events, tasks)),
+    *(str(module.__file__) for module in (base_events, events, tasks, timeouts)),
 )
 TIMES: Final = 100
 

@@ -26,8 +26,9 @@ from api.authors import text
 from asgi_bridge import INFO, PREFIX, SCOPE, Client, Exchange
 from mcprev.revisions import Revision, revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
+from mcprev.transports.http.server.response_stream import ResponseStream
 from requirements import B, C, D, E, req
-from running import run, until
+from running import run, timers_of, until
 from served import Served, server_of, who
 
 ROWS: Final = [revision_named(name) for name in (B, C, D, E)]
@@ -448,8 +449,7 @@ class Play:
         dispatcher.sessions.expire()
         await until(lambda: len(dispatcher.sse) == 0 and len(server._connections) == 1)
         assert len(dispatcher.sessions) == 0
-        timers = dispatcher.timers
-        assert [*timers._recent, *timers._long, *timers.reading, *timers.late] == []
+        assert timers_of(ResponseStream) == []
         shared = dispatcher.shared
         await until(lambda: not (shared._connection_state.incoming or shared._tasks or shared._queue))
         assert shared._running == 0

@@ -482,8 +482,7 @@ def test_a_refusal_keeps_its_status_however_long_and_loud_the_listing_of_the_too
         bad, loud, quiet = (
             client.call(tool, {"region": "eu"}, logLevel="debug") for tool in ("region", "hold", "quiet")
         )
-        old: Any = vars(app.dispatcher.timers)["_long"]
-        await until(lambda: len(old) == 3)
+        await until(lambda: sum(call.awaited for call in (bad, loud, quiet)) == 3)
         listed.set()
         assert ((await bad.done()).status, bad.error["code"]) == (400, HEADER_MISMATCH)
         (said,) = await loud.heard(1)

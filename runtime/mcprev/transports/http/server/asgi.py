@@ -220,7 +220,7 @@ class AsgiApp:
         dispatcher = self.dispatcher
         message = None
         if verb == "POST":
-            body = http_request.take() if http_request.ready else await self._read(dispatcher, http_request)
+            body = http_request.take() if http_request.ready else await self._read(http_request)
             if isinstance(body, HttpError):
                 return body
             http_request.share = BodyShare(self.budget, body)
@@ -256,25 +256,19 @@ class AsgiApp:
         found = dispatcher.sse.find(http_request)
         if isinstance(found, HttpError):
             return found
-        body = await self._read(dispatcher, http_request)
+        body = await self._read(http_request)
         if isinstance(body, HttpError):
             return body
         http_request.share = BodyShare(self.budget, body)
         refused = self.budget.refusal(http_request.share)
         return refused or await dispatcher.take_sse(found, body, http_request)
 
-    async def _read(self, dispatcher: HttpDispatcher, http_request: HttpRequest) -> bytes | HttpError:
-        timers = dispatcher.timers
-        task = http_request.task = asyncio.current_task(dispatcher.loop)
-        assert task is not None
-        timers.reads(task)
+    async def _read(self, http_request: HttpRequest) -> bytes | HttpError:
+        timeout = asyncio.timeout(self.settings.body_timeout)
         try:
-            return await http_request.read(self.settings.max_body, self.budget)
-        except asyncio.CancelledError:
-            if task not in timers.late:
+            async with timeout:
+                return await http_request.read(self.settings.max_body, self.budget)
+        except TimeoutError:
+            if not timeout.expired():
                 raise
-            timers.late.discard(task)
-            task.uncancel()
             return HttpError(408, InvalidRequest("Invalid Request: the body took too long"))
-        finally:
-            del timers.reading[task]

@@ -79,6 +79,7 @@ class AsgiConnection(Connection):
             if not response_stream.cancelled:
                 del self._serving[incoming]
                 incoming.cancel("the HTTP server cancelled the request")
+                response_stream.disconnect()
                 raise
         finally:
             self._running -= 1

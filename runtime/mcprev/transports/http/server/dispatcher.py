@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -36,8 +35,6 @@ from mcprev.transports.http.server.options import HttpSettings
 from mcprev.transports.http.server.request import HttpRequest
 from mcprev.transports.http.server.response_stream import ResponseStream
 from mcprev.transports.http.server.sessions import Session, Sessions
-from mcprev.transports.http.server.timers import Timers
-from mcprev.transports.http.server.token_expiry import TokenExpiryTimer
 from mcprev.wire.headers import NAME_KEY, TASK_NAMES
 from mcprev.wire.jsonrpc import Batch, Message, Request, RequestId, parse
 from mcprev.wire.media import STREAM, Accept, accepted
@@ -54,7 +51,7 @@ class HttpDispatcher:
         self._settings = settings
         self._silent = server.identity.silent()
         self._clock = settings.clock or self.loop.time
-        self._respond = partial(ResponseStream, json_response=settings.json_response)
+        self._respond = partial(ResponseStream, settings)
         self.stopping: bool = False
         """Whether new calls are refused, while those in progress may finish."""
         self.sessions: Sessions = Sessions(
@@ -78,17 +75,12 @@ class HttpDispatcher:
             limit=settings.max_sessions,
             per_client=settings.max_sessions_per_client,
         )
-        self.timers: Timers = Timers(
-            self._expire,
-            defer=settings.defer,
-            keep_alive=settings.keep_alive,
-            stall=settings.stall,
-            body_timeout=settings.body_timeout,
-        )
+        self._expiry: asyncio.TimerHandle | None = None
 
-    def _expire(self, now: float) -> float | None:
+    def _expire(self) -> None:
+        """End idle sessions now and whenever the next one may be idle."""
         wait = self.sessions.expire()
-        return None if wait is None else now + wait
+        self._expiry = None if wait is None else self.loop.call_later(wait, self._expire)
 
     async def aclose(self, linger: float) -> None:
         """End all sessions and streams. Only calls in progress have `linger` seconds to finish."""  # SUB-4
@@ -101,7 +93,8 @@ class HttpDispatcher:
             *(connection.aclose(linger=linger) for connection in self.sse.all()),
         )
         await self.shared.aclose(linger=0)
-        self.timers.stop()
+        if self._expiry is not None:
+            self._expiry.cancel()
 
     def fail_requests(self) -> None:
         """Answer all calls in progress with an error."""
@@ -147,32 +140,10 @@ class HttpDispatcher:
         if message.method in TASK_NAMES and NAME_KEY not in http_request.headers.values:
             self.shared.protocol.connection.tolerate(ToleratedViolation.UNNAMED_TASKS, message.method)
         accept = STREAM if message.method == LISTEN else request_class.accept
-        response_stream = self._respond(http_request, self.shared, accept=accept)
-        expiry_timer = None
-        if http_request.access is not None and message.method == LISTEN:
-            expiry_timer = self._expiry(http_request, lambda: self.shared.end_listening(response_stream))
-        self.timers.begin(response_stream)
-        try:
-            await self.shared.serve(message, response_stream)
-        finally:
-            self.timers.end(response_stream)
-            if expiry_timer is not None:
-                expiry_timer.cancel()
-
-    async def _hold(self, response_stream: ResponseStream, expiry_timer: TokenExpiryTimer | None) -> None:
-        """Keep a stream open until it ends."""
-        self.timers.begin(response_stream)
-        try:
-            await response_stream.finish()
-        finally:
-            self.timers.end(response_stream)
-            if expiry_timer is not None:
-                expiry_timer.cancel()
-
-    def _expiry(self, http_request: HttpRequest, end: Callable[[], object]) -> TokenExpiryTimer | None:
-        """Return the timer that ends a stream when the token that opened it expires, if tokens are required."""
-        access, auth = http_request.access, self._settings.auth
-        return None if access is None or auth is None else TokenExpiryTimer(access, auth.clock, end)
+        response_stream = self._respond(http_request, self.shared, accept)
+        if message.method == LISTEN:
+            response_stream.on_expired = self.shared.end_listening
+        await self.shared.serve(message, response_stream)
 
     # -- sessions ------------------------------------------------------------------------------------------
 
@@ -199,15 +170,14 @@ class HttpDispatcher:
         if refused is not None:
             return refused
         session = self._session(http_request.principal, lasting=True)
-        response_stream = self._respond(
-            http_request, session, accept=accepted(http_request.headers.get(b"accept"))
-        )
+        response_stream = self._respond(http_request, session, accepted(http_request.headers.get(b"accept")))
         set_origin(message, response_stream)
         session.receive(message)
         if session.protocol.session.agreed:
             self._server.keep(session)
             self.sessions.add(session, client)
-            self.timers.at(self.loop.time() + self._settings.idle)
+            if self._expiry is None:
+                self._expiry = self.loop.call_later(self._settings.idle, self._expire)
             response_stream.fields = ((b"mcp-session-id", session.id.encode()),)
         await response_stream.finish()
         return None
@@ -221,16 +191,14 @@ class HttpDispatcher:
             session.receive_unanswered(message, http_request)
             await http_request.accept()
             return
-        response_stream = self._respond(http_request, session, accept=accept)
+        response_stream = self._respond(http_request, session, accept)
         session.response_streams.add(response_stream)
-        self.timers.begin(response_stream)
         try:
             if isinstance(message, Request):
                 await session.serve(message, response_stream)
             else:
                 await session.serve_batch(message, response_stream)
         finally:
-            self.timers.end(response_stream)
             session.response_ended(response_stream)
 
     async def _without_session(self, request_class: SessionlessRequest, http_request: HttpRequest) -> None:
@@ -249,19 +217,22 @@ class HttpDispatcher:
         self, session: Session, last_event_id: str | None, http_request: HttpRequest
     ) -> HttpError | None:
         """Open a GET stream of a session, or resume a stream."""
-        response_stream = self._respond(http_request, session, accept=STREAM)
+        response_stream = self._respond(http_request, session, STREAM)
         if last_event_id is None:
             if not session.listen(response_stream):
+                response_stream.disconnect()
                 return HttpError(
                     429, InvalidRequest("Invalid Request: too many streams of this session are open")
                 )
         elif not await session.resume(response_stream, last_event_id):
+            response_stream.disconnect()
             return HttpError(
                 400, InvalidRequest("Invalid Request: nothing can be resumed from this Last-Event-ID")
             )
         session.response_streams.add(response_stream)
+        response_stream.on_expired = ResponseStream.hand_over
         try:
-            await self._hold(response_stream, self._expiry(http_request, response_stream.hand_over))
+            await response_stream.finish()
         finally:
             session.response_ended(response_stream)
         return None
@@ -276,10 +247,10 @@ class HttpDispatcher:
         reject = self.sse.refuses_stream(http_request.verb, http_request.headers, client)
         if reject is None:
             connection = self.sse.connect(http_request.principal, client)
-            response_stream = self._respond(http_request, connection, accept=STREAM)
+            response_stream = self._respond(http_request, connection, STREAM)
             connection.begin(response_stream, self.sse.endpoint(connection, http_request.root))
-            expiry_timer = connection.expiry_timer = self._expiry(http_request, response_stream.hand_over)
-            await self._hold(response_stream, expiry_timer)
+            response_stream.on_expired = ResponseStream.hand_over
+            await response_stream.finish()
         return reject
 
     async def take_sse(
@@ -290,8 +261,7 @@ class HttpDispatcher:
         reject = None
         if access is not None and auth is not None:
             reject = auth.at(http_request.root).covers(access, parse(body, batch=True))
-            if connection.expiry_timer is not None:
-                connection.expiry_timer.renew(access)
+            connection.renew(access)
         if reject is None:
             reject = connection.take(body, http_request)
         if reject is None:

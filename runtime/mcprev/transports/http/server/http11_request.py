@@ -63,10 +63,26 @@ class RequestConnection(Protocol):
 class Http11Request(HttpRequest):
     """A request on an HTTP/1.1 connection."""
 
-    __slots__ = (
-        "_begun", "_body", "_budget", "_chunked", "_gone", "_http", "_parts", "_size", "_target", "answered", "complete",
-        "failed", "keep_alive", "pairs", "refusal", "taken", "version", "waiting",
-    )  # fmt: skip
+    version: str = "1.1"
+    keep_alive: bool = True
+    """Whether another request may follow on the connection."""
+    complete: bool = False
+    """Whether it was received completely."""
+    answered: bool = False
+    """Whether the response is complete."""
+    taken: int = 0
+    """The bytes of the body that count towards the budget until the body is read."""
+    refusal: HttpError | None = None
+    """The error response, if the head is invalid."""
+    failed: HttpError | None = None
+    """The error response, if the body cannot be read."""
+    waiting: asyncio.Future[None] | None = None
+    """Done when the body, or an error, has arrived; None unless a task waits for that."""
+    _begun = _chunked = False
+    _body = b""
+    _parts: list[bytes] | None = None
+    _size = 0
+    _gone: Callable[[], None] | None = None
 
     def __init__(
         self,
@@ -83,26 +99,6 @@ class Http11Request(HttpRequest):
         self._target = target
         self.pairs: list[tuple[bytes, bytes]] = pairs
         """The headers in their order, with names in lower case."""
-        self.version: str = "1.1"
-        self.keep_alive: bool = True
-        """Whether another request may follow on the connection."""
-        self.complete: bool = False
-        """Whether it was received completely."""
-        self.answered: bool = False
-        """Whether the response is complete."""
-        self._begun = self._chunked = False
-        self._body = b""
-        self._parts: list[bytes] | None = None
-        self._size = 0
-        self.taken: int = 0
-        """The bytes of the body that count towards the budget until the body is read."""
-        self.refusal: HttpError | None = None
-        """The error response, if the head is invalid."""
-        self.failed: HttpError | None = None
-        """The error response, if the body cannot be read."""
-        self.waiting: asyncio.Future[None] | None = None
-        """Done when the body, or an error, has arrived; None unless a task waits for that."""
-        self._gone: Callable[[], None] | None = None
 
     @property
     @override
@@ -161,7 +157,7 @@ class Http11Request(HttpRequest):
     def fail(self, refusal: HttpError) -> None:
         """Give up the body; `read` returns the refusal."""
         self.failed = refusal
-        self.ready: bool = False
+        self.ready = False
         self.take()
         self.wake()
 

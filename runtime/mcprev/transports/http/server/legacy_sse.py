@@ -22,11 +22,11 @@ from mcprev.protocol.connection_state import Channel, LocalInfo
 from mcprev.protocol.endpoint import ServerProtocol
 from mcprev.protocol.http_request_class import RETRY_LATER, HttpError
 from mcprev.transports.http.security import new_session_id
+from mcprev.transports.http.server.access import Access
 from mcprev.transports.http.server.body_budget import opening_refusal
 from mcprev.transports.http.server.connection import set_origin
 from mcprev.transports.http.server.request import HttpRequest
 from mcprev.transports.http.server.response_stream import ResponseStream
-from mcprev.transports.http.server.token_expiry import TokenExpiryTimer
 from mcprev.wire.headers import Headers
 from mcprev.wire.jsonrpc import Batch, Malformed, Notification, Request, parse
 from mcprev.wire.media import accepted, is_json
@@ -57,8 +57,6 @@ class LegacySseServerConnection(Connection):
         self.id: str = new_session_id()
         self.principal = principal
         """The principal of the session and of each of its requests."""
-        self.expiry_timer: TokenExpiryTimer | None = None
-        """Ends the stream when its token expires, if tokens are required."""
         self._exchange: ResponseStream | None = None
         self._stopping = False
 
@@ -68,6 +66,11 @@ class LegacySseServerConnection(Connection):
         response_stream.started = True
         response_stream.write(encode_endpoint(endpoint))
         self.started()
+
+    def renew(self, access: Access) -> None:
+        """Keep the stream open until a later token of the same subject expires."""
+        if self._exchange is not None:
+            self._exchange.renew(access)
 
     def take(self, body: bytes, http_request: HttpRequest) -> HttpError | None:
         """Process a posted body; return the error response to an invalid message and after the end."""  # SSE-4

@@ -38,20 +38,20 @@ class HttpRequest:
     Data for a client that has disconnected is discarded without an error.
     """
 
-    __slots__ = (
-        "access",
-        "address",
-        "checking",
-        "headers",
-        "path",
-        "place",
-        "principal",
-        "ready",
-        "root",
-        "share",
-        "task",
-        "verb",
-    )
+    principal: str | None = None
+    """The principal, set by the server's authentication."""
+    access: Access | None = None
+    """The content of the token, if the server requires one."""
+    place: str | None = None
+    """The path of the HTTP+SSE endpoint that the request is for; None for the Streamable HTTP endpoint."""
+    share: BodyShare | None = None
+    """The memory of the body, after it was read."""
+    ready: bool = False
+    """Whether the whole body has arrived within the limits, so that `take` returns it."""
+    task: asyncio.Task[object] | None = None
+    """The task that serves the request, if known."""
+    checking: bool = False
+    """Whether the headers are still being checked, see `MessageOrigin`."""
 
     def __init__(self, verb: str, path: str, root: str, address: str | None, headers: Headers) -> None:
         self.verb: str = verb
@@ -62,20 +62,6 @@ class HttpRequest:
         self.address: str | None = address
         """The local address at which the request arrived; None if unknown."""
         self.headers: Headers = headers
-        self.checking: bool = False
-        """Whether the headers are still being checked, see `MessageOrigin`."""
-        self.principal: str | None = None
-        """The principal, set by the server's authentication."""
-        self.access: Access | None = None
-        """The content of the token, if the server requires one."""
-        self.place: str | None = None
-        """The path of the HTTP+SSE endpoint that the request is for; None for the Streamable HTTP endpoint."""
-        self.share: BodyShare | None = None
-        """The memory of the body, after it was read."""
-        self.ready: bool = False
-        """Whether the whole body has arrived within the limits, so that `take` returns it."""
-        self.task: asyncio.Task[object] | None = None
-        """The task that serves the request, if known."""
 
     @property
     def scope(self) -> Mapping[str, Any]:
@@ -145,14 +131,13 @@ class HttpRequest:
 class AsgiRequest(HttpRequest):
     """A request of an ASGI server."""
 
-    __slots__ = ("_receive", "_scope", "_send", "_watching")
+    _watching: asyncio.Task[None] | None = None
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
         server = scope.get("server")
         address = server[0] if server and server[1] is not None else None
         super().__init__(scope["method"], scope["path"], scope.get("root_path", ""), address, headers)
         self._scope, self._receive, self._send = scope, receive, send
-        self._watching: asyncio.Task[None] | None = None
 
     @property
     @override

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
+from math import inf
 from typing import Final, Protocol
 
 from mcprev.protocol.connection_state import IncomingRequest
 from mcprev.transports.http.server.access import Access
 from mcprev.transports.http.server.body_budget import BodyShare
+from mcprev.transports.http.server.options import HttpSettings
 from mcprev.transports.http.server.request import JSON_TYPE, Fields, HttpRequest
 from mcprev.wire.headers import Headers
 from mcprev.wire.jsonrpc import RequestId, encode_batch, encode_error
@@ -69,93 +72,55 @@ class ReplayStream(Protocol):
 class ResponseStream:
     """One HTTP request whose response has not been sent completely."""
 
-    __slots__ = (
-        "_busy",
-        "_close",
-        "_drained",
-        "_finisher",
-        "_head_sent",
-        "_http_request",
-        "_last",
-        "_out",
-        "_size",
-        "_stalled",
-        "_wake",
-        "_watched",
-        "_writer",
-        "access",
-        "answers",
-        "batch",
-        "began",
-        "cancelled",
-        "checking",
-        "ended",
-        "fields",
-        "headers",
-        "inline",
-        "owner",
-        "prefers_stream",
-        "principal",
-        "replay",
-        "request",
-        "share",
-        "started",
-        "status",
-        "streams",
-        "task",
-        "waiting",
-    )  # fmt: skip
+    fields: Fields = ()
+    """The headers of the response beside its type."""
+    status: int = 200
+    waiting: int = 1
+    """The number of JSON-RPC responses to come."""
+    batch: bool = False
+    on_expired: Callable[[ResponseStream], object] | None = None
+    """Ends the stream when the token of its request has expired."""
+    inline: bool = True
+    """Whether the task of the HTTP server also runs the handler."""
+    request: IncomingRequest | None = None
+    """The request that this task serves."""
+    cancelled: bool = False
+    """Whether this task was cancelled."""
+    checking: bool = False
+    """Whether the headers are still being checked, see `MessageOrigin`."""
+    replay: ReplayStream | None = None
+    started: bool = False
+    """Whether the response is an event stream."""
+    ended: bool = False
+    """Whether nothing can be sent any more."""
+    _size = 0
+    _head_sent = _close = _stalled = _watched = False
+    _writer: asyncio.Task[None] | None = None
+    _wake: asyncio.Future[None] | None = None
+    _drained: asyncio.Future[None] | None = None
+    _finisher: asyncio.Task[object] | None = None
 
     def __init__(
-        self,
-        http_request: HttpRequest,
-        owner: StreamOwner,
-        *,
-        accept: Accept,
-        json_response: bool | None = None,
+        self, settings: HttpSettings, http_request: HttpRequest, owner: StreamOwner, accept: Accept
     ) -> None:
-        """`json_response` decides the format if the client accepts both; None decides at run time."""
         self._http_request = http_request
+        self._settings = settings
+        self._loop = asyncio.get_running_loop()
         self.owner: StreamOwner = owner
-        self.began: float = asyncio.get_running_loop().time()
         self.principal: str | None = http_request.principal
         """The principal, set by the server's authentication."""
         self.access: Access | None = http_request.access
         self.share: BodyShare | None = http_request.share
         """The memory of the request body."""
-        self.streams: bool = accept.sse and not (json_response is True and accept.json)
-        """Whether messages can be sent before the response."""
         self.headers: Headers = http_request.headers
-        self.checking: bool = False
-        """Whether the headers are still being checked, see `MessageOrigin`."""
-        self.prefers_stream: bool = self.streams and (json_response is False or not accept.json)
-        self.fields: Fields = ()
-        """The headers of the response beside its type."""
-        self.status: int = 200
-        self.waiting: int = 1
-        """The number of JSON-RPC responses to come."""
-        self.batch: bool = False
         self.task: asyncio.Task[object] | None = http_request.task
-        self.inline: bool = True
-        """Whether the task of the HTTP server also runs the handler."""
-        self.request: IncomingRequest | None = None
-        """The request that this task serves."""
-        self.cancelled: bool = False
-        """Whether this task was cancelled."""
+        self.streams: bool = accept.sse and not (settings.json_response is True and accept.json)
+        """Whether messages can be sent before the response."""
+        self.prefers_stream: bool = self.streams and (settings.json_response is False or not accept.json)
         self.answers: list[bytes] = []
-        self.replay: ReplayStream | None = None
-        self.started: bool = False
-        """Whether the response is an event stream."""
-        self.ended: bool = False
-        """Whether nothing can be sent any more."""
         self._out: list[bytes] = []
-        self._size = 0
-        self._busy = self._last = self.began
-        self._head_sent = self._close = self._stalled = self._watched = False
-        self._writer: asyncio.Task[None] | None = None
-        self._wake: asyncio.Future[None] | None = None
-        self._drained: asyncio.Future[None] | None = None
-        self._finisher: asyncio.Task[object] | None = None
+        self._busy = self._last = self._loop.time()
+        self._timer = self._loop.call_at(self._busy + settings.defer, self._tick)
 
     # -- messages ------------------------------------------------------------------------------------------
 
@@ -261,9 +226,8 @@ class ResponseStream:
     # -- writing -------------------------------------------------------------------------------------------
 
     def _write_soon(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._busy = loop.time()  # the stall timeout starts now, even after a long silence
-        self._writer = loop.create_task(self._write())
+        self._busy = self._loop.time()  # the stall timeout starts now, even after a long silence
+        self._writer = self._loop.create_task(self._write())
 
     async def _write(self) -> None:
         """Write until the queue is empty."""
@@ -282,9 +246,8 @@ class ResponseStream:
             self._writer = None
 
     async def _send_queued(self) -> None:
-        loop = asyncio.get_running_loop()
         while self._out and not self.ended:
-            self._busy = loop.time()
+            self._busy = self._loop.time()
             data = b"".join(self._out)
             self._out.clear()
             self._size = 0
@@ -293,7 +256,7 @@ class ResponseStream:
                 await self._http_request.begin(200, (*_SSE_HEAD, *self.fields), data)
             elif data:
                 await self._http_request.write(data)
-            self._last = loop.time()
+            self._last = self._loop.time()
             if self._drained is not None and self._size <= HIGH:
                 _release(self._drained)
 
@@ -301,14 +264,14 @@ class ResponseStream:
         """Wait while too many bytes are unwritten, as on pipes."""  # STDIO-9
         while self._size > HIGH and not self.ended:
             if self._drained is None or self._drained.done():
-                self._drained = asyncio.get_running_loop().create_future()
+                self._drained = self._loop.create_future()
             await asyncio.shield(self._drained)
 
     async def finish(self) -> None:
         """Wait for the end of the response and send it; called by the task of the HTTP server."""
         try:
             if self.waiting and not self.ended:
-                self._wake = asyncio.get_running_loop().create_future()
+                self._wake = self._loop.create_future()
                 await self._wake
             if self._writer is not None:
                 self._wake = None
@@ -317,7 +280,7 @@ class ResponseStream:
             fields = (*usual, *self.fields) if self.fields else usual
             if not self.ended:
                 self._finisher = self.task or asyncio.current_task()
-                self._busy = asyncio.get_running_loop().time()
+                self._busy = self._loop.time()
                 body = b"".join(self._out if self.started else self.answers)
                 if self._head_sent:
                     await self._http_request.end(body)
@@ -341,35 +304,47 @@ class ResponseStream:
             task.uncancel()
         finally:
             self.ended = True
+            self._timer.cancel()
             if self._watched:
                 self._watched = False
                 self._http_request.unwatch()
 
     # -- the client ----------------------------------------------------------------------------------------
 
-    def watch_client(self) -> None:
-        """Watch whether the client disconnects, and start a stream, because the request takes long."""  # HTTPM-9
-        if self.ended or not self.waiting:
-            return
-        if not self._watched:
+    def _tick(self) -> None:
+        """Watch a long request's client, start its stream, fill silence, disconnect a client that does not read."""
+        if self.waiting and not self._watched:
             self._watched = True
-            self._http_request.watch(self.disconnect)
-        if self.streams and not self.checking:
-            self.start()
-
-    def tick(self, now: float, keep_alive: float, stall: float) -> None:
-        """Send a comment on a silent stream, and disconnect a client that does not read."""  # HTTPM-5, SEC-6
+            self._http_request.watch(self.disconnect)  # HTTPM-9
+        auth = self._settings.auth
+        if self.on_expired is not None and auth is not None and self._expires() <= auth.clock():  # AUTH-1
+            self.on_expired(self)
+        if self.ended:
+            return
+        settings, now = self._settings, self._loop.time()
         writing = self._writer is not None or self._finisher is not None
-        if writing and now - self._busy >= stall:
+        if writing and now - self._busy >= settings.stall:  # SEC-6
             self._stalled = True
             finisher = self._finisher
             self.disconnect()
             if finisher is not None:
                 finisher.cancel()
-        elif self._head_sent and not writing and now - self._last >= keep_alive:
+            return
+        if self.waiting and self.streams and not (self.started or self.checking):
+            self.start()
+        elif self._head_sent and not writing and now - self._last >= settings.keep_alive:  # HTTPM-5
             self.write(KEEP_ALIVE)
-        elif not self.started:
-            self.watch_client()  # its headers may have been checked since
+        pace = min(1.0, settings.keep_alive / 2, settings.stall / 2)
+        self._timer = self._loop.call_at(now + pace, self._tick)
+
+    def renew(self, access: Access) -> None:
+        """Replace the token of the request if a later one of the same subject expires later."""
+        if self._expires() < (inf if access.expires is None else access.expires):
+            self.access = access
+
+    def _expires(self) -> float:
+        """Return when the token of the request expires, in seconds since 1970."""
+        return inf if self.access is None or self.access.expires is None else self.access.expires
 
     def disconnect(self) -> None:
         """Handle the disconnection of the client, or disconnect it."""
@@ -387,6 +362,7 @@ class ResponseStream:
     def _stop(self) -> None:
         """Discard unsent bytes and refuse further ones, because nothing can be sent to this client any more."""
         self.ended = True
+        self._timer.cancel()
         self._out.clear()
         self._size = 0
         if self._drained is not None:
