@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import isfinite
-from typing import Any, Final, cast
+from operator import ge, gt, le, lt
+from typing import Any, Final
 
 from mcprev.errors import Json
 from mcprev.json_schema.bounds import (
@@ -53,7 +54,7 @@ def compile_plain(schema: Json) -> Validator | None:
 
 def _compile(schema: Json, depth: int) -> Validator:
     if schema is True:
-        return _always_valid
+        return always_valid
     if not isinstance(schema, OBJECT) or depth > MAX_DEPTH:
         raise UnsupportedKeywordError
     given = schema
@@ -66,11 +67,12 @@ def _compile(schema: Json, depth: int) -> Validator:
     if _OBJECT_KEYWORDS & given.keys():
         checks.append(_members(given, depth))
     if not checks:
-        return _always_valid
+        return always_valid
     return checks[0] if len(checks) == 1 else _all(checks)
 
 
-def _always_valid(_: Json) -> list[ValidationIssue]:
+def always_valid(_: Json) -> list[ValidationIssue]:
+    """Return no issues for any value."""
     return VALID
 
 
@@ -203,31 +205,21 @@ def _timed(check: Validator) -> Validator:
 # -- numbers, strings, arrays ----------------------------------------------------------------------------
 
 
-def _bound(keyword: str, keeps: Callable[[Any, Any], bool]) -> Callable[[Json, int], Validator]:
+def _bound(
+    keyword: str, keeps: Callable[[Any, Any], bool], of: type | None = None
+) -> Callable[[Json, int], Validator]:
+    """Return the compiler of a keyword that bounds numbers or, with `of`, the sizes of values of a type."""
+
     def make(value: Json, _: int) -> Validator:
-        _require(is_number(value))
+        _require(is_number(value) if of is None else _is_integer(value) and value >= 0)
         issues: list[ValidationIssue] = [((), f"does not satisfy {keyword} {value}")]
 
         def check(given: Json) -> list[ValidationIssue]:
-            if given.__class__ is int or given.__class__ is float:
-                return VALID if keeps(given, value) else issues
-            return VALID
-
-        return check
-
-    return make
-
-
-def _size(keyword: str, of: type, *, least: bool) -> Callable[[Json, int], Validator]:
-    def make(value: Json, _: int) -> Validator:
-        _require(_is_integer(value) and value >= 0)
-        issues: list[ValidationIssue] = [((), f"does not satisfy {keyword} {value}")]
-
-        def check(given: Json) -> list[ValidationIssue]:
-            if given.__class__ is not of:
-                return VALID
-            size = len(cast("list[Any]", given))
-            return VALID if (size >= value if least else size <= value) else issues
+            kind = given.__class__
+            if of is None:
+                bounded = kind is int or kind is float
+                return issues if bounded and not keeps(given, value) else VALID
+            return issues if kind is of and not keeps(len(given), value) else VALID
 
         return check
 
@@ -296,7 +288,7 @@ def _members(schema: Mapping[str, Any], depth: int) -> Validator:
             inner = known.get(name, other)
             if inner is None:
                 found = [*found, ((name,), "is not a known property")]
-            elif inner is not _always_valid and (issues := inner(value)):
+            elif inner is not always_valid and (issues := inner(value)):
                 found = [*found, *(((name, *path), text) for path, text in issues)]
             if len(found) > _MAX_ISSUES:
                 break
@@ -312,16 +304,16 @@ _KEYWORDS: Final[Mapping[str, Callable[[Json, int], Validator]]] = {
     "anyOf": _any_of,
     "oneOf": _one_of,
     "allOf": _all_of,
-    "minimum": _bound("minimum", lambda given, bound: given >= bound),
-    "maximum": _bound("maximum", lambda given, bound: given <= bound),
-    "exclusiveMinimum": _bound("exclusiveMinimum", lambda given, bound: given > bound),
-    "exclusiveMaximum": _bound("exclusiveMaximum", lambda given, bound: given < bound),
-    "minLength": _size("minLength", str, least=True),
-    "maxLength": _size("maxLength", str, least=False),
-    "minItems": _size("minItems", list, least=True),
-    "maxItems": _size("maxItems", list, least=False),
-    "minProperties": _size("minProperties", dict, least=True),
-    "maxProperties": _size("maxProperties", dict, least=False),
+    "minimum": _bound("minimum", ge),
+    "maximum": _bound("maximum", le),
+    "exclusiveMinimum": _bound("exclusiveMinimum", gt),
+    "exclusiveMaximum": _bound("exclusiveMaximum", lt),
+    "minLength": _bound("minLength", ge, str),
+    "maxLength": _bound("maxLength", le, str),
+    "minItems": _bound("minItems", ge, list),
+    "maxItems": _bound("maxItems", le, list),
+    "minProperties": _bound("minProperties", ge, dict),
+    "maxProperties": _bound("maxProperties", le, dict),
     "pattern": _pattern,
     "items": _items,
 }

@@ -14,6 +14,7 @@ imports it.
 
 from __future__ import annotations
 
+import copy
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -37,8 +38,8 @@ from mcprev.json_schema.bounds import (
     pattern,
     within_time,
 )  # fmt: skip
-from mcprev.json_schema.plain import compile_plain, is_number
-from mcprev.wire.schema_keywords import BY_NAME, IN_LIST, IN_MEMBER
+from mcprev.json_schema.plain import always_valid, compile_plain, is_number
+from mcprev.wire.schema_keywords import subschemas
 
 MAX_DEPTH: Final = 100
 """The maximum nesting depth of a schema's JSON; each level of subschemas takes two."""
@@ -68,13 +69,13 @@ def compile_schema(schema: Json, *, trusted: bool, clock: Callable[[], float] = 
     reference, or needs the library while it is not installed.
     """
     if isinstance(schema, bool):
-        return _always_valid if schema else _never_valid
+        return always_valid if schema else _never_valid
     if not isinstance(schema, OBJECT):
         raise SchemaError("a JSON Schema is an object or a boolean")
     has_choices = _measure(schema)
     dialect = _dialect(schema)
-    bare = _without_dialect(schema, dialect)
     try:
+        bare = _without_dialect(schema, dialect)
         with nullcontext() if trusted else deadline(clock):
             plain = compile_plain(bare)
             if plain is not None:
@@ -94,10 +95,6 @@ def describe(issues: list[ValidationIssue], root: str) -> str:
     ]
     more = len(issues) - SHOWN
     return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
-
-
-def _always_valid(_: Json) -> list[ValidationIssue]:
-    return []
 
 
 def _never_valid(_: Json) -> list[ValidationIssue]:
@@ -150,35 +147,23 @@ def _canonical(name: str) -> str:
     return next((d for d in DIALECTS if d.partition("://")[2] == bare.partition("://")[2]), bare)
 
 
-def _without_dialect(schema: Json, dialect: str) -> Json:
+def _without_dialect(schema: dict[str, Json], dialect: str) -> dict[str, Json]:
     """Return the schema without `$schema` at any level; all subschemas have the same dialect."""
-    if not isinstance(schema, OBJECT):
-        return schema
-    if _canonical(str(schema.get(_SCHEMA, dialect))) != dialect:
-        raise SchemaError(f"a subschema is in another dialect: {schema[_SCHEMA]!r:.200}")
-    found: dict[str, Any] = _bare(schema)
-    for keyword in found.keys() & {*IN_MEMBER, *IN_LIST, *BY_NAME}:
-        inner = found[keyword]
-        if isinstance(inner, LIST) and keyword in IN_LIST:
-            found[keyword] = [_without_dialect(item, dialect) for item in inner]
-        elif isinstance(inner, OBJECT) and keyword in BY_NAME:
-            found[keyword] = {name: _without_dialect(item, dialect) for name, item in inner.items()}
-        elif keyword in IN_MEMBER:
-            found[keyword] = _without_dialect(inner, dialect)
-    return found
+    bare = copy.deepcopy(schema)
+    for each in _schemas(bare):
+        named = each.pop(_SCHEMA, dialect)
+        if _canonical(str(named)) != dialect:
+            raise SchemaError(f"a subschema is in another dialect: {named!r:.200}")
+    return bare
 
 
-def _subschemas(schema: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield the direct subschemas of a schema; values inside `enum` or `default` are not subschemas."""
-    for keyword in IN_MEMBER:
-        if isinstance(schema.get(keyword), dict):
-            yield schema[keyword]
-    for keyword in IN_LIST:
-        if isinstance(schema.get(keyword), list):
-            yield from schema[keyword]
-    for keyword in BY_NAME:
-        if isinstance(schema.get(keyword), dict):
-            yield from schema[keyword].values()
+def _schemas(schema: dict[str, Json]) -> Iterator[dict[str, Json]]:
+    """Yield a schema and the subschemas at every depth."""
+    pending = [schema]
+    while pending:
+        here = pending.pop()
+        yield here
+        pending.extend(inner for _, inner in subschemas(here) if isinstance(inner, OBJECT))
 
 
 # -- the library -----------------------------------------------------------------------------------------
@@ -286,17 +271,13 @@ def _matcher(expression: str, *, trusted: bool) -> Callable[[str], str | None]:
     return lambda text: None if matches(text) else f"does not match {expression!r:.80}"
 
 
-def _check_patterns(schema: Json, *, trusted: bool) -> None:
+def _check_patterns(schema: dict[str, Json], *, trusted: bool) -> None:
     """Raise `SchemaError` for invalid regular expressions, and for those that a peer could use to keep us busy."""
-    if not isinstance(schema, OBJECT):
-        return
-    given = schema
-    if given.get("patternProperties") and not trusted:
-        raise SchemaError("patternProperties is not supported in a schema of the peer")
-    if isinstance(given.get("pattern"), str):
-        _matcher(given["pattern"], trusted=trusted)
-    for inner in _subschemas(given):
-        _check_patterns(inner, trusted=trusted)
+    for each in _schemas(schema):
+        if each.get("patternProperties") and not trusted:
+            raise SchemaError("patternProperties is not supported in a schema of the peer")
+        if isinstance(each.get("pattern"), str):
+            _matcher(each["pattern"], trusted=trusted)
 
 
 def _unique_items(_: Json, value: Json, instance: Json, __: Json) -> Iterator[Any]:
@@ -325,7 +306,7 @@ def _resolve(schema: dict[str, Any], dialect: str) -> None:
                     raise SchemaError(
                         f"the reference {reference!r:.200} does not resolve within the schema; nothing is fetched"
                     ) from None
-        for child in _subschemas(inner):
+        for _, child in subschemas(inner):
             if isinstance(child, OBJECT):
                 sub = specification.create_resource(child)
                 pending.append((child, resolver.in_subresource(sub)))

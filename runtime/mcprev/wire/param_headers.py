@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias, cast
 
 from mcprev.errors import Json
-from mcprev.wire.schema_keywords import BY_NAME, IN_LIST, IN_MEMBER
+from mcprev.wire.schema_keywords import subschemas
 
 ANNOTATION: Final = "x-mcp-header"
 PREFIX: Final = "Mcp-Param-"
@@ -133,25 +133,12 @@ def _walk(schema: Json) -> Iterator[_Location]:
 
 def _below(here: _Location) -> Iterator[_Location]:
     """Yield the direct subschemas of a schema."""
-    for keyword, value in here.schema.items():
-        only_properties = here.only_properties and keyword == "properties"
-        for steps, inner in _inside(keyword, value):
-            if isinstance(inner, dict):
-                path = (*here.path, *steps) if only_properties else here.path
-                pointer = _pointer(here.pointer, keyword, *steps)
-                yield _Location(cast("dict[str, Json]", inner), path, pointer, only_properties)
-
-
-def _inside(keyword: str, value: object) -> Iterator[tuple[tuple[str, ...], object]]:
-    """Yield the schemas in the value of a keyword, each with its path from the keyword."""
-    if keyword in BY_NAME and isinstance(value, dict):
-        for name, inner in cast("dict[str, object]", value).items():
-            yield (name,), inner
-    elif keyword in IN_LIST and isinstance(value, list):
-        for number, inner in enumerate(cast("list[object]", value)):
-            yield (str(number),), inner
-    elif keyword in IN_MEMBER:
-        yield (), value
+    for steps, inner in subschemas(here.schema):
+        if isinstance(inner, dict):
+            only_properties = here.only_properties and steps[0] == "properties"
+            path = (*here.path, *steps[1:]) if only_properties else here.path
+            pointer = _pointer(here.pointer, *steps)
+            yield _Location(cast("dict[str, Json]", inner), path, pointer, only_properties)
 
 
 def _pointer(start: str, *steps: str) -> str:

@@ -1,8 +1,11 @@
-"""The keywords of JSON Schema that contain schemas, of every dialect that tools use."""
+"""The schemas inside of a JSON Schema, in every dialect that tools use."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Final, cast
+
+from mcprev.errors import Json
 
 IN_MEMBER: Final = (
     "additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not",
@@ -15,3 +18,16 @@ BY_NAME: Final = (
     "$defs", "definitions", "properties", "patternProperties", "dependentSchemas", "dependencies",
 )  # fmt: skip
 """The value is an object whose members are schemas."""
+
+
+def subschemas(schema: Mapping[str, Json]) -> Iterator[tuple[tuple[str, ...], Json]]:
+    """Yield the direct subschemas of a schema, each with the path to it; values inside `enum` or `default` are none."""
+    for keyword, value in schema.items():
+        if keyword in BY_NAME and isinstance(value, dict):
+            for name, inner in cast("dict[str, object]", value).items():
+                yield (keyword, name), inner
+        elif keyword in IN_LIST and isinstance(value, list):
+            for number, inner in enumerate(cast("list[object]", value)):
+                yield (keyword, str(number)), inner
+        elif keyword in IN_MEMBER:
+            yield (keyword,), value
