@@ -9,7 +9,7 @@ import pytest
 import mcprev
 from api.scripted import giving, server, text
 from api.wire import LOG_LEVEL, Json, Message, each_session, served, serving
-from mcprev.protocol.session_state import LEVELS
+from mcprev.protocol.engine import LEVELS
 from mcprev.revisions import LATEST, Revision
 from mcprev_types.latest import models as m
 from requirements import E, req

@@ -33,8 +33,7 @@ from mcprev.protocol.connection_state import (
     SessionOpened,
 )
 from mcprev.protocol.endpoint import ClientProtocol, ServerProtocol
-from mcprev.protocol.handshake import HandshakeClient, HandshakeServer
-from mcprev.protocol.session_state import State
+from mcprev.protocol.handshake import HandshakeClient, HandshakeServer, State
 from mcprev.protocol.subscriptions import MAX_RESOURCES, MAX_URI, Changed
 from mcprev.revisions import DEFAULT, LATEST, Revision
 from requirements import req
@@ -565,15 +564,17 @@ def test_tables_are_complete() -> None:
     """Every state has an answer to everything, in both roles."""
     from mcprev.protocol import handshake as engine
 
-    for table in (
-        engine._SERVER_REQUESTS,
-        engine._SERVER_NOTIFICATIONS,
-        engine._CLIENT_REQUESTS,
-        engine._CLIENT_NOTIFICATIONS,
-    ):
+    for role in (HandshakeServer, HandshakeClient):
+        table = role.request_actions
         assert set(table) == set(State)
         for row in table.values():
             assert set(row) == set(table[State.READY])
+        # A state that is missing ignores every notification, and the handler takes what a state does not name.
+        assert {State.READY} <= set(role.notification_actions) <= {State.OPENING, State.READY}
+        for actions in role.notification_actions.values():
+            assert set(actions) == {
+                f"notifications/{name}" for name in ("initialized", "cancelled", "progress")
+            }
     assert issubclass(HandshakeServer, engine.Handshake)
     assert issubclass(HandshakeClient, engine.Handshake)
     assert tuple(row for row in DEFAULT if row.handshake) == HANDSHAKE

@@ -36,7 +36,7 @@ from mcprev.errors import (
     RpcError,
 )
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
-from mcprev.protocol.session_state import SEVERITY
+from mcprev.protocol.engine import SEVERITY
 from mcprev.protocol.subscriptions import SUBSCRIBABLE
 from mcprev.revisions import LATEST
 from mcprev_types import with_json_paths

@@ -29,10 +29,9 @@ from mcprev.core.method_binding import Stub
 from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.errors import AuthError, ConnectionLost, Json, McpError, RequestTimeout, SessionExpired
 from mcprev.protocol.endpoint import ClientProtocol
-from mcprev.protocol.engine import declares
+from mcprev.protocol.engine import SEVERITY, declares
 from mcprev.protocol.negotiation.steps import Plan
 from mcprev.protocol.pending_calls import Call
-from mcprev.protocol.session_state import SEVERITY
 from mcprev.revisions import Revision
 from mcprev.wire.meta_keys import LOG_LEVEL
 

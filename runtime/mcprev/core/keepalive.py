@@ -10,8 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from mcprev.errors import ConnectionLost, McpError, RequestTimeout
-from mcprev.protocol.handshake import Handshake
-from mcprev.protocol.session_state import State
+from mcprev.protocol.handshake import Handshake, State
 
 if TYPE_CHECKING:
     from mcprev.core.connection import Connection

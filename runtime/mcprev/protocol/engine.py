@@ -1,6 +1,6 @@
 """The base of both engines: requests in both directions on a shared `ConnectionState`.
 
-BASE-5, BASE-8, BASE-9, CANC-1..6, PROG-1..3, LIFE-18. Engines are pure: messages and the time are passed in, events
+BASE-5, BASE-8, BASE-9, CANC-1..6, LOG-1, PROG-1..3, LIFE-18. Engines are pure: messages and the time are passed in, events
 and outgoing messages are taken out; nothing here waits, calls back or reads a clock.
 """
 
@@ -38,6 +38,11 @@ PROGRESS: Final = "notifications/progress"
 CANCELLED: Final = "notifications/cancelled"
 _NEVER_CANCELLED: Final = frozenset({"initialize", "server/discover"})
 """Negotiation calls, which are not cancelled: the server may not know the notification before they are answered."""
+LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""The severities of log messages, lowest first."""  # LOG-1
+SEVERITY: Final = {level: number for number, level in enumerate(LEVELS)}
+DEFAULT_LEVEL: Final = "warning"
+"""The log level of a session until the client sets one."""  # LOG-2
 
 
 class Engine:

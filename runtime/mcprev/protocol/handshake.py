@@ -9,7 +9,8 @@ itself answers `initialize`, `ping`, `logging/setLevel` and the two subscription
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar, Final, TypeAlias, cast
+from enum import IntEnum, auto
+from typing import Any, ClassVar, Final, TypeAlias, cast
 
 from typing_extensions import override
 
@@ -23,10 +24,17 @@ from mcprev.protocol.connection_state import (
     RequestKind,
     SessionOpened,
 )
-from mcprev.protocol.engine import CANCELLED, PROGRESS, Engine, declares, unknown_method
+from mcprev.protocol.engine import (
+    CANCELLED,
+    DEFAULT_LEVEL,
+    PROGRESS,
+    SEVERITY,
+    Engine,
+    declares,
+    unknown_method,
+)
 from mcprev.protocol.negotiation.versions import answer_initialize
 from mcprev.protocol.pending_calls import Call
-from mcprev.protocol.session_state import DEFAULT_LEVEL, SEVERITY, NotificationKind, State
 from mcprev.protocol.subscriptions import CHANGES, Changed, resource_error
 from mcprev.revisions import Revision
 from mcprev.wire import jsonrpc
@@ -34,20 +42,28 @@ from mcprev.wire.jsonrpc import Notification, Request
 
 INITIALIZED: Final = "notifications/initialized"
 _OPENERS: Final = {"initialize": RequestKind.INITIALIZE, "ping": RequestKind.PING}
-_NOTIFICATION_KINDS: Final = {
-    INITIALIZED: NotificationKind.INITIALIZED,
-    CANCELLED: NotificationKind.CANCELLED,
-    PROGRESS: NotificationKind.PROGRESS,
-}
+RequestActions: TypeAlias = Mapping[RequestKind, Callable[[Any, Request, BatchResponse | None], None]]
+NotificationActions: TypeAlias = Mapping[str, Callable[[Any, Notification, float], None]]
+
+
+class State(IntEnum):  # whose hash, unlike that of Enum, is not computed in Python
+    """The progress of a session's negotiation."""
+
+    NEW = auto()
+    """No revision is negotiated."""
+    OPENING = auto()
+    """Client: `initialize` is sent. Server: it is answered, and the client has not confirmed yet."""
+    READY = auto()
+    CLOSED = auto()
 
 
 class Handshake(Engine):
     """The part shared by both roles: the state, the negotiated revision and `ping`."""
 
-    request_actions: ClassVar[Mapping[State, Mapping[RequestKind, Callable[..., None]]]]
+    request_actions: ClassVar[Mapping[State, RequestActions]]
     """The action for each state and kind of request."""
-    notification_actions: ClassVar[Mapping[State, Mapping[NotificationKind, Callable[..., None]]]]
-    """The action for each state and kind of notification."""
+    notification_actions: ClassVar[Mapping[State, NotificationActions]]
+    """The action for each state and notification; the handler takes others, and no state without actions takes any."""
     answers_malformed: ClassVar[bool]
     """Whether malformed members of a batch get error responses."""
 
@@ -92,9 +108,10 @@ class Handshake(Engine):
         self.request_actions[self.state][kind](self, message, batch)
 
     def notification(self, message: Notification, now: float) -> None:
-        """Process a notification: look up the action for its kind in this state."""
-        kind = _NOTIFICATION_KINDS.get(message.method, NotificationKind.OTHER)
-        self.notification_actions[self.state][kind](self, message, now)
+        """Process a notification: look up the action for its method in this state."""
+        actions = self.notification_actions.get(self.state)
+        action = Handshake.ignore if actions is None else actions.get(message.method, Handshake.deliver)
+        action(self, message, now)
 
     def batch(self, messages: tuple[jsonrpc.Message, ...], now: float) -> None:
         """Process the members of a batch one by one; the responses are sent together."""  # BATCH-1, BATCH-7
@@ -314,16 +331,12 @@ class HandshakeClient(Handshake):
 _MAY_INITIALIZE: Final = frozenset({State.NEW, State.OPENING})
 
 
-_RequestAction: TypeAlias = Callable[[HandshakeServer, Request, BatchResponse | None], None]
-_ClientRequestAction: TypeAlias = Callable[[HandshakeClient, Request, BatchResponse | None], None]
-_NotificationAction: TypeAlias = Callable[[HandshakeServer, Notification, float], None]
-_ClientNotificationAction: TypeAlias = Callable[[HandshakeClient, Notification, float], None]
 _S: Final = HandshakeServer
 _C: Final = HandshakeClient
 
 # In the state OPENING, a server has answered `initialize`. It serves requests from then on, before `initialized`
 # arrives: existing clients do not wait (LIFE-8).
-_SERVED: Final[Mapping[RequestKind, _RequestAction]] = {
+_SERVED: Final[RequestActions] = {
     RequestKind.INITIALIZE: _S.refuse_again,
     RequestKind.PING: _S.pong,
     RequestKind.SERVED: _S.serve,
@@ -332,65 +345,37 @@ _SERVED: Final[Mapping[RequestKind, _RequestAction]] = {
     RequestKind.UNSUBSCRIBE: _S.unsubscribe,
     RequestKind.UNKNOWN: _S.unknown,
 }
-_SERVER_REQUESTS: Final[Mapping[State, Mapping[RequestKind, _RequestAction]]] = {
+_WAITING: Final[RequestActions] = {
+    RequestKind.INITIALIZE: _C.unknown,
+    RequestKind.PING: _C.pong,
+    RequestKind.SERVED: _C.refuse_early,
+    RequestKind.UNKNOWN: _C.unknown,
+}
+_READY: Final[NotificationActions] = {
+    INITIALIZED: Handshake.ignore,
+    CANCELLED: Handshake.on_cancelled,
+    PROGRESS: Handshake.on_progress,
+}
+HandshakeServer.request_actions = {
     State.NEW: {
+        **dict.fromkeys(_SERVED, _S.refuse_early),
         RequestKind.INITIALIZE: _S.on_initialize,
         RequestKind.PING: _S.pong,
-        RequestKind.SERVED: _S.refuse_early,
-        RequestKind.SET_LEVEL: _S.refuse_early,
-        RequestKind.SUBSCRIBE: _S.refuse_early,
-        RequestKind.UNSUBSCRIBE: _S.refuse_early,
         RequestKind.UNKNOWN: _S.unknown,
     },
     State.OPENING: _SERVED,
     State.READY: _SERVED,
     State.CLOSED: dict.fromkeys(_SERVED, _S.ignore_request),
 }
-_SERVER_NOTIFICATIONS: Final[Mapping[State, Mapping[NotificationKind, _NotificationAction]]] = {
-    State.NEW: dict.fromkeys(NotificationKind, _S.ignore),
-    State.OPENING: {
-        NotificationKind.INITIALIZED: _S.on_initialized,
-        NotificationKind.CANCELLED: _S.on_cancelled,
-        NotificationKind.PROGRESS: _S.on_progress,
-        NotificationKind.OTHER: _S.deliver,
-    },
-    State.READY: {
-        NotificationKind.INITIALIZED: _S.ignore,
-        NotificationKind.CANCELLED: _S.on_cancelled,
-        NotificationKind.PROGRESS: _S.on_progress,
-        NotificationKind.OTHER: _S.deliver,
-    },
-    State.CLOSED: dict.fromkeys(NotificationKind, _S.ignore),
+HandshakeServer.notification_actions = {
+    State.OPENING: {**_READY, INITIALIZED: _S.on_initialized},
+    State.READY: _READY,
 }
-_WAITING: Final[Mapping[RequestKind, _ClientRequestAction]] = {
-    RequestKind.INITIALIZE: _C.unknown,
-    RequestKind.PING: _C.pong,
-    RequestKind.SERVED: _C.refuse_early,
-    RequestKind.UNKNOWN: _C.unknown,
-}
-_CLIENT_REQUESTS: Final[Mapping[State, Mapping[RequestKind, _ClientRequestAction]]] = {
+HandshakeClient.request_actions = {
     State.NEW: _WAITING,
     State.OPENING: _WAITING,
-    State.READY: {
-        RequestKind.INITIALIZE: _C.unknown,
-        RequestKind.PING: _C.pong,
-        RequestKind.SERVED: _C.serve,
-        RequestKind.UNKNOWN: _C.unknown,
-    },
+    State.READY: {**_WAITING, RequestKind.SERVED: _C.serve},
     State.CLOSED: dict.fromkeys(_WAITING, _C.ignore_request),
 }
-_CLIENT_NOTIFICATIONS: Final[Mapping[State, Mapping[NotificationKind, _ClientNotificationAction]]] = {
-    State.NEW: dict.fromkeys(NotificationKind, _C.ignore),
-    State.OPENING: dict.fromkeys(NotificationKind, _C.ignore),  # such as a log message (LIFE-7)
-    State.READY: {
-        NotificationKind.INITIALIZED: _C.ignore,
-        NotificationKind.CANCELLED: _C.on_cancelled,
-        NotificationKind.PROGRESS: _C.on_progress,
-        NotificationKind.OTHER: _C.deliver,
-    },
-    State.CLOSED: dict.fromkeys(NotificationKind, _C.ignore),
-}
-HandshakeServer.request_actions = _SERVER_REQUESTS
-HandshakeServer.notification_actions = _SERVER_NOTIFICATIONS
-HandshakeClient.request_actions = _CLIENT_REQUESTS
-HandshakeClient.notification_actions = _CLIENT_NOTIFICATIONS
+# A client ignores what arrives before the session is open, such as a log message (LIFE-7).
+HandshakeClient.notification_actions = {State.READY: _READY}

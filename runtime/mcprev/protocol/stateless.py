@@ -31,10 +31,9 @@ from mcprev.protocol.connection_state import (
     RequestKind,
     StreamNotification,
 )
-from mcprev.protocol.engine import CANCELLED, PROGRESS, Engine, declares, unknown_method
+from mcprev.protocol.engine import CANCELLED, PROGRESS, SEVERITY, Engine, declares, unknown_method
 from mcprev.protocol.negotiation.versions import check_version, versions
 from mcprev.protocol.pending_calls import Call
-from mcprev.protocol.session_state import SEVERITY
 from mcprev.protocol.subscriptions import (
     ACKNOWLEDGED,
     CHANGES,

@@ -16,8 +16,8 @@ from mcprev.core.interfaces import message_origin, principal_of
 from mcprev.errors import ConversionError, Json, LocalProtocolError, RemoteProtocolError
 from mcprev.protocol import mrtr
 from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
+from mcprev.protocol.engine import SEVERITY
 from mcprev.protocol.handshake import HandshakeServer
-from mcprev.protocol.session_state import SEVERITY
 from mcprev.protocol.stateless import missing_capability
 from mcprev.protocol.subscriptions import Changed
 from mcprev.protocol.tasks import related

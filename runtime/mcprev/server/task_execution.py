@@ -28,8 +28,7 @@ from mcprev.errors import (
 )
 from mcprev.protocol import tasks
 from mcprev.protocol.connection_state import IncomingRequest
-from mcprev.protocol.handshake import HandshakeServer
-from mcprev.protocol.session_state import State
+from mcprev.protocol.handshake import HandshakeServer, State
 from mcprev.protocol.stateless import StatelessServer
 from mcprev.protocol.subscriptions import TASK_IDS
 from mcprev.protocol.tasks import Task
