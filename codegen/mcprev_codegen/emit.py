@@ -98,7 +98,7 @@ class _Package:
                 dots="...",
                 exports={f".{m.section.module}": m.exports for m in modules} | {"..._open": ["UnknownContent"]},
             ),
-            "methods.py": self.render("methods.py", enums=self.enums(docs), methods=self.methods()),
+            "methods.py": self.render("methods.py", enums=self.enums(docs), methods=[*self.revision.methods.values()]),
             "constants.py": self.constants(),
             "dispatch.py": self.dispatch(docs),
             "deltas.py": self.deltas(),
@@ -150,11 +150,8 @@ class _Package:
             meta_keys=tuple(sorted({f.name for _, f in fields if "/" in f.name})),
         )
 
-    def methods(self) -> list[Method]:
-        return list(self.revision.methods.values())
-
     def inbound(self, direction: str) -> list[Method]:
-        return [m for m in self.methods() if direction in m.directions]
+        return [m for m in self.revision.methods.values() if direction in m.directions]
 
     def enums(self, docs: Docs) -> list[dict[str, Any]]:
         """Return the method enums: one for each direction and kind with methods."""
@@ -200,14 +197,10 @@ class _Package:
         tables: list[dict[str, Any]] = []
         mine = set(self.revision.methods)
         previous, following = self.neighbours.previous, self.neighbours.next
-        pairs = [("PREVIOUS", previous), ("NEXT", following)]
-        for label, other in pairs:
-            if other is None:
-                names: dict[str, str] = {}
-            elif label == "PREVIOUS":
-                names = lineage.pairing(other, self.revision)
-            else:
-                names = {old: new for new, old in lineage.pairing(self.revision, other).items()}
+        older = lineage.pairing(previous, self.revision) if previous else {}
+        newer = lineage.pairing(self.revision, following) if following else {}
+        inverse = {mine: other for other, mine in newer.items()}
+        for label, other, names in (("PREVIOUS", previous, older), ("NEXT", following, inverse)):
             tables.append({
                 "name": f"TO_{label}",
                 "deltas": lineage.deltas(self.revision, other, names) if other else {},

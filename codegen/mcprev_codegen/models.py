@@ -45,7 +45,6 @@ class Attribute:
 class ClassPlan:
     """One class: its bases and the members that it declares."""
 
-    name: str
     bases: tuple[str, ...]
     members: tuple[FlatField, ...]
 
@@ -105,7 +104,7 @@ class ModelPlanner:
         bases = self._bases(name, declared)
         inherited = {f.name for base in bases for f in schema.flat(base).fields}
         members = tuple(f for f in flat.fields if f.name not in inherited)
-        return ClassPlan(name, bases, members)
+        return ClassPlan(bases, members)
 
     def _bases(self, name: str, declared: Mapping[str, FlatField]) -> tuple[str, ...]:
         """Return the nearest ancestors whose members the class does not redeclare, without redundant ones."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from mcprev_codegen.diff import wording
 from mcprev_codegen.diff.histories import History
-from mcprev_codegen.diff.model import Report, Verdict
+from mcprev_codegen.diff.model import Ignored, Report, Verdict
 from mcprev_codegen.diff.rows import Row
 from mcprev_codegen.diff.rules import RuleTable
 
@@ -17,48 +17,43 @@ _HEADER: Final = ("| old → new | new → old | where | change | sent by |", "|
 
 def report_markdown(report: Report, heading: str = "##") -> str:
     """Return the report; `heading` is the prefix of its title."""
-    return "\n".join(_report(report, heading)) + "\n"
+    return "\n\n".join(_report(report, heading)) + "\n"
 
 
 def _report(report: Report, heading: str) -> Iterator[str]:
+    """Yield the paragraphs of a report."""
     yield f"{heading} {code(report.old.name)} → {code(report.new.name)}"
-    yield ""
     yield f"**{wording.counts(report.counts())}**; {wording.name_changes(report)}"
     if report.changes:
-        yield ""
         yield f"If both are mixed, {wording.pairings(report)}. {wording.NO_NEGOTIATION}"
     if report.renamed:
-        yield ""
         yield "Renamed: " + ", ".join(f"{code(old)} → {code(new)}" for old, new in report.renamed) + "."
     for name, rows in wording.sections(report):
         harmful = [row for row in rows if row.first.worst is not Verdict.OK]
         harmless = [row for row in rows if row.first.worst is Verdict.OK]
-        yield ""
         yield f"{heading}# {name}"
         if harmful:
-            yield ""
-            yield from _table(harmful)
+            yield "\n".join(_table(harmful))
         if harmless:
-            yield ""
-            number = sum(len(row.changes) for row in harmless)
-            yield f"<details><summary>{number} ok</summary>"
-            yield ""
-            yield from _table(harmless)
-            yield ""
-            yield "</details>"
+            yield from _folded(f"{sum(len(row.changes) for row in harmless)} ok", _table(harmless))
     if report.ignored:
-        yield ""
-        yield f"<details><summary>{len(report.ignored)} ignored</summary>"
-        yield ""
-        yield from ("| where | change | why it is ignored |", "| --- | --- | --- |")
-        for change, reason in ((entry.change, entry.reason) for entry in report.ignored):
-            yield f"| {code(wording.where(change))} | {text(change.headline)} | {text(' '.join(reason.split()))} |"
-        yield ""
-        yield "</details>"
+        yield from _folded(f"{len(report.ignored)} ignored", _ignored(report.ignored))
     for line in (*report.notes, wording.hidden(report)):
         if line:
-            yield ""
             yield f"_{text(line)}._"
+
+
+def _folded(summary: str, table: Iterable[str]) -> Iterator[str]:
+    yield f"<details><summary>{summary}</summary>"
+    yield "\n".join(table)
+    yield "</details>"
+
+
+def _ignored(entries: Iterable[Ignored]) -> Iterator[str]:
+    yield from ("| where | change | why it is ignored |", "| --- | --- | --- |")
+    for entry in entries:
+        change, reason = entry.change, " ".join(entry.reason.split())
+        yield f"| {code(wording.where(change))} | {text(change.headline)} | {text(reason)} |"
 
 
 def _table(rows: Iterable[Row]) -> Iterator[str]:

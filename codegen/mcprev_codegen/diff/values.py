@@ -98,11 +98,21 @@ def _naming(site: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr) -> It
     context = site.context
     old, new = _item(before), _item(after)
     if isinstance(old, ir.Ref) and isinstance(new, ir.Ref) and context.paired(old.name, new.name):
-        was_inline, is_inline = context.old.is_inline(old.name), context.new.is_inline(new.name)
-        if was_inline and not is_inline:
-            yield site.change("field-extracted", site.old(before), site.new(after))
-        elif is_inline and not was_inline:
-            yield site.change("field-inlined", site.old(before), site.new(after))
+        yield from _extraction(site, before, after, old, new)
+
+
+def _extraction(
+    site: ComparisonSite, before: ir.TypeExpr, after: ir.TypeExpr, old: ir.TypeExpr, new: ir.TypeExpr
+) -> Iterator[Change]:
+    """Yield the change of an inline object that became a named type, or the reverse."""
+    was_named, is_named = _is_named(site.context.old, old), _is_named(site.context.new, new)
+    if is_named != was_named:
+        rule = "field-extracted" if is_named else "field-inlined"
+        yield site.change(rule, site.old(before), site.new(after))
+
+
+def _is_named(side: View, type_: ir.TypeExpr) -> bool:
+    return isinstance(type_, ir.Ref) and not side.is_inline(type_.name)
 
 
 def _item(type_: ir.TypeExpr) -> ir.TypeExpr:
@@ -190,16 +200,9 @@ def _renaming(
     reported: bool,
 ) -> Iterator[Change]:
     """Yield the change of how an object is written; none if only members changed, which are reported."""
-
-    def named(side: View, type_: ir.TypeExpr) -> bool:
-        return isinstance(type_, ir.Ref) and not side.is_inline(type_.name)
-
-    was_named, is_named = named(site.context.old, old), named(site.context.new, new)
-    if is_named and not was_named:
-        yield site.change("field-extracted", site.old(before), site.new(after))
-    elif was_named and not is_named:
-        yield site.change("field-inlined", site.old(before), site.new(after))
-    elif not reported:
+    found = list(_extraction(site, before, after, old, new))
+    yield from found
+    if not found and not reported:
         yield site.change("type-equivalent", site.old(before), site.new(after))
 
 
@@ -273,14 +276,10 @@ def _alternatives(
 
 def _respelled(context: Context, before: ir.TypeExpr, after: ir.TypeExpr) -> bool:
     """Return whether two alternatives that are not both named objects accept the same values."""
-    if _named_object(context.old, before) and _named_object(context.new, after):
+    old, new = context.old.schema.follow(before), context.new.schema.follow(after)
+    if _is_named(context.old, old) and _is_named(context.new, new):
         return False
     return relation(context.old, context.new, before, after) is Effect.EQUAL
-
-
-def _named_object(side: View, type_: ir.TypeExpr) -> bool:
-    followed = side.schema.follow(type_)
-    return isinstance(followed, ir.Ref) and not side.is_inline(followed.name)
 
 
 def _scalar(side: View, type_: ir.TypeExpr) -> bool:

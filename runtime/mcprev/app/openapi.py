@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from mcprev.app.openapi_calls import JSON_TYPE, SEPARATORS, TOKEN, Argument, Backend, Operation
 from mcprev.app.openapi_document import (
@@ -223,7 +223,7 @@ class Api:
             )
         explode = given.get("explode", style == "form") is True
         if "content" in given:
-            node, where = self._json_content(given, at)
+            node, where = self._json_content(given, at) or _refuse_content(at)
             style = "json"
         schema = schemas.convert(node, where)
         if isinstance(given.get("description"), str):
@@ -233,22 +233,20 @@ class Api:
             name, str(place), schema, required, style, explode, given.get("allowReserved") is True
         )
 
-    def _json_content(self, node: dict[str, Json], at: str) -> tuple[Json, str]:
-        """Return the schema of the JSON in a parameter, body or response."""
+    def _json_content(self, node: dict[str, Json], at: str) -> tuple[Json, str] | None:
+        """Return the schema of the JSON in a parameter, body or response; None if it is not JSON."""
         content = object_at(node.get("content", {}), below(at, "content"))
         for kind, media in content.items():
             if JSON_TYPE.fullmatch(kind.partition(";")[0].strip()):
                 where = below(at, "content", kind)
                 return object_at(media, where).get("schema", {}), below(where, "schema")
-        refuse(
-            below(at, "content"), "has no application/json; add it, or leave the operation out with `select`"
-        )
+        return None
 
     def _body(self, schemas: Schemas, node: Json, at: str) -> tuple[list[Argument], bool]:
         """Return the arguments of a JSON body, and whether the body is sent without any of them."""
         body, at = self.document.resolve(node, at)
         required = body.get("required") is True
-        given, where = self._json_content(body, at)
+        given, where = self._json_content(body, at) or _refuse_content(at)
         target, place = self.document.resolve(given, where) if isinstance(given, OBJECT) else ({}, where)
         whole = target.get("additionalProperties", False) is not False or target.get("nullable") is True
         whole = whole or bool(target.keys() & _COMBINED)
@@ -271,19 +269,20 @@ class Api:
         if len(codes) != 1:
             return None
         response, at = self.document.resolve(responses[codes[0]], below(at, codes[0]))
-        content = object_at(response.get("content", {}), below(at, "content"))
-        if not any(JSON_TYPE.fullmatch(kind.partition(";")[0].strip()) for kind in content):
+        found = self._json_content(response, at)
+        if found is None or not isinstance(found[0], OBJECT):
             return None
-        given, at = self._json_content(response, at)
-        if not isinstance(given, OBJECT):
-            return None
-        target, at = self.document.resolve(given, at)
+        target, at = self.document.resolve(*found)
         schemas = Schemas(self.document, "writeOnly")
         if "type" not in target and "properties" in target:
             target = {"type": "object", **target}
         if target.get("type") != "object" or target.get("nullable") is True:
             return None
         return schemas.finish(schemas.convert(target, at))
+
+
+def _refuse_content(at: str) -> NoReturn:
+    refuse(below(at, "content"), "has no application/json; add it, or leave the operation out with `select`")
 
 
 def _compiled(schema: dict[str, Json], at: str) -> Validator:

@@ -132,8 +132,8 @@ class Registry:
 
     def checks(self, tags: frozenset[str], own: Check | None = None) -> tuple[Check, ...]:
         """Return the checks of an entry that is registered here, with one of its own."""
-        found = () if own is None else (own,)
-        return found if self.visible is None else (*found, partial(_by_tags, self.visible, tags))
+        visible, found = self.visible, () if own is None else (own,)
+        return found if visible is None else (*found, lambda ctx: visible(ctx, tags))
 
     # -- changes -------------------------------------------------------------------------------------------
 
@@ -252,10 +252,6 @@ class Registry:
         what = KINDS[kind]
         if self.on_changed is not None and what is not None:
             self.on_changed(what)
-
-
-def _by_tags(visible: Callable[[Context, frozenset[str]], bool], tags: frozenset[str], ctx: Context) -> bool:
-    return visible(ctx, tags)
 
 
 def prefixed(kind: str, prefix: str | None, key: str) -> str:

@@ -28,8 +28,6 @@ from mcprev_types.latest import models
 Block: TypeAlias = models.ContentBlock
 Contents: TypeAlias = models.TextResourceContents | models.BlobResourceContents
 CALL_RESULTS: Final = (models.CallToolResult, models.InputRequiredResult)
-READ_RESULTS: Final = (models.ReadResourceResult, models.InputRequiredResult)
-PROMPT_RESULTS: Final = (models.GetPromptResult, models.InputRequiredResult)
 _UNION: Final[Any] = Union
 JSON_TYPE: Final = "application/json"
 BINARY_TYPE: Final = "application/octet-stream"
@@ -187,7 +185,7 @@ def contents_of(
     value: object, uri: str, mime_type: str | None, cache: Mapping[str, Any]
 ) -> models.ReadResourceResult | models.InputRequiredResult:
     """Return the contents of a resource, with the members about caching. Raises `ResourceNotFound` for None."""
-    if isinstance(value, READ_RESULTS):
+    if isinstance(value, models.ReadResourceResult | models.InputRequiredResult):
         return value
     if value is None:
         raise ResourceNotFound("Resource not found", data={"uri": uri})
@@ -213,7 +211,7 @@ def messages_of(
     value: object, description: str | None
 ) -> models.GetPromptResult | models.InputRequiredResult:
     """Return the messages of a prompt; values without a role are the user's. Raises `TypeError` for other values."""
-    if isinstance(value, PROMPT_RESULTS):
+    if isinstance(value, models.GetPromptResult | models.InputRequiredResult):
         return value
     return models.GetPromptResult(
         description=description, messages=[_message(item) for item in _several(value)]

@@ -24,7 +24,11 @@ class Template:
 
     def __init__(self, text: str) -> None:
         """Parse a template. Raises `ValueError` for an invalid one, and for one that can match in more than one way."""
-        literals, names, pluses = self._parse(text)
+        split = _EXPRESSION.split(text)
+        literals, pluses, names = split[0::3], split[1::3], split[2::3]
+        wrong = next((literal for literal in literals if set("{}") & set(literal)), None)
+        if wrong is not None:
+            raise ValueError(f"'{text}' holds '{wrong}': only {{name}} and {{+name}} are supported")
         self.text = text
         self.names: Final = tuple(names)
         if not is_uri(_EXPRESSION.sub("x", text)):
@@ -38,15 +42,6 @@ class Template:
         if not all(literals[1:-1]):
             raise ValueError(f"'{text}' has no text between two variables, so their values are ambiguous")
         self._pattern = re.compile(_pattern(literals, names, pluses), re.DOTALL)
-
-    @staticmethod
-    def _parse(text: str) -> tuple[list[str], list[str], list[str]]:
-        split = _EXPRESSION.split(text)
-        literals, pluses, names = split[0::3], split[1::3], split[2::3]
-        wrong = next((literal for literal in literals if set("{}") & set(literal)), None)
-        if wrong is not None:
-            raise ValueError(f"'{text}' holds '{wrong}': only {{name}} and {{+name}} are supported")
-        return literals, names, pluses
 
     def match(self, uri: str) -> dict[str, str] | None:
         """Return the variables of a matching URI; None if it does not match."""

@@ -164,14 +164,11 @@ async def _inspect(target: Target, names: list[str] | None, seconds: float) -> d
         open_timeout=seconds,
     )
     async with opening as client:
-        document = _describe(client)
-        declared = document["capabilities"]
+        document, errors = _describe(client), dict[str, str]()
         for name, capability, _, _ in _SECTIONS:
-            document[name] = None
-            if capability in declared:
-                document[name] = await _list(client, name, seconds, document["errors"])
-        document["errors"] = document.pop("errors")
-        return document
+            declared = capability in document["capabilities"]
+            document[name] = await _list(client, name, seconds, errors) if declared else None
+        return {**document, "errors": errors}
 
 
 def _describe(client: Client) -> dict[str, Any]:
@@ -188,7 +185,6 @@ def _describe(client: Client) -> dict[str, Any]:
         "server": None if info is None else info.to_wire(),
         "instructions": client.instructions,
         "capabilities": client.capabilities.to_wire(),
-        "errors": {},
     }
 
 

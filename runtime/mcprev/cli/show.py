@@ -16,7 +16,6 @@ _ARROWS: Final = {
     ("server_to_client",): "server → client",
     ("client_to_server", "server_to_client"): "both ways",
 }
-_SUGGESTIONS: Final = 3
 
 
 @click.command("show")
@@ -61,10 +60,9 @@ def _find(document: dict[str, Any], member: str, key: str, wanted: str) -> dict[
     for entry in entries:
         if entry[key] == wanted:
             return entry
-    import difflib
+    from mcprev.errors import did_you_mean
 
-    close = difflib.get_close_matches(wanted, [entry[key] for entry in entries], n=_SUGGESTIONS)
-    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    hint = did_you_mean(wanted, [entry[key] for entry in entries])
     what = "method" if key == "method" else "type"
     raise click.BadParameter(f"{document['revision']} has no {what} '{wanted}'{hint}", param_hint=f"--{what}")
 

@@ -79,23 +79,22 @@ class JwtVerifier:
             kid = self._jws.extract_compact(token.encode()).headers().get("kid")
         except (self._errors, ValueError):
             return None
-        for key in await self._keys_for(kid):
-            try:
-                claims = self._jwt.decode(token, key, algorithms=self._algorithms).claims
-                self._registry().validate(claims)
-                return _access(claims, ())
-            except (self._errors, ValueError, TypeError):
-                continue
-        return None
-
-    def _registry(self) -> Any:  # noqa: ANN401 - of joserfc
-        return self._jwt.JWTClaimsRegistry(
+        keys = await self._keys_for(kid)
+        registry = self._jwt.JWTClaimsRegistry(
             now=int(self._clock()),
             leeway=LEEWAY,
             iss={"essential": True, "value": self._issuer},
             exp={"essential": True},
             sub={"essential": True},
         )
+        for key in keys:
+            try:
+                claims = self._jwt.decode(token, key, algorithms=self._algorithms).claims
+                registry.validate(claims)
+                return _access(claims, ())
+            except (self._errors, ValueError, TypeError):
+                continue
+        return None
 
     async def _keys_for(self, kid: object) -> list[Any]:
         """Return the keys that may have signed a token; read them again if they are old or lack the key id."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import mimetypes
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import TypeAlias
@@ -66,22 +67,13 @@ class File(models.EmbeddedResource):
                 else Path(source).name
             )
         uri = f"file:///{quote(name)}"
+        blob = base64.b64encode(data).decode()
         contents: models.TextResourceContents | models.BlobResourceContents
-        text = _text(data) if known.startswith("text/") else None
-        if text is not None:
-            contents = models.TextResourceContents(uri=uri, mime_type=known, text=text)
-        else:
-            blob = base64.b64encode(data).decode()
-            contents = models.BlobResourceContents(uri=uri, mime_type=known, blob=blob)
+        contents = models.BlobResourceContents(uri=uri, mime_type=known, blob=blob)
+        if known.startswith("text/"):
+            with suppress(UnicodeError):
+                contents = models.TextResourceContents(uri=uri, mime_type=known, text=data.decode())
         super().__init__(resource=contents)
-
-
-def _text(data: bytes) -> str | None:
-    """Return UTF-8 text, or None for other bytes."""
-    try:
-        return data.decode()
-    except UnicodeError:
-        return None
 
 
 def _read(source: Source, mime_type: str | None, kind: str) -> tuple[bytes, str]:
