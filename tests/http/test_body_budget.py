@@ -18,9 +18,14 @@ import mcprev
 from asgi_bridge import Client, Exchange, initialize, notification, request
 from mcprev.revisions import DEFAULT, Revision, revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
-from mcprev.transports.http.server.body_budget import MAX_BODIES, MAX_OPENING, BodyBudget, BodyShare
+from mcprev.transports.http.server.body_budget import (
+    MAX_BODIES,
+    MAX_OPENING,
+    BodyBudget,
+    BodyShare,
+    parsed_weight,
+)
 from mcprev.transports.http.server.http11_server import Http11Server
-from mcprev.wire.bounds import parsed_weight
 from requirements import A, B, E, req
 from running import run, until
 from served import QUICK, Served, work
@@ -75,7 +80,7 @@ def test_a_connection_of_our_own_counts_the_same() -> None:
         await until(lambda: handler.running == 1)
         assert HEAVY < app.budget.held < HEAVY + HEAVY // 4
         assert wires[0].http._receiving is not None
-        assert wires[0].http._receiving._body == b""
+        assert wires[0].http._receiving.parts == []
         wires[1].send(call("quiet", {"x": LISTS}))
         await wires[1].settled()
         assert [(answer.status, answer.get("retry-after")) for answer in wires[1].answers()] == [(503, "10")]

@@ -387,7 +387,7 @@ def test_a_stream_that_has_too_much_to_say_from_the_beginning_is_begun_all_the_s
     async def test(handler: Served, make: Make) -> None:
         app = make()
         client = await Client(app).open(row)
-        session = app.dispatcher.sessions.find(client.session["mcp-session-id"], None)
+        session = app.dispatcher.sessions.find(client.session["mcp-session-id"].encode(), None)
         assert session is not None
         for number in range(3):
             session.protocol.notify(

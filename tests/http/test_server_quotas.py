@@ -95,7 +95,7 @@ def test_a_session_in_use_is_not_ended_for_another_one(row: Revision) -> None:
         for call in calls:
             await call.heard(1)
         calls[1].disconnect()
-        session = app.dispatcher.sessions.find(gone.session["mcp-session-id"], None)
+        session = app.dispatcher.sessions.find(gone.session["mcp-session-id"].encode(), None)
         await until(lambda: session is not None and not session.response_streams)
         for _ in range(3):
             idle = await opened(app, row, "203.0.113.1")

@@ -301,7 +301,7 @@ def test_a_broken_connection_cancels_nothing(row: Revision) -> None:
         await until(lambda: handler.running == 3)
         for response_stream in running:
             response_stream.disconnect()
-        session = client.app.dispatcher.sessions.find(client.session["mcp-session-id"], None)
+        session = client.app.dispatcher.sessions.find(client.session["mcp-session-id"].encode(), None)
         assert session is not None
         origins = [incoming.origin for incoming in session.protocol.connection.incoming.values()]
         await until(lambda: all(getattr(origin, "ended") for origin in origins))  # noqa: B009
@@ -496,7 +496,7 @@ def test_a_handler_that_nobody_waits_for_keeps_no_session_alive(row: Revision) -
         now[0] = 90.0
         running.disconnect()
         await until(lambda: app.dispatcher.sessions.expire() is not None and running.gone)
-        session = app.dispatcher.sessions.find(client.session["mcp-session-id"], None)
+        session = app.dispatcher.sessions.find(client.session["mcp-session-id"].encode(), None)
         assert session is not None
         await until(lambda: not session.response_streams)
         now[0] = 189.0

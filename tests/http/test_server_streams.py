@@ -407,7 +407,7 @@ def test_a_producer_at_full_speed_does_not_push_its_answer_out(row: Revision) ->
         await running.heard(1)
         place = running.events[-1].id
         running.disconnect()
-        session = client.app.dispatcher.sessions.find(client.session["mcp-session-id"], None)
+        session = client.app.dispatcher.sessions.find(client.session["mcp-session-id"].encode(), None)
         assert session is not None
         await until(lambda: not session.response_streams)
         handler.gate.set()
@@ -658,7 +658,7 @@ def test_a_task_of_the_http_server_that_is_cancelled_leaves_nothing_behind(row: 
         running.task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running.task
-        session = client.app.dispatcher.sessions.find(client.session["mcp-session-id"], None)
+        session = client.app.dispatcher.sessions.find(client.session["mcp-session-id"].encode(), None)
         assert session is not None
         assert session.protocol.connection.incoming == {}
         assert (session.response_streams, handler.running) == (set(), 0)

@@ -13,8 +13,10 @@ from pydantic_core import from_json
 
 from linear import assert_linear
 from mcprev.errors import INVALID_REQUEST
+from mcprev.transports.http.server import body_budget
+from mcprev.transports.http.server.body_budget import SMALL, parsed_weight
 from mcprev.wire import bounds, jsonrpc, unread
-from mcprev.wire.bounds import MAX_NAMES, SMALL, UNCHECKED, json_bounds, parsed_weight, without_strings
+from mcprev.wire.bounds import MAX_NAMES, UNCHECKED, json_bounds, without_strings
 from requirements import req
 
 SIZE: Final = 1024 * 1024
@@ -115,12 +117,12 @@ def test_steps_grow_with_the_bytes_only(
     make: Callable[[int], bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(json_bounds, "max_values", 100)
-    monkeypatch.setattr(bounds, "SMALL", 0)
+    monkeypatch.setattr(body_budget, "SMALL", 0)
     monkeypatch.setattr(bounds, "MAX_NAMES", 0)
     monkeypatch.setattr(unread, "HEAD", 1 << 20)
     monkeypatch.setattr(unread, "TAIL", 1 << 20)
     assert_linear(lambda data: jsonrpc.parse(data, batch=False), make, jsonrpc, bounds, unread)
-    assert_linear(parsed_weight, make, bounds)
+    assert_linear(parsed_weight, make, bounds, body_budget)
     assert_linear(lambda data: unread.find_id(data, data), make, unread)
 
 

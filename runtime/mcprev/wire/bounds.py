@@ -21,8 +21,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-SMALL: Final = 64 * 1024
-"""Texts of fewer bytes are weighed without removing their strings; punctuation inside strings counts too."""
 MAX_NAMES: Final = 128 * 1024 * 1024
 """The bound on the length in bytes of a message's longest member name times its number of values.
 
@@ -33,13 +31,6 @@ UNCHECKED: Final = 32 * 1024
 MAX_DEPTH: Final = 200
 """The maximum nesting depth of JSON: the fast parser's own limit, applied by the slow parser too."""
 _STRING: Final = re.compile(rb'"[^"]*"?')
-
-_ARRAY: Final = 72
-_OBJECT: Final = 96
-_KEY: Final = 40
-_STRING_HEAD: Final = 48
-_ITEM: Final = 40
-"""One slot in a list or in the table of a dict, and a number in it."""
 
 
 @dataclass(slots=True)
@@ -71,22 +62,6 @@ def check_values(data: bytes | bytearray) -> None:
         raise OutOfBoundsError("a message with member names too long for its number of values")
 
 
-def parsed_weight(data: bytes | bytearray) -> int:
-    """Estimate the memory in bytes of the objects that parsing a JSON text creates, without the text itself.
-
-    The estimate is for the worst case. Small or repeated values share objects and may take as little as a fifth of it.
-    Bytes that are not JSON get an estimate too; they raise no error.
-    """
-    width = 1 if data.isascii() and b"\\u" not in data else _character_width(data)
-    text = data if len(data) < SMALL else without_strings(data)
-    strings = data.count(b'"') // 2 if text is data else text.count(b'"')
-    arrays, objects, keys, commas = text.count(b"["), text.count(b"{"), text.count(b":"), text.count(b",")
-    return (
-        len(data) * width + strings * _STRING_HEAD + arrays * _ARRAY + objects * _OBJECT + keys * _KEY
-        + (commas + 1) * _ITEM
-    )  # fmt: skip
-
-
 def without_strings(data: bytes | bytearray) -> bytes | bytearray:
     """Return a JSON text with each string replaced by one quotation mark.
 
@@ -109,10 +84,3 @@ def _longest_name(data: bytes | bytearray, enough: int) -> int:
 def _count(text: bytes | bytearray) -> int:
     """Return the number of values in a JSON text whose strings are removed; an empty container counts twice."""
     return 1 + len(text) - len(text.translate(None, b",:[{"))
-
-
-def _character_width(data: bytes | bytearray) -> int:
-    """Return the maximum memory of one character, in bytes per byte of text."""
-    if any(lead in data for lead in (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4", b"\\ud", b"\\uD")):
-        return 4
-    return 1 if data.isascii() and b"\\u" not in data else 2

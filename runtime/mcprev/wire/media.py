@@ -13,8 +13,6 @@ from typing import Final
 
 JSON: Final = "application/json"
 SSE: Final = "text/event-stream"
-_USUAL_LENGTH: Final = 256
-"""Longer headers are parsed without caching the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +28,11 @@ STREAM: Final = Accept(json=False, sse=True)
 NEITHER: Final = Accept(json=False, sse=False)
 
 
+@lru_cache(maxsize=64)
 def accepted(value: bytes | None) -> Accept:
     """Parse an `Accept` header. None, for an absent header, accepts neither format."""  # HTTP-4
     if value is None:
         return NEITHER
-    return _remembered(value) if len(value) <= _USUAL_LENGTH else _accepted(value)
-
-
-def _accepted(value: bytes) -> Accept:
     ranges: dict[str, bool] = {}
     for element in _elements(value.decode("latin-1")):
         name, parameters = _split(element)
@@ -45,9 +40,6 @@ def _accepted(value: bytes) -> Accept:
             # Ranges that differ only in their parameters are accepted if one of them is.
             ranges[name] = ranges.get(name, False) or _weight(parameters) > 0
     return Accept(json=_allows(ranges, JSON), sse=_allows(ranges, SSE))
-
-
-_remembered: Final = lru_cache(maxsize=64)(_accepted)
 
 
 def _allows(ranges: dict[str, bool], name: str) -> bool:

@@ -233,8 +233,9 @@ class AsgiApp:
                 if reject is not None:
                     return reject
         session = live = None
-        if SESSION_ID_KEY in headers.values:
-            session = dispatcher.sessions.find(headers.text(SESSION_ID_KEY), principal)
+        session_id = headers.values.get(SESSION_ID_KEY)
+        if session_id is not None:
+            session = dispatcher.sessions.find(session_id, principal)
             live = None if session is None else session.revision
         request_class = classify(self._endpoint, verb, headers, message, live)
         if dispatcher is not self._dispatcher or dispatcher.shared.error is not None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from mcprev.errors import InternalError, InvalidRequest, TransportError
 from mcprev.protocol.http_request_class import RETRY_LATER, HttpError
-from mcprev.wire.bounds import parsed_weight
+from mcprev.wire.bounds import without_strings
 from mcprev.wire.headers import Headers
 from mcprev.wire.jsonrpc import RequestId
 
@@ -21,6 +21,16 @@ MAX_BODIES: Final = 256 * 1024 * 1024
 """The default limit of all request bodies together, in bytes of memory."""
 MAX_OPENING: Final = 128 * 1024
 """The limit of an `initialize` request, in bytes of memory."""
+
+
+SMALL: Final = 64 * 1024
+"""Texts of fewer bytes are weighed without removing their strings; punctuation inside strings counts too."""
+_ARRAY: Final = 72
+_OBJECT: Final = 96
+_KEY: Final = 40
+_STRING_HEAD: Final = 48
+_ITEM: Final = 40
+"""One slot in a list or in the table of a dict, and a number in it."""
 
 
 class ClientGone(TransportError):
@@ -106,3 +116,26 @@ def _too_heavy(weight: int, limit: int) -> HttpError:
         "the server's option max_bodies allows more"
     )
     return HttpError(413, InvalidRequest(f"Invalid Request: {why}"))
+
+
+def parsed_weight(data: bytes | bytearray) -> int:
+    """Estimate the memory in bytes of the objects that parsing a JSON text creates, without the text itself.
+
+    The estimate is for the worst case. Small or repeated values share objects and may take as little as a fifth of it.
+    Bytes that are not JSON get an estimate too; they raise no error.
+    """
+    width = 1 if data.isascii() and b"\\u" not in data else _character_width(data)
+    text = data if len(data) < SMALL else without_strings(data)
+    strings = data.count(b'"') // 2 if text is data else text.count(b'"')
+    arrays, objects, keys, commas = text.count(b"["), text.count(b"{"), text.count(b":"), text.count(b",")
+    return (
+        len(data) * width + strings * _STRING_HEAD + arrays * _ARRAY + objects * _OBJECT + keys * _KEY
+        + (commas + 1) * _ITEM
+    )  # fmt: skip
+
+
+def _character_width(data: bytes | bytearray) -> int:
+    """Return the maximum memory of one character, in bytes per byte of text."""
+    if any(lead in data for lead in (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4", b"\\ud", b"\\uD")):
+        return 4
+    return 1 if data.isascii() and b"\\u" not in data else 2

@@ -20,7 +20,6 @@ from mcprev.transports.http.server.body_budget import (
     ClientGone,
     declares_too_much,
     too_large,
-    too_much,
 )
 from mcprev.transports.http.server.request import Fields, HttpRequest
 from mcprev.wire.headers import Headers
@@ -70,8 +69,10 @@ class Http11Request(HttpRequest):
     """Whether it was received completely."""
     answered: bool = False
     """Whether the response is complete."""
+    size: int = 0
+    """The bytes of the body that have arrived."""
     taken: int = 0
-    """The bytes of the body that count towards the budget until the body is read."""
+    """Those that count towards the budget until the body is read."""
     refusal: HttpError | None = None
     """The error response, if the head is invalid."""
     failed: HttpError | None = None
@@ -79,9 +80,6 @@ class Http11Request(HttpRequest):
     waiting: asyncio.Future[None] | None = None
     """Done when the body, or an error, has arrived; None unless a task waits for that."""
     _begun = _chunked = False
-    _body = b""
-    _parts: list[bytes] | None = None
-    _size = 0
     _gone: Callable[[], None] | None = None
 
     def __init__(
@@ -93,12 +91,14 @@ class Http11Request(HttpRequest):
         pairs: list[tuple[bytes, bytes]],
         headers: Headers,
     ) -> None:
-        super().__init__(verb, path, "", http.address, headers)
+        self.verb, self.path, self.address, self.headers = verb, path, http.address, headers
         self._http = http
         self._budget = http.budget
         self._target = target
         self.pairs: list[tuple[bytes, bytes]] = pairs
         """The headers in their order, with names in lower case."""
+        self.parts: list[bytes] = []
+        """The parts of the body that count towards the budget."""
 
     @property
     @override
@@ -121,30 +121,11 @@ class Http11Request(HttpRequest):
 
     # -- the body ------------------------------------------------------------------------------------------
 
-    def feed(self, data: bytes, limit: int) -> None:
-        """Add a part of the body; it is discarded if nothing will read it."""
-        if self.answered or self.failed is not None:
-            return
-        self._size += len(data)
-        if self._size > limit:
-            self.fail(too_large(limit))
-        elif self._budget.held + len(data) > self._budget.limit:
-            self.fail(too_much())
-        else:
-            self._budget.held += len(data)
-            self.taken += len(data)
-            if not self._body:
-                self._body = data
-            else:
-                if self._parts is None:
-                    self._parts = [self._body]
-                self._parts.append(data)
-
     @override
     def take(self) -> bytes:
         """Return the received body and release its memory from the budget."""
-        body = self._body if self._parts is None else b"".join(self._parts)
-        self._body, self._parts = b"", None
+        body = b"".join(self.parts)
+        self.parts.clear()
         self._budget.held -= self.taken
         self.taken = 0
         return body
@@ -178,7 +159,7 @@ class Http11Request(HttpRequest):
         if self.failed is None and declares_too_much(self.headers, limit):
             return too_large(limit)
         if not self.complete and self.failed is None and not self._http.closed:
-            if self.version == "1.1" and not self._size and self._expects():
+            if self.version == "1.1" and not self.size and self._expects():
                 self._http.write(_CONTINUE)
             self.waiting = asyncio.get_running_loop().create_future()
             await self.waiting

@@ -31,9 +31,7 @@ from typing_extensions import override
 from mcprev.errors import InternalError, InvalidRequest
 from mcprev.protocol.http_request_class import HttpError
 from mcprev.transports.http.security import too_long_a_head, too_many_headers
-from mcprev.transports.http.server.body_budget import (
-    BodyBudget,
-)
+from mcprev.transports.http.server.body_budget import BodyBudget, too_large, too_much
 from mcprev.transports.http.server.http11_request import Http11Request
 from mcprev.transports.stdio.pipes import use_small_reads
 from mcprev.wire.headers import Headers
@@ -297,10 +295,20 @@ class Http11Connection(asyncio.Protocol):
         self._take(request)
 
     def on_body(self, data: bytes) -> None:
-        """Add a part of the body."""
+        """Add a part of the body; it is discarded if nothing will read it."""
         self._fed, self._overhead = True, 0
-        if self._receiving is not None:
-            self._receiving.feed(data, self._max_body)
+        request = self._receiving
+        if request is None or request.answered or request.failed is not None:
+            return
+        request.size += len(data)
+        if request.size > self._max_body:
+            request.fail(too_large(self._max_body))
+        elif self.budget.held + len(data) > self.budget.limit:
+            request.fail(too_much())
+        else:
+            self.budget.held += len(data)
+            request.taken += len(data)
+            request.parts.append(data)
 
     def on_message_complete(self) -> None:
         """Complete the request."""

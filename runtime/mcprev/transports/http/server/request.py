@@ -38,6 +38,14 @@ class HttpRequest:
     Data for a client that has disconnected is discarded without an error.
     """
 
+    verb: str
+    path: str
+    """The decoded path without the query, including the path of a mount."""
+    headers: Headers
+    root: str = ""
+    """The path that the app is mounted at."""
+    address: str | None = None
+    """The local address at which the request arrived; None if unknown."""
     principal: str | None = None
     """The principal, set by the server's authentication."""
     access: Access | None = None
@@ -52,16 +60,6 @@ class HttpRequest:
     """The task that serves the request, if known."""
     checking: bool = False
     """Whether the headers are still being checked, see `MessageOrigin`."""
-
-    def __init__(self, verb: str, path: str, root: str, address: str | None, headers: Headers) -> None:
-        self.verb: str = verb
-        self.path: str = path
-        """The decoded path without the query, including the path of a mount."""
-        self.root: str = root
-        """The path that the app is mounted at."""
-        self.address: str | None = address
-        """The local address at which the request arrived; None if unknown."""
-        self.headers: Headers = headers
 
     @property
     def scope(self) -> Mapping[str, Any]:
@@ -135,8 +133,9 @@ class AsgiRequest(HttpRequest):
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
         server = scope.get("server")
-        address = server[0] if server and server[1] is not None else None
-        super().__init__(scope["method"], scope["path"], scope.get("root_path", ""), address, headers)
+        self.address = server[0] if server and server[1] is not None else None
+        self.verb, self.path, self.root = scope["method"], scope["path"], scope.get("root_path", "")
+        self.headers = headers
         self._scope, self._receive, self._send = scope, receive, send
 
     @property

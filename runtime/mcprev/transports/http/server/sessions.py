@@ -361,9 +361,9 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._open)
 
-    def find(self, session_id: str | None, principal: str | None) -> Session | None:
-        """Return the session of a request, if it belongs to the principal."""  # HTTP-22, HTTP-28
-        session = None if session_id is None else self._open.get(session_id)
+    def find(self, session_id: bytes, principal: str | None) -> Session | None:
+        """Return the session that a header names, if it belongs to the principal."""  # HTTP-22, HTTP-28
+        session = self._open.get(session_id.strip(b" \t").decode("latin-1"))
         if session is None or session.principal != principal or session.error is not None:
             return None
         if session.id in self._unused:
