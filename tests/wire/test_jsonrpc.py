@@ -496,8 +496,8 @@ def test_base_5_and_17_what_is_written_is_read_exactly(message: Message, null_id
 )
 def test_base_5_ids_are_written_as_they_came(request_id: RequestId, text: bytes) -> None:
     expected = b'{"jsonrpc":"2.0","id":' + text + b',"result":{}}'
-    assert encode_result(request_id, {}) == encode_result(request_id, b"{}") == expected
-    assert encode_request(request_id, "a", {}) == encode_request(request_id, "a", b"{}")
+    assert encode_result(request_id, {}) == expected
+    assert b'"id":' + text + b"," in encode_request(request_id, "a", {})
     assert b'"id":' + text + b"," in encode_error(request_id, {"code": 1, "message": "m"})
 
 
@@ -515,13 +515,12 @@ def test_base_7_a_missing_id_is_null_or_left_out() -> None:
 def test_base_17_absent_params_are_not_written() -> None:
     assert encode_request(1, "a", None) == b'{"jsonrpc":"2.0","id":1,"method":"a"}'
     assert encode_notification("a", None) == b'{"jsonrpc":"2.0","method":"a"}'
-    assert encode_notification("a", {}) == encode_notification("a", b"{}")
+    assert encode_notification("a", {}) == b'{"jsonrpc":"2.0","method":"a","params":{}}'
 
 
 @req("STDIO-1", everywhere=True)
-def test_stdio_1_spliced_bytes_stay_on_one_line() -> None:
-    pretty = json.dumps({"text": "a\nb\u2028c\u2029d\r"}, indent=2, ensure_ascii=False).encode()
-    data = encode_result(1, pretty)
+def test_stdio_1_a_message_stays_on_one_line() -> None:
+    data = encode_result(1, {"text": "a\nb\u2028c\u2029d\r"})
     assert b"\n" not in data
     assert "\u2028".encode() not in data
     assert parse(data) == Response(1, {"text": "a\nb\u2028c\u2029d\r"})

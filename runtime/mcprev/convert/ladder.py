@@ -90,24 +90,20 @@ class Converter:
         self, payload: Json, context: ConversionContext | None = None, *, validate: bool = True
     ) -> Json:
         """Return the payload at the target, the same object if nothing changes. Raises `ConversionError`."""
-        try:
-            return self.run(payload, context or self.context, validate=validate)
-        except NotRepresentable as error:
-            raise failure(error, self.target.name) from None
-
-    def run(self, payload: Json, context: ConversionContext, *, validate: bool) -> Json:
-        """Convert a payload that is part of another one. Raises `NotRepresentable`."""
         value: Json = payload
         if value is None and self.kind is PayloadKind.PARAMS:
             if self.takes_nothing:
                 return None
             if not self.steps:
-                raise NotRepresentable(f"'{self.method}' needs params")
+                raise failure(NotRepresentable(f"'{self.method}' needs params"), self.target.name)
             value = {}
-        for step in self.steps:
-            value = step(value, context)
-        if validate:
-            self.validate(value)
+        try:
+            for step in self.steps:
+                value = step(value, context or self.context)
+            if validate:
+                self.validate(value)
+        except NotRepresentable as error:
+            raise failure(error, self.target.name) from None
         return value
 
     def validate(self, value: Json) -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol, TypeVar
 
-from mcprev.protocol.connection_state import IncomingRequest, LocalInfo, NotificationReceived
+from mcprev.core.capabilities import ServerCapabilities
+from mcprev.protocol.connection_state import IncomingRequest, NotificationReceived
 from mcprev.wire.headers import Headers
 
 Connection_contra = TypeVar("Connection_contra", contravariant=True)
@@ -89,23 +90,11 @@ class LifespanHold(Protocol):
         ...
 
 
-class ServerInfo(LocalInfo, Protocol):
-    """The declaration of a server."""
-
-    def silent(self) -> LocalInfo:
-        """Return the declaration for a transport that cannot notify sessions of changes."""
-        ...
-
-    def with_sessions(self) -> LocalInfo:
-        """Return the declaration for a transport that serves only revisions with sessions."""
-        ...
-
-
 class ServerApp(Protocol[Connection_contra]):
     """What a transport needs of a server."""
 
     @property
-    def identity(self) -> ServerInfo:
+    def identity(self) -> ServerCapabilities:
         """The server's revisions, name and capabilities."""
         ...
 

@@ -28,9 +28,8 @@ from mcprev.errors import (
     RpcError,
 )
 from mcprev.protocol.connection_state import IncomingRequest
-from mcprev.protocol.error_codes import outgoing
 from mcprev.protocol.meta import advise
-from mcprev.protocol.result_rules import CALL, RULES
+from mcprev.protocol.result_rules import CALL, RULES, outgoing
 from mcprev.protocol.stateless import COMPLETE
 from mcprev.revisions import Revision
 from mcprev_types import MethodNotHandled, locate

@@ -115,8 +115,8 @@ class InputResponses:
         token = states.seal(payload, method=method, params=params, principal=principal, now=now)
         return {**result, STATE: token}
 
-    def into(self, params: dict[str, Json]) -> dict[str, Json]:
-        """Return the params for the handler, with all responses and the author's own state."""
+    def into(self, params: Mapping[str, Json]) -> dict[str, Json]:
+        """Return params with all responses and the state, as the handler or the server gets them."""
         changed = {name: value for name, value in params.items() if name not in (RESPONSES, STATE)}
         if self.given:
             changed[RESPONSES] = self.given
@@ -135,9 +135,4 @@ def retry(
     params: Mapping[str, Json], result: Mapping[str, Json], answers: Mapping[str, Json]
 ) -> dict[str, Json]:
     """Return the params of a client's retry: the same params, the responses and the unmodified state."""  # MRTR-5
-    again = {name: value for name, value in params.items() if name not in (RESPONSES, STATE)}
-    if answers:
-        again[RESPONSES] = dict(answers)
-    if STATE in result:
-        again[STATE] = result[STATE]
-    return again
+    return InputResponses(answers, result.get(STATE)).into(params)

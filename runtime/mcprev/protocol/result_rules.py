@@ -1,4 +1,6 @@
-"""Rules for results beyond their types, the same at every revision (CACHE-1, COMP-1, TOOL-5, TOOL-7, RES-1, PROM-2).
+"""Rules for results and errors beyond their types.
+
+CACHE-1, COMP-1, ERR-3, ERR-4, TOOL-5, TOOL-7, RES-1, PROM-2. Those for results are the same at every revision.
 
 The functions are pure, except that they log advice to the author, once for each name.
 """
@@ -12,9 +14,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, TypeAlias, cast
+from uuid import uuid4
 
-from mcprev.errors import ConversionError, Json
-from mcprev.revisions import LATEST, load
+from mcprev.errors import URL_ELICITATION_REQUIRED, ConversionError, Json
+from mcprev.revisions import LATEST, Revision, load
 
 Result: TypeAlias = dict[str, Json]
 CALL: Final = "tools/call"
@@ -139,3 +142,43 @@ RULES: Final[Mapping[str, Callable[[Result], Result]]] = {
     "completion/complete": _completions,
 }
 """By method: returns the result or a changed copy. Raises `ConversionError` for an invalid result."""
+
+
+# -- errors -------------------------------------------------------------------------------------------------
+
+
+def outgoing(wire: dict[str, Json], revision: Revision) -> dict[str, Json]:
+    """Return an error object as a revision allows it. Raises `ConversionError` for a code or data it does not allow."""
+    code = wire["code"]
+    if code in revision.barred_codes:
+        raise ConversionError(
+            f"this revision does not allow the error code {code}", path="$.code", revision=revision.name
+        )
+    if code == URL_ELICITATION_REQUIRED and code in load(revision, "constants").ERROR_CODES:
+        data = wire.get("data")
+        found = cast("dict[str, Any]", data).get("elicitations") if isinstance(data, dict) else None
+        elicitations = (
+            [_by_url(item, revision) for item in cast("list[object]", found)]
+            if isinstance(found, list)
+            else []
+        )
+        if not elicitations:
+            raise ConversionError(
+                "the error needs at least one elicitation", path="$.data.elicitations", revision=revision.name
+            )
+        return {**wire, "data": {**cast("dict[str, Any]", data), "elicitations": elicitations}}
+    return wire
+
+
+def _by_url(item: object, revision: Revision) -> dict[str, Json]:
+    """Return an elicitation by URL, with an id if it has none: later revisions have no elicitation ids."""
+    given = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
+    error = given.get("mode", "url") != "url" or not all(
+        isinstance(given.get(name), str) for name in ("url", "message")
+    )
+    if error:
+        path = "$.data.elicitations"
+        raise ConversionError(
+            "an elicitation must have mode 'url', a url and a message", path=path, revision=revision.name
+        )
+    return {"mode": "url", "elicitationId": uuid4().hex, **given}

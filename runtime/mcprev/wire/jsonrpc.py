@@ -368,22 +368,16 @@ def encode(message: Request | Notification | Response | ErrorResponse, *, null_i
     return encode_error(message.id, message.error, null_id=null_id_in_errors)
 
 
-def encode_request(request_id: RequestId, method: str, params: dict[str, Json] | bytes | None) -> bytes:
-    """Encode a request. Params given as bytes are JSON already and are inserted unchanged."""
-    if type(params) is bytes:
-        return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % (
-            _scalar(request_id), _dump(method), _one_line(params),
-        )  # fmt: skip
+def encode_request(request_id: RequestId, method: str, params: dict[str, Json] | None) -> bytes:
+    """Encode a request."""
     message: dict[str, Json] = {"jsonrpc": "2.0", "id": request_id, "method": method}
     if params is not None:
         message["params"] = params
     return _dump(message)
 
 
-def encode_notification(method: str, params: dict[str, Json] | bytes | None) -> bytes:
-    """Encode a notification. Params given as bytes are JSON already and are inserted unchanged."""
-    if type(params) is bytes:
-        return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (_dump(method), _one_line(params))
+def encode_notification(method: str, params: dict[str, Json] | None) -> bytes:
+    """Encode a notification."""
     envelope: dict[str, Json] = {"jsonrpc": "2.0", "method": method}
     if params is not None:
         envelope["params"] = params
@@ -391,9 +385,7 @@ def encode_notification(method: str, params: dict[str, Json] | bytes | None) -> 
 
 
 def encode_result(request_id: RequestId, result: Json) -> bytes:
-    """Encode a response. A result given as bytes (`model.to_json()`) is inserted without encoding it again."""
-    if type(result) is bytes:
-        return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_scalar(request_id), _one_line(result))
+    """Encode a response."""
     return _dump({"jsonrpc": "2.0", "id": request_id, "result": result})
 
 
@@ -409,11 +401,8 @@ def encode_batch(messages: Iterable[bytes]) -> bytes:
     return b"[%b]" % b",".join(messages)
 
 
-def _scalar(request_id: RequestId) -> bytes:
-    return b"%d" % request_id if type(request_id) is int else _dump(request_id)
-
-
 def _dump(value: Json) -> bytes:
+    """Return JSON without line ends."""
     try:
         text = to_json(value, inf_nan_mode="null")
     except ValueError:
@@ -422,16 +411,7 @@ def _dump(value: Json) -> bytes:
             return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
         except (ValueError, TypeError, RecursionError) as error:
             raise LocalProtocolError(f"the message cannot be written as JSON: {error}") from error
-    return _one_line(text) if b"\xe2" in text else text
-
-
-def _one_line(text: bytes) -> bytes:
-    """Return JSON without line ends. Raw line ends occur only between tokens, U+2028 and U+2029 only inside strings.
-
-    Node's readline ends lines at U+2028 and U+2029 too, so they are escaped.
-    """  # STDIO-1
-    if b"\n" in text:
-        text = text.replace(b"\n", b" ")
+    # Node's readline ends lines at U+2028 and U+2029 too, which occur only inside strings (STDIO-1).
     return _SEPARATORS.sub(_escape, text) if b"\xe2" in text else text
 
 
