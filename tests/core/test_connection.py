@@ -145,7 +145,7 @@ def test_a_client_that_waits_keeps_reading() -> None:
         side.settle(LATEST)
         peer.transport.pause_reading()
         waiting = [asyncio.create_task(call(connection, side, "x" * HIGH)) for _ in range(3)]
-        await until(lambda: connection._blocked)
+        await until(lambda: not connection._writable.is_set())
         peer.transport.resume_reading()
         await until(lambda: len(peer.data.splitlines()) == 3)
         for message in peer.messages:

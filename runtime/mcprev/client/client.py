@@ -20,7 +20,7 @@ from mcprev.client.session import ClientSession
 from mcprev.client.subscriptions import Subscription
 from mcprev.client.tasks import CALL, ClientTask, follow_task, task_in
 from mcprev.convert import PayloadKind, convert
-from mcprev.core.method_binding import reader, to_wire
+from mcprev.core.method_binding import reader
 from mcprev.errors import Json, LocalProtocolError, MethodNotFound, RemoteProtocolError, RequestTimeout
 from mcprev.protocol import mrtr
 from mcprev.protocol.cache import METHODS
@@ -330,6 +330,13 @@ class Client(Methods):
         await self._close()
 
 
+def _as_json(params: object | None) -> dict[str, Json] | None:
+    """Return params, a model or a mapping of JSON values, as JSON."""
+    if isinstance(params, Mapping):
+        return dict(cast("Mapping[str, Json]", params))
+    return None if params is None else cast("Any", params).to_wire()
+
+
 class _ExactSender:
     """Sends calls of exactly the spoken revision."""
 
@@ -341,7 +348,7 @@ class _ExactSender:
     async def send(self, method: MethodSpec, params: object | None, /) -> object:
         """Send a request or notification; return the result as one of the revision's types."""
         session, revision = self._session, self._revision
-        wire = None if params is None else to_wire(params)
+        wire = _as_json(params)
         if method.result is None:
             session.notify(method.method, wire)
             return None
@@ -367,7 +374,7 @@ class _LatestSender:
     async def send(self, method: MethodSpec, params: object | None, /) -> object:
         """Send a request or notification; return the result as one of the latest revision's types."""
         revision = self._session.revision
-        wire = None if params is None else to_wire(params)
+        wire = _as_json(params)
         if method.result is not None:
             return await self._call(method.method, wire or {})
         if method.method not in revision.methods:

@@ -21,10 +21,10 @@ from mcprev.core.method_binding import (
     Wrap,
     answer_failure,
     as_exception,
+    call_stub,
     first,
     log_failure,
     reader,
-    to_wire,
 )
 from mcprev.errors import (
     InputDeclined,
@@ -93,7 +93,8 @@ class ClientRequestHandler:
             method_binding = self._handlers[incoming.revision, incoming.method]
             self._check(incoming)
             params = method_binding.params(incoming.params, None)
-            wire = to_wire(await method_binding.stub(ClientContext(client, connection, incoming), params))
+            context = ClientContext(client, connection, incoming)
+            wire = await call_stub(method_binding.stub, context, params)
             incoming.respond(method_binding.result(_checked_answer(incoming.method, incoming.params, wire)))
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is answered
             failure = as_exception(error, incoming.method)
@@ -148,7 +149,7 @@ class ClientRequestHandler:
             typed = None if params is None else reader(LATEST, binding.params)(params)
             check_input_request(method, params, self._identity.capabilities(client.spoken))
             context = ClientContext(client, client.connection, None)
-            answer = to_wire(await getattr(handler, binding.stub)(context, typed))
+            answer = await call_stub(getattr(handler, binding.stub), context, typed)
             return _checked_answer(method, params, answer)
         except ValidationError as error:
             raise RemoteProtocolError(

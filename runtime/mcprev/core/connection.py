@@ -138,8 +138,8 @@ class Connection:
         """Return whether the peer can receive messages that belong to none of its requests."""
         return self._sendable
 
-    def _on_wait(self) -> None:
-        """Called when a call of this side begins to wait while reading is paused."""
+    def _throttle(self) -> None:
+        """Pause reading while the peer does not read, or resume it; also called when a call waits while it is paused."""
 
     async def _shut(self) -> None:
         """Write the remaining messages and close the transport, within `limits.CLOSE` seconds; also called after
@@ -285,7 +285,7 @@ class Connection:
         if calls.earliest < self._due:
             self._arm()
         if self._paused:
-            self._on_wait()
+            self._throttle()
         try:
             return await future
         except asyncio.CancelledError:

@@ -148,14 +148,15 @@ def _awaited(stub: Callable[[Any, Any], object]) -> Stub:
     return awaited
 
 
-def to_wire(value: object) -> dict[str, Json]:
-    """Return the result of a handler as JSON. The handler returns a model or a mapping of JSON values."""
-    write: Callable[[], dict[str, Json]] | None = getattr(value, "to_wire", None)
+async def call_stub(stub: Stub, context: object, params: object) -> dict[str, Json]:
+    """Call a handler's method and return its result, which is a model or a mapping of JSON values, as JSON."""
+    result = await stub(context, params)
+    write: Callable[[], dict[str, Json]] | None = getattr(result, "to_wire", None)
     if write is not None:  # of a model, whose package may have a base of its own
         return write()
-    if isinstance(value, Mapping):
-        return dict(cast("Mapping[str, Json]", value))
-    raise TypeError(f"a handler returned {type(value).__name__}, which is no result")
+    if isinstance(result, Mapping):
+        return dict(cast("Mapping[str, Json]", result))
+    raise TypeError(f"a handler returned {type(result).__name__}, which is no result")
 
 
 def only_text(result: dict[str, Json]) -> bool:

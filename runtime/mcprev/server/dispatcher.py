@@ -22,8 +22,8 @@ from mcprev.core.method_binding import (
     Stub,
     answer_failure,
     as_exception,
+    call_stub,
     log_failure,
-    to_wire,
 )
 from mcprev.core.tool_schemas import CALL, LIST, MAX_NAME, ToolSchemas
 from mcprev.errors import ConversionError, InvalidParams, Json, RpcError, ToolError
@@ -317,7 +317,7 @@ class RequestDispatcher:
         elif method_binding.method == "resources/read":
             check_uri((params or {}).get("uri"))
         try:
-            wire = to_wire(await method_binding.stub(context, given))
+            wire = await call_stub(method_binding.stub, context, given)
             if tool is not None:
                 tool.conform(wire)
         except BaseException as error:

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
-from mcprev.core.method_binding import HandlerTable, to_wire
+from mcprev.core.method_binding import HandlerTable, call_stub
 from mcprev.core.tool_schemas import LIST, MAX_NAME, MAX_TOOLS, ToolSchemas
 from mcprev.errors import Json, LocalProtocolError, did_you_mean
 
@@ -120,7 +120,8 @@ class ToolTable:
         found: list[dict[str, Json]] = []
         seen: set[str] = set()
         for _ in range(MAX_PAGES):
-            page = to_wire(await method_binding.stub(context, method_binding.params(dict(asked), up)))
+            params = method_binding.params(dict(asked), up)
+            page = await call_stub(method_binding.stub, context, params)
             found += page["tools"]
             cursor = page.get("nextCursor")
             if cursor is None:

@@ -106,8 +106,9 @@ class LineConnection(Connection, asyncio.Protocol):
         super().__init__(protocol, handler, logger, max_handlers=max_handlers, linger=linger)
         self._lines = LineBuffer(max_line)
         self._transport: asyncio.Transport | None = None
-        self._blocked = False
-        self._writable: asyncio.Future[None] | None = None
+        self._writable = asyncio.Event()
+        """Set while the peer reads what is written."""
+        self._writable.set()
 
     # -- in ------------------------------------------------------------------------------------------------
 
@@ -142,29 +143,22 @@ class LineConnection(Connection, asyncio.Protocol):
 
     @override
     def pause_writing(self) -> None:
-        self._blocked = True
+        self._writable.clear()
         self._throttle()
 
     @override
     def resume_writing(self) -> None:
-        self._blocked = False
-        if self._writable is not None and not self._writable.done():
-            self._writable.set_result(None)
+        self._writable.set()
         self._throttle()
 
     @override
     async def drain(self, channel: Channel = None) -> None:
-        while self._blocked:
-            if self._writable is None or self._writable.done():
-                self._writable = self._loop.create_future()
-            await asyncio.shield(self._writable)
+        while not self._writable.is_set():
+            await self._writable.wait()
 
     @override
-    def _on_wait(self) -> None:
-        self._throttle()
-
     def _throttle(self) -> None:
-        pause = self._blocked and not self.protocol.waiting
+        pause = not self._writable.is_set() and not self.protocol.waiting
         transport = self._transport
         if pause is self._paused or transport is None or transport.is_closing():
             return
@@ -175,9 +169,7 @@ class LineConnection(Connection, asyncio.Protocol):
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        self._blocked = False
-        if self._writable is not None and not self._writable.done():
-            self._writable.set_result(None)
+        self._writable.set()
         if exc is None or isinstance(exc, ConnectionLost):
             self.ended(exc)
         else:
