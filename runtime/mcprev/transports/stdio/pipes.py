@@ -56,6 +56,8 @@ class PipeTransport(asyncio.Transport):
             self._writer = made
         else:
             self._writer = _FileWriter(outgoing)
+        # Bound directly, so that a message needs no extra call.
+        self.write = self._writer.write  # type: ignore[method-assign]
         self._protocol.connection_made(self)
         if _watchable(incoming):
             self._incoming = incoming
@@ -81,11 +83,6 @@ class PipeTransport(asyncio.Transport):
                 self._reader.close()
             if self._writer is not None:
                 self._writer.abort()
-
-    @override
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        if self._writer is not None and not self._closing:
-            self._writer.write(data)
 
     @override
     def close(self) -> None:
