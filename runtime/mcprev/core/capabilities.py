@@ -28,12 +28,6 @@ from mcprev_types import Binding, Direction, Kind as MethodKind, MethodSpec
 if TYPE_CHECKING:
     from mcprev_types import Model
 
-_FLAGS: Final[Mapping[str, Mapping[str, Json]]] = {
-    "tools": {"listChanged": True},
-    "prompts": {"listChanged": True},
-    "resources": {"listChanged": True},
-}
-"""Flags that a server declares with a capability: every server can send these change notifications."""
 _SESSION: Final[Mapping[str, RequestKind]] = {
     "logging/setLevel": RequestKind.SET_LEVEL,
     "resources/subscribe": RequestKind.SUBSCRIBE,
@@ -95,39 +89,28 @@ class Capabilities:
         return (self.handler, LATEST) if own is None else (own, revision)
 
     def overridden(self, revision: Revision, kind: MethodKind) -> list[MethodSpec]:
-        """Return the methods of a revision, of one kind, that its handler overrides."""
+        """Return the methods of a revision, of one kind, that its handler overrides.
+
+        Notifications that were removed before the revision of the handler have no replacement, so the handler class
+        keeps their stubs under their old names.
+        """
         handler, written = self.handler_at(revision)
-        found: list[MethodSpec] = []
-        for method in overridden(handler, written, self._base):
-            spec = revision.methods.get(method)
-            if spec and spec.kind == kind and self._direction in spec.directions and method not in _INTERNAL:
-                found.append(spec)
-        return found
+        served = set(overridden(handler, written, self._base))
+        return [
+            spec
+            for method, spec in revision.methods.items()
+            if spec.kind == kind
+            and self._direction in spec.directions
+            and method not in _INTERNAL
+            and (method in served or _keeps_stub(handler, spec, written))
+        ]
 
     def notifications(self, revision: Revision) -> frozenset[str]:
         """Return the notifications that the handler receives."""
         return self.received(revision)
 
     def _find_received(self, revision: Revision) -> frozenset[str]:
-        specs = (*self.overridden(revision, MethodKind.NOTIFICATION), *self._removed_notifications(revision))
-        return frozenset(spec.method for spec in specs)
-
-    def _removed_notifications(self, revision: Revision) -> Iterable[MethodSpec]:
-        """Yield the notifications that were removed before the revision of the handler and that the handler has
-        methods for.
-
-        No later notification replaces them, so the handler class keeps their stubs under their old names.
-        """
-        handler, written = self.handler_at(revision)
-        for spec in revision.methods.values():
-            if (
-                spec.kind == MethodKind.NOTIFICATION
-                and spec.method not in written.methods
-                and spec.method not in _INTERNAL
-                and self._direction in spec.directions
-                and getattr(type(handler), spec.attr, None) is not None
-            ):
-                yield spec
+        return frozenset(spec.method for spec in self.overridden(revision, MethodKind.NOTIFICATION))
 
     def requirements(self, method: str) -> Mapping[str, Json]:
         """Return the client capabilities that a method requires; none by default."""
@@ -190,10 +173,10 @@ class ServerCapabilities(Capabilities):
         if not revision.handshake:
             return {**kinds, **_OWN}
         capabilities = self.capabilities(revision)
-        if "logging" in capabilities:
-            kinds = {"logging/setLevel": RequestKind.SET_LEVEL, **kinds}
-        if declares(capabilities, "resources.subscribe"):
-            kinds = {**{m: k for m, k in _SESSION.items() if k is not RequestKind.SET_LEVEL}, **kinds}
+        for method, kind in _SESSION.items():
+            spec = revision.methods.get(method)
+            if spec and spec.capability and declares(capabilities, spec.capability):
+                kinds.setdefault(method, kind)
         return kinds
 
     @override
@@ -201,9 +184,8 @@ class ServerCapabilities(Capabilities):
         served = self.overridden(revision, MethodKind.REQUEST)
         found = _nested(spec.capability for spec in served)
         if self.notifies or not revision.handshake:
-            for name, flags in _FLAGS.items():
-                if name in found:
-                    found[name] = {**flags, **found[name]}
+            for name in found.keys() & {"tools", "prompts", "resources"}:
+                found[name] = {"listChanged": True, **found[name]}
             if any(spec.method == "resources/read" for spec in served):
                 found["resources"]["subscribe"] = True
         if served:
@@ -274,6 +256,12 @@ class ClientCapabilities(Capabilities):
         if revision.handshake:
             return {"protocolVersion": revision.version, "capabilities": capabilities, "clientInfo": info}
         return {VERSION: revision.version, CLIENT_INFO: info, CLIENT_CAPABILITIES: capabilities}
+
+
+def _keeps_stub(handler: object, spec: MethodSpec, written: Revision) -> bool:
+    """Return whether a handler has the stub of a notification that was removed before its revision."""
+    removed = spec.kind == MethodKind.NOTIFICATION and spec.method not in written.methods
+    return removed and getattr(type(handler), spec.attr, None) is not None
 
 
 def introduction(name: str, version: str, icons: Sequence[Model], **texts: str | None) -> dict[str, Json]:
