@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from convert.peers import A, B, C, D, E, Json, down, go, instead
-from mcprev.convert import ConversionContext, Converter, PayloadKind, convert, converter, make_context
+from mcprev.convert import ConversionContext, Converter, PayloadKind, convert, converter
 from mcprev.convert.ladder import json_path, neighbours
 from mcprev.convert.rules import OBJECT, Rules
 from mcprev.errors import ConversionError
@@ -372,7 +372,7 @@ def test_what_only_gets_the_metadata_of_its_session_gets_just_that(
     method, kind, from_, to = what
     way = converter(method, kind, from_=from_, to=to)
     meta = {"io.modelcontextprotocol/protocolVersion": revision_named(to).version}
-    context = make_context(to, meta={**meta, "io.modelcontextprotocol/clientCapabilities": {}})
+    context = ConversionContext(to, stamp={**meta, "io.modelcontextprotocol/clientCapabilities": {}})
     if way.only_stamped is not None and isinstance(value, OBJECT):
         given = {name: item for name, item in value.items() if name not in way.only_stamped}
         assert way(given, context, validate=False) == {**given, "_meta": context.stamp}
@@ -419,7 +419,7 @@ def test_python_calls(kind: str, payload: Json, from_: str, to: str, most: int) 
 
 @req("CONV-42", "SEAM-10", at=D)
 def test_a_context_is_made_once_for_a_connection() -> None:
-    context = make_context(E, meta={**STAMP, "io.modelcontextprotocol/logLevel": "info"})
+    context = ConversionContext(E, stamp={**STAMP, "io.modelcontextprotocol/logLevel": "info"})
     assert isinstance(context, ConversionContext)
     way = converter("tools/call", "params", from_=D, to=E)
     assert way(CALL, context)["_meta"] == context.stamp

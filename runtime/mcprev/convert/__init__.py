@@ -4,7 +4,7 @@
 `request_meta` convert what is said once in a session. `rules` documents the parts of a step module.
 """
 
-from mcprev.convert.ladder import Converter, PayloadKind, convert, converter, make_context
+from mcprev.convert.ladder import Converter, PayloadKind, convert, converter
 from mcprev.convert.rules import ConversionContext, OnDowngrade, Reason
 from mcprev.convert.sessions import initialize_to_discover, request_meta
 
@@ -17,6 +17,5 @@ __all__ = [
     "convert",
     "converter",
     "initialize_to_discover",
-    "make_context",
     "request_meta",
 ]

@@ -32,6 +32,7 @@ from mcprev.convert.rules import (
     OnDowngrade,
     Rules,
     as_object,
+    new_id,
 )
 from mcprev.convert.walk import Compiled, Convert, Step
 from mcprev.errors import ConversionError, RevisionError, UndecidedStep
@@ -147,7 +148,7 @@ def convert(
     found = converter(method, kind, from_=from_, to=to)
     context, target = None, found.target.name
     if on_downgrade is not None or meta is not None or mint is not None:
-        context = make_context(target, on_downgrade=on_downgrade, meta=meta, mint=mint)
+        context = ConversionContext(target, on_downgrade, meta or {}, mint or new_id)
     return found(payload, context, validate=validate)
 
 
@@ -155,18 +156,6 @@ def converter(method: str, kind: str, *, from_: str | Revision, to: str | Revisi
     """Return the converter of a payload, for repeated calls. Raises the errors of `convert`."""
     source = revision_named(from_) if isinstance(from_, str) else from_
     return _converter(method, kind, source, revision_named(to) if isinstance(to, str) else to)
-
-
-def make_context(
-    to: str,
-    *,
-    on_downgrade: OnDowngrade | None = None,
-    meta: Mapping[str, Json] | None = None,
-    mint: Callable[[], str] | None = None,
-) -> ConversionContext:
-    """Return the context of one conversion, or of all conversions of a connection."""
-    plain = ConversionContext(to)
-    return ConversionContext(to, on_downgrade, meta or plain.stamp, mint or plain.mint)
 
 
 @cache

@@ -67,20 +67,21 @@ class NotRepresentable(Exception):
         return self
 
 
-def _new_id() -> str:
+def new_id() -> str:
+    """Return a unique id."""
     return str(uuid.uuid4())
 
 
 @dataclass(frozen=True, slots=True)
 class ConversionContext:
-    """The parameters of one conversion, set by the caller."""
+    """The parameters of one conversion, or of all conversions of a connection, set by the caller."""
 
     revision: str
     """The target revision of the conversion."""
     on_downgrade: OnDowngrade | None = None
     stamp: Mapping[str, Json] = field(default_factory=dict[str, Json])
     """Members added to `_meta` of requests at revisions whose requests carry the client's info and capabilities."""
-    mint: Callable[[], str] = _new_id
+    mint: Callable[[], str] = new_id
     """Creates unique ids."""
 
     def downgrade(self, value: JsonObject, reason: Reason) -> JsonObject | None:

@@ -68,17 +68,11 @@ class ResultCache:
         self._max_bytes = max_bytes
         self._entries: OrderedDict[Key, _Entry] = OrderedDict()
         self._bytes = 0
-        self._changes = 0
+        self.changes: int = 0
+        """A number that grows with each change. Read it before sending a request and pass it to `put` with the response."""
 
     def __len__(self) -> int:
         return len(self._entries)
-
-    @property
-    def changes(self) -> int:
-        """A number that grows with each change. Read it before sending a request and pass it to `put` with the
-        response.
-        """
-        return self._changes
 
     def get(
         self, scope: Scope, method: str, params: Mapping[str, Json], now: float
@@ -114,7 +108,7 @@ class ResultCache:
         Responses to retries and results that ask for input are not stored.
         """
         ttl = result.get("ttlMs")
-        if method not in METHODS or _RETRY & params.keys() or changes != self._changes:
+        if method not in METHODS or _RETRY & params.keys() or changes != self.changes:
             return
         if isinstance(ttl, bool) or not isinstance(ttl, int | float) or not ttl > 0:
             return
@@ -143,7 +137,7 @@ class ResultCache:
 
         The URI of an updated resource may lie below a subscribed one, whose contents have then changed too.
         """
-        self._changes += 1
+        self.changes += 1
         methods = _METHODS_OF_CHANGE[kind]
         for key, entry in tuple(self._entries.items()):
             below = kind is not Changed.RESOURCE or uri is None or uri.startswith(entry.uri or "")
@@ -152,7 +146,7 @@ class ResultCache:
 
     def forget(self, scope: Scope) -> None:
         """Remove all results of a server, for example after it was restarted."""
-        self._changes += 1
+        self.changes += 1
         for key in tuple(self._entries):
             if key[0] == scope.server:
                 self._remove(key)

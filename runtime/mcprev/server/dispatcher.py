@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from mcprev.convert import ConversionContext as Conversion, make_context, request_meta
+from mcprev.convert import ConversionContext as Conversion, request_meta
 from mcprev.core.capabilities import ServerCapabilities
 from mcprev.core.connection import Connection
 from mcprev.core.input_requests import check_askable, checked_request, unmet
@@ -341,7 +341,7 @@ class RequestDispatcher:
         known: Any = connection.peer_context
         if known is None:
             stamp = _session_stamp(peer, revision)
-            up = make_context(LATEST.name, meta=_read_stamp(stamp))
+            up = Conversion(LATEST.name, stamp=_read_stamp(stamp))
             known = connection.peer_context = (stamp, up, self._down(revision))
         peer_context: PeerContext = known
         return peer_context
@@ -349,7 +349,7 @@ class RequestDispatcher:
     def _down(self, revision: Revision) -> Conversion:
         found = self._contexts.get(revision.name)
         if found is None:
-            found = make_context(revision.name, on_downgrade=self._hooks.on_downgrade)
+            found = Conversion(revision.name, self._hooks.on_downgrade)
             self._contexts[revision.name] = found
         return found
 

@@ -34,7 +34,7 @@ def accepted(value: bytes | None) -> Accept:
     if value is None:
         return NEITHER
     ranges: dict[str, bool] = {}
-    for element in _elements(value.decode("latin-1")):
+    for element in _ELEMENT.findall(value.decode("latin-1")):
         name, parameters = _split(element)
         if name is not None:
             # Ranges that differ only in their parameters are accepted if one of them is.
@@ -69,12 +69,8 @@ _UTF_8: Final = frozenset({"utf-8", "utf8", "us-ascii"})
 _TOKEN: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # noqa: S105 - a token of HTTP's grammar
 _TYPE: Final = re.compile(rf"\s*({_TOKEN}/{_TOKEN})\s*(?=;|$)")
 _PARAMETER: Final = re.compile(rf';\s*(?:({_TOKEN})=(?:({_TOKEN})|"((?:[^"\\]|\\.)*)")\s*)?(?=;|$)')
+# A comma inside quotes does not split a list.
 _ELEMENT: Final = re.compile(r'(?:[^,"]|"(?:[^"\\]|\\.)*"?)+')
-
-
-def _elements(value: str) -> list[str]:
-    """Split a list at its commas; a comma inside quotes does not split."""
-    return _ELEMENT.findall(value)
 
 
 def _split(element: str) -> tuple[str | None, dict[str, str]]:
