@@ -22,7 +22,6 @@ from mcprev.errors import ConnectionLost, InternalError
 from mcprev.protocol.connection_state import (
     Channel,
     IncomingRequest,
-    NotificationReceived,
     RequestCancelled,
 )
 from mcprev.protocol.endpoint import ServerProtocol
@@ -64,11 +63,12 @@ class AsgiConnection(Connection):
         """Process a request, run its handler in the current task, and send the response."""
         set_origin(request, response_stream)
         self.engine.request(request)
-        self.process_events()
-        incoming = response_stream.request
+        incoming = self._accepted(response_stream)
         if incoming is None:
+            self.process_events()
             await response_stream.finish()
             return
+        response_stream.request = incoming
         task = response_stream.task or asyncio.current_task()
         assert task is not None
         self._serving[incoming] = task
@@ -90,9 +90,21 @@ class AsgiConnection(Connection):
             await _undo_cancellation(task)
         await response_stream.finish()
 
+    def _accepted(self, response_stream: ResponseStream) -> IncomingRequest | None:
+        """Take the request that the engine has just accepted, if any, so that it gets no task of its own."""
+        events = self._connection_state.events
+        incoming = events[-1] if events else None
+        if not isinstance(incoming, IncomingRequest) or incoming.origin is not response_stream:
+            return None
+        events.pop()
+        if self._running < self._max_handlers:
+            return incoming
+        incoming.fail(InternalError("too many requests in progress"))
+        return None
+
     async def serve_batch(self, batch: Batch, response_stream: ResponseStream) -> None:
         """Process the members of a batch separately, so that a slow one delays no other."""  # BATCH-4, BATCH-7
-        response_stream.batch, response_stream.inline = True, False
+        response_stream.batch = True
         broken = [member for member in batch.messages if isinstance(member, Malformed) and member.answer]
         response_stream.waiting = len(broken) + sum(isinstance(member, Request) for member in batch.messages)
         for member in broken:
@@ -120,20 +132,6 @@ class AsgiConnection(Connection):
                 self.receive(member)
             elif self._connection_state.fail_malformed(member):
                 self.process_events()
-
-    @override
-    def _admit(self, event: IncomingRequest | NotificationReceived) -> None:
-        response_stream = event.origin if isinstance(event, IncomingRequest) else None
-        if (
-            not isinstance(response_stream, ResponseStream)
-            or not response_stream.inline
-            or not isinstance(event, IncomingRequest)
-        ):
-            super()._admit(event)
-        elif self._running < self._max_handlers:
-            response_stream.request = event
-        else:
-            event.fail(InternalError("too many requests in progress"))
 
     # -- out -----------------------------------------------------------------------------------------------
 

@@ -80,8 +80,6 @@ class ResponseStream:
     batch: bool = False
     on_expired: Callable[[ResponseStream], object] | None = None
     """Ends the stream when the token of its request has expired."""
-    inline: bool = True
-    """Whether the task of the HTTP server also runs the handler."""
     request: IncomingRequest | None = None
     """The request that this task serves."""
     cancelled: bool = False
