@@ -13,9 +13,11 @@ from functools import cache
 from itertools import combinations
 from typing import Any, Final, cast
 
+from typing_extensions import override
+
 import normal_form
 from mcprev_codegen import ir, jsonschema
-from mcprev_codegen.resolve import Schema
+from mcprev_codegen.resolve import FlatType, Schema
 from pinned import ROOT, faithful_definitions, load
 
 LISTED: Final = ROOT / "tests" / "codegen" / "faithful_differences.toml"
@@ -74,6 +76,41 @@ def faithful_with(revision: str, code: str) -> dict[str, Any]:
     return cast("dict[str, Any]", jsonschema.Renderer(lossy).definitions())
 
 
+# -- what upstream's generator writes --------------------------------------------------------------------
+
+
+class CompatRenderer(jsonschema.Renderer):
+    """Renders as upstream's generator does, with its losses; `nullable` stands where the type is one word."""
+
+    @override
+    def _primitive(self, name: str) -> jsonschema.Node:
+        return super()._primitive("integer" if name == "number" else name)
+
+    @override
+    def _object(self, flat: FlatType) -> jsonschema.Node:
+        return super()._object(flat if flat.own_index else replace(flat, index=None))
+
+    @override
+    def _union(self, members: tuple[ir.TypeExpr, ...]) -> jsonschema.Node:
+        followed = {member: self.schema.follow(member) for member in members}
+        kept = [member for member in members if followed[member] != ir.Prim("null")]
+        if ir.Prim("string") in followed.values():
+            kept = [member for member in kept if not isinstance(self.schema.literal(member), str)]
+        return super()._union(tuple(kept))
+
+    @override
+    def _tagged(self, node: jsonschema.Node, tags: ir.Tags) -> jsonschema.Node:
+        found = super()._tagged(node, replace(tags, deprecated=False))
+        if tags.nullable and isinstance(found.get("type"), str):
+            found["type"] = [found["type"], "null"]
+        return found
+
+
+def compat_definitions(schema: Schema) -> dict[str, Any]:
+    """Every definition as upstream's generator renders it."""
+    return cast("dict[str, Any]", CompatRenderer(schema).definitions())
+
+
 # -- differences -----------------------------------------------------------------------------------------
 
 
@@ -94,7 +131,7 @@ def reason(revision: str, name: str, theirs: Definitions) -> str | None:
 @cache
 def computed(revision: str) -> dict[str, str]:
     """The definitions of a revision that lose something, each with the reason code, in the order of the schema."""
-    compat = jsonschema.compat_definitions(load(revision).declared)
+    compat = compat_definitions(load(revision).declared)
     lossy = differing(faithful_definitions(revision), compat)
     return {name: str(reason(revision, name, compat)) for name in compat if name in lossy}
 

@@ -1,14 +1,8 @@
-"""Renders the IR as JSON Schema, in two ways.
-
-*compat* reproduces the output of upstream's generator, including the information it loses; it is compared with
-upstream's schema.json, definition by definition. *faithful* keeps that information (real numbers, null, open enums,
-inherited index signatures, source order) and is the schema in the packages.
-"""
+"""Renders the IR as JSON Schema, with all that it says: real numbers, null, open enums, inherited index signatures."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,10 +16,9 @@ Node = dict[str, Json]
 
 @dataclass(frozen=True, slots=True)
 class Renderer:
-    """Renders the types of one schema; `compat` reproduces upstream's output."""
+    """Renders the types of one schema."""
 
     schema: Schema
-    compat: bool = False
 
     def definitions(self) -> dict[str, Json]:
         """Return every interface and alias as a schema, by name."""
@@ -77,8 +70,6 @@ class Renderer:
                 return {}
             case "object":
                 return {"type": "object", "properties": {}, "additionalProperties": True}
-            case "number":
-                return {"type": "integer" if self.compat else "number"}
             case _:
                 return {"type": name}
 
@@ -93,30 +84,22 @@ class Renderer:
         required: list[Json] = [f.name for f in flat.fields if not f.field.optional]
         if required:
             node["required"] = required
-        if flat.index is not None and (flat.own_index or not self.compat):
+        if flat.index is not None:
             node["additionalProperties"] = self.type(flat.index.value)
         return node
 
     def _union(self, members: tuple[ir.TypeExpr, ...]) -> Node:
-        followed = [self.schema.follow(m) for m in members]
-        kept = list(zip(members, followed, strict=True))
-        if self.compat:
-            kept = [(m, f) for m, f in kept if f != ir.Prim("null")]
-            if ir.Prim("string") in followed:
-                kept = [(m, f) for m, f in kept if not isinstance(self.schema.literal(f), str)]
-        values = [self.schema.literal(f) for _, f in kept]
+        values = [self.schema.literal(m) for m in members]
         if values and all(isinstance(v, str) for v in values):
             return {"type": "string", "enum": list(values)}
-        if all(isinstance(m, ir.Prim) and m.name not in ("unknown", "any", "object") for m, _ in kept):
-            names = [str(self.type(m)["type"]) for m, _ in kept]
+        if all(isinstance(m, ir.Prim) and m.name not in ("unknown", "any", "object") for m in members):
+            names = [str(self.type(m)["type"]) for m in members]
             return {"type": names[0] if len(names) == 1 else list(dict.fromkeys(names))}
         strings: list[Json] = [v for v in values if isinstance(v, str)]
         branches: list[Json] = [{"type": "string", "enum": strings}] if len(strings) > 1 else []
         merged = len(strings) > 1
         branches += [
-            self.type(m)
-            for (m, _), v in zip(kept, values, strict=True)
-            if not (merged and isinstance(v, str))
+            self.type(m) for m, v in zip(members, values, strict=True) if not (merged and isinstance(v, str))
         ]
         return {"anyOf": branches}
 
@@ -125,8 +108,6 @@ class Renderer:
         node = dict(node)
         if tags.tjs_type is not None:
             node = {"type": tags.tjs_type}
-        if tags.nullable and self.compat and isinstance(node.get("type"), str):
-            node["type"] = [node["type"], "null"]
         if tags.format is not None:
             node["format"] = tags.format
         for name, keyword in ir.CONSTRAINTS.items():
@@ -135,7 +116,7 @@ class Renderer:
                 node[keyword] = value
         if tags.default is not None:
             node["default"] = json.loads(tags.default)
-        if tags.deprecated and not self.compat:
+        if tags.deprecated:
             node["deprecated"] = True
         return node
 
@@ -148,11 +129,6 @@ def document(schema: Schema, comment: str, identifier: str) -> Node:
         "$comment": comment,
         "$defs": Renderer(schema).definitions(),
     }
-
-
-def compat_definitions(schema: Schema) -> Mapping[str, Json]:
-    """Return every definition as upstream's generator renders it."""
-    return Renderer(schema, compat=True).definitions()
 
 
 def _json_type(value: ir.Literal) -> str:

@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 
 import normal_form
-from losses import computed, differing, losses, reason
+from losses import compat_definitions, computed, differing, losses, reason
 from mcprev_codegen import ir, jsonschema
 from mcprev_codegen.hoist import hoist
 from mcprev_codegen.resolve import Schema
@@ -43,7 +43,7 @@ from support import (
 @needs_upstream
 @each_revision
 def test_the_same_definitions_are_rendered(revision: str) -> None:
-    rendered = jsonschema.compat_definitions(load(revision).declared)
+    rendered = compat_definitions(load(revision).declared)
     assert rendered.keys() == upstream_definitions(revision).keys()
     assert len(rendered) == index.REVISIONS[revision].types
 
@@ -51,14 +51,14 @@ def test_the_same_definitions_are_rendered(revision: str) -> None:
 @needs_upstream
 @each_revision
 def test_every_compat_definition_means_what_upstreams_means(revision: str) -> None:
-    rendered = jsonschema.compat_definitions(load(revision).declared)
+    rendered = compat_definitions(load(revision).declared)
     assert differing(rendered, upstream_definitions(revision)) == set()
 
 
 @needs_upstream
 @each_revision
 def test_every_compat_definition_of_upstreams_own_file_means_the_same_too(revision: str) -> None:
-    rendered = jsonschema.compat_definitions(Schema(upstream_module(revision)))
+    rendered = compat_definitions(Schema(upstream_module(revision)))
     assert differing(rendered, upstream_definitions(revision)) == set()
 
 
