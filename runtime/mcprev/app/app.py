@@ -165,7 +165,7 @@ class App:
             server.tasks.is_visible = self._shows
             given = self._options.get("tasks")
             before = {} if given is None else given.tools
-            registered.serves_tasks, registered.on_set = True, partial(_set_task, tasks, before)
+            registered.on_set = partial(_set_task, tasks, before)
         registered.on_changed = server.changed
         return server
 

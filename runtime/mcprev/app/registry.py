@@ -107,10 +107,8 @@ class Registry:
     """Runs around calls of these functions where they are mounted; the server runs its own around all calls."""
     served: frozenset[str] | None = None
     """The kinds that the server declares; None before it is created."""
-    serves_tasks: bool = False
-    """Whether the server knows tasks."""
     on_set: Callable[[str, Key, Any], None] | None = None
-    """Called with each entry that is added to those that the server serves."""
+    """Called with each entry that is added to those that the server serves; None if the server knows no tasks."""
     on_changed: Callable[[Changed], None] | None = None
     """Notifies clients of a changed list."""
     outer: list[tuple[Registry, str | None]] = field(default_factory=list[tuple["Registry", "str | None"]])
@@ -203,7 +201,7 @@ class Registry:
                 f"{key!r} is the first of the {kind}, but the server was created already. Clients learn on connecting which kinds exist: "
                 "register one before the first use of `app.server`"
             )
-        if task is not None and self.served is not None and not self.serves_tasks:
+        if task is not None and self.served is not None and self.on_set is None:
             raise LocalProtocolError(
                 f"{key!r} is the first tool that can run as a task, but the server exists already: register it before"
             )

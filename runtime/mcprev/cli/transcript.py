@@ -21,6 +21,7 @@ The specification leaves these points open; they are decided here:
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -97,7 +98,7 @@ class TranscriptValidator:
     def __init__(self, fixed: Revision | None = None) -> None:
         """Validate against one revision; None determines the revision from the transcript."""
         self._fixed = fixed
-        self._sessions: dict[str | int | None, _Session] = {None: _Session()}
+        self._sessions: defaultdict[str | int | None, _Session] = defaultdict(_Session)
         """The latest session of each connection."""
         self._name: str | int | None = None
         """The name of the connection that the line belongs to."""
@@ -132,7 +133,6 @@ class TranscriptValidator:
         wrapped = _unwrap(data) if isinstance(message, Malformed) else None
         if wrapped is not None:
             named, self._name, data = wrapped
-            self._sessions.setdefault(self._name, _Session())
             message = parse(data, batch=self._batches)
             try:
                 direction = None if named is None else Direction(named)
