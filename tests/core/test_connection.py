@@ -31,6 +31,8 @@ def test_requests_run_side_by_side_and_ping_is_not_behind_them_ping_1() -> None:
         peer.send(request("ping", None, "p"))
         await until(lambda: handler.running == 5 and peer.data != b"")
         assert peer.messages == [result("p", {})]
+        # What asyncio says of a task names the method that it serves.
+        assert sum(task.get_name() == "tools/call" for task in asyncio.all_tasks()) == 5
         handler.gate.set()
         await until(lambda: len(peer.messages) == 6)
         await connection.aclose()

@@ -202,7 +202,7 @@ class Connection:
             share.release()
 
     def _start(self, event: IncomingRequest | NotificationReceived) -> None:
-        task = self._loop.create_task(self._serve(event))
+        task = self._loop.create_task(self._serve(event), name=event.method)
         if not task.done():  # some task factories start a task at once
             self._tasks.add(task)
             if isinstance(event, IncomingRequest):
