@@ -164,7 +164,10 @@ def test_a_file_may_have_comments_and_a_mark_of_its_encoding(tmp_path: Path) -> 
         b'{"servers": { /* , } */ "x": {"url": "https://x.example/a//b", "headers": {"A": "/*,]*/"}, // the last\n},},}'
     )
     target: Any = targets_of(path)["x"]
-    assert (target.url, target._headers) == ("https://x.example/a//b", {"A": "/*,]*/"})
+    assert (target.url, target._new_session.keywords["headers"]) == (
+        "https://x.example/a//b",
+        {"A": "/*,]*/"},
+    )
 
 
 @req("SEAM-1", everywhere=True)
@@ -186,7 +189,7 @@ def test_targets(monkeypatch: pytest.MonkeyPatch) -> None:
         target: Any = targets_of(config)["x"]
         assert isinstance(target, mcprev.http)
         assert target.url == "https://x.example/mcp"
-        assert target._headers == {"Authorization": "Bearer secret"}
+        assert target._new_session.keywords["headers"] == {"Authorization": "Bearer secret"}
 
 
 BAD: Final[dict[str, tuple[Any, str]]] = {

@@ -244,7 +244,7 @@ def test_end_of_input_lets_handlers_finish_stdio_6() -> None:
         connection, handler, peer = server()
         peer.send(modern("tools/call", {"name": "wait"}, 1))
         await until(lambda: handler.running == 1)
-        peer.transport._outgoing.write_eof()
+        peer.transport.write_eof()
         await until(lambda: connection.error is not None)
         handler.gate.set()
         await connection.closed
@@ -260,7 +260,7 @@ def test_end_of_input_ends_a_handler_that_does_not() -> None:
         connection, handler, peer = server(linger=0.01)
         peer.send(modern("tools/call", {"name": "wait"}, 1))
         await until(lambda: handler.running == 1)
-        peer.transport._outgoing.write_eof()
+        peer.transport.write_eof()
         await connection.closed
         assert (handler.cancelled, handler.running) == (1, 0)
 
@@ -272,7 +272,7 @@ def test_last_line_without_an_end_counts() -> None:
     async def work() -> None:
         connection, _, peer = server()
         peer.transport.write(json.dumps(request("ping")).encode())
-        peer.transport._outgoing.write_eof()
+        peer.transport.write_eof()
         await connection.closed
         await until(lambda: peer.eof)
         assert peer.messages == [result(1, {})]

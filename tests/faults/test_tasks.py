@@ -320,7 +320,7 @@ def test_a_question_is_taken_over_when_the_one_who_was_asked_hangs_up() -> None:
                 await first.aclose()
             else:
                 transport: Any = first._transport
-                transport._outgoing.write_eof()
+                transport.write_eof()
             async with asyncio.timeout(BOUND):
                 assert (await waiting).result["content"][0]["text"] == "accept"
             assert author.ends == []

@@ -15,7 +15,7 @@ from mcprev.errors import McpError
 from mcprev.protocol import meta, request_state, uris
 from mcprev.transports import lines
 from mcprev.transports.http import security, urls
-from mcprev.transports.http.client.oauth import discovery, resources
+from mcprev.transports.http.client.oauth import discovery
 from mcprev.wire import headers, payloads, unread
 from requirements import req
 
@@ -85,10 +85,10 @@ CHECKS: Final[dict[str, tuple[Callable[[str], object], tuple[ModuleType, ...]]]]
     "sealed state": (open_state, (request_state,)),
     "metadata of a resource": (
         lambda text: discovery.read_resource({"resource": text, "authorization_servers": [text]}, URL, text),
-        (discovery, resources),
+        (discovery, urls),
     ),
     "metadata of an authorization server": (read_server, (discovery,)),
-    "a page to open": (discovery.check_page, (discovery, resources, security)),
+    "a page to open": (discovery.check_page, (discovery, urls, security)),
     "a message in the log": (lambda text: payloads.redacted(octets(text)), (payloads,)),
 }
 PIECES: Final = (

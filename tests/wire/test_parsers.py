@@ -15,7 +15,8 @@ from auth.test_client_discovery import place
 from linear import Octets, Text, assert_linear
 from mcprev.errors import AuthError
 from mcprev.revisions import LATEST
-from mcprev.transports.http.client.oauth import discovery, flow, resources, tokens
+from mcprev.transports.http import urls
+from mcprev.transports.http.client.oauth import discovery, flow, tokens
 from mcprev.transports.http.server import bearer
 from mcprev.wire import headers, media, param_headers, sse
 from requirements import req
@@ -74,11 +75,11 @@ READERS: dict[str, tuple[Callable[[str], object], tuple[ModuleType, ...]]] = {
     "an annotation": (read_annotation, (param_headers,)),
     "a stream in one piece": (lambda text: read_stream(text, len(text) or 1), (sse,)),
     "a stream in small pieces": (lambda text: read_stream(text, 3), (sse,)),
-    "a URL": (resources.canonical_resource, (resources,)),
-    "a resource": (lambda text: discovery.is_resource(text, URL, text), (resources, discovery)),
-    "what the browser comes back with": (read_redirect, (flow, resources, discovery)),
+    "a URL": (urls.canonical_resource, (urls,)),
+    "a resource": (lambda text: discovery.is_resource(text, URL, text), (urls, discovery)),
+    "what the browser comes back with": (read_redirect, (flow, urls, discovery)),
     "a lifetime": (tokens.seconds, (tokens,)),
-    "words of another": (discovery.printable, (discovery,)),
+    "words of another": (urls.printable, (urls,)),
 }
 PIECES = (
     "a", "a=", 'a="', '"', "\\", ",", ";", "a/b", ";a=b", '; a="b', " ", "\t", "=", "a=b,", "0", "e", ".", "-", "%41", "&",

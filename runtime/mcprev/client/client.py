@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pydantic import ValidationError
@@ -142,12 +144,10 @@ class Client(Methods):
         of resources, and `tasks` to changes of the status of tasks with these ids. `Subscription.honoured` is the part
         of all this that the server reports.
         """
-        wanted: dict[str, Json] = {}
-        for member, flag in (
-            ("toolsListChanged", tools), ("promptsListChanged", prompts), ("resourcesListChanged", resources),
-        ):  # fmt: skip
-            if flag:
-                wanted[member] = True
+        lists = {
+            "toolsListChanged": tools, "promptsListChanged": prompts, "resourcesListChanged": resources,
+        }  # fmt: skip
+        wanted: dict[str, Json] = {member: True for member, flag in lists.items() if flag}
         if uris:
             wanted["resourceSubscriptions"] = [uris] if isinstance(uris, str) else list(uris)
         if tasks:
@@ -173,9 +173,13 @@ class Client(Methods):
         if as_task:
             sent[TASK] = {}
         try:
-            result = await (self._cached if method in METHODS else session.request)(
-                method, sent, options, end
-            )
+            if method in METHODS:
+                fetch = partial(session.request, method, sent, options, end)
+                check = partial(read_result, self._readers[method])
+                now = self.connection.now
+                result = await self._server_cache.result(method, sent, options, now, fetch, check)
+            else:
+                result = await session.request(method, sent, options, end)
         except MethodNotFound:
             if method != CALL or not declares(session.opened.discovery["capabilities"], TASKS_OF_TOOLS):
                 raise
@@ -224,20 +228,6 @@ class Client(Methods):
         task = ClientTask(self.session, {"taskId": task_id, "status": "working"})
         await task.refresh()
         return task
-
-    async def _cached(
-        self, method: str, params: dict[str, Json], options: Options, end: float | None
-    ) -> dict[str, Json]:
-        """Return the cached result if it is fresh; otherwise send the request and cache its result."""
-        cache, now = self._server_cache, self.connection.now
-        result = cache.lookup(method, params, options, now())
-        if result is None:
-            changes = cache.changes
-            result = await self.session.request(method, params, options, end)
-            if not mrtr.is_input_required(result):
-                read_result(self._readers[method], result)  # only a valid result is cached
-                cache.store(method, params, options, result, now(), changes)
-        return result
 
     async def _provide_input(
         self,
@@ -361,24 +351,22 @@ class _ExactSender:
         return read_result(reader(revision, method.result), result)
 
 
+@dataclass(frozen=True, slots=True)
 class _LatestSender:
     """Sends calls of the latest revision, converted to the spoken one."""
 
-    def __init__(
-        self, session: ClientSession, call: Callable[[str, dict[str, Json]], Awaitable[object]]
-    ) -> None:
-        """`call` makes a call of the latest revision; it is `Client.call`."""
-        self._session = session
-        self._call = call
+    session: ClientSession
+    call: Callable[[str, dict[str, Json]], Awaitable[object]]
+    """Makes a call of the latest revision; it is `Client.call`."""
 
     async def send(self, method: MethodSpec, params: object | None, /) -> object:
         """Send a request or notification; return the result as one of the latest revision's types."""
-        revision = self._session.revision
+        revision = self.session.revision
         wire = _as_json(params)
         if method.result is not None:
-            return await self._call(method.method, wire or {})
+            return await self.call(method.method, wire or {})
         if method.method not in revision.methods:
             raise LocalProtocolError(f"{revision.name} has no '{method.method}'")
         converted = convert(wire, method.method, PayloadKind.PARAMS, from_=LATEST, to=revision)
-        self._session.notify(method.method, converted)
+        self.session.notify(method.method, converted)
         return None

@@ -11,7 +11,6 @@ import logging
 import os
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from typing_extensions import override
@@ -52,21 +51,9 @@ from mcprev.errors import (
 from mcprev.protocol.cache import ResultCache, Scope
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.negotiation import machine, steps, versions as negotiate
-from mcprev.protocol.negotiation.steps import (
-    Discover,
-    Fail,
-    Initialize,
-    Method,
-    Outcome,
-    Plan,
-    Ready,
-    Respawn,
-)
 from mcprev.revisions import LATEST, Era, HttpShape
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from mcprev.client.recording import Recording
     from mcprev.transports.memory import PipeServer
     from mcprev_types.latest import models
@@ -174,7 +161,7 @@ class connect:  # noqa: N801 - called like a function
         info = introduction(
             name, version, icons, title=title, description=description, websiteUrl=website_url
         )
-        identity = ClientCapabilities(
+        self._identity = identity = ClientCapabilities(
             handler=object() if handler is None else checked_handler(handler, "ClientHandler"),
             info=info,
             revisions=self._revisions,
@@ -182,8 +169,15 @@ class connect:  # noqa: N801 - called like a function
             declared={} if capabilities is None else capabilities.to_wire(),
             tasks=tasks,
         )
+        self._handler = ClientRequestHandler(identity, None if telemetry is None else telemetry.wrap)
         self._settings = ClientSettings(
-            identity, (timeout, total_timeout), policy, check_interval(ping_interval), server_cache
+            identity,
+            (timeout, total_timeout),
+            policy,
+            check_interval(ping_interval),
+            server_cache,
+            self._handler.answer_input,
+            self._reopen,
         )
         self._prior = None if prior is None else prior.to_wire()
         self._verdict = verdict
@@ -214,23 +208,19 @@ class connect:  # noqa: N801 - called like a function
     async def _connect(self) -> Client:
         server_cache, loop = self._settings.server_cache, asyncio.get_running_loop()
         prior = self._prior or server_cache.introduction(loop.time())
-        handler = ClientRequestHandler(
-            self._settings.identity, None if self._telemetry is None else self._telemetry.wrap
-        )
-        opened = await self._open(handler, self._verdict, prior)
-        if isinstance(opened.plan.step, Ready) and opened.plan.step.method is Method.DISCOVER:
+        opened = await self._open(self._verdict, prior)
+        if isinstance(opened.plan.step, steps.Ready) and opened.plan.step.method is steps.Method.DISCOVER:
             server_cache.introduced(opened.discovery, loop.time())
         new_session = ClientSession if self._telemetry is None else self._telemetry.session
-        session = new_session(self._settings, opened, partial(self._reopen, handler), handler.answer_input)
-        client = self._client = handler.client = Client(session, self._close)
+        client = self._client = self._handler.client = Client(
+            new_session(self._settings, opened), self._close
+        )
         if self._on_change is not None:
             await report_changes(client, self._on_change)
         return client
 
-    async def _open(
-        self, handler: ClientRequestHandler, verdict: Era | None, prior: dict[str, Json] | None
-    ) -> OpenedConnection:
-        attempt = _Attempt(self._target, self._settings.identity, self._bounds, self._recording, handler)
+    async def _open(self, verdict: Era | None, prior: dict[str, Json] | None) -> OpenedConnection:
+        attempt = _Attempt(self._target, self._identity, self._bounds, self._recording, self._handler)
         try:
             versions = None if prior is None else prior["supportedVersions"]
             plan = await attempt.run(self._plan(verdict, versions))
@@ -240,7 +230,7 @@ class connect:  # noqa: N801 - called like a function
             raise
         return OpenedConnection(attempt.connection, plan, discovery)
 
-    def _plan(self, verdict: Era | None, prior: Sequence[str] | None) -> Plan:
+    def _plan(self, verdict: Era | None, prior: Sequence[str] | None) -> steps.Plan:
         """Return the first step, from what is known about the target."""
         target = self._target
         if not isinstance(target, HttpTarget):
@@ -250,7 +240,7 @@ class connect:  # noqa: N801 - called like a function
         shape = None if known is None else known.shape
         return machine.start(self._revisions, target.probe, verdict=era, prior=prior, shape=shape)
 
-    async def _reopen(self, handler: ClientRequestHandler, lost: OpenedConnection) -> OpenedConnection:
+    async def _reopen(self, lost: OpenedConnection) -> OpenedConnection:
         """Replace a lost connection; the era of the server is known."""
         waited = 0.0
         while lost.connection.error is None and lost.connection.protocol.waiting and waited < LAST_WORDS:
@@ -259,11 +249,9 @@ class connect:  # noqa: N801 - called like a function
             waited += 0.01
         await lost.connection.aclose()
         step = lost.plan.step
-        return await self._open(handler, step.verdict if isinstance(step, Ready) else None, None)
+        return await self._open(step.verdict if isinstance(step, steps.Ready) else None, None)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._client is not None:
             await self._client.aclose()
 
@@ -326,24 +314,24 @@ class _Attempt:
             await self._connection.aclose()
         await self._target.close()
 
-    async def run(self, plan: Plan) -> Plan:
+    async def run(self, plan: steps.Plan) -> steps.Plan:
         """Follow a plan to its end. Raises `NegotiationError`, or the error of a server that cannot be reached."""
         try:
             await self.spawn(plan.shape)
         except HttpStatusError as error:
-            assert isinstance(plan.step, Initialize)
+            assert isinstance(plan.step, steps.Initialize)
             self._error = error
             plan = machine.advance(plan, steps.HttpRefused(plan.step, error.status, error.body))
-        while not isinstance(plan.step, Ready):
+        while not isinstance(plan.step, steps.Ready):
             logger.debug("negotiating: %s", plan.step)
-            if isinstance(plan.step, Fail):
+            if isinstance(plan.step, steps.Fail):
                 raise self._failure(plan, plan.step)
             plan = machine.advance(plan, await self._carry_out(plan.step))
         if isinstance(self._target, HttpTarget):
             self._target.learn(plan)
         return plan
 
-    def _failure(self, plan: Plan, step: Fail) -> McpError:
+    def _failure(self, plan: steps.Plan, step: steps.Fail) -> McpError:
         """Return the error of a failed plan: that of the transport if the server did not respond at all."""
         error, last = self._error, step.last
         if error is None:
@@ -359,8 +347,8 @@ class _Attempt:
             step.error.__cause__, step.error.__context__ = None, error
         return step.error
 
-    async def _carry_out(self, step: Discover | Initialize | Respawn) -> Outcome:
-        if isinstance(step, Respawn):
+    async def _carry_out(self, step: steps.Discover | steps.Initialize | steps.Respawn) -> steps.Outcome:
+        if isinstance(step, steps.Respawn):
             try:
                 await self.spawn(step.shape)
             except HttpStatusError as error:
@@ -372,7 +360,7 @@ class _Attempt:
             return steps.Spawned()
         self._error = None
         try:
-            asking = self._discover(step) if isinstance(step, Discover) else self._initialize(step)
+            asking = self._discover(step) if isinstance(step, steps.Discover) else self._initialize(step)
             self._result = await asking
         except RpcError as error:
             self._error = error
@@ -385,35 +373,35 @@ class _Attempt:
         except RemoteProtocolError as error:
             return steps.InvalidReply(step, str(error))
         except (ConnectionLost, LocalProtocolError) as error:
-            if isinstance(error, Unanswered) and isinstance(step, Discover):
+            if isinstance(error, Unanswered) and isinstance(step, steps.Discover):
                 # Some servers do not respond to an unknown method.
                 return steps.InvalidReply(step, str(error))
             self._error = error
             return steps.Exited(str(self.connection.error or error))
-        read = steps.discovered if isinstance(step, Discover) else steps.initialized
+        read = steps.discovered if isinstance(step, steps.Discover) else steps.initialized
         return read(step, self._result)
 
-    async def _discover(self, step: Discover) -> dict[str, Json]:
+    async def _discover(self, step: steps.Discover) -> dict[str, Json]:
         bound, now, engine = self._bounds[0], self.connection.now(), self.protocol.stateless
         engine.use(step.revision)
         call = engine.call("server/discover", None, now, idle=bound, total=bound, unchecked=True)
         return await self.connection.wait(call)
 
-    async def _initialize(self, step: Initialize) -> dict[str, Json]:
+    async def _initialize(self, step: steps.Initialize) -> dict[str, Json]:
         call = self.protocol.session.initialize(step.revision, self.connection.now(), timeout=self._bounds[1])
         return await self.connection.wait(call)
 
-    def settle(self, plan: Plan, prior: dict[str, Json] | None) -> dict[str, Json]:
+    def settle(self, plan: steps.Plan, prior: dict[str, Json] | None) -> dict[str, Json]:
         """Switch to the negotiated revision; return the server's DiscoverResult at the latest revision."""
         ready = plan.step
-        assert isinstance(ready, Ready)
+        assert isinstance(ready, steps.Ready)
         revision, result = ready.revision, self._result
         try:
-            if ready.method is Method.INITIALIZE:
+            if ready.method is steps.Method.INITIALIZE:
                 found = initialize_to_discover(result, from_=revision.name)
                 self.protocol.session.opened(revision, result.get("capabilities"))
             else:
-                found = result if prior is None or ready.method is Method.DISCOVER else prior
+                found = result if prior is None or ready.method is steps.Method.DISCOVER else prior
                 found = convert(found, "server/discover", PayloadKind.RESULT, from_=revision, to=LATEST)
                 self.protocol.settle(revision)
                 self.protocol.stateless.peer_capabilities = found.get("capabilities")

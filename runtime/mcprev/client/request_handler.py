@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from mcprev.client.client import Client
     from mcprev.core.connection import Connection
     from mcprev_types.latest import models
+
 logger: Final = logging.getLogger("mcprev.client")
 LOG: Final = "notifications/message"
 
@@ -76,7 +77,7 @@ ClientHandler: TypeAlias = dispatch.ClientHandler[ClientContext]
 
 
 class ClientRequestHandler:
-    """Handles the requests and notifications of one connection's server, and the input requests in its results."""
+    """Handles the requests and notifications of one client's server, and the input requests in its results."""
 
     def __init__(self, identity: ClientCapabilities, wrap: Wrap | None = None) -> None:
         self._identity = identity

@@ -7,7 +7,7 @@ and when the connection is opened again. The results of tools are validated agai
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from mcprev.client.options import Options
@@ -15,6 +15,7 @@ from mcprev.core.tool_schemas import LIST, MAX_TOOLS
 from mcprev.errors import Json, RemoteProtocolError, SchemaError
 from mcprev.json_schema.bounds import Validator
 from mcprev.protocol.cache import ResultCache, Scope
+from mcprev.protocol.mrtr import is_input_required
 from mcprev.protocol.subscriptions import Changed
 from mcprev.protocol.tasks import Support
 
@@ -45,32 +46,32 @@ class ServerCache:
 
     # -- results -------------------------------------------------------------------------------------------
 
-    @property
-    def changes(self) -> int:
-        """The number of changes so far: read it before a request and pass it to `store` (see `ResultCache`)."""
-        return self._cache.changes
-
-    def lookup(
-        self, method: str, params: Mapping[str, Json], options: Options, now: float
-    ) -> dict[str, Json] | None:
-        """Return the cached result of a call; None if the request must be sent."""
-        if options.get("fresh"):
-            return None
-        return self._cache.get(self._scope, method, _asked(params, options), now)
-
-    def store(
+    async def result(
         self,
         method: str,
         params: Mapping[str, Json],
         options: Options,
-        result: Mapping[str, Json],
-        now: float,
-        changes: int,
-    ) -> None:
-        """Keep the result of a call that needed no further input."""
-        if method == LIST:
-            self._learn(result)
-        self._cache.put(self._scope, method, _asked(params, options), result, now, changes=changes)
+        now: Callable[[], float],
+        fetch: Callable[[], Awaitable[dict[str, Json]]],
+        check: Callable[[dict[str, Json]], object],
+    ) -> dict[str, Json]:
+        """Return the cached result of a call if it is fresh, or else that of `fetch`, which is then cached.
+
+        Only a result that `check` does not raise for is cached, and none that asks for input.
+        """
+        asked, meta = params, options.get("meta")
+        if meta:
+            asked = {**params, "_meta": dict(meta)}
+        found = None if options.get("fresh") else self._cache.get(self._scope, method, asked, now())
+        if found is None:
+            changes = self._cache.changes
+            found = await fetch()
+            if not is_input_required(found):
+                check(found)
+                if method == LIST:
+                    self._learn(found)
+                self._cache.put(self._scope, method, asked, found, now(), changes=changes)
+        return found
 
     def introduction(self, now: float) -> dict[str, Json] | None:
         """Return the server's cached DiscoverResult; only a shared cache can have one."""
@@ -158,9 +159,3 @@ class ServerCache:
         level = logging.DEBUG if name in self._warned else logging.WARNING
         self._warned.add(name)
         _logger.log(level, "%s", text)
-
-
-def _asked(params: Mapping[str, Json], options: Options) -> Mapping[str, Json]:
-    """Return the params that identify a cached result, with the caller's `_meta` members."""
-    meta = options.get("meta")
-    return {**params, "_meta": dict(meta)} if meta else params

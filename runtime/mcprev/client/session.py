@@ -67,22 +67,19 @@ class ClientSettings:
     ping_interval: float | None
     """Seconds between pings; None for no pings."""
     server_cache: ServerCache
+    answer_input: InputAnswerer
+    reopen: Callable[[OpenedConnection], Awaitable[OpenedConnection]]
+    """Returns another connection in place of a lost one."""
 
 
 class ClientSession:
     """Sends requests over the current connection, and opens another one when it is lost."""
 
-    def __init__(
-        self,
-        settings: ClientSettings,
-        opened: OpenedConnection,
-        reopen: Callable[[OpenedConnection], Awaitable[OpenedConnection]],
-        answer_input: InputAnswerer,
-    ) -> None:
+    def __init__(self, settings: ClientSettings, opened: OpenedConnection) -> None:
         self._settings = settings
         self.identity: ClientCapabilities = settings.identity
         self.server_cache: ServerCache = settings.server_cache
-        self.answer_input = answer_input
+        self.answer_input: InputAnswerer = settings.answer_input
         self.listeners: dict[Listener, tuple[str, ...]] = {}
         """Subscriptions of a handshake session, whose notifications belong to no stream, with their resources."""
         self._log_level: str | None = None
@@ -90,7 +87,6 @@ class ClientSession:
         """The level below which log messages are dropped here, because the server has no way to be told one."""
         self.reopened: int = 0
         """How many times the connection has been replaced."""
-        self._reopen = reopen
         self._since = asyncio.get_running_loop().time()
         """When the connection was opened."""
         self._tried = 0
@@ -273,7 +269,7 @@ class ClientSession:
                 await asyncio.sleep(delay)
             counted = True
             try:
-                opened = await self._reopen(self.opened)
+                opened = await self._settings.reopen(self.opened)
             except AuthError as error:
                 return error  # do not ask the user to log in repeatedly
             except McpError as error:
@@ -321,19 +317,10 @@ class ClientSession:
             await asyncio.wait(set(self._tasks))
 
 
-SessionArguments: TypeAlias = tuple[
-    ClientSettings,
-    OpenedConnection,
-    Callable[[OpenedConnection], Awaitable[OpenedConnection]],
-    InputAnswerer,
-]
-"""The arguments of `ClientSession`."""
-
-
 class SessionFactory(Protocol):
     """Sees what clients send and receive, such as `mcprev.Telemetry`."""
 
-    def session(self, *arguments: *SessionArguments) -> ClientSession:
+    def session(self, settings: ClientSettings, opened: OpenedConnection, /) -> ClientSession:
         """Return a session over a connection that is open."""
         ...
 

@@ -27,8 +27,6 @@ from mcprev.protocol.subscriptions import (
 )
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from mcprev.client.session import ClientSession
 
 OPEN: Final = 30.0
@@ -98,9 +96,7 @@ class Subscription:
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     def __aiter__(self) -> Self:
@@ -222,10 +218,9 @@ class Subscription:
 
     def _notified(self, method: str, params: Mapping[str, Json]) -> None:
         """Deliver a notification of the session if this subscription covers it."""
-        if method in TASK_NOTIFICATIONS:
-            self._task_notification(params)
-        elif wants(self._wanted["notifications"], BY_METHOD[method], params.get("uri")):
-            self._add(method, params)
+        kind = BY_METHOD.get(method)
+        if kind is None or wants(self._wanted["notifications"], kind, params.get("uri")):
+            self._deliver(method, params)
 
     # -- streams -------------------------------------------------------------------------------------------
 
@@ -237,26 +232,21 @@ class Subscription:
             if event.method == ACKNOWLEDGED:
                 self.honoured = event.params.get("notifications") or {}
                 self._acknowledged(ready)
-            elif event.method in TASK_NOTIFICATIONS:
-                self._task_notification(event.params)
             else:
-                self._add(event.method, event.params)
+                self._deliver(event.method, event.params)
 
         session.protocol.engine.check_sendable(LISTEN)
         call = session.open(LISTEN, self._wanted, {"timeout": None}, None)
         await session.connection.wait(call, stream=stream)
 
-    def _add(self, method: str, params: Mapping[str, Json]) -> None:
-        change = change_in(method, params)
+    def _deliver(self, method: str, params: Mapping[str, Json]) -> None:
+        """Deliver the change that a notification reports."""
+        task, change = params.get("taskId"), change_in(method, params)
         if change is not None:
             # Invalidate first: the receiver may send a request at once.
             self._session.server_cache.changed(change.what, change.uri)
             self._note(change)
-
-    def _task_notification(self, params: Mapping[str, Json]) -> None:
-        """Deliver a change of a task's state."""
-        task = params.get("taskId")
-        if isinstance(task, str) and task in self._tasks:
+        elif method in TASK_NOTIFICATIONS and isinstance(task, str) and task in self._tasks:
             self._note(Change(Changed.TASK, task=task))
 
     def _note(self, change: Change) -> None:

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from mcprev.client.options import Options
 from mcprev.client.request_handler import ClientContext
-from mcprev.client.session import ClientSession, OpenedConnection, SessionArguments
+from mcprev.client.session import ClientSession, ClientSettings, OpenedConnection
 from mcprev.core.connection import Connection
 from mcprev.core.context import BaseContext
 from mcprev.core.method_binding import Stub
@@ -129,9 +129,9 @@ class Telemetry:
 
         connection.closed.add_done_callback(ended)
 
-    def session(self, *arguments: *SessionArguments) -> ClientSession:
+    def session(self, settings: ClientSettings, opened: OpenedConnection) -> ClientSession:
         """Return a session whose requests are recorded; `connect` calls this."""
-        return _RecordedSession(self, *arguments)
+        return _RecordedSession(self, settings, opened)
 
     def trace_context(self) -> dict[str, str]:
         """Return the members of `_meta` that name the current span; none if there is no span."""
@@ -236,9 +236,9 @@ def _outcome(error: BaseException, role: Role, method: str) -> dict[str, str]:
 
 
 class _RecordedSession(ClientSession):
-    def __init__(self, telemetry: Telemetry, *arguments: *SessionArguments) -> None:
+    def __init__(self, telemetry: Telemetry, settings: ClientSettings, opened: OpenedConnection) -> None:
         self._telemetry, self._closed = telemetry, False
-        super().__init__(*arguments)
+        super().__init__(settings, opened)
 
     @override
     def _use(self, opened: OpenedConnection) -> None:

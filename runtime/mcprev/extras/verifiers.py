@@ -16,8 +16,8 @@ from typing import Any, Final, cast
 from urllib.parse import quote_plus
 
 from mcprev.errors import Json, MissingExtra
-from mcprev.transports.http.client.oauth.resources import check_issuer, is_secure
 from mcprev.transports.http.server.access import Access
+from mcprev.transports.http.urls import check_issuer, is_secure
 
 try:
     import aiohttp

@@ -22,86 +22,41 @@ HIGH: Final = 64 * 1024
 """The number of buffered bytes above which the writer pauses."""
 
 
-class _Pipe:
-    """One direction of a pair."""
+class MemoryTransport(asyncio.Transport):
+    """One end of a pair; it keeps what the other end has written until its protocol can take it."""
 
-    def __init__(self, writer: asyncio.Protocol, reader: asyncio.Protocol) -> None:
+    peer: MemoryTransport
+    """The other end."""
+
+    def __init__(self, protocol: asyncio.Protocol) -> None:
+        super().__init__()
+        self.protocol = protocol
         self._loop = asyncio.get_running_loop()
-        self._writer = writer
-        self._reader = reader
         self._chunks: deque[bytes] = deque()
+        """What to deliver; an empty chunk is the end of input."""
         self._size = 0
         self._due = False
+        self._paused = False
         self._ended = False
-        self.paused = False
-        self.on_eof: asyncio.Transport | None = None
-        """The reader's transport, closed at the end of input unless the reader keeps it open."""
-
-    def write(self, data: bytes) -> None:
-        if self._ended:
-            return
-        self._chunks.append(data)
-        was, self._size = self._size, self._size + len(data)
-        if was <= HIGH < self._size:
-            self._writer.pause_writing()
-        self.schedule()
-
-    def write_eof(self) -> None:
-        """End the writing; buffered data is still delivered."""
-        self._ended = True
-        self.schedule()
-
-    def discard(self) -> None:
-        """Discard buffered data, because the reader is closed."""
-        self._ended = True
-        self._chunks.clear()
-        self.on_eof = None
-
-    def schedule(self) -> None:
-        if not self._due and not self.paused:
-            self._due = True
-            self._loop.call_soon(self._deliver)
-
-    def _deliver(self) -> None:
-        self._due = False
-        if self.paused or self.on_eof is None:
-            return
-        if self._chunks:
-            data = self._chunks.popleft()
-            was, self._size = self._size, self._size - len(data)
-            self._reader.data_received(data)
-            if self._size <= HIGH < was and not self._ended:
-                self._writer.resume_writing()
-            self.schedule()
-        elif self._ended:
-            end, self.on_eof = self.on_eof, None
-            if not self._reader.eof_received():
-                end.close()
-
-
-class MemoryTransport(asyncio.Transport):
-    """One end of a pair."""
-
-    def __init__(self, protocol: asyncio.Protocol, incoming: _Pipe, outgoing: _Pipe) -> None:
-        super().__init__()
-        self._protocol = protocol
-        self._incoming = incoming
-        self._outgoing = outgoing
+        """Whether the other end writes no more."""
         self._closing = False
-        incoming.on_eof = self
-        protocol.connection_made(self)
 
     @override
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        self._outgoing.write(bytes(data))
+        if data:
+            self.peer.receive(bytes(data))
+
+    @override
+    def write_eof(self) -> None:
+        self.peer.receive(b"")
 
     @override
     def close(self) -> None:
         if not self._closing:
             self._closing = True
-            self._outgoing.write_eof()
-            self._incoming.discard()
-            asyncio.get_running_loop().call_soon(self._protocol.connection_lost, None)
+            self._chunks.clear()
+            self.write_eof()
+            self._loop.call_soon(self.protocol.connection_lost, None)
 
     @override
     def abort(self) -> None:
@@ -113,18 +68,51 @@ class MemoryTransport(asyncio.Transport):
 
     @override
     def pause_reading(self) -> None:
-        self._incoming.paused = True
+        self._paused = True
 
     @override
     def resume_reading(self) -> None:
-        self._incoming.paused = False
-        self._incoming.schedule()
+        self._paused = False
+        self._schedule()
+
+    def receive(self, data: bytes) -> None:
+        """Deliver data of the other end in a later iteration of the event loop; empty data ends the input."""
+        if self._ended or self._closing:
+            return
+        self._ended = not data
+        self._chunks.append(data)
+        was, self._size = self._size, self._size + len(data)
+        if was <= HIGH < self._size:
+            self.peer.protocol.pause_writing()
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._due and not self._paused:
+            self._due = True
+            self._loop.call_soon(self._deliver)
+
+    def _deliver(self) -> None:
+        self._due = False
+        if self._paused or not self._chunks:
+            return
+        data = self._chunks.popleft()
+        was, self._size = self._size, self._size - len(data)
+        if data:
+            self.protocol.data_received(data)
+        elif not self.protocol.eof_received():
+            self.close()
+        if self._size <= HIGH < was and not (self._ended or self._closing):
+            self.peer.protocol.resume_writing()
+        self._schedule()
 
 
 def connect_pair(one: asyncio.Protocol, other: asyncio.Protocol) -> tuple[MemoryTransport, MemoryTransport]:
     """Connect two protocols of this event loop with each other and return their transports."""
-    there, back = _Pipe(one, other), _Pipe(other, one)
-    return MemoryTransport(one, back, there), MemoryTransport(other, there, back)
+    here, there = MemoryTransport(one), MemoryTransport(other)
+    here.peer, there.peer = there, here
+    one.connection_made(here)
+    other.connection_made(there)
+    return here, there
 
 
 class PipeServer(Protocol):

@@ -17,9 +17,8 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import chain
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
@@ -42,33 +41,28 @@ _HOST_KEY: Final = b"host"
 # -- names -----------------------------------------------------------------------------------------------
 
 
+def parse_ip(host: str) -> IPv4Address | IPv6Address | None:
+    """Return the IP address that a host is, with or without brackets; None for a name."""
+    try:
+        return ip_address(host.strip("[]").partition("%")[0])
+    except ValueError:
+        return None
+
+
 def is_loopback(host: str) -> bool:
     """Return whether a host name or address, with or without brackets, is loopback."""
     name = host.strip("[]").rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return True
-    try:
-        address = ip_address(name.partition("%")[0])
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback
+    address = parse_ip(name)
+    return address is not None and (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 _is_local_address: Final = lru_cache(maxsize=64)(is_loopback)
 """`is_loopback` with a cache, for the few addresses that this machine listens at."""
 
 
-def is_literal(host: str) -> bool:
-    """Return whether a host, with or without brackets, is an IP address."""
-    try:
-        ip_address(host.strip("[]").partition("%")[0])
-    except ValueError:
-        return False
-    return True
-
-
-_DEFAULT_PORTS: Final = {"http": 80, "https": 443, "ws": 80, "wss": 443}
+DEFAULT_PORTS: Final = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
 
 def origin_of(url: str) -> tuple[str, str, int | None] | None:
@@ -80,7 +74,7 @@ def origin_of(url: str) -> tuple[str, str, int | None] | None:
         return None
     if not parts.scheme or not parts.hostname:
         return None
-    return parts.scheme, parts.hostname, port if port is not None else _DEFAULT_PORTS.get(parts.scheme)
+    return parts.scheme, parts.hostname, port if port is not None else DEFAULT_PORTS.get(parts.scheme)
 
 
 def _bare(parts: SplitResult) -> bool:
@@ -102,27 +96,19 @@ def split_host(value: str) -> tuple[str, int | None] | None:
 # -- Origin and Host -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
 class OriginPolicy:
-    """The rules for `Origin` and `Host` of one endpoint. Raises `ValueError` for an entry that cannot match."""
+    """The rules for `Origin` and `Host` of one endpoint."""
 
-    origins: Sequence[str] = ()
-    """Origins that are accepted beside the default ones, as `https://app.example`; `*` accepts every origin."""
-    hosts: Sequence[str] | None = None
-    """The only accepted values of `Host`; an entry without a port matches every port.
+    def __init__(self, origins: Sequence[str] = (), hosts: Sequence[str] | None = None) -> None:
+        """Set what is accepted. Raises `ValueError` for an entry that cannot match.
 
-    None accepts, at loopback addresses, loopback names, IP literals and the hosts of `origins`; at others, every host.
-    """
-    _origins: frozenset[tuple[str, str, int | None] | str] = field(init=False)
-    _hosts: frozenset[tuple[str, int | None]] | None = field(init=False)
-    _named: frozenset[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_origins", frozenset(map(_origin_rule, self.origins)))
-        rules = None if self.hosts is None else frozenset(map(_host_rule, self.hosts))
-        object.__setattr__(self, "_hosts", rules)
-        named = frozenset(rule[1] for rule in self._origins if isinstance(rule, tuple))
-        object.__setattr__(self, "_named", named)
+        `origins` are accepted beside the default ones, as `https://app.example`; `*` accepts every origin. `hosts` are
+        the only accepted values of `Host`; an entry without a port matches every port. None accepts, at loopback
+        addresses, loopback names, IP literals and the hosts of `origins`; at others, every host.
+        """
+        self._origins = frozenset(map(_origin_rule, origins))
+        self._hosts = None if hosts is None else frozenset(map(_host_rule, hosts))
+        self._named = frozenset(rule[1] for rule in self._origins if isinstance(rule, tuple))
 
     def refusal(self, headers: Headers, server: str | None) -> HttpError | None:
         """Return the error response for a request that is not accepted, of any method; None for an accepted one.
@@ -158,7 +144,7 @@ class OriginPolicy:
         asked = None if host is None else split_host(host)
         if asked is None or asked[0] != page[1]:
             return False
-        return self._hosts is not None or asked[0] in self._named or is_literal(asked[0])
+        return self._hosts is not None or asked[0] in self._named or parse_ip(asked[0]) is not None
 
     def _is_configured(self, host: bytes | None) -> bool:
         """Return whether `hosts` lists a host."""
@@ -182,7 +168,7 @@ class OriginPolicy:
 def _is_of_this_machine(host: bytes) -> bool:
     """Return whether a `Host` is a loopback name or an IP literal; no foreign site can have either."""
     asked = split_host(_text(host))
-    return asked is not None and (is_loopback(asked[0]) or is_literal(asked[0]))
+    return asked is not None and (is_loopback(asked[0]) or parse_ip(asked[0]) is not None)
 
 
 def _text(value: bytes) -> str:

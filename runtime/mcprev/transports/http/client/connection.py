@@ -1,4 +1,5 @@
-"""A client's connection over HTTP: sends each message in its own POST (HTTP-5, HTTPM-2, CANC-7, HTTPM-6, SSE-3).
+"""A client's connection over HTTP: sends each message in its own POST (HTTP-5, HTTPM-2, CANC-7, HTTPM-6, SSE-3, TIME-1,
+AUTH-22).
 
 Each call runs in its own task, concurrently with others; cancelling the task cancels the call. Messages that need an
 order are sent one after the other: the progress and the response of one server request, and notifications. Every
@@ -10,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 from typing_extensions import override
 
@@ -31,48 +33,113 @@ from mcprev.protocol.connection_state import (
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.pending_calls import Call, PendingCalls
 from mcprev.transports.http.client.session import HttpSession
-from mcprev.transports.http.client.timeouts import PausableTimeouts
 from mcprev.wire import jsonrpc
-from mcprev.wire.jsonrpc import Batch, Notification
+from mcprev.wire.jsonrpc import Batch
 
 ASIDE: Final = 30.0
 """The timeout for sending a message that has no response, in seconds."""
 GRACE: Final = 5.0
 """Seconds that the stream of a cancelled call may stay open after `notifications/cancelled`."""  # AMB-10
-CANCELLED: Final = "notifications/cancelled"
 logger: Final = logging.getLogger("mcprev.client")
+_NEVER: Final = float("inf")
 
 
-class HttpTransport(Protocol):
-    """Sends messages over one kind of HTTP transport. Its constructor takes the `HttpConnection`."""
+class PausableTimeouts:
+    """The timeouts of one connection, which all pause while a user logs in.
+
+    Neither a call that waits for the login nor any call behind it times out during the login.
+    """
+
+    def __init__(self, calls: PendingCalls, changed: Callable[[], None]) -> None:
+        """`changed` is called when the next deadline of a call may have moved forward."""
+        self._calls = calls
+        self._changed = changed
+        self._loop = asyncio.get_running_loop()
+        self._holding = 0
+        self._left: dict[Call, tuple[float, float]] = {}
+        """The remaining seconds of each call's two timeouts."""
+        self._bounds: dict[asyncio.Timeout, float | None] = {}
+        """The active timeouts of `bound`, and the remaining seconds of each while paused."""
+
+    def stop(self, call: Call) -> None:
+        """Pause the timeouts of a call that starts during a pause."""
+        if self._holding and call not in self._left:
+            now = self._loop.time()
+            self._left[call] = (call.deadline - now, call.limit - now)
+            call.deadline = call.limit = _NEVER
+
+    @asynccontextmanager
+    async def bound(self, seconds: float) -> AsyncGenerator[None, None]:
+        """Limit a block to a number of seconds, pauses excluded. Raises `TimeoutError`."""
+        async with asyncio.timeout(None if self._holding else seconds) as bound:
+            self._bounds[bound] = seconds if self._holding else None
+            try:
+                yield
+            finally:
+                del self._bounds[bound]
+
+    @contextmanager
+    def active(self) -> Generator[None, None, None]:
+        """Pause all timeouts for the duration of the block."""
+        self._holding += 1
+        for call in self._calls.waiting.values():
+            self.stop(call)
+        now = self._loop.time()
+        for bound, left in self._bounds.items():
+            when = bound.when()
+            if left is None and when is not None and when > now:
+                self._bounds[bound] = when - now
+                bound.reschedule(None)
+        try:
+            yield
+        finally:
+            self._holding -= 1
+            if not self._holding:
+                self._go_on()
+
+    def _go_on(self) -> None:
+        now, calls = self._loop.time(), self._calls
+        for call, (idle, limit) in self._left.items():
+            call.deadline, call.limit = now + idle, now + limit
+            calls.earliest = min(calls.earliest, call.deadline)
+        self._left.clear()
+        for bound, left in self._bounds.items():
+            if left is not None:
+                self._bounds[bound] = None
+                bound.reschedule(now + left)
+        self._changed()
+
+
+class HttpTransport:
+    """Sends messages over one kind of HTTP transport. What a transport has no use for does nothing here."""
+
+    def __init__(self, connection: HttpConnection) -> None:
+        self._connection = connection
+        self._protocol = connection.client_side
+        self._requests = connection.requests
 
     async def open(self, seconds: float) -> None:
         """Prepare for sending, within `seconds`. Raises `TransportError` or `RemoteProtocolError`."""
-        ...
 
     async def exchange(self, call: Call, message: bytes) -> None:
         """Send a call and process its response. Raises `McpError` if the call fails."""
-        ...
+        raise NotImplementedError
 
-    async def send_message(self, message: bytes, *, no_login: bool) -> None:
-        """Send a message without response; with `no_login` it never starts a login. Raises `McpError`."""
-        ...
+    async def send_message(self, message: bytes) -> None:
+        """Send a message without response. Raises `McpError`."""
+        raise NotImplementedError
 
     def confirmed(self) -> None:
         """Called when the server knows that the session is open."""
-        ...
 
     def answered(self, event: CallCompleted) -> None:
         """Called for each completed call, before its caller gets the result."""
-        ...
 
     def exchange_ended(self) -> None:
         """Called at the end of each exchange."""
-        ...
 
     async def end_session(self) -> None:
         """End the session on the server, within a bounded time."""
-        ...
 
 
 class HttpConnection(Connection):
@@ -110,11 +177,6 @@ class HttpConnection(Connection):
     # -- for transports ------------------------------------------------------------------------------------
 
     @property
-    def calls(self) -> PendingCalls:
-        """The open calls."""
-        return self._connection_state.calls
-
-    @property
     def idle(self) -> bool:
         """Whether the connection is open and nothing is in progress."""
         return not self._exchanges and self.error is None and not self.client_side.waiting
@@ -126,11 +188,8 @@ class HttpConnection(Connection):
         """  # BATCH-1
         link, now = self._connection_state, self.now()
         message = jsonrpc.parse(data, batch=link.accepts_batch)
-        if isinstance(message, Batch):
-            for member in message.messages:
-                self.client_side.receive(member, now)
-        else:
-            self.client_side.receive(message, now)
+        for each in message.messages if isinstance(message, Batch) else (message,):
+            self.client_side.receive(each, now)
 
     def run_aside(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run a coroutine in a task that is cancelled when the connection closes."""
@@ -221,9 +280,7 @@ class HttpConnection(Connection):
             async with self.timeouts.bound(ASIDE):
                 if before is not None:
                     await asyncio.wait({before})
-                await self._transport.send_message(
-                    message, no_login=self.requests.login is not None and _is_notice(message)
-                )
+                await self._transport.send_message(message)
         except (McpError, TimeoutError) as error:
             self.logger.warning("the server did not take %.100r: %s", message, error)
 
@@ -275,9 +332,3 @@ class HttpConnection(Connection):
             await asyncio.wait(set(self._asides), timeout=CLOSE)
         await self._transport.end_session()
         await self.requests.close()
-
-
-def _is_notice(message: bytes) -> bool:
-    """Return whether a message is `notifications/cancelled`, which must not start a login."""
-    said = jsonrpc.parse(message, batch=False)
-    return isinstance(said, Notification) and said.method == CANCELLED

@@ -7,34 +7,31 @@ so the end of the stream ends the connection: every open call fails at once.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+
+from typing_extensions import override
 
 from mcprev.errors import ConnectionLost, McpError, RemoteProtocolError
-from mcprev.protocol.connection_state import CallCompleted
 from mcprev.protocol.pending_calls import Call
-from mcprev.transports.http.client.session import status_error
+from mcprev.transports.http.client.connection import HttpConnection, HttpTransport
+from mcprev.transports.http.client.session import HttpResponse, status_error
 from mcprev.transports.http.client.streams import FIELDS
 from mcprev.transports.http.urls import endpoint_url
 from mcprev.wire import media
-from mcprev.wire.headers import Pairs, request_headers
+from mcprev.wire.headers import request_headers
 from mcprev.wire.sse import ENDPOINT, Decoder
 
-if TYPE_CHECKING:
-    from mcprev.transports.http.client.connection import HttpConnection
-    from mcprev.transports.http.client.responses import HttpResponse
 
-
-class LegacySse:
+class LegacySse(HttpTransport):
     """Posts messages and reads responses from one event stream. Call `open` first."""
 
     def __init__(self, connection: HttpConnection) -> None:
+        super().__init__(connection)
         # Responses do not arrive on streams of their own, so cancelling a call needs a message at every revision.
         connection.client_side.connection.streams = False
-        self._connection = connection
-        self._requests = connection.requests
         self._endpoint: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._endpoint.add_done_callback(lambda found: found.cancelled() or found.exception())
 
+    @override
     async def open(self, seconds: float) -> None:
         """Open the stream and read the endpoint. Raises `TransportError` or `RemoteProtocolError`."""
         self._connection.run_aside(self._read())
@@ -83,21 +80,18 @@ class LegacySse:
             return status_error(response, why=f"{response.content_type} is no stream of events")
         return await self._requests.failure(response)
 
-    def _headers(self) -> Pairs:
-        """Return the version header, which a server of a later revision requires on this transport too."""
-        revision = self._connection.client_side.engine.negotiated
-        return [] if revision is None else request_headers(revision)
-
+    @override
     async def exchange(self, call: Call, message: bytes) -> None:
         """Post a call; its response arrives on the stream. Raises `McpError`."""
-        del call
-        await self.send_message(message, no_login=False)
+        await self.send_message(message)
 
-    async def send_message(self, message: bytes, *, no_login: bool) -> None:
+    @override
+    async def send_message(self, message: bytes) -> None:
         """Post a message. Raises `McpError`."""
-        response = await self._requests.post(
-            message, self._headers(), self._endpoint.result(), no_login=no_login
-        )
+        # A server of a later revision requires the version on this transport too.
+        revision = self._protocol.engine.negotiated
+        headers = [] if revision is None else request_headers(revision)
+        response = await self._requests.post(message, headers, self._endpoint.result())
         try:
             if not 200 <= response.status < 300:
                 raise await self._error_of(response)
@@ -106,15 +100,3 @@ class LegacySse:
                 self._connection.process_events()
         finally:
             response.release()
-
-    def confirmed(self) -> None:
-        """Do nothing: the transport has no other stream to open."""
-
-    def answered(self, event: CallCompleted) -> None:
-        """Do nothing: tool arguments are never headers here."""
-
-    def exchange_ended(self) -> None:
-        """Do nothing: the connection ends with its stream."""
-
-    async def end_session(self) -> None:
-        """Do nothing: the session ends with its stream."""

@@ -11,7 +11,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
+
+from typing_extensions import override
 
 from mcprev.errors import (
     HEADER_MISMATCH,
@@ -28,17 +30,15 @@ from mcprev.errors import (
 from mcprev.protocol.connection_state import CallCompleted
 from mcprev.protocol.pending_calls import Call
 from mcprev.revisions import ALL, Revision, by_version
+from mcprev.transports.http.client.connection import HttpConnection, HttpTransport
+from mcprev.transports.http.client.session import HttpResponse
 from mcprev.transports.http.client.streams import ResumeState, follow
 from mcprev.transports.http.client.tool_headers import CALL_TOOL, LIST_TOOLS, ParamHeaderCache
 from mcprev.wire import jsonrpc, media
 from mcprev.wire.headers import SESSION_ID, Pairs, request_headers
 from mcprev.wire.jsonrpc import ErrorResponse, Notification
 from mcprev.wire.meta_keys import VERSION
-
-if TYPE_CHECKING:
-    from mcprev.transports.http.client.connection import HttpConnection
-    from mcprev.transports.http.client.responses import HttpResponse
-    from mcprev.wire.param_headers import ParamHeader
+from mcprev.wire.param_headers import ParamHeader
 
 INITIALIZE: Final = "initialize"
 LIST_TIMEOUT: Final = 30.0
@@ -57,23 +57,17 @@ ABSENT: Final = 5
 _CUT: Final = "the stream ended without an answer"
 
 
-class StreamableHttp:
+class StreamableHttp(HttpTransport):
     """Sends messages to one endpoint, in a session or as stateless requests."""
 
     def __init__(self, connection: HttpConnection) -> None:
+        super().__init__(connection)
         connection.client_side.connection.streams = True
-        self.session_id: str | None = None
-        self._connection = connection
-        self._protocol = connection.client_side
-        self._requests = connection.requests
         self._logger = connection.logger
         self._expired = False
         self._tools = ParamHeaderCache(connection.logger)
         self._listing: asyncio.Task[None] | None = None
         self._stream_known = asyncio.Event()
-
-    async def open(self, seconds: float) -> None:
-        """Do nothing: the first message makes the connection."""
 
     @property
     def _revision(self) -> Revision | None:
@@ -90,12 +84,13 @@ class StreamableHttp:
 
     def _session(self, headers: Pairs) -> Pairs:
         """Add the session id."""  # HTTP-20
-        if self.session_id is not None:
-            headers.append((SESSION_ID, self.session_id))
+        if self._connection.session_id is not None:
+            headers.append((SESSION_ID, self._connection.session_id))
         return headers
 
     # -- calls ---------------------------------------------------------------------------------------------
 
+    @override
     async def exchange(self, call: Call, message: bytes) -> None:
         """Post a call and read its response. Raises `McpError` if the call fails."""
         try:
@@ -139,8 +134,7 @@ class StreamableHttp:
         if not 200 <= response.status < 300:
             raise await self._error_of(response)
         if call.method == INITIALIZE:
-            self.session_id = response.headers.get(SESSION_ID) or None
-            self._connection.session_id = self.session_id
+            self._connection.session_id = response.headers.get(SESSION_ID) or None
         if response.content_type == media.SSE:
             await self._stream(call, response)
             return
@@ -148,7 +142,7 @@ class StreamableHttp:
         if body:
             self._connection.take(body)
             self._connection.process_events()
-        if call in self._connection.calls:
+        if call in self._protocol.connection.calls:
             self._raise_no_response(call, response, body)
 
     def _raise_no_response(self, call: Call, response: HttpResponse, body: bytes) -> None:
@@ -167,7 +161,7 @@ class StreamableHttp:
         unknown_method = isinstance(error, RpcError) and error.code == METHOD_NOT_FOUND
         if (
             response.status == 404
-            and self.session_id is not None
+            and self._connection.session_id is not None
             and self._revision is not None
             and not unknown_method
         ):
@@ -179,7 +173,7 @@ class StreamableHttp:
 
     async def _stream(self, call: Call, response: HttpResponse) -> None:
         """Read the event stream of a call, over several responses if it is interrupted."""  # HTTP-15, HTTP-29
-        revision, cursor, calls = self._revision_of(call), ResumeState(), self._connection.calls
+        revision, cursor, calls = self._revision_of(call), ResumeState(), self._protocol.connection.calls
 
         def take(messages: list[bytes]) -> bool:
             self._take_all(messages)
@@ -252,6 +246,7 @@ class StreamableHttp:
         assert revision is not None
         return await self._requests.get(self._session([*request_headers(revision), *cursor.headers()]))
 
+    @override
     def confirmed(self) -> None:
         """The session is open: open the server's own stream."""
         self._connection.run_aside(self._listen())
@@ -276,7 +271,7 @@ class StreamableHttp:
                 self._stream_known.set()
                 if response.status == 200 and response.content_type == media.SSE:
                     opened = True
-                    await follow(response, cursor, self._take_and_continue)
+                    await follow(response, cursor, self._take_all)
                 elif not await self._should_reopen(response, cursor, opened=opened):
                     return
             except AuthError as error:
@@ -297,10 +292,6 @@ class StreamableHttp:
                 return
             await asyncio.sleep(delay)
 
-    def _take_and_continue(self, messages: list[bytes]) -> bool:
-        self._take_all(messages)
-        return False
-
     async def _should_reopen(self, response: HttpResponse, cursor: ResumeState, *, opened: bool) -> bool:
         """Return whether to request the refused stream again."""
         error = await self._requests.failure(response)
@@ -314,6 +305,7 @@ class StreamableHttp:
             return False
         return response.status >= 500 and opened
 
+    @override
     def exchange_ended(self) -> None:
         """End a connection whose session has expired, after its last exchange."""
         if self._expired and self._connection.idle:
@@ -321,6 +313,7 @@ class StreamableHttp:
 
     # -- tools ---------------------------------------------------------------------------------------------
 
+    @override
     def answered(self, event: CallCompleted) -> None:
         """Learn from a `tools/list` result which tool arguments are headers."""  # HDR-6
         if (
@@ -372,7 +365,8 @@ class StreamableHttp:
 
     # -- other messages ------------------------------------------------------------------------------------
 
-    async def send_message(self, message: bytes, *, no_login: bool) -> None:
+    @override
+    async def send_message(self, message: bytes) -> None:
         """Send a message without response. Raises `McpError`."""
         revision, headers = self._revision, Pairs()
         if revision is not None and revision.routing_headers:
@@ -381,7 +375,7 @@ class StreamableHttp:
                 headers = request_headers(revision, said.method, said.params)
         elif revision is not None:
             headers = request_headers(revision)
-        response = await self._requests.post(message, self._session(headers), no_login=no_login)
+        response = await self._requests.post(message, self._session(headers))
         try:
             if not 200 <= response.status < 300:
                 raise await self._error_of(response)
@@ -389,10 +383,11 @@ class StreamableHttp:
         finally:
             response.release()
 
+    @override
     async def end_session(self) -> None:
         """End the session."""  # HTTP-24
         revision = self._revision
-        if self.session_id is None or self._expired:
+        if self._connection.session_id is None or self._expired:
             return
         headers = [] if revision is None else request_headers(revision)
         try:

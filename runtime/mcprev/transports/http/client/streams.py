@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from mcprev.transports.http.client.session import HttpResponse
 from mcprev.wire.headers import LAST_EVENT_ID, Pairs
 from mcprev.wire.sse import Decoder
-
-if TYPE_CHECKING:
-    from mcprev.transports.http.client.responses import HttpResponse
 
 FIRST: Final = 0.1
 """Seconds before a stream is resumed, unless the server requests another delay."""
@@ -54,7 +52,7 @@ class ResumeState:
 async def follow(
     response: HttpResponse,
     cursor: ResumeState,
-    take: Callable[[list[bytes]], bool],
+    take: Callable[[list[bytes]], bool | None],
 ) -> None:
     """Read a response until its end or until `take` returns True. `take` gets the messages of each chunk.
 
@@ -71,7 +69,7 @@ async def follow(
                     messages.append(event.data)
         finally:
             # An oversized event does not affect those before it.
-            enough = bool(messages) and take(messages)
+            enough = take(messages) if messages else None
         if news:
             cursor.tried = 0
             cursor.last_event_id = decoder.last_event_id

@@ -5,6 +5,7 @@ The negotiation finds out which transport and revision the server speaks; this p
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
@@ -15,7 +16,7 @@ from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.negotiation.steps import HTTP, Discover, Plan, ProbeCache, ProbeResult
 from mcprev.revisions import HttpShape
-from mcprev.transports.http.client.connection import HttpConnection
+from mcprev.transports.http.client.connection import HttpConnection, HttpTransport
 from mcprev.transports.http.client.session import HeaderSource, HttpSession
 from mcprev.transports.http.client.streamable import StreamableHttp
 from mcprev.transports.http.urls import check_server_url
@@ -69,33 +70,31 @@ class http:  # noqa: N801 - called like a function: `connect(http("https://examp
         Raises `ValueError` for an invalid URL.
         """
         self.url: str = check_server_url(url)
-        self._headers: HeaderSource = {} if headers is None else headers
-        self._session = session
+        self._new_session = partial(
+            HttpSession,
+            session,
+            self.url,
+            headers={} if headers is None else headers,
+            connect_timeout=connect_timeout,
+            max_message=max_message,
+        )
         self._authorizer = None if auth is None else auth.authorizer(self.url, session)
         self._connect_timeout = connect_timeout
-        self._max_message = max_message
 
     async def open(
         self, protocol: ClientProtocol, handler: RequestHandler[Connection], /, shape: HttpShape | None = None
     ) -> Connection:
         """Prepare a connection. Only HTTP+SSE connects at once, and raises `TransportError` if that fails."""
-        requests = HttpSession(
-            self._session,
-            self.url,
-            self._headers,
-            connect_timeout=self._connect_timeout,
-            max_message=self._max_message,
-        )
+        transport: type[HttpTransport] = StreamableHttp
         if shape is HttpShape.SSE:
             from mcprev.transports.http.client.legacy_sse import LegacySse
 
-            connection = HttpConnection(protocol, handler, requests, LegacySse)
-        else:
-            connection = HttpConnection(protocol, handler, requests, StreamableHttp)
+            transport = LegacySse
+        connection = HttpConnection(protocol, handler, self._new_session(), transport)
         if self._authorizer is not None:
             from mcprev.transports.http.client.oauth.login import Login
 
-            requests.login = Login(self._authorizer, protocol, connection.timeouts.active)
+            connection.requests.login = Login(self._authorizer, protocol, connection.timeouts.active)
         try:
             await connection.open(self._connect_timeout)
         except BaseException:

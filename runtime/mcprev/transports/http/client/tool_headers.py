@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, cast
 
 from mcprev.errors import Json, LocalProtocolError
@@ -25,15 +26,21 @@ READS: Final = frozenset(
 """The methods that only read."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Tool:
+    headers: tuple[ParamHeader, ...]
+    refused: str
+    """Why it cannot be called; empty if it can."""
+    repeatable: bool
+
+
 class ParamHeaderCache:
     """The header parameters of tools, by tool name."""
 
     def __init__(self, logger: logging.Logger) -> None:
         self.complete: bool = False
         """Whether a list was read to its end, so that a tool not in the cache does not exist."""
-        self._known: dict[str, tuple[ParamHeader, ...]] = {}
-        self._refused: dict[str, str] = {}
-        self._harmless: set[str] = set()
+        self._tools: dict[str, _Tool] = {}
         self._logger = logger
 
     def filter_page(self, result: dict[str, Json]) -> None:
@@ -50,22 +57,15 @@ class ParamHeaderCache:
         name = members.get("name")
         if not isinstance(name, str):
             return True  # an invalid entry is reported elsewhere
-        found = find_annotations(members.get("inputSchema"))
-        if found.problems:
-            why = "; ".join(found.problems)
-            if self._refused.get(name) != why:
-                self._logger.warning("the tool %.100r is left out: %s", name, why)
-            self._refused[name] = why
-            self._known.pop(name, None)
-            return False
-        self._refused.pop(name, None)
+        found, known = find_annotations(members.get("inputSchema")), self._tools.get(name)
+        refused = "; ".join(found.problems)
+        if refused and (known is None or known.refused != refused):
+            self._logger.warning("the tool %.100r is left out: %s", name, refused)
         hints: object = members.get("annotations")
         said: Mapping[str, Json] = cast("dict[str, Json]", hints) if isinstance(hints, dict) else {}
-        self._harmless.discard(name)
-        if said.get("readOnlyHint") is True or said.get("idempotentHint") is True:
-            self._harmless.add(name)
-        self._known[name] = found.headers
-        return True
+        repeatable = said.get("readOnlyHint") is True or said.get("idempotentHint") is True
+        self._tools[name] = _Tool(found.headers, refused, repeatable)
+        return not refused
 
     def repeatable(self, call: Call) -> bool:
         """Return whether a call can safely be sent twice, by its method or by the tool's annotations.
@@ -74,7 +74,8 @@ class ParamHeaderCache:
         """  # TOOL-9
         if call.method != CALL_TOOL:
             return call.method in READS
-        return (call.params or {}).get("name") in self._harmless
+        tool = self._tools.get((call.params or {}).get("name", ""))
+        return tool is not None and tool.repeatable
 
     def find(self, params: Mapping[str, Json] | None) -> tuple[ParamHeader, ...] | None:
         """Return the header parameters of the called tool; None if the tool is unknown.
@@ -84,8 +85,9 @@ class ParamHeaderCache:
         name = (params or {}).get("name")
         if not isinstance(name, str):
             return ()
-        why = self._refused.get(name)
-        if why is not None:
-            raise LocalProtocolError(f"the tool {name[:100]!r} cannot be called over HTTP: {why}")
-        known = self._known.get(name)
-        return () if known is None and self.complete else known
+        tool = self._tools.get(name)
+        if tool is None:
+            return () if self.complete else None
+        if tool.refused:
+            raise LocalProtocolError(f"the tool {name[:100]!r} cannot be called over HTTP: {tool.refused}")
+        return tool.headers

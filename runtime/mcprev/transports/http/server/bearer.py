@@ -36,16 +36,16 @@ from urllib.parse import parse_qsl, quote, unquote
 from mcprev.core.method_binding import is_cancelled
 from mcprev.errors import InternalError, InvalidRequest, Json
 from mcprev.protocol.http_request_class import HttpError
-from mcprev.transports.http.client.oauth.resources import (
+from mcprev.transports.http.server.access import Access, as_texts, of_type
+from mcprev.transports.http.server.cors import Receive, Scope, Send
+from mcprev.transports.http.server.request import JSON_TYPE
+from mcprev.transports.http.urls import (
     WELL_KNOWN,
     canonical_resource,
     check_issuer,
     in_lower_case,
-    split,
+    split_resource,
 )
-from mcprev.transports.http.server.access import Access, as_texts, of_type
-from mcprev.transports.http.server.cors import Receive, Scope, Send
-from mcprev.transports.http.server.request import JSON_TYPE
 from mcprev.wire.headers import Headers
 from mcprev.wire.jsonrpc import Batch, Message, Notification, Request
 
@@ -122,7 +122,7 @@ class Bearer:
         """
         if iscoroutinefunction(needs) or iscoroutinefunction(suffices):
             raise ValueError("`needs` and `suffices` must not be coroutine functions")
-        parts = split(resource)
+        parts = split_resource(resource)
         if parts is None or "?" in resource:
             raise ValueError(
                 f"{resource!r} is not a resource: pass an https or http URL with a host and no query"

@@ -23,19 +23,16 @@ from urllib.parse import urlsplit
 from mcprev.errors import AuthError, DiscoveryFailed, InsufficientScope, McpError, TokenRejected
 from mcprev.revisions import Revision
 from mcprev.transports.http.client.oauth import flow
-from mcprev.transports.http.client.oauth.credentials import Credentials, Scopes, check_server
+from mcprev.transports.http.client.oauth.credentials import Credentials, check_server
 from mcprev.transports.http.client.oauth.discovery import (
     Challenge,
     ProtectedServer,
-    first_scopes,
-    join_scopes,
-    more_scopes,
-    printable,
+    wanted_scopes,
 )
-from mcprev.transports.http.client.oauth.resources import canonical_resource
 from mcprev.transports.http.client.oauth.store import Registration, TokenKey, Tokens
 from mcprev.transports.http.client.oauth.tokens import PROOF, TokenResponse, request_token
 from mcprev.transports.http.security import is_loopback
+from mcprev.transports.http.urls import canonical_resource, printable
 from mcprev.wire.headers import Pairs
 
 if TYPE_CHECKING:
@@ -256,8 +253,7 @@ class Authorizer:
             if client is not None and not refusal.more:
                 found, client = await self._without_user(runner, place, client, refusal.used)
             if found is None:
-                scopes = self._scopes(place, refusal)
-                found = await self._obtain(runner, place, client, scopes)
+                found = await self._obtain(runner, place, client, refusal)
         self.active = found
         return found
 
@@ -267,23 +263,6 @@ class Authorizer:
         private = self._auth.private or is_loopback(urlsplit(self._url).hostname or "")
         session = None if self.session is None or self.session.closed else self.session
         return FlowRunner(self._url, session, private=private, seconds=self._auth.timeout)
-
-    def _scopes(self, place: ProtectedServer, refusal: AuthChallenge) -> Scopes:
-        """Return the scopes to request. Raises `InsufficientScope` for more than `MAX_SCOPES`."""  # AUTH-17
-        before = None if refusal.used is None else refusal.used.tokens.scopes
-        if refusal.more:
-            found: Scopes = more_scopes(place.profile, refusal.challenge, before)
-        else:
-            found = first_scopes(place, refusal.challenge, self._auth.scopes)
-            if found is not None and place.profile.joins_scopes:
-                found = join_scopes(found, before)
-        if len(found or ()) > MAX_SCOPES:
-            raise InsufficientScope(
-                f"{printable(self._url)} requires more than {MAX_SCOPES} scopes; none are requested",
-                required=refusal.challenge.scopes or (),
-                requested=before or (),
-            )
-        return found
 
     async def _without_user(
         self, runner: FlowRunner, place: ProtectedServer, client: Registration, used: ActiveToken | None
@@ -298,14 +277,15 @@ class Authorizer:
             return None, client
         refused = used is not None and used.tokens.access_token == kept.access_token
         expired = kept.expires_at is not None and kept.expires_at <= time.time()
+        stored = ActiveToken(kept, Source.STORED, place, client)
         if not refused and not expired:
-            return self._hold(ActiveToken(kept, Source.STORED, place, client), EARLY), client
+            return self._hold(stored, EARLY), client
         if kept.refresh_token is None or (
             refused and used is not None and used.source is Source.REFRESHED and not used.proved
         ):
             return None, client
         try:
-            return await self._refresh(runner, ActiveToken(kept, Source.STORED, place, client)), client
+            return await self._refresh(runner, stored), client
         except TokenRejected as error:
             if not error.error:
                 raise
@@ -344,8 +324,21 @@ class Authorizer:
         )
 
     async def _obtain(
-        self, runner: FlowRunner, place: ProtectedServer, client: Registration | None, scopes: Scopes
+        self,
+        runner: FlowRunner,
+        place: ProtectedServer,
+        client: Registration | None,
+        refusal: AuthChallenge,
     ) -> ActiveToken:
+        """Request a token. Raises `InsufficientScope` for more than `MAX_SCOPES` scopes."""  # AUTH-17
+        before = None if refusal.used is None else refusal.used.tokens.scopes
+        scopes = wanted_scopes(place, refusal.challenge, self._auth.scopes, before, more=refusal.more)
+        if len(scopes or ()) > MAX_SCOPES:
+            raise InsufficientScope(
+                f"{printable(self._url)} requires more than {MAX_SCOPES} scopes; none are requested",
+                required=refusal.challenge.scopes or (),
+                requested=before or (),
+            )
         try:
             client, granted, asked = await self._auth.obtain(runner, place, client, scopes)
         except TokenRejected as error:

@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict
 
 from typing_extensions import override
 
-from mcprev.errors import DiscoveryFailed, IssuerMismatch
+from mcprev.errors import IssuerMismatch
 from mcprev.transports.http.client.oauth.discovery import (
     NONE,
     ProtectedServer,
-    check_page,
-    printable,
     secret_method,
 )
-from mcprev.transports.http.client.oauth.resources import canonical_resource, check_issuer
 from mcprev.transports.http.client.oauth.steps import NO_KEYS, ClientKeys
 from mcprev.transports.http.client.oauth.store import MemoryTokens, Registration, TokenStore
 from mcprev.transports.http.client.oauth.tokens import PRIVATE_KEY, TokenResponse
+from mcprev.transports.http.urls import canonical_resource, check_issuer, is_secure, printable
 
 if TYPE_CHECKING:
     from mcprev.transports.http.client.oauth.runner import FlowRunner
@@ -120,10 +118,7 @@ class Credentials:
 
 def check_server(url: str, *, private: bool) -> None:
     """Raise `ValueError` for a server URL without https, which would expose tokens."""  # AUTH-19
-    try:
-        check_page(url.partition("#")[0])
-    except DiscoveryFailed:
-        if not private:
-            raise ValueError(
-                f"a token would be sent to {printable(url)} without encryption: use https, or `private=True` in a trusted network"
-            ) from None
+    if not private and not is_secure(url.partition("#")[0]):
+        raise ValueError(
+            f"a token would be sent to {printable(url)} without encryption: use https, or `private=True` in a trusted network"
+        )

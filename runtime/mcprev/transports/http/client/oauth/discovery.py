@@ -24,8 +24,8 @@ from urllib.parse import urlsplit
 from mcprev.auth_profiles import AuthProfile
 from mcprev.errors import AuthError, DiscoveryFailed, IssuerMismatch, Json
 from mcprev.revisions import Revision
-from mcprev.transports.http.client.oauth.resources import WELL_KNOWN, canonical_resource, is_secure
 from mcprev.transports.http.security import is_loopback
+from mcprev.transports.http.urls import WELL_KNOWN, canonical_resource, is_secure, printable
 
 OAUTH: Final = "/.well-known/oauth-authorization-server"
 OPENID: Final = "/.well-known/openid-configuration"
@@ -319,18 +319,23 @@ def check_proofs(server: ServerMetadata) -> None:
     raise DiscoveryFailed(f"the authorization server {printable(server.issuer)} {said}: enable it there")
 
 
-def first_scopes(
-    place: ProtectedServer, challenge: Challenge, wanted: Sequence[str] | None
+def wanted_scopes(
+    place: ProtectedServer,
+    challenge: Challenge,
+    wanted: Sequence[str] | None,
+    before: Sequence[str] | None,
+    *,
+    more: bool,
 ) -> tuple[str, ...] | None:
-    """Return the scopes of the first authorization request; None omits `scope`."""  # AUTH-17
-    if wanted is not None:
-        return join_scopes(wanted, challenge.scopes)
-    return place.scopes if challenge.scopes is None else challenge.scopes
+    """Return the scopes to request; None omits `scope`.
 
-
-def more_scopes(profile: AuthProfile, challenge: Challenge, before: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the scopes to request when the granted ones do not suffice."""  # AUTH-17
-    return join_scopes(before if profile.joins_scopes else (), challenge.scopes)
+    `wanted` are those of the user, `before` those of the last request, which do not suffice if `more`.
+    """  # AUTH-17
+    kept = before if place.profile.joins_scopes else ()
+    if more:
+        return join_scopes(kept, challenge.scopes)
+    found = challenge.scopes or place.scopes if wanted is None else join_scopes(wanted, challenge.scopes)
+    return None if found is None else join_scopes(found, kept)
 
 
 def with_offline(place: ProtectedServer, scopes: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -386,11 +391,3 @@ def check_page(url: str) -> str:
             f"the authorization server names the page {printable(url)}, which is not an https URL: it is not opened"
         )
     return url
-
-
-def printable(said: str) -> str:
-    """Return a peer's text for an error message: at most 200 characters, printable, without the query of a URL."""
-    head, question, _ = said[:200].partition("?")
-    return "".join(c if c.isprintable() else " " for c in head) + (
-        "?..." if question and "://" in head else question
-    )

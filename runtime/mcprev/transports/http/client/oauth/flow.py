@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
+from mcprev.auth_profiles import AuthProfile
 from mcprev.errors import (
     AuthError,
     AuthorizationDenied,
@@ -31,11 +32,10 @@ from mcprev.transports.http.client.oauth.discovery import (
     Challenge,
     ProtectedServer,
     ResourceMetadata,
-    printable,
+    ServerMetadata,
     read_object,
     text,
 )
-from mcprev.transports.http.client.oauth.resources import canonical_resource, split
 from mcprev.transports.http.client.oauth.steps import (
     NO_KEYS,
     ClientKeys,
@@ -47,6 +47,7 @@ from mcprev.transports.http.client.oauth.steps import (
 )
 from mcprev.transports.http.client.oauth.store import Registration
 from mcprev.transports.http.client.oauth.tokens import TokenResponse, request_token, seconds
+from mcprev.transports.http.urls import canonical_resource, printable, split_resource
 
 VERSION: Final = "MCP-Protocol-Version"
 GRANTS: Final = ("authorization_code", "refresh_token")
@@ -142,21 +143,32 @@ def _find_server(
                 f"{printable(', '.join(found.servers))}: pass credentials for one of these"
             )
     for name in servers:
-        if split(name) is None or "?" in name:
+        if split_resource(name) is None or "?" in name:
             search.unusable(name, "is no URL of an authorization server")
             continue
-        for at in discovery.server_urls(name, profile):
-            document = yield from search.look(at)
-            if document is None:
-                continue
-            server = discovery.read_server(document, name)
-            if server is not None:
-                return ProtectedServer(revision, found.resource, server, found.scopes)
-            search.unusable(at, "names no token endpoint")
+        server = yield from _read_server(search, profile, name, (name,))
+        if server is not None:
+            return ProtectedServer(revision, found.resource, server, found.scopes)
     raise DiscoveryFailed(
         f"the authorization server {printable(', '.join(servers))} has no usable metadata; tried",
         tried=search.tried,
     )
+
+
+def _read_server(
+    search: _Search, profile: AuthProfile, url: str, issuers: Sequence[str]
+) -> Flow[ServerMetadata | None]:
+    """Return the metadata of the authorization server at a URL, which must name one of the issuers."""
+    for at in discovery.server_urls(url, profile):
+        document = yield from search.look(at)
+        if document is not None:
+            said = text(document, "issuer")
+            issuer = next((each for each in issuers if each == said), issuers[0])
+            server = discovery.read_server(document, issuer)
+            if server is not None:
+                return server
+            search.unusable(at, "names no token endpoint")
+    return None
 
 
 def _at_origin(search: _Search, revision: Revision, url: str, wanted: str | None) -> Flow[ProtectedServer]:
@@ -171,14 +183,9 @@ def _at_origin(search: _Search, revision: Revision, url: str, wanted: str | None
             f"{printable(url)} is its own authorization server, but the credentials are for {printable(wanted or '')}: they are not sent"
         )
     resource = canonical_resource(url) or url
-    for place in discovery.server_urls(at, profile):
-        document = yield from search.look(place)
-        if document is not None:
-            slash = text(document, "issuer") == f"{at}/" if wanted is None else wanted.endswith("/")
-            server = discovery.read_server(document, f"{at}/" if slash else at)
-            if server is not None:
-                return ProtectedServer(revision, resource, server)
-            search.unusable(place, "names no token endpoint")
+    server = yield from _read_server(search, profile, at, (at, f"{at}/") if wanted is None else (wanted,))
+    if server is not None:
+        return ProtectedServer(revision, resource, server)
     if not search.absent:
         raise DiscoveryFailed(
             f"{printable(url)} requires authorization, but no authorization server was found; tried",

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import urlsplit
 
@@ -26,6 +27,7 @@ from mcprev.transports.http.client.oauth.store import Registration
 
 if TYPE_CHECKING:
     from mcprev.transports.http.client.oauth.runner import FlowRunner
+    from mcprev.transports.http.client.oauth.steps import ClientKeys
 
 LOGIN: Final = 300.0
 """Seconds for a user's login."""
@@ -94,7 +96,9 @@ class OAuth(Authorization):
         self._document = client_metadata_url
         self._name = client_name
         self._loopback = Loopback() if loopback is None else loopback
-        self._redirect_uri, self._open = redirect_uri, open
+        self._given: tuple[str, BrowserOpener] | None = None
+        if redirect_uri is not None and open is not None:
+            self._given = redirect_uri, partial(_visit, open)
         self._login_timeout = login_timeout
         self._turn: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
 
@@ -115,9 +119,10 @@ class OAuth(Authorization):
         self, runner: FlowRunner, place: ProtectedServer, client: Registration | None, scopes: Scopes
     ) -> Obtained:
         wanted = with_offline(place, scopes)
+        ready = self._loopback.ready() if self._given is None else nullcontext(self._given)
         # One login at a time: with two login pages open, a user cannot tell which server asks.
-        async with self._lock(), self._ready() as (redirect_uri, visit):
-            runner.visit = visit
+        async with self._lock(), ready as (redirect_uri, visit):
+            runner.visit = partial(self._login, visit)
             if client is None or (client.redirect_uris and redirect_uri not in client.redirect_uris):
                 client = await runner.run(flow.register(place, self._name, redirect_uri, wanted))
                 await self.store.keep_registration(place.server.issuer, client)
@@ -132,43 +137,28 @@ class OAuth(Authorization):
             self._turn = (loop, asyncio.Lock())
         return self._turn[1]
 
-    @asynccontextmanager
-    async def _ready(self) -> AsyncGenerator[tuple[str, BrowserOpener], None]:
-        way: AbstractAsyncContextManager[tuple[str, BrowserOpener]] = (
-            self._loopback.ready() if self._open is None else self._called()
-        )
-        async with way as (redirect_uri, visit):
+    async def _login(self, visit: BrowserOpener, url: str) -> str:
+        """Have the user log in at a page; return the URL that the user was redirected to."""
+        try:
+            async with asyncio.timeout(self._login_timeout):
+                return await visit(check_page(url))
+        except TimeoutError:
+            raise AuthError(
+                f"the login was not completed within {self._login_timeout:g} s; try again"
+            ) from None
 
-            async def bounded(url: str) -> str:
-                try:
-                    async with asyncio.timeout(self._login_timeout):
-                        return await visit(check_page(url))
-                except TimeoutError:
-                    raise AuthError(
-                        f"the login was not completed within {self._login_timeout:g} s; try again"
-                    ) from None
 
-            yield redirect_uri, bounded
-
-    @asynccontextmanager
-    async def _called(self) -> AsyncGenerator[tuple[str, BrowserOpener], None]:
-        """Log in with the user's `open` function."""
-        assert self._redirect_uri is not None
-        call = self._open
-        assert call is not None
-
-        async def visit(url: str) -> str:
-            try:
-                back = cast("object", await call(url))
-            except (AuthError, TimeoutError):
-                raise
-            except Exception as error:
-                raise AuthError(f"the login failed: `open` raised {type(error).__name__}") from error
-            if not isinstance(back, str):
-                raise LocalProtocolError("`open` must return the redirect URL as a string")
-            return back
-
-        yield self._redirect_uri, visit
+async def _visit(call: BrowserOpener, url: str) -> str:
+    """Log in with the user's `open` function."""
+    try:
+        back = cast("object", await call(url))
+    except (AuthError, TimeoutError):
+        raise
+    except Exception as error:
+        raise AuthError(f"the login failed: `open` raised {type(error).__name__}") from error
+    if not isinstance(back, str):
+        raise LocalProtocolError("`open` must return the redirect URL as a string")
+    return back
 
 
 Assertion = Callable[[], Awaitable[str]]
@@ -222,7 +212,8 @@ class ClientCredentials(_ProgramAuthorization):
         if private_key is not None:
             from mcprev.transports.http.client.oauth.signatures import signer
 
-            self.client_keys = replace(self.client_keys, signer=signer(client_id, private_key, algorithm))
+            keys = replace(self.client_keys, signer=signer(client_id, private_key, algorithm))
+            self.client_keys: ClientKeys = keys
 
     @override
     async def _grant(self, runner: FlowRunner, place: ProtectedServer, scopes: Scopes) -> dict[str, str]:

@@ -10,19 +10,20 @@ import asyncio
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.revisions import Revision
 from mcprev.transports.http.client.oauth.authorizer import ActiveToken, AuthChallenge, Authorizer, RetryBudget
 from mcprev.transports.http.client.oauth.discovery import Challenge, challenge_of, parse_challenges
 from mcprev.transports.http.client.oauth.tokens import USE_NONCE
-
-if TYPE_CHECKING:
-    from mcprev.transports.http.client.responses import HttpResponse
+from mcprev.transports.http.client.session import HttpResponse
+from mcprev.wire import jsonrpc
+from mcprev.wire.jsonrpc import Notification
 
 NONCES: Final = 2
 """The maximum number of times that one request is resent for a new nonce."""
+CANCELLED: Final = "notifications/cancelled"
 _NONCE: Final = "DPoP-Nonce"
 _UNAUTHORIZED: Final = 401
 _FORBIDDEN: Final = 403
@@ -33,7 +34,7 @@ _MORE: Final = "insufficient_scope"
 class Login:
     """Authorizes the requests of one connection, through the `Authorizer` of its server."""
 
-    _authorizer: Authorizer
+    authorizer: Authorizer
     _protocol: ClientProtocol
     _hold: Callable[[], AbstractContextManager[None]]
     """Returns a context manager that pauses the connection's timeouts while a user logs in."""
@@ -42,24 +43,22 @@ class Login:
 
     async def token(self) -> ActiveToken | None:
         """Return the token for the next request; refresh it first if it expires soon."""
-        if self._authorizer.expiring:
+        if self.authorizer.expiring:
             with self._wait():
-                await self._authorizer.refresh()
-        return self._authorizer.active
+                await self.authorizer.refresh()
+        return self.authorizer.active
 
     def budget(self) -> RetryBudget:
         """Return the retry budget for a new request."""
         return RetryBudget()
 
-    @property
-    def active(self) -> ActiveToken | None:
-        """Return the current token without refreshing it."""
-        return self._authorizer.active
-
     async def passed(
-        self, response: HttpResponse, used: ActiveToken | None, budget: RetryBudget, *, no_login: bool
+        self, response: HttpResponse, used: ActiveToken | None, budget: RetryBudget, body: bytes | None
     ) -> bool:
-        """Return whether to pass the response on. If False, send the request again. Raises `AuthError`."""
+        """Return whether to pass the response on. If False, send the request again. Raises `AuthError`.
+
+        A `body` that is `notifications/cancelled` never starts a login.
+        """
         status = response.status
         if used is not None and status != _UNAUTHORIZED:
             used.proved = True
@@ -79,10 +78,11 @@ class Login:
         if not revisions or (more and (challenge is None or challenge.error != _MORE)):
             return True
         response.release()
+        message = None if body is None else jsonrpc.parse(body, batch=False)
+        no_login = isinstance(message, Notification) and message.method == CANCELLED
+        refusal = AuthChallenge(revisions, challenge or Challenge(), used, more, no_login)
         with self._wait():
-            await self._authorizer.renew(
-                AuthChallenge(revisions, challenge or Challenge(), used, more, no_login), budget
-            )
+            await self.authorizer.renew(refusal, budget)
         return False
 
     @contextmanager

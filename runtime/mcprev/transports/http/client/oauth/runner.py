@@ -12,7 +12,6 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import urlsplit
 
@@ -88,10 +87,8 @@ class FlowRunner:
             cookie_jar=aiohttp.DummyCookieJar(),
         )
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._held.__aexit__(kind, value, trace)
+    async def __aexit__(self, *_: object) -> None:
+        await self._held.aclose()
 
     async def run(self, flow: Flow[T]) -> T:
         """Run a flow to its end and return its result. Raises the flow's errors."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from mcprev.errors import Json
-from mcprev.transports.http.client.oauth.discovery import printable, text
+from mcprev.transports.http.client.oauth.discovery import text
+from mcprev.transports.http.urls import printable
 
 if TYPE_CHECKING:
     from mcprev.transports.http.client.oauth.signatures import DpopSigner

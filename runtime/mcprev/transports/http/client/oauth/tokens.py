@@ -13,7 +13,6 @@ from mcprev.transports.http.client.oauth.discovery import (
     BASIC,
     POST,
     ProtectedServer,
-    printable,
     read_object,
     text,
 )
@@ -26,6 +25,7 @@ from mcprev.transports.http.client.oauth.steps import (
     said_by,
 )
 from mcprev.transports.http.client.oauth.store import Registration
+from mcprev.transports.http.urls import printable
 
 if TYPE_CHECKING:
     from mcprev.transports.http.client.oauth.signatures import DpopSigner
@@ -70,12 +70,11 @@ def exchange(
     }
     if scopes is not None:
         form["scope"] = " ".join(scopes)
-    found = yield from _post(
-        endpoint, _authenticated(client, form, endpoint, NO_KEYS), "the identity provider"
-    )
+    who = "the identity provider"
+    found = yield from _post(endpoint, client, form, endpoint, NO_KEYS, who)
     if found.get("issued_token_type") != ID_JAG:
         raise TokenRejected("the identity provider returned another type of token than requested")
-    return _usable(found, "the identity provider")
+    return _usable(found, who)
 
 
 def request_token(
@@ -96,8 +95,7 @@ def request_token(
     who = printable(server.issuer)
 
     def attempt(client: Registration) -> Flow[dict[str, Json]]:
-        sent = _authenticated(client, dict(wanted), server.issuer, client_keys)
-        return _post(server.token_endpoint, sent, who, client_keys.dpop_signer)
+        return _post(server.token_endpoint, client, wanted, server.issuer, client_keys, who)
 
     try:
         found = yield from attempt(client)
@@ -114,37 +112,28 @@ def request_token(
     return TokenResponse(_usable(found, who), text(found, "refresh_token"), seconds(found.get("expires_in")))
 
 
-def _authenticated(
-    client: Registration, form: dict[str, str], audience: str, client_keys: ClientKeys
-) -> tuple[dict[str, str], str | None]:
-    """Add the client authentication to a form; return it with the `Authorization` header, if any."""
+def _post(
+    url: str, client: Registration, form: Mapping[str, str], audience: str, client_keys: ClientKeys, who: str
+) -> Flow[dict[str, Json]]:
+    """Send a form with the client's authentication; `audience` is for assertions, `who` for errors."""
+    sent, headers = dict(form), [("Accept", "application/json"), ("Content-Type", FORM)]
     if client.method == BASIC:
         pair = f"{quote(client.client_id, safe='')}:{quote(client.client_secret or '', safe='')}"
-        return form, "Basic " + base64.b64encode(pair.encode()).decode()
-    form["client_id"] = client.client_id
+        headers.append(("Authorization", "Basic " + base64.b64encode(pair.encode()).decode()))
+    else:
+        sent["client_id"] = client.client_id
     if client.method == POST:
-        form["client_secret"] = client.client_secret or ""
+        sent["client_secret"] = client.client_secret or ""
     elif client.method == PRIVATE_KEY:
         assert client_keys.signer is not None
-        form |= {"client_assertion_type": ASSERTION, "client_assertion": client_keys.signer(audience)}
-    return form, None
-
-
-def _post(
-    url: str, sent: tuple[dict[str, str], str | None], who: str, dpop_signer: DpopSigner | None = None
-) -> Flow[dict[str, Json]]:
-    form, authorization = sent
-    headers = [("Accept", "application/json"), ("Content-Type", FORM)]
-    if authorization is not None:
-        headers.append(("Authorization", authorization))
-    body = urlencode(form).encode()
-    reply = yield from fetch(HttpFetch(url, _proved(headers, url, dpop_signer), body))
-    found = read_object(reply.body) or {}
+        sent |= {"client_assertion_type": ASSERTION, "client_assertion": client_keys.signer(audience)}
+    body, dpop_signer = urlencode(sent).encode(), client_keys.dpop_signer
+    reply = yield from fetch(_proved(url, headers, body, dpop_signer))
     if dpop_signer is not None and reply.nonce is not None:
         dpop_signer.learn(url, reply.nonce)
-        if found.get("error") == USE_NONCE:
-            reply = yield from fetch(HttpFetch(url, _proved(headers, url, dpop_signer), body))
-            found = read_object(reply.body) or {}
+        if (read_object(reply.body) or {}).get("error") == USE_NONCE:
+            reply = yield from fetch(_proved(url, headers, body, dpop_signer))
+    found = read_object(reply.body) or {}
     if reply.status != 200 or "error" in found:
         known = 400 <= reply.status < 500 and reply.status not in (408, 425, 429)
         error = printable(text(found, "error") or "") if known or reply.status == 200 else ""
@@ -153,10 +142,10 @@ def _post(
 
 
 def _proved(
-    headers: list[tuple[str, str]], url: str, dpop_signer: DpopSigner | None
-) -> tuple[tuple[str, str], ...]:
+    url: str, headers: list[tuple[str, str]], body: bytes, dpop_signer: DpopSigner | None
+) -> HttpFetch:
     proof = [] if dpop_signer is None else [(PROOF, dpop_signer.prove("POST", url))]
-    return (*headers, *proof)
+    return HttpFetch(url, (*headers, *proof), body)
 
 
 def _usable(found: Mapping[str, Json], who: str) -> str:
