@@ -7,8 +7,10 @@ each Python call counts here.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from pydantic_core import ValidationError
@@ -20,7 +22,7 @@ from mcprev.convert.rules import NotRepresentable, without
 from mcprev.core.capabilities import ClientCapabilities
 from mcprev.core.method_binding import reader
 from mcprev.core.tool_schemas import CALL
-from mcprev.errors import Json, LocalProtocolError, RemoteProtocolError
+from mcprev.errors import Json, LocalProtocolError, RemoteProtocolError, RequestTimeout
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.tasks import TASK, is_task
 from mcprev.revisions import LATEST
@@ -114,6 +116,22 @@ async def _finish(reporting: Awaitable[None]) -> None:
         await reporting
     except Exception:
         _logger.exception("a progress callback raised")
+
+
+@asynccontextmanager
+async def until(end: float | None, what: str) -> AsyncGenerator[None, None]:
+    """Limit a block to the loop time `end`. Raises `RequestTimeout`, whose text begins with `what`."""
+    time = asyncio.get_running_loop().time
+    began, bound = time(), asyncio.timeout_at(end)
+    try:
+        async with bound:
+            yield
+    except TimeoutError:
+        if not bound.expired():
+            raise  # the block raised it
+        elapsed = time() - began
+        text = f"{what} within {elapsed:.3g} s"
+        raise RequestTimeout(text, elapsed=elapsed, kind="total") from None
 
 
 def read_result(read: Callable[[Any], Any], result: dict[str, Json]) -> object:

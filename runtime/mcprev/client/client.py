@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from pydantic import ValidationError
 from typing_extensions import Unpack, override
 
-from mcprev.client.calls import read_result, result_reader
+from mcprev.client.calls import read_result, result_reader, until
 from mcprev.client.methods import Methods, by_name
 from mcprev.client.options import Options, Package
 from mcprev.client.session import ClientSession
@@ -23,7 +23,7 @@ from mcprev.client.subscriptions import Subscription
 from mcprev.client.tasks import CALL, ClientTask, follow_task, task_in
 from mcprev.convert import PayloadKind, convert
 from mcprev.core.method_binding import reader
-from mcprev.errors import Json, LocalProtocolError, MethodNotFound, RemoteProtocolError, RequestTimeout
+from mcprev.errors import Json, LocalProtocolError, MethodNotFound, RemoteProtocolError
 from mcprev.protocol import mrtr
 from mcprev.protocol.cache import METHODS
 from mcprev.protocol.engine import declares
@@ -254,22 +254,13 @@ class Client(Methods):
 
         Raises what `InputAnswerer` raises, and `RequestTimeout` if the handler takes longer.
         """  # TIME-1
-        began = self.connection.now()
-        bound = asyncio.timeout_at(end)
-        try:
-            async with bound:
-                answer = self.session.answer_input
-                answers = {key: await answer(request) for key, request in requests.items()}
-                if not requests:
-                    # The server only asks for a retry; wait before it (MRTR-6).
-                    await asyncio.sleep(min(0.05 * 2**attempt, 2.0))
-                return answers
-        except TimeoutError:
-            if not bound.expired():
-                raise  # the handler raised it
-            elapsed = self.connection.now() - began
-            text = f"the input that '{method}' asked for was not there {elapsed:.3g} s later (total timeout)"
-            raise RequestTimeout(text, elapsed=elapsed, kind="total") from None
+        answer = self.session.answer_input
+        async with until(end, f"total timeout: the input that '{method}' asked for was not there"):
+            answers = {key: await answer(request) for key, request in requests.items()}
+            if not requests:
+                # The server only asks for a retry; wait before it (MRTR-6).
+                await asyncio.sleep(min(0.05 * 2**attempt, 2.0))
+        return answers
 
     async def raw(
         self, method: str, params: Mapping[str, Json] | None = None, **options: Unpack[Options]

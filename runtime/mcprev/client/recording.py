@@ -37,14 +37,6 @@ class Recording:
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._file = os.fdopen(descriptor, "ab", buffering=0)
         self._room = most - os.fstat(descriptor).st_size
-        self._name = f"{os.urandom(4).hex()}-"
-        """Begins the names of connections, which must differ from those that are in the file."""
-        self._connections = 0
-
-    def connection(self) -> str:
-        """Return the name of the next connection."""
-        self._connections += 1
-        return f"{self._name}{self._connections}"
 
     def write(self, session: str, direction: Direction, message: bytes) -> None:
         """Write a message. Does not raise."""
@@ -75,7 +67,8 @@ class RecordingProtocol(ClientProtocol):
     def __init__(self, local: LocalInfo, result_types: frozenset[str], recording: Recording) -> None:
         super().__init__(local, result_types)
         self._recording = recording
-        self._name = recording.connection()
+        self._name = os.urandom(8).hex()
+        """The name of the connection, which differs from those that are in the file."""
 
     @override
     def receive(self, message: Message | Batch, now: float) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 
 from typing_extensions import Unpack
 
-from mcprev.client.calls import MethodPlan, listener
+from mcprev.client.calls import MethodPlan, listener, until
 from mcprev.client.options import KNOWN, Options, caller_meta, unknown_option
 from mcprev.client.server_cache import ServerCache
 from mcprev.core.capabilities import ClientCapabilities
@@ -27,7 +27,7 @@ from mcprev.core.connection import Connection
 from mcprev.core.keepalive import keep_pinging
 from mcprev.core.method_binding import Stub
 from mcprev.core.reconnect_policy import ReconnectPolicy
-from mcprev.errors import AuthError, ConnectionLost, Json, McpError, RequestTimeout, SessionExpired
+from mcprev.errors import AuthError, ConnectionLost, Json, McpError, SessionExpired
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.protocol.engine import SEVERITY, declares
 from mcprev.protocol.negotiation.steps import Plan
@@ -236,18 +236,13 @@ class ClientSession:
             raise reason
         if self.connection is not lost:
             return
-        task, loop = self._replacing, asyncio.get_running_loop()
+        task = self._replacing
         if task is None or task.done():
             if not self._settings.reconnect.limit and not isinstance(reason, SessionExpired):
                 raise reason
-            task = self._replacing = loop.create_task(self._connect_again(reason))
-        began = loop.time()
-        timeout = None if end is None else max(end - began, 0.0)
-        done, _ = await asyncio.wait({task}, timeout=timeout)
-        if not done:
-            elapsed = loop.time() - began
-            text = f"no new connection within {elapsed:.3g} s (total timeout)"
-            raise RequestTimeout(text, elapsed=elapsed, kind="total")
+            task = self._replacing = asyncio.get_running_loop().create_task(self._connect_again(reason))
+        async with until(end, "total timeout: no new connection"):
+            await asyncio.wait({task})
         if task.cancelled():
             raise reason
         error = task.result()

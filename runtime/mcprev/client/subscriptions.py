@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
+from mcprev.client.calls import until
 from mcprev.core.reconnect_policy import ReconnectPolicy
-from mcprev.errors import ConnectionLost, HttpStatusError, Json, McpError, RequestTimeout
+from mcprev.errors import ConnectionLost, HttpStatusError, Json, McpError
 from mcprev.protocol.connection_state import StreamNotification
 from mcprev.protocol.subscriptions import (
     ACKNOWLEDGED,
@@ -82,15 +83,12 @@ class Subscription:
 
     async def __aenter__(self) -> Self:
         """Subscribe. Raises `RequestTimeout` if the server does not acknowledge it within 30 s, and other call errors."""
-        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        ready: asyncio.Future[None] = loop.create_future()
         self._task = self._session.start(self._run(ready))
         try:
-            async with asyncio.timeout(OPEN):
+            async with until(loop.time() + OPEN, f"the server did not acknowledge '{LISTEN}'"):
                 await ready
-        except TimeoutError:
-            await self.aclose()
-            text = f"the server did not acknowledge '{LISTEN}' within {OPEN:g} s"
-            raise RequestTimeout(text, elapsed=OPEN, kind="total") from None
         except BaseException:
             await self.aclose()
             raise

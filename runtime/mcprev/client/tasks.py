@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, cast
 
+from mcprev.client.calls import until
 from mcprev.convert import PayloadKind, converter
 from mcprev.errors import (
     InputDeclined,
@@ -89,20 +90,14 @@ class ClientTask:
         """
         from mcprev.client.tool_result import ToolResult
 
-        return ToolResult.from_wire(await self.wire_result(timeout))
+        end = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        return ToolResult.from_wire(await self.wire_result(end))
 
-    async def wire_result(self, timeout: float | None) -> dict[str, Json]:
-        """Wait for its end and return its result as JSON of the latest revision."""
+    async def wire_result(self, end: float | None) -> dict[str, Json]:
+        """Wait for its end, until the loop time `end`, and return its result as JSON of the latest revision."""
         if self._result is None:
-            bound = asyncio.timeout(timeout)
-            try:
-                async with bound:
-                    self._result = await self._follow()
-            except TimeoutError:
-                if not bound.expired():
-                    raise  # the handler raised it
-                text = f"the task '{self.id}' has not ended within {timeout:.3g} s"
-                raise RequestTimeout(text, elapsed=timeout or 0.0, kind="total") from None
+            async with until(end, f"the task '{self.id}' has not ended"):
+                self._result = await self._follow()
         return self._result
 
     async def _follow(self) -> dict[str, Json]:
@@ -171,9 +166,8 @@ def task_in(result: dict[str, Json], session: ClientSession) -> ClientTask:
 async def follow_task(session: ClientSession, result: dict[str, Json], end: float | None) -> dict[str, Json]:
     """Return the result of a call that was answered with a task, by the time `end`; cancel the task with the call."""
     task = task_in(result, session)
-    seconds = None if end is None else max(end - session.connection.now(), 0.0)
     try:
-        return await task.wire_result(seconds)
+        return await task.wire_result(end)
     except (asyncio.CancelledError, RequestTimeout, InputDeclined):
         # The caller does not know the task, so nobody else can cancel it.
         cancelling = session.start(_cancel(session, task.id))
