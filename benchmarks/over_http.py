@@ -1,17 +1,16 @@
 """HTTP by bytes: sessions that answer in JSON or streams, requests of the stateless era, and the client.
 
-Everything runs on uvicorn, with httptools and uvloop and again with h11; 32 connections are kept alive by a raw
-client of our own (`http_load`). Each connection has a session of its own; in the mode "shared" its requests are of 32
-sessions in turn, as behind a proxy. The floor of the servers is a bare ASGI app that only reads and writes JSON, that of
-the clients a bare POST with aiohttp. Servers take turns; each figure is the median of the runs, with minimum and maximum,
-and answers are checked. With `--peer PYTHON` the official SDK of that interpreter is measured too. Only ratios within one
-run travel to another machine.
+Everything runs on uvicorn, with httptools and uvloop and again with h11; 32 connections are kept alive by a raw client
+of our own (`http_load`) on uvloop, which takes less than any server: it is not what is measured. Each connection has a
+session of its own; in the mode "shared" its requests are of 32 sessions in turn, as behind a proxy. The floor of the
+servers is a bare ASGI app that only reads and writes JSON, that of the clients a bare POST with aiohttp. Servers take
+turns; each figure is the median of the runs, with minimum and maximum, and answers are checked. With `--peer PYTHON`
+the official SDK of that interpreter is measured too. Only ratios within one run travel to another machine.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import socket
 import statistics
@@ -23,6 +22,7 @@ from contextlib import contextmanager
 from typing import Final
 
 import http_servers
+import uvloop
 from client import MEASURE
 from http_load import calls, load
 from report import Peer, cpu_seconds, progress, show
@@ -96,12 +96,12 @@ def measure(peer: Peer, mode: str, row: Revision, form: str, parser: str, count:
     """One run of one server in one mode."""
     with running(peer.command, form, parser) as (port, pid):
         each = count // LANES
-        asyncio.run(load(port, [calls(port, row, 10_000 * lane, 20) for lane in range(1, LANES + 1)]))
+        uvloop.run(load(port, [calls(port, row, 10_000 * lane, 20) for lane in range(1, LANES + 1)]))
         lanes = [calls(port, row, 100_000 * lane, each) for lane in range(1, LANES + 1)]
         if mode.endswith("shared"):
             lanes = [[lanes[(lane + turn) % LANES][turn] for turn in range(each)] for lane in range(LANES)]
         cpu = cpu_seconds(pid)
-        seconds, made = asyncio.run(load(port, lanes))
+        seconds, made = uvloop.run(load(port, lanes))
         cpu = cpu_seconds(pid) - cpu
     for requests, done in zip(lanes, made, strict=True):
         for request, answer in zip(requests, done.answers, strict=True):
