@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -51,30 +51,23 @@ def history(folder: Path, name: str) -> History:
     if not is_method and all(name not in revision.declared.types for revision in revisions):
         raise LookupError(f"no pinned revision has a type or method '{name}'")
     reports = [compare_revisions(folder, old, new) for old, new in pairwise(revisions)]
-    entries_of = _method_entries if is_method else _type_entries
-    return History(name, "method" if is_method else "type", tuple(entries_of(name, revisions, reports)))
-
-
-def _method_entries(
-    name: str, revisions: Sequence[Revision], reports: Sequence[Report]
-) -> Iterator[HistoryEntry]:
-    yield HistoryEntry(
-        revisions[0].name, PRESENT if name in revisions[0].methods else ABSENT, _name_in(name, revisions[0])
-    )
-    for (old, new), report in zip(pairwise(revisions), reports, strict=True):
-        before, after = _parts(view(old), name), _parts(view(new), name)
+    if is_method:
+        names = [name if name in revision.methods else None for revision in revisions]
+        parts = [_parts(view(revision), name) for revision in revisions]
+    else:
+        names = _names(name, revisions, reports)
+        parts = [frozenset[str]() if known is None else frozenset({known}) for known in names]
+    entries = [HistoryEntry(revisions[0].name, PRESENT if names[0] else ABSENT, names[0])]
+    for index, report in enumerate(reports):
         changes = tuple(
             c
             for c in report.changes
-            if (c.method == name or _part_of(c, before, after)) and c.level is not Level.DOC
+            if (c.method == name or _part_of(c, parts[index], parts[index + 1])) and c.level is not Level.DOC
         )
-        yield HistoryEntry(
-            new.name, _state(name in old.methods, name in new.methods, changes), _name_in(name, new), changes
-        )
-
-
-def _name_in(name: str, revision: Revision) -> str | None:
-    return name if name in revision.methods else None
+        before, after = names[index], names[index + 1]
+        state = _state(before, after, changes)
+        entries.append(HistoryEntry(revisions[index + 1].name, state, after, changes))
+    return History(name, "method" if is_method else "type", tuple(entries))
 
 
 def _parts(side: View, name: str) -> frozenset[str]:
@@ -84,20 +77,6 @@ def _parts(side: View, name: str) -> frozenset[str]:
         return frozenset()
     names = [method.type, *([method.params] if method.params else []), *method.results]
     return frozenset(side.path(n) for n in names if n in side.schema.types)
-
-
-def _type_entries(
-    name: str, revisions: Sequence[Revision], reports: Sequence[Report]
-) -> Iterator[HistoryEntry]:
-    names = _names(name, revisions, reports)
-    yield HistoryEntry(revisions[0].name, PRESENT if names[0] else ABSENT, names[0])
-    for index, report in enumerate(reports):
-        before, after = names[index], names[index + 1]
-        known = frozenset([before] if before else []), frozenset([after] if after else [])
-        changes = tuple(c for c in report.changes if _part_of(c, *known) and c.level is not Level.DOC)
-        yield HistoryEntry(
-            revisions[index + 1].name, _state(before is not None, after is not None, changes), after, changes
-        )
 
 
 def _names(name: str, revisions: Sequence[Revision], reports: Sequence[Report]) -> list[str | None]:
@@ -129,7 +108,7 @@ def _within(path: str, names: frozenset[str]) -> bool:
     return any(path == name or path.startswith(f"{name}.") for name in names)
 
 
-def _state(before: bool, after: bool, changes: Sequence[Change]) -> str:  # noqa: FBT001 - a pair
+def _state(before: str | None, after: str | None, changes: Sequence[Change]) -> str:
     if before and after:
         return CHANGED if changes else UNCHANGED
     return ADDED if after else REMOVED if before else ABSENT
