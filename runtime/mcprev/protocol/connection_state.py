@@ -389,6 +389,14 @@ class ConnectionState:
             batch.waiting += 1
         return incoming
 
+    def take_request(self, origin: object) -> IncomingRequest | None:
+        """Return the request that was accepted last, instead of as an event, if it came from `origin`."""
+        last = self.events[-1] if self.events else None
+        if not isinstance(last, IncomingRequest) or last.origin is not origin:
+            return None
+        self.events.pop()
+        return last
+
     def refuse(self, request: Request, error: RpcError, batch: BatchResponse | None) -> None:
         """Send an error response to a request that was not accepted."""
         self.reply(request, batch, jsonrpc.encode_error(request.id, error.to_wire(), null_id=False))

@@ -63,7 +63,10 @@ class AsgiConnection(Connection):
         """Process a request, run its handler in the current task, and send the response."""
         set_origin(request, response_stream)
         self.engine.request(request)
-        incoming = self._accepted(response_stream)
+        incoming = self._connection_state.take_request(response_stream)
+        if incoming is not None and self._running >= self._max_handlers:
+            incoming.fail(InternalError("too many requests in progress"))
+            incoming = None
         if incoming is None:
             self.process_events()
             await response_stream.finish()
@@ -89,18 +92,6 @@ class AsgiConnection(Connection):
         if response_stream.cancelled:
             await _undo_cancellation(task)
         await response_stream.finish()
-
-    def _accepted(self, response_stream: ResponseStream) -> IncomingRequest | None:
-        """Take the request that the engine has just accepted, if any, so that it gets no task of its own."""
-        events = self._connection_state.events
-        incoming = events[-1] if events else None
-        if not isinstance(incoming, IncomingRequest) or incoming.origin is not response_stream:
-            return None
-        events.pop()
-        if self._running < self._max_handlers:
-            return incoming
-        incoming.fail(InternalError("too many requests in progress"))
-        return None
 
     async def serve_batch(self, batch: Batch, response_stream: ResponseStream) -> None:
         """Process the members of a batch separately, so that a slow one delays no other."""  # BATCH-4, BATCH-7
