@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from mcprev.client.calls import until
+from mcprev.client.session import ClientSession
 from mcprev.core.reconnect_policy import ReconnectPolicy
 from mcprev.errors import ConnectionLost, HttpStatusError, Json, McpError
 from mcprev.protocol.connection_state import StreamNotification
@@ -26,9 +27,6 @@ from mcprev.protocol.subscriptions import (
     task_ids,
     wants,
 )
-
-if TYPE_CHECKING:
-    from mcprev.client.session import ClientSession
 
 OPEN: Final = 30.0
 """Seconds to wait until the server acknowledges a stream."""

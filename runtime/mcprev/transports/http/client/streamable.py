@@ -93,18 +93,9 @@ class StreamableHttp(HttpTransport):
     @override
     async def exchange(self, call: Call, message: bytes) -> None:
         """Post a call and read its response. Raises `McpError` if the call fails."""
+        response: HttpResponse | None = None
         try:
-            await self._post_call(call, message)
-        except ConnectionLost as error:
-            # In a session the request may still run; a stateless request is cancelled with its stream.
-            revision = self._revision
-            if error.in_flight and revision is not None and not revision.handshake:
-                error.retry_safe = self._tools.repeatable(call)
-            raise
-
-    async def _post_call(self, call: Call, message: bytes) -> None:
-        response = await self._requests.post(message, await self._call_headers(call))
-        try:
+            response = await self._requests.post(message, await self._call_headers(call))
             if (
                 response.status == 400
                 and call.method == CALL_TOOL
@@ -113,8 +104,15 @@ class StreamableHttp(HttpTransport):
                 response.release()
                 response = await self._requests.post(message, await self._call_headers(call))
             await self._read(call, response)
+        except ConnectionLost as error:
+            # In a session the request may still run; a stateless request is cancelled with its stream.
+            revision = self._revision
+            if error.in_flight and revision is not None and not revision.handshake:
+                error.retry_safe = self._tools.repeatable(call)
+            raise
         finally:
-            response.release()
+            if response is not None:
+                response.release()
 
     async def _call_headers(self, call: Call) -> Pairs:
         """Return the headers of a call; list the tools first if the headers depend on them."""  # HDR-11
