@@ -25,14 +25,14 @@ from running import until
 from wired import Wire, head
 
 MOST: Final = {
-    ("session", "json"): 58,
-    ("session", "sse"): 77,
-    ("no session", "json"): 60,
-    ("no session", "sse"): 66,
+    ("session", "json"): 59,
+    ("session", "sse"): 78,
+    ("no session", "json"): 61,
+    ("no session", "sse"): 67,
 }
-"""Python functions that one tools/call may run, from the first of the app's to the last; asyncio's do not count."""
+"""Python functions that one tools/call may run, from the first of the app's to the last, asyncio's not counted: one less today."""
 MOST_WIRED: Final = {
-    ("session", "json"): 71, ("session", "sse"): 90, ("no session", "json"): 74, ("no session", "sse"): 80,
+    ("session", "json"): 72, ("session", "sse"): 91, ("no session", "json"): 75, ("no session", "sse"): 81,
 }  # fmt: skip
 """The same for one that comes on a connection of our own."""
 MORE_OF_AN_APP: Final = 16
