@@ -23,7 +23,7 @@ from mcprev.core.interfaces import RequestHandler
 from mcprev.protocol.endpoint import ClientProtocol
 from mcprev.revisions import HttpShape, Revision
 from mcprev.transports.lines import LineConnection
-from mcprev.transports.stdio.pipes import connect_pipes
+from mcprev.transports.stdio.pipes import PipeTransport
 from running import until
 
 Reach: TypeAlias = Callable[[mcprev.Server, Revision], AbstractAsyncContextManager[mcprev.Target]]
@@ -106,8 +106,8 @@ class _Pipes:
         up, down = os.pipe(), os.pipe()
         served = self._server.connection()
         connection = LineConnection(side, desk, logging.getLogger("mcprev.client"), linger=0)
-        await connect_pipes(served, up[0], down[1])
-        await connect_pipes(connection, down[0], up[1])
+        await PipeTransport(served).open(up[0], down[1])
+        await PipeTransport(connection).open(down[0], up[1])
         self._served = served
         return connection
 

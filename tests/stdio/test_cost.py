@@ -18,7 +18,7 @@ import pytest
 import mcprev
 from mcprev.revisions import DEFAULT, Revision
 from mcprev.transports.memory import connect_pair
-from mcprev.transports.stdio.pipes import connect_pipes
+from mcprev.transports.stdio.pipes import PipeTransport
 from mcprev_types.latest import models as m
 from requirements import E, req
 from running import until
@@ -235,7 +235,7 @@ def test_little_room_is_made_for_each_read(monkeypatch: pytest.MonkeyPatch) -> N
     async def main() -> None:
         (incoming, to_server), (from_server, outgoing) = os.pipe(), os.pipe()
         connection = mcprev.Server(Echo(), "s", "1").connection()
-        await connect_pipes(connection, incoming, outgoing)
+        await PipeTransport(connection).open(incoming, outgoing)
         os.write(to_server, b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n' * 3)
         await until(lambda: bool(select.select([from_server], [], [], 0)[0]))
         os.close(to_server)

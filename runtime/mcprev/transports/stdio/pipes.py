@@ -10,7 +10,7 @@ import asyncio
 import os
 import select
 import stat
-from typing import Final, Protocol, cast
+from typing import Any, Final, cast
 
 from typing_extensions import override
 
@@ -27,11 +27,7 @@ def use_small_reads(transport: object) -> None:
     takes longer than the rest of handling a small message.
     """
     if hasattr(transport, "max_size"):
-        cast("_Sized", transport).max_size = _CHUNK
-
-
-class _Sized(Protocol):
-    max_size: int
+        cast("Any", transport).max_size = _CHUNK
 
 
 class PipeTransport(asyncio.Transport):
@@ -228,10 +224,3 @@ def _watchable(descriptor: int) -> bool:
     """Return whether the event loop can wait for a descriptor."""
     mode = os.fstat(descriptor).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
-
-
-async def connect_pipes(protocol: asyncio.Protocol, incoming: int, outgoing: int) -> PipeTransport:
-    """Connect a protocol to two descriptors; the returned transport owns them."""
-    transport = PipeTransport(protocol)
-    await transport.open(incoming, outgoing)
-    return transport

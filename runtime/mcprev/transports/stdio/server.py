@@ -19,7 +19,7 @@ from mcprev.core.interfaces import LifespanHold
 from mcprev.core.limits import LINGER
 from mcprev.transports.exiting import exit_guard
 from mcprev.transports.gc_policy import reduced_collection
-from mcprev.transports.stdio.pipes import connect_pipes
+from mcprev.transports.stdio.pipes import PipeTransport
 
 if TYPE_CHECKING:
     from mcprev.transports.lines import LineConnection
@@ -60,7 +60,7 @@ async def serve_stdio(
             if lifespan is not None:
                 await lifespan.hold(connect)
             connection = connect()
-            await connect_pipes(connection, incoming, outgoing)
+            await PipeTransport(connection).open(incoming, outgoing)
             with reduced_collection() if freeze else nullcontext():
                 try:
                     await asyncio.shield(connection.closed)
