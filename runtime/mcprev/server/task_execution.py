@@ -116,7 +116,7 @@ class RunningTasks:
         self.settings = settings
         self.running: dict[str, TaskExecution] = {}
         """The running tasks, by id."""
-        self.streams = TaskSubscriptions()
+        self.streams: TaskSubscriptions = TaskSubscriptions()
 
     def begin(self, incoming: IncomingRequest, ttl: int | None, poll: int | None) -> Task:
         """Return a new task for a request. Raises `InternalError` if too many run, `InvalidParams` for an invalid `ttl`."""
