@@ -27,7 +27,7 @@ HEAVY = ("aiohttp", "starlette", "uvicorn", "jsonschema", "httpx", "anyio", "cli
 MOST = {"handshake": 40, "stateless": 41}
 """Python functions that one tools/call may run, from its bytes to those of its answer: half a call less today."""
 
-MORE_OF_AN_APP = 16
+MORE_OF_AN_APP = 15
 """How many more a function of an app may take, which uses nothing that apps offer besides."""
 
 
