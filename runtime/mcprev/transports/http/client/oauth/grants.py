@@ -224,13 +224,10 @@ class WorkloadIdentity(_ProgramAuthorization):
     """Authorization of a program by a JWT from its platform (JWT bearer grant, RFC 7523)."""
 
     def __init__(self, assertion: str | Assertion, *, client_id: str, **options: Unpack[AuthOptions]) -> None:
-        """Set the client's registrations at the authorization server and at the identity provider.
+        """Set the assertion, the client's id, and the authorization server.
 
-        - `issuer` is the URL of the authorization server of the MCP server, at which `client_id` and `client_secret`
-          are registered. It is required.
-        - `provider` is the URL of the identity provider's token endpoint, and `provider_client_id` the client's id
-          there.
-        - `id_token` is the user's ID token from the provider, or an async function that returns it.
+        - `assertion` is the JWT, or an async function that returns a new JWT for each request for a token.
+        - `issuer` is the URL of the authorization server that accepts the assertion. It is required.
         - `resource`, `scopes`, `store`, `timeout` and `private` are as for `OAuth`.
 
         Raises `ValueError` without an issuer.
