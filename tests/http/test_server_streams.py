@@ -16,8 +16,9 @@ from mcprev.errors import INVALID_REQUEST
 from mcprev.revisions import Revision, revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.event_store import MAX_EVENTS, MAX_SESSION, MemoryEvents
+from mcprev.transports.http.server.response_stream import ResponseStream
 from requirements import B, C, D, E, req
-from running import run, until
+from running import run, timers_of, until
 from served import QUICK, Served, server_of, work
 
 Make = Callable[..., AsgiApp]
@@ -324,6 +325,37 @@ def test_what_is_sent_while_a_store_looks_is_not_lost(row: Revision) -> None:
         store.go.set()
         await again.done()
         assert [message.get("id") for message in again.messages] == [None, 1]
+
+    work(test)
+
+
+@req("HTTP-15", "HTTP-16", at=D)
+def test_a_store_that_looks_for_long_can_still_find_nothing() -> None:
+    async def test(handler: Served, make: Make) -> None:
+        store = SlowEvents()
+        client = await Client(make(defer=QUICK, events=store)).open(revision_named(D))
+        await client.call("log").done()
+        again = back(client, "1-0")
+        await store.asked.wait()
+        await asyncio.sleep(2 * QUICK)
+        store.discard(client.session["mcp-session-id"])
+        store.go.set()
+        assert (await again.done()).status == 400
+
+    work(test)
+
+
+@req("HTTP-15", "SEC-6", at=D)
+def test_a_resume_that_is_cancelled_leaves_no_timer() -> None:
+    async def test(handler: Served, make: Make) -> None:
+        store = SlowEvents()
+        client = await Client(make(defer=QUICK, events=store)).open(revision_named(D))
+        await client.call("log").done()
+        again = back(client, "1-0")
+        await store.asked.wait()
+        again.task.cancel()
+        await asyncio.wait({again.task})
+        assert timers_of(ResponseStream) == []
 
     work(test)
 

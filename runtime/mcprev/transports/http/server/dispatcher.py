@@ -217,18 +217,16 @@ class HttpDispatcher:
         self, session: Session, last_event_id: str | None, http_request: HttpRequest
     ) -> HttpError | None:
         """Open a GET stream of a session, or resume a stream."""
-        response_stream = self._respond(http_request, session, STREAM)
+        # The store may take long to find the events, so the response begins, and with it its timer, after that.
+        respond = partial(self._respond, http_request, session, STREAM)
         if last_event_id is None:
-            if not session.listen(response_stream):
-                response_stream.disconnect()
-                return HttpError(
-                    429, InvalidRequest("Invalid Request: too many streams of this session are open")
-                )
-        elif not await session.resume(response_stream, last_event_id):
-            response_stream.disconnect()
-            return HttpError(
-                400, InvalidRequest("Invalid Request: nothing can be resumed from this Last-Event-ID")
-            )
+            status, why = 429, "too many streams of this session are open"
+            response_stream = session.listen(respond)
+        else:
+            status, why = 400, "nothing can be resumed from this Last-Event-ID"
+            response_stream = await session.resume(respond, last_event_id)
+        if response_stream is None:
+            return HttpError(status, InvalidRequest(f"Invalid Request: {why}"))
         session.response_streams.add(response_stream)
         response_stream.on_expired = ResponseStream.hand_over
         try:

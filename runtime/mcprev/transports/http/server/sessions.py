@@ -256,15 +256,15 @@ class Session(AsgiConnection):
         if message not in self._pending:
             self._pending.append(message)
 
-    def listen(self, response_stream: ResponseStream) -> bool:
-        """Open a GET stream; return False if there are too many."""  # HTTP-10
+    def listen(self, respond: Callable[[], ResponseStream]) -> ResponseStream | None:
+        """Open a GET stream on the response that `respond` begins; return None if there are too many."""  # HTTP-10
         if not self.resumable:
             for stream in [stream for stream in self._gets if stream.reader is None]:
                 self._gets.remove(stream)
                 stream.close()
         if sum(stream.reader is not None for stream in self._gets) >= MAX_GETS:
-            return False
-        stream = self._new_stream(whole=True)
+            return None
+        stream, response_stream = self._new_stream(whole=True), respond()
         stream.read_by(response_stream)
         self._gets.append(stream)
         if len(self._gets) > MAX_GETS:
@@ -273,7 +273,7 @@ class Session(AsgiConnection):
         response_stream.started = True
         response_stream.write(encode_priming(stream.event_id(0)) if first else b"")
         self._send_pending(stream)
-        return True
+        return response_stream
 
     def _drop_get(self) -> None:
         """Remove the oldest GET stream without a reader if there are too many; it cannot be resumed."""
@@ -287,18 +287,20 @@ class Session(AsgiConnection):
         while self._pending:
             stream.push(self._pending.popleft())
 
-    async def resume(self, response_stream: ResponseStream, last_event_id: str) -> bool:
-        """Resume a stream after an event; return False if a required event is lost.
+    async def resume(
+        self, respond: Callable[[], ResponseStream], last_event_id: str
+    ) -> ResponseStream | None:
+        """Resume a stream after an event, on the response that `respond` begins; return None if a required event is lost.
 
         Required are the responses and server requests of a request's stream, and all events of any other stream.
         """  # HTTP-15, AMB-11
         found = _EVENT_ID.fullmatch(last_event_id)
         stream = self._streams.get(int(found[1])) if found else None
         if found is None or stream is None or self._events is None or not self.resumable:
-            return False
+            return None
         place = int(found[2])
         if place > stream.last:
-            return False
+            return None
         missed: dict[int, bytes] = {}
         looked = place
         for _ in range(LOOKS):
@@ -308,12 +310,13 @@ class Session(AsgiConnection):
                 missed.update(await self._events.after(self.id, stream.number, looked, last))
             except Exception:
                 self.logger.exception("the events of a stream could not be looked for")
-                return False
+                return None
             looked = last
             if looked == stream.last:
                 break
         if stream.lacks(place, missed):
-            return False
+            return None
+        response_stream = respond()
         stream.read_by(response_stream)
         response_stream.started = True
         response_stream.write(
@@ -323,7 +326,7 @@ class Session(AsgiConnection):
             response_stream.end()
         elif stream in self._gets:
             self._send_pending(stream)
-        return True
+        return response_stream
 
     # -- the end -------------------------------------------------------------------------------------------
 
