@@ -36,6 +36,15 @@ def connection_limit(wanted: int) -> int:
     return limit
 
 
+def stop_accepting(task: asyncio.Task[None]) -> None:
+    """Cancel the task of an `Acceptor`, after the connections that have arrived.
+
+    Timers run after the sockets that the selector has found ready. If the task were cancelled before them, asyncio
+    would accept another connection, have nobody to give it to, and log an `InvalidStateError`.
+    """
+    asyncio.get_running_loop().call_later(0, task.cancel)
+
+
 class Acceptor:
     """Accepts the connections of one listening socket."""
 

@@ -18,7 +18,7 @@ import uvicorn
 from typing_extensions import override
 from uvicorn.server import HANDLED_SIGNALS
 
-from mcprev.transports.http.server.accepting import Acceptor, connection_limit
+from mcprev.transports.http.server.accepting import Acceptor, connection_limit, stop_accepting
 
 if TYPE_CHECKING:
     from mcprev.transports.http.server.asgi import AsgiApp
@@ -60,7 +60,7 @@ class HttpServer(uvicorn.Server):
     @override
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for task in self._accepting:
-            task.cancel()
+            stop_accepting(task)
         if self._accepting:
             await asyncio.wait(self._accepting)
         for listening in sockets or ():
