@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -178,6 +179,21 @@ def test_a_listen_stream_ends_with_its_token_in_good_order(way: Way) -> None:
             assert json.loads(streams[1].events[-1].data)["result"]["resultType"] == "complete"
             assert len(await streams[0].heard(1)) == 1
             await streams[0].hang_up()
+
+    run(main())
+
+
+@req("AUTH-1")
+@ways
+@with_sessions
+def test_a_stream_ends_with_its_token_however_late_answers_become_streams(row: Revision, way: Way) -> None:
+    async def main() -> None:
+        used, now = short_lived(), asyncio.get_running_loop().time
+        async with way(mcprev.Server(Guarded(), "s", "1"), auth=used.bearer(), defer=3600) as ask:
+            stream = await ask.stream("GET", "/mcp", [*(STREAM | await session(ask, row, "short")).items()])
+            used.now, began = used.now + 1, now()
+            await stream.ended()
+            assert now() - began < 60
 
     run(main())
 

@@ -38,6 +38,8 @@ _SSE_HEAD: Final = (
 )
 _JSON_HEAD: Final = (JSON_TYPE,)
 KEEP_ALIVE: Final = b": \n\n"
+LOOK: Final = 1.0
+"""The maximum number of seconds until a response is looked at again, for example whether its token has expired."""
 _logger: Final = logging.getLogger("mcprev.transport.http")
 
 
@@ -118,7 +120,9 @@ class ResponseStream:
         self.answers: list[bytes] = []
         self._out: list[bytes] = []
         self._busy = self._last = self._loop.time()
-        self._timer = self._loop.call_at(self._busy + settings.defer, self._tick)
+        self._long = self._busy + settings.defer
+        """When the request counts as long."""
+        self._timer = self._loop.call_at(min(self._long, self._busy + LOOK), self._tick)
 
     # -- messages ------------------------------------------------------------------------------------------
 
@@ -311,15 +315,16 @@ class ResponseStream:
 
     def _tick(self) -> None:
         """Watch a long request's client, start its stream, fill silence, disconnect a client that does not read."""
-        if self.waiting and not self._watched:
+        settings, now = self._settings, self._loop.time()
+        long = now >= self._long
+        if long and self.waiting and not self._watched:
             self._watched = True
             self._http_request.watch(self.disconnect)  # HTTPM-9
-        auth = self._settings.auth
+        auth = settings.auth
         if self.on_expired is not None and auth is not None and self._expires() <= auth.clock():  # AUTH-1
             self.on_expired(self)
         if self.ended:
             return
-        settings, now = self._settings, self._loop.time()
         writing = self._writer is not None or self._finisher is not None
         if writing and now - self._busy >= settings.stall:  # SEC-6
             self._stalled = True
@@ -328,12 +333,12 @@ class ResponseStream:
             if finisher is not None:
                 finisher.cancel()
             return
-        if self.waiting and self.streams and not (self.started or self.checking):
+        if long and self.waiting and self.streams and not (self.started or self.checking):
             self.start()
         elif self._head_sent and not writing and now - self._last >= settings.keep_alive:  # HTTPM-5
             self.write(KEEP_ALIVE)
-        pace = min(1.0, settings.keep_alive / 2, settings.stall / 2)
-        self._timer = self._loop.call_at(now + pace, self._tick)
+        due = now + min(LOOK, settings.keep_alive / 2, settings.stall / 2)
+        self._timer = self._loop.call_at(due if long else min(due, self._long), self._tick)
 
     def renew(self, access: Access) -> None:
         """Replace the token of the request if a later one of the same subject expires later."""
