@@ -21,6 +21,7 @@ NOT_HERE: Final = frozenset(
         "test_pages_that_are_let_in_can_read_refusals_too",
         "test_a_routing_header_that_is_there_twice_is_refused",
         "test_a_task_of_the_http_server_that_is_cancelled_leaves_nothing_behind",
+        "test_a_resume_that_is_cancelled_leaves_no_timer",
         # A connection refuses such bytes, and takes a little that nobody reads; see `test_connections`.
         "test_headers_that_say_more_than_they_may_say_nothing",
         "test_a_reader_who_takes_nothing_for_long_is_let_go",

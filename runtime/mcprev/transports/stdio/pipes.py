@@ -10,6 +10,7 @@ import asyncio
 import os
 import select
 import stat
+from collections.abc import Callable
 from typing import Any, Final, cast
 
 from typing_extensions import override
@@ -52,8 +53,8 @@ class PipeTransport(asyncio.Transport):
             self._writer = made
         else:
             self._writer = _FileWriter(outgoing)
-        # Bound directly, so that a message needs no extra call.
-        self.write = self._writer.write  # type: ignore[method-assign]
+        # Messages go to the output without a call in between.
+        self.write: Callable[[bytes | bytearray | memoryview], None] = self._writer.write  # type: ignore[assignment]
         self._protocol.connection_made(self)
         if _watchable(incoming):
             self._incoming = incoming

@@ -91,7 +91,10 @@ class Http11Request(HttpRequest):
         pairs: list[tuple[bytes, bytes]],
         headers: Headers,
     ) -> None:
-        self.verb, self.path, self.address, self.headers = verb, path, http.address, headers
+        self.verb: str = verb
+        self.path: str = path
+        self.address: str | None = http.address
+        self.headers: Headers = headers
         self._http = http
         self._budget = http.budget
         self._target = target

@@ -133,9 +133,11 @@ class AsgiRequest(HttpRequest):
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
         server = scope.get("server")
-        self.address = server[0] if server and server[1] is not None else None
-        self.verb, self.path, self.root = scope["method"], scope["path"], scope.get("root_path", "")
-        self.headers = headers
+        self.address: str | None = server[0] if server and server[1] is not None else None
+        self.verb: str = scope["method"]
+        self.path: str = scope["path"]
+        self.root: str = scope.get("root_path", "")
+        self.headers: Headers = headers
         self._scope, self._receive, self._send = scope, receive, send
 
     @property
