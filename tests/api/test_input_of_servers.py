@@ -14,7 +14,7 @@ import pytest
 import mcprev
 from api.scripted import form, giving, sample, server, text, url
 from api.wire import Error, Json, Message, Sender, each_session, served
-from mcprev.revisions import LATEST, Revision
+from mcprev.revisions import LATEST, Revision, revision_named
 from mcprev_types.latest import models as m
 from requirements import D, E, req
 from running import Records, run
@@ -127,13 +127,15 @@ def test_a_result_may_carry_a_state_alone() -> None:
 
 
 @req("MRTR-2")
+@pytest.mark.parametrize("row", [revision_named(D), LATEST], ids=["in a session", "in a result"])
 @pytest.mark.parametrize(
-    "asked", [{"method": "tools/list"}, {"method": "ping"}, {"method": "elicitation/create"}, {}, 5]
-)
-def test_only_questions_can_be_asked(asked: Json, logged: Records) -> None:
+    "asked",
+    [{"method": "tools/list"}, {"method": "no/such"}, {"method": "ping"}, {"method": "elicitation/create"}, {}, 5],
+)  # fmt: skip
+def test_only_questions_can_be_asked(asked: Json, row: Revision, logged: Records) -> None:
     async def main() -> None:
         made = server(call_tool=giving({"resultType": "input_required", "inputRequests": {"x": asked}}))
-        async with served(made, LATEST, capabilities=EVERYTHING) as client:
+        async with served(made, row, capabilities=EVERYTHING) as client:
             assert (await client.ask("tools/call", {"name": "t"})).failure == "the tool 't' failed"
 
     run(main())

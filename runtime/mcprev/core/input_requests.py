@@ -114,7 +114,8 @@ def checked_request(
     Raises `LocalProtocolError` for an invalid one.
     """  # ELIC-2, SAMP-2, SAMP-3
     method, params = str(request.get("method")), request.get("params")
-    error = request_error(method, params)
+    askable = method in (ELICIT, SAMPLE, ROOTS)
+    error = request_error(method, params) if askable else "servers cannot ask clients for it"
     if error is not None:
         raise LocalProtocolError(f"'{method}' is not a valid input request: {error}")
     if (
