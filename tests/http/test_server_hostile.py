@@ -16,9 +16,10 @@ from mcprev.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, RpcEr
 from mcprev.revisions import Revision, revision_named
 from mcprev.transports.http.server.asgi import AsgiApp
 from mcprev.transports.http.server.event_store import MemoryEvents
+from mcprev.transports.http.server.response_stream import ResponseStream
 from mcprev.transports.http.server.sessions import MAX_GETS
 from requirements import A, B, C, D, E, req
-from running import until
+from running import timers_of, until
 from served import QUICK, Served, server_of, who, work
 
 Make = Callable[..., AsgiApp]
@@ -152,6 +153,28 @@ def test_a_list_that_runs_into_a_cancellation_of_its_own_keeps_no_call_away() ->
         vars(handler)["list_tools"] = lists
         client = await Client(make()).open(revision_named(E))
         assert (await client.call("echo").done()).text == "{}"
+
+    work(test, validate=False)
+
+
+class Ends(BaseException):
+    """What no server answers, as `SystemExit`."""
+
+
+@req("SEC-6", everywhere=True)
+def test_a_handler_that_ends_the_task_of_its_request_leaves_nothing_behind() -> None:
+    async def test(handler: Served, make: Make) -> None:
+        async def ends(ctx: object, params: object) -> object:
+            raise Ends
+
+        vars(handler)["call_tool"] = ends
+        app = make()
+        for row in (revision_named(D), revision_named(E)):
+            call = (await Client(app).open(row)).call("echo")
+            with pytest.raises(Ends):
+                await call.task
+        assert timers_of(ResponseStream) == []
+        assert not app.dispatcher.shared.protocol.connection.incoming
 
     work(test, validate=False)
 

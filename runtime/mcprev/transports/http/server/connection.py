@@ -78,10 +78,10 @@ class AsgiConnection(Connection):
         self._running += 1
         try:
             await self._request_handler.handle_request(incoming, self)
-        except asyncio.CancelledError:
-            if not response_stream.cancelled:
+        except BaseException as error:
+            if not (response_stream.cancelled and isinstance(error, asyncio.CancelledError)):
                 del self._serving[incoming]
-                incoming.cancel("the HTTP server cancelled the request")
+                incoming.cancel(f"its task ended with {type(error).__name__}")
                 response_stream.disconnect()
                 raise
         finally:
