@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 import mcprev
-from api.scripted import client as callbacks, giving, sampled
+from api.scripted import client as callbacks, giving, sampled, server
 from api.wire import CLIENT_CAPABILITIES, HandServer, Json, Message, each_session, serving
 from mcprev.errors import InputDeclined, LocalProtocolError, RemoteProtocolError
 from mcprev.protocol import mrtr
@@ -452,5 +452,30 @@ def test_a_rejected_sampling_is_an_error_of_its_own(row: Revision) -> None:
         async with serving(row, handler=callbacks(create_message=reject)) as (_, server):
             answer = await server.ask(CREATE, SAMPLE)
             assert (answer.code, answer.error["message"]) == (-1, "User rejected sampling request")
+
+    run(main())
+
+
+@req("ROOT-1", "SEAM-1")
+@each_session
+def test_each_client_of_one_connect_is_asked_as_itself(row: Revision) -> None:
+    async def who(ctx: mcprev.Context, _params: Any) -> Message:
+        await ctx.ask("roots", m.ListRootsRequest())
+        return DONE
+
+    asked: list[mcprev.Client] = []
+
+    class Hand(mcprev.ClientHandler):
+        async def list_roots(self, ctx: mcprev.ClientContext, params: Any) -> m.ListRootsResult:
+            asked.append(ctx.client)
+            return m.ListRootsResult(roots=[])
+
+    async def main() -> None:
+        opening = mcprev.connect(server(call_tool=who), handler=Hand(), revisions=[row.name])
+        clients = [await opening, await opening]
+        for client in clients:
+            await client.call_tool("t")
+            await client.aclose()
+        assert asked == clients
 
     run(main())

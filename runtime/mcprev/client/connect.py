@@ -11,6 +11,7 @@ import logging
 import os
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from typing_extensions import override
@@ -169,16 +170,10 @@ class connect:  # noqa: N801 - called like a function
             declared={} if capabilities is None else capabilities.to_wire(),
             tasks=tasks,
         )
-        self._handler = ClientRequestHandler(identity, None if telemetry is None else telemetry.wrap)
-        self._settings = ClientSettings(
-            identity,
-            (timeout, total_timeout),
-            policy,
-            check_interval(ping_interval),
-            server_cache,
-            self._handler.answer_input,
-            self._reopen,
-        )
+        self._server_cache = server_cache
+        self._new_settings = partial(
+            ClientSettings, identity, (timeout, total_timeout), policy, check_interval(ping_interval), server_cache
+        )  # fmt: skip
         self._prior = None if prior is None else prior.to_wire()
         self._verdict = verdict
         self._bounds = (probe_timeout, open_timeout)
@@ -206,21 +201,25 @@ class connect:  # noqa: N801 - called like a function
             self._recording.close()
 
     async def _connect(self) -> Client:
-        server_cache, loop = self._settings.server_cache, asyncio.get_running_loop()
+        server_cache, loop = self._server_cache, asyncio.get_running_loop()
         prior = self._prior or server_cache.introduction(loop.time())
-        opened = await self._open(self._verdict, prior)
+        handler = ClientRequestHandler(
+            self._identity, None if self._telemetry is None else self._telemetry.wrap
+        )
+        opened = await self._open(handler, self._verdict, prior)
         if isinstance(opened.plan.step, steps.Ready) and opened.plan.step.method is steps.Method.DISCOVER:
             server_cache.introduced(opened.discovery, loop.time())
         new_session = ClientSession if self._telemetry is None else self._telemetry.session
-        client = self._client = self._handler.client = Client(
-            new_session(self._settings, opened), self._close
-        )
+        settings = self._new_settings(handler.answer_input, partial(self._reopen, handler))
+        client = self._client = handler.client = Client(new_session(settings, opened), self._close)
         if self._on_change is not None:
             await report_changes(client, self._on_change)
         return client
 
-    async def _open(self, verdict: Era | None, prior: dict[str, Json] | None) -> OpenedConnection:
-        attempt = _Attempt(self._target, self._identity, self._bounds, self._recording, self._handler)
+    async def _open(
+        self, handler: ClientRequestHandler, verdict: Era | None, prior: dict[str, Json] | None
+    ) -> OpenedConnection:
+        attempt = _Attempt(self._target, self._identity, self._bounds, self._recording, handler)
         try:
             versions = None if prior is None else prior["supportedVersions"]
             plan = await attempt.run(self._plan(verdict, versions))
@@ -240,7 +239,7 @@ class connect:  # noqa: N801 - called like a function
         shape = None if known is None else known.shape
         return machine.start(self._revisions, target.probe, verdict=era, prior=prior, shape=shape)
 
-    async def _reopen(self, lost: OpenedConnection) -> OpenedConnection:
+    async def _reopen(self, handler: ClientRequestHandler, lost: OpenedConnection) -> OpenedConnection:
         """Replace a lost connection; the era of the server is known."""
         waited = 0.0
         while lost.connection.error is None and lost.connection.protocol.waiting and waited < LAST_WORDS:
@@ -249,7 +248,7 @@ class connect:  # noqa: N801 - called like a function
             waited += 0.01
         await lost.connection.aclose()
         step = lost.plan.step
-        return await self._open(step.verdict if isinstance(step, steps.Ready) else None, None)
+        return await self._open(handler, step.verdict if isinstance(step, steps.Ready) else None, None)
 
     async def __aexit__(self, *_: object) -> None:
         if self._client is not None:
