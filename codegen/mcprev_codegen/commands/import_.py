@@ -17,7 +17,9 @@ from mcprev_codegen.errors import EXIT_CODE, CodegenError
     "--location", metavar="URL", help="The URL of the file at upstream, if it is not the usual one."
 )
 @click.option("--repin", is_flag=True, help="Replace the pin of REV if it is for another file.")
-def import_command(*, source: str, revision: str, commit: str | None, location: str | None, repin: bool) -> None:
+def import_command(
+    *, source: str, revision: str, commit: str | None, location: str | None, repin: bool
+) -> None:
     """Import the schema.ts at PATH_OR_URL as revision REV and pin it.
 
     Its declarations are written to schema/REV/schema.ts in canonical form, without prose; its source is recorded in
