@@ -43,11 +43,11 @@ class Limit:
 
 
 LIMITS: Final = (
-    Limit("import circles", 1, 0),
+    Limit("import circles", 0, 0),
     Limit("modules on the top level", 3, 6),
     Limit("names defined in more than one module", 0, 0),
-    Limit("code lines of the runtime", 20_559, 15_500),
-    Limit("code lines of the runtime without add-ons", 17_056, 14_000),
+    Limit("code lines of the runtime", 20_567, 15_500),
+    Limit("code lines of the runtime without add-ons", 17_064, 14_000),
     Limit("stdio session: files", 11, 12),
     Limit("stdio session: changes of file", 16, 16),
     Limit("HTTP session: files", 20, 18),

@@ -13,7 +13,8 @@ from typing_extensions import override
 from mcprev.errors import ConnectionLost, McpError, RemoteProtocolError
 from mcprev.protocol.pending_calls import Call
 from mcprev.transports.http.client.connection import HttpConnection, HttpTransport
-from mcprev.transports.http.client.session import HttpResponse, status_error
+from mcprev.transports.http.client.responses import HttpResponse
+from mcprev.transports.http.client.session import status_error
 from mcprev.transports.http.client.streams import FIELDS
 from mcprev.transports.http.urls import endpoint_url
 from mcprev.wire import media

@@ -33,9 +33,11 @@ from mcprev.wire.jsonrpc import ErrorResponse
 
 try:
     import aiohttp
-    from multidict import CIMultiDict, CIMultiDictProxy
+    from multidict import CIMultiDict
 except ImportError as _error:
     raise MissingExtra("speaking HTTP", "aiohttp", "http") from _error
+
+from mcprev.transports.http.client.responses import FAILURES, HttpResponse, lost
 
 if TYPE_CHECKING:
     from aiohttp.connector import Connection
@@ -46,11 +48,6 @@ if TYPE_CHECKING:
 
 HeaderSource: TypeAlias = Mapping[str, str] | Callable[[], Awaitable[Mapping[str, str]]]
 """The user's headers: a fixed mapping, or an async function that is called for each request."""
-FAILURES: Final = (aiohttp.ClientError, OSError, ValueError)
-"""The exceptions that aiohttp raises; `ValueError` for a header or URL that HTTP cannot carry."""
-UNKNOWN_TYPE: Final = "application/octet-stream"
-"""The media type of a body without `Content-Type` (RFC 9110, section 8.3)."""
-_PLAIN: Final = frozenset({"", "identity"})
 ACCEPT: Final = f"{media.JSON}, {media.SSE}"
 _POSTED: Final = (("Accept", ACCEPT), ("Content-Type", media.JSON))
 _STREAMED: Final = (("Accept", media.SSE), ("Cache-Control", "no-store"))
@@ -79,85 +76,6 @@ _FRAMING: Final = frozenset(
     {"connection", "content-length", "expect", "trailer", "transfer-encoding", "upgrade"}
 )
 """Headers that frame the request; the user's are ignored."""
-
-
-class HttpResponse:
-    """A response whose head has arrived; the body is read on demand."""
-
-    __slots__ = ("_coding", "_inflates", "_response", "headers", "max_message", "reason", "status")
-
-    def __init__(self, response: aiohttp.ClientResponse, *, inflates: bool, max_message: int) -> None:
-        """`inflates` says whether the session decodes `Content-Encoding`."""
-        self._response = response
-        coding = response.headers.get("Content-Encoding", "").strip()
-        self._coding = "" if coding.lower() in _PLAIN else coding
-        self._inflates = inflates
-        self.max_message: int = max_message
-        """The maximum size of a message in the body, in bytes."""
-        self.status: int = response.status
-        self.reason = response.reason or ""
-        self.headers: CIMultiDictProxy[str] = response.headers
-
-    @property
-    def url(self) -> str:
-        """The requested URL."""
-        return str(self._response.url)
-
-    @property
-    def content_type(self) -> str:
-        """The media type of the body, in lower case and without parameters."""
-        return media.media_type(self.headers.get("Content-Type")) or UNKNOWN_TYPE
-
-    @property
-    def content_length(self) -> int | None:
-        """The declared length of the body in bytes, if any."""
-        found = self.headers.get("Content-Length", "")
-        return int(found) if found.isascii() and found.isdigit() else None
-
-    @property
-    def ended(self) -> bool:
-        """Whether the body is known to be read to its end."""
-        return self._response.content.at_eof()
-
-    async def read(self, limit: int | None = None) -> bytes:
-        """Return the whole body. Raises `ConnectionLost`, and `RemoteProtocolError` for a body over the limit."""
-        limit = self.max_message if limit is None else limit
-        length = None if self._coding else self.content_length
-        if length is not None and length > limit:
-            self.close()
-            raise answer_too_large(limit)
-        parts: list[bytes] = []
-        size = 0
-        while size != length and (part := await self.chunk()):
-            parts.append(part)
-            size += len(part)
-            if size > limit:
-                self.close()
-                raise answer_too_large(limit)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    async def chunk(self) -> bytes:
-        """Return the next bytes of the body; empty at its end.
-
-        Raises `ConnectionLost`, and `RemoteProtocolError` for a compressed body, as none was requested.
-        """
-        if self._coding and not self._inflates:
-            self.close()
-            raise RemoteProtocolError(
-                f"the answer is compressed ({self._coding[:100]}), which was not asked for"
-            )
-        try:
-            return await self._response.content.readany()
-        except FAILURES as error:
-            raise lost(error, self.url, sent=True) from error
-
-    def release(self) -> None:
-        """Finish with the response; its connection is reused if the body was read. May be called twice, like `close`."""
-        self._response.release()
-
-    def close(self) -> None:
-        """Discard the rest of the response and close its connection, unless it was released before."""
-        self._response.close()
 
 
 class HttpSession:
@@ -351,19 +269,3 @@ def _checked(headers: Iterable[tuple[str, str]]) -> Pairs:
         if name.lower() not in _FRAMING:
             found.append((name, value))
     return found
-
-
-def lost(error: Exception, url: str, *, sent: bool = False) -> McpError:
-    """Return the error for an aiohttp exception. `sent` says that the whole request was sent."""
-    why = str(error) or type(error).__name__
-    place = url.partition("?")[0]  # queries may contain secrets
-    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | aiohttp.InvalidURL):
-        return ConnectionLost(f"cannot connect to {place}: {why}", in_flight=False, retry_safe=True)
-    if isinstance(error, aiohttp.ClientError | OSError) or sent:
-        return ConnectionLost(f"the connection to {place} broke: {why}", in_flight=True, retry_safe=False)
-    return LocalProtocolError(f"the request cannot be sent: {why}")
-
-
-def answer_too_large(limit: int) -> RemoteProtocolError:
-    """Return the error for a body over the limit, in bytes."""
-    return RemoteProtocolError(f"an answer of more than {limit} bytes")

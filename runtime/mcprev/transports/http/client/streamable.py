@@ -31,7 +31,7 @@ from mcprev.protocol.connection_state import CallCompleted
 from mcprev.protocol.pending_calls import Call
 from mcprev.revisions import ALL, Revision, by_version
 from mcprev.transports.http.client.connection import HttpConnection, HttpTransport
-from mcprev.transports.http.client.session import HttpResponse
+from mcprev.transports.http.client.responses import HttpResponse
 from mcprev.transports.http.client.streams import ResumeState, follow
 from mcprev.transports.http.client.tool_headers import CALL_TOOL, LIST_TOOLS, ParamHeaderCache
 from mcprev.wire import jsonrpc, media

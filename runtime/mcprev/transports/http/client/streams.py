@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from mcprev.transports.http.client.session import HttpResponse
+from mcprev.transports.http.client.responses import HttpResponse
 from mcprev.wire.headers import LAST_EVENT_ID, Pairs
 from mcprev.wire.sse import Decoder
 

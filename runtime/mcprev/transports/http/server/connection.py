@@ -67,8 +67,9 @@ class AsgiConnection(Connection):
         if incoming is not None and self._running >= self._max_handlers:
             incoming.fail(InternalError("too many requests in progress"))
             incoming = None
-        if incoming is None:
+        if incoming is None or self._connection_state.events:
             self.process_events()
+        if incoming is None:
             await response_stream.finish()
             return
         response_stream.request = incoming

@@ -17,7 +17,7 @@ from mcprev.revisions import Revision
 from mcprev.transports.http.client.oauth.authorizer import ActiveToken, AuthChallenge, Authorizer, RetryBudget
 from mcprev.transports.http.client.oauth.discovery import Challenge, challenge_of, parse_challenges
 from mcprev.transports.http.client.oauth.tokens import USE_NONCE
-from mcprev.transports.http.client.session import HttpResponse
+from mcprev.transports.http.client.responses import HttpResponse
 from mcprev.wire import jsonrpc
 from mcprev.wire.jsonrpc import Notification
 
