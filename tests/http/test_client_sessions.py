@@ -79,6 +79,39 @@ def test_a_session_that_ran_out_is_opened_again_and_the_request_sent_once_more(
     run(main())
 
 
+@pytest.mark.parametrize("lost", [1, 9])
+@req("HTTP-23")
+def test_a_new_session_that_runs_out_as_the_log_level_is_told_again_counts_as_an_attempt(
+    row: Revision, lost: int
+) -> None:
+    """As behind a balancer that gives each request to another server."""
+
+    async def main() -> None:
+        async def forget_new(response_stream: Exchange) -> None:
+            if 1 < server.opened <= 1 + lost:
+                server.known.clear()
+                await response_stream.respond(404)
+            else:
+                await response_stream.result({})
+
+        server = Forgetful(row, {"tools/call": text("x"), "logging/setLevel": forget_new})
+        target, again = serve(server), mcprev.ReconnectPolicy(limit=3, backoff=0.01)
+        async with (
+            target as raw,
+            mcprev.connect(mcprev.http(raw.url), mode=row.name, restart=again) as client,
+        ):
+            await client.set_log_level("debug")
+            server.known.clear()
+            if lost == 1:
+                await client.call_tool("after")
+            else:
+                with pytest.raises(ConnectionLost, match="not opened again"):
+                    await client.call_tool("after")
+            assert server.opened == 1 + min(lost + 1, 4)
+
+    run(main())
+
+
 @req("HTTP-23")
 def test_many_calls_at_once_open_one_session(row: Revision) -> None:
     async def main() -> None:

@@ -276,7 +276,9 @@ class ClientSession:
             logger.warning("connected again after: %s", reason)
             self._use(opened)
             await self._restore()
-            return None
+            if opened.connection.error is None:
+                return None
+            last = opened.connection.error
         lost = ConnectionLost(
             f"the connection was lost and is not opened again: {last}", in_flight=False, retry_safe=True
         )
@@ -287,8 +289,10 @@ class ClientSession:
         """Tell a new connection's server what that of the lost one was told, and forget what the latter said."""
         self.server_cache.forget()
         if self._log_level is not None and not self.revision.log_level_per_request:
+            # A request here must not wait for a replacement of the connection: this task makes it.
             with suppress(McpError):
-                await self.raw(SET_LEVEL, {"level": self._log_level})
+                call = self.open(SET_LEVEL, {"level": self._log_level}, {}, self.deadline({}))
+                await self.connection.wait(call, None)
 
     # -- lifetime ------------------------------------------------------------------------------------------
 
