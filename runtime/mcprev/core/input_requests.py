@@ -129,19 +129,15 @@ def checked_request(
 
 def _needed(request: Mapping[str, Json], capabilities: Mapping[str, Json]) -> dict[str, Json]:
     """Return the capabilities that an input request needs, in the shape of ClientCapabilities."""
-    params = _object(request.get("params"))
-    match request.get("method"):
-        case "sampling/createMessage":
-            return {"sampling": {"tools": {}} if "tools" in params or "toolChoice" in params else {}}
-        case "elicitation/create":
-            modes = capabilities.get("elicitation")
-            mode = params.get("mode", "form")
-            # An empty object means forms only, as before modes existed (ELIC-1).
-            return {"elicitation": {} if mode == "form" and modes == {} else {mode: {}}}
-        case "roots/list":
-            return {"roots": {}}
-        case _:
-            return {}
+    params, method = _object(request.get("params")), request.get("method")
+    if method == SAMPLE:
+        return {"sampling": {"tools": {}} if "tools" in params or "toolChoice" in params else {}}
+    if method == ELICIT:
+        mode = params.get("mode", "form")
+        # An empty object means forms only, as before modes existed (ELIC-1).
+        forms = mode == "form" and capabilities.get("elicitation") == {}
+        return {"elicitation": {} if forms else {mode: {}}}
+    return {"roots": {}} if method == ROOTS else {}
 
 
 # -- answers ---------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from mcprev.protocol.handshake import HandshakeServer, State
 from mcprev.protocol.stateless import StatelessServer
 from mcprev.protocol.subscriptions import TASK_IDS
 from mcprev.protocol.tasks import Task
-from mcprev.revisions import LATEST, Revision, TaskSupport as Place
+from mcprev.revisions import LATEST, Revision, TaskSupport
 from mcprev.server.tasks import Tasks
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class RunningTasks:
             if sum(task.belongs_to(owner, session) for task in running) >= self.settings.max_running_each:
                 raise InternalError("too many tasks of this client are running")
         most = self.settings.ttl if ttl is None else ttl
-        if incoming.revision.tasks is Place.CORE:
+        if incoming.revision.tasks is TaskSupport.CORE:
             most = tasks.wanted_ttl(incoming.params or {}, most)
         every = self.settings.poll if poll is None else poll
         return tasks.begin(time.time(), ttl=most, poll=every, owner=owner, session=session)
@@ -168,7 +168,7 @@ class TaskExecution:
         task = self._registry.begin(self.request, ttl, poll)
         self.task = task if message is None else tasks.set_status(task, message, time.time())
         self._registry.running[task.id] = self
-        self.request.reports_progress = self.request.revision.tasks is Place.CORE
+        self.request.reports_progress = self.request.revision.tasks is TaskSupport.CORE
         try:
             await self._store()
         except Exception:

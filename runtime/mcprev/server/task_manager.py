@@ -31,7 +31,7 @@ from mcprev.protocol.connection_state import IncomingRequest
 from mcprev.protocol.stateless import missing_capability, uncovered
 from mcprev.protocol.subscriptions import LISTEN, task_ids
 from mcprev.protocol.tasks import Support, Task
-from mcprev.revisions import Revision, TaskSupport as Place
+from mcprev.revisions import Revision, TaskSupport
 from mcprev.server.task_execution import (
     CALL,
     MAX_CARRIED,
@@ -82,7 +82,7 @@ class TaskManager(RunningTasks):
 
     def mark(self, result: dict[str, Json], revision: Revision) -> dict[str, Json]:
         """Return a list of tools with `execution.taskSupport`, at revisions that have the member."""  # TOOL-10
-        if revision.tasks is not Place.CORE:
+        if revision.tasks is not TaskSupport.CORE:
             return result
         marked = [
             (
@@ -99,12 +99,12 @@ class TaskManager(RunningTasks):
     def takes(self, incoming: IncomingRequest, context: Context) -> bool:
         """Return whether a call can become a task. Raises `RpcError` if it must and cannot, or if the tool forbids it."""  # TASK-3
         params, revision = incoming.params or {}, incoming.revision
-        if incoming.method != CALL or revision.tasks is Place.NONE:
+        if incoming.method != CALL or revision.tasks is TaskSupport.NONE:
             return False
         support, shown = self.settings.support(params.get("name")), self.is_visible
         if support is not Support.FORBIDDEN and shown is not None and not shown(params["name"], context):
             support = Support.FORBIDDEN  # a hidden tool is treated like one that does not exist
-        if revision.tasks is Place.CORE:
+        if revision.tasks is TaskSupport.CORE:
             wants = isinstance(params.get("task"), dict)
             refused = Support.FORBIDDEN if wants else Support.REQUIRED
             if support is refused:
@@ -127,7 +127,7 @@ class TaskManager(RunningTasks):
         incoming = context.request
         running = context.running = TaskExecution(self, incoming, context.connection)
         try:
-            if incoming.revision.tasks is Place.CORE:
+            if incoming.revision.tasks is TaskSupport.CORE:
                 await _begin_as_task(running)
             handle = running.handle = asyncio.ensure_future(_run_to_end(context, params, run, running))
             if not running.detached.done():
@@ -300,7 +300,7 @@ class TaskManager(RunningTasks):
 
     async def _cancel(self, incoming: IncomingRequest, _context: Context) -> dict[str, Json]:
         """Cancel a task; its status is `cancelled` before the response is sent."""  # TASK-5
-        task, core = await self._requested_task(incoming), incoming.revision.tasks is Place.CORE
+        task, core = await self._requested_task(incoming), incoming.revision.tasks is TaskSupport.CORE
         if task.ended and core:
             raise InvalidParams(
                 f"the task has ended: it is {tasks.members(task, incoming.revision)['status']}"
