@@ -308,6 +308,16 @@ class SlowEvents(MemoryEvents):
         return await super().after(session, stream, number, last)
 
 
+async def looked_for(make: Make) -> tuple[Client, SlowEvents, Exchange]:
+    """A client that resumes a stream, while the store looks for its events."""
+    store = SlowEvents()
+    client = await Client(make(defer=QUICK, events=store)).open(revision_named(D))
+    await client.call("log").done()
+    again = back(client, "1-0")
+    await store.asked.wait()
+    return client, store, again
+
+
 @req("HTTP-15", "HTTP-12")
 @later
 def test_what_is_sent_while_a_store_looks_is_not_lost(row: Revision) -> None:
@@ -332,11 +342,7 @@ def test_what_is_sent_while_a_store_looks_is_not_lost(row: Revision) -> None:
 @req("HTTP-15", "HTTP-16", at=D)
 def test_a_store_that_looks_for_long_can_still_find_nothing() -> None:
     async def test(handler: Served, make: Make) -> None:
-        store = SlowEvents()
-        client = await Client(make(defer=QUICK, events=store)).open(revision_named(D))
-        await client.call("log").done()
-        again = back(client, "1-0")
-        await store.asked.wait()
+        client, store, again = await looked_for(make)
         await asyncio.sleep(2 * QUICK)
         store.discard(client.session["mcp-session-id"])
         store.go.set()
@@ -348,11 +354,7 @@ def test_a_store_that_looks_for_long_can_still_find_nothing() -> None:
 @req("HTTP-15", "SEC-6", at=D)
 def test_a_resume_that_is_cancelled_leaves_no_timer() -> None:
     async def test(handler: Served, make: Make) -> None:
-        store = SlowEvents()
-        client = await Client(make(defer=QUICK, events=store)).open(revision_named(D))
-        await client.call("log").done()
-        again = back(client, "1-0")
-        await store.asked.wait()
+        _, _, again = await looked_for(make)
         again.task.cancel()
         await asyncio.wait({again.task})
         assert timers_of(ResponseStream) == []

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mcprev.protocol.endpoint import ClientProtocol
+from mcprev.protocol.engine import CANCELLED
 from mcprev.revisions import Revision
 from mcprev.transports.http.client.oauth.authorizer import ActiveToken, AuthChallenge, Authorizer, RetryBudget
 from mcprev.transports.http.client.oauth.discovery import Challenge, challenge_of, parse_challenges
@@ -23,7 +24,6 @@ from mcprev.wire.jsonrpc import Notification
 
 NONCES: Final = 2
 """The maximum number of times that one request is resent for a new nonce."""
-CANCELLED: Final = "notifications/cancelled"
 _NONCE: Final = "DPoP-Nonce"
 _UNAUTHORIZED: Final = 401
 _FORBIDDEN: Final = 403
