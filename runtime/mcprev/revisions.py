@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final, cast
 
 from mcprev import auth_profiles
-from mcprev.errors import RevisionError
+from mcprev.errors import INVALID_PARAMS, RESOURCE_NOT_FOUND, RevisionError
 from mcprev_types import index
 from mcprev_types.index import REVISIONS
 
@@ -41,14 +41,6 @@ class HttpShape(StrEnum):
     POST_ONLY = "post_only"
 
 
-class Enforcement(StrEnum):
-    """Whether a request that needs an undeclared capability should or must be refused, and with which code."""
-
-    SHOULD = "should"
-    MUST = "must"
-    MUST_WITH_CODE = "must_with_code"
-
-
 class TaskSupport(StrEnum):
     """Whether the revision has tasks: none, in the specification itself, or as an extension."""
 
@@ -59,69 +51,68 @@ class TaskSupport(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Revision:
-    """One row of the table. There is one object per row; rows compare by identity."""
+    """One row of the table. There is one object per row; rows compare by identity.
+
+    The default of a field is the behaviour of a revision that does not have the feature.
+    """
 
     name: str
     """The key, which is also the folder of its schema."""
     version: str = field(init=False)  # SEAM-8
     """The version string on the wire, from the schema; the draft has that of the revision it is based on."""
-    era: Era
+    era: Era = field(init=False)
     http: HttpShape
-    accepts_batch: bool  # BATCH-*
+    accepts_batch: bool = False  # BATCH-*
     """Whether an array of messages is a message."""
-    version_header: bool
+    version_header: bool = False
     """Whether each HTTP request after the first names its revision in `MCP-Protocol-Version`."""
-    routing_headers: bool
+    routing_headers: bool = False
     """Whether HTTP requests repeat their method and subject in `Mcp-Method`, `Mcp-Name` and `Mcp-Param-*`."""
-    sse_resume: bool
+    sse_resume: bool = False
     """Whether a client can resume a broken event stream with `Last-Event-ID`."""
-    sse_priming: bool
+    sse_priming: bool = False
     """Whether an event stream begins with an empty event that has an id, so that it can be resumed at once."""
-    disconnect_cancels: bool  # HTTP-9, HTTPM-6
+    disconnect_cancels: bool = False  # HTTP-9, HTTPM-6
     """Whether closing the response stream cancels its request."""
-    id_unique_in_session: bool  # BASE-3, BASE-4
+    id_unique_in_session: bool = True  # BASE-3, BASE-4
     """Whether request ids are unique within the session (True) or only among requests in flight (False)."""
-    null_id_in_errors: bool  # BASE-7
+    null_id_in_errors: bool = False  # BASE-7
     """Whether an error that belongs to no request has `id: null` (True) or no `id` (False)."""
-    resource_not_found: int  # ERR-2
+    resource_not_found: int = RESOURCE_NOT_FOUND  # ERR-2
     """The error code for a missing resource."""
-    barred_codes: frozenset[int]  # ERR-4
+    barred_codes: frozenset[int] = frozenset()  # ERR-4
     """Error codes that no server may send: reserved without a definition, or withdrawn."""
-    tool_argument_errors_are_results: bool  # TOOL-2
+    tool_argument_errors_are_results: bool = False  # TOOL-2
     """Whether invalid tool arguments give an `isError` result (True) or a JSON-RPC error (False)."""
-    enforcement: Enforcement
-    client_sends_progress: bool
-    """Whether a client may send progress of the server's requests."""
-    log_level_per_request: bool  # LOG-2, LOG-3
+    log_level_per_request: bool = False  # LOG-2, LOG-3
     """Whether each request carries the log level (True) or the session has one (False)."""
-    listens: bool  # SUB-*
+    listens: bool = False  # SUB-*
     """Whether change notifications need `subscriptions/listen`."""
-    input_in_results: bool  # MRTR-*
+    input_in_results: bool = False  # MRTR-*
     """Whether a server asks for input in results (True) or by requests of its own (False)."""
-    elicitation_modes: tuple[str, ...]
+    elicitation_modes: tuple[str, ...] = ()
     """The modes in which a server can ask a user: `form`, `url`."""
-    sampling_content_lists: bool
-    """Whether a sampling message may have several content blocks."""
-    sampling_tools: bool
+    sampling_tools: bool = False
     """Whether a sampling request may offer tools to the model."""
-    structured_objects: bool  # TOOL-4
+    structured_objects: bool = False  # TOOL-4
     """Whether a tool's result may have structured content, of JSON objects only."""
-    tasks: TaskSupport
-    auth: auth_profiles.AuthProfile | None
+    tasks: TaskSupport = TaskSupport.NONE
+    auth: auth_profiles.AuthProfile | None = None
     """How clients are authorized over HTTP; None where the revision does not define it."""
-    negotiable: bool  # SEAM-8
+    negotiable: bool = True  # SEAM-8
     """Whether it is allowed by default, without being configured by name."""
     extension: str | None = None  # SEAM-9
     """The package whose types and methods are spoken instead: a vendor's extension of the revision."""
 
     def __post_init__(self) -> None:
-        """Look the version up. Raises `RevisionError` for a row without a generated package."""
+        """Look up what the schema says. Raises `RevisionError` for a row without a generated package."""
         if self.name not in REVISIONS:
             raise RevisionError(
                 f"the row '{self.name}' of {__file__} has no generated package: pin its schema with `mcprev import` and "
                 "run `mcprev generate`, or delete the row"
             )
         object.__setattr__(self, "version", REVISIONS[self.name].protocol_version)
+        object.__setattr__(self, "era", Era(REVISIONS[self.name].era))
 
     @property
     def package(self) -> str:
@@ -167,143 +158,58 @@ def load(revision: Revision, module: str) -> ModuleType:
 _logger: Final = logging.getLogger("mcprev.revisions")
 _A: Final = Revision(
     name="2024-11-05",
-    era=Era.HANDSHAKE,
     http=HttpShape.SSE,
-    accepts_batch=False,
-    version_header=False,
-    routing_headers=False,
-    sse_resume=False,
-    sse_priming=False,
     disconnect_cancels=True,
-    id_unique_in_session=True,
     null_id_in_errors=True,
-    resource_not_found=-32002,
-    barred_codes=frozenset(),
-    tool_argument_errors_are_results=False,
-    enforcement=Enforcement.SHOULD,
-    client_sends_progress=True,
-    log_level_per_request=False,
-    listens=False,
-    input_in_results=False,
-    elicitation_modes=(),
-    sampling_content_lists=False,
-    sampling_tools=False,
-    structured_objects=False,
-    tasks=TaskSupport.NONE,
-    auth=None,
-    negotiable=True,
 )
 _B: Final = Revision(
     name="2025-03-26",
-    era=Era.HANDSHAKE,
     http=HttpShape.STREAMABLE,
     accepts_batch=True,
-    version_header=False,
-    routing_headers=False,
     sse_resume=True,
-    sse_priming=False,
-    disconnect_cancels=False,
-    id_unique_in_session=True,
     null_id_in_errors=True,
-    resource_not_found=-32002,
-    barred_codes=frozenset(),
-    tool_argument_errors_are_results=False,
-    enforcement=Enforcement.SHOULD,
-    client_sends_progress=True,
-    log_level_per_request=False,
-    listens=False,
-    input_in_results=False,
-    elicitation_modes=(),
-    sampling_content_lists=False,
-    sampling_tools=False,
-    structured_objects=False,
-    tasks=TaskSupport.NONE,
     auth=auth_profiles.AT_ORIGIN,
-    negotiable=True,
 )
 _C: Final = Revision(
     name="2025-06-18",
-    era=Era.HANDSHAKE,
     http=HttpShape.STREAMABLE,
-    accepts_batch=False,
     version_header=True,
-    routing_headers=False,
     sse_resume=True,
-    sse_priming=False,
-    disconnect_cancels=False,
-    id_unique_in_session=True,
     null_id_in_errors=True,
-    resource_not_found=-32002,
-    barred_codes=frozenset(),
-    tool_argument_errors_are_results=False,
-    enforcement=Enforcement.MUST,
-    client_sends_progress=True,
-    log_level_per_request=False,
-    listens=False,
-    input_in_results=False,
     elicitation_modes=("form",),
-    sampling_content_lists=False,
-    sampling_tools=False,
     structured_objects=True,
-    tasks=TaskSupport.NONE,
     auth=auth_profiles.NAMED,
-    negotiable=True,
 )
 _D: Final = Revision(
     name="2025-11-25",
-    era=Era.HANDSHAKE,
     http=HttpShape.STREAMABLE,
-    accepts_batch=False,
     version_header=True,
-    routing_headers=False,
     sse_resume=True,
     sse_priming=True,
-    disconnect_cancels=False,
-    id_unique_in_session=True,
-    null_id_in_errors=False,
-    resource_not_found=-32002,
-    barred_codes=frozenset(),
     tool_argument_errors_are_results=True,
-    enforcement=Enforcement.MUST,
-    client_sends_progress=True,
-    log_level_per_request=False,
-    listens=False,
-    input_in_results=False,
     elicitation_modes=("form", "url"),
-    sampling_content_lists=True,
     sampling_tools=True,
     structured_objects=True,
     tasks=TaskSupport.CORE,
     auth=auth_profiles.ADVERTISED,
-    negotiable=True,
 )
 _E: Final = Revision(
     name="2026-07-28",
-    era=Era.STATELESS,
     http=HttpShape.POST_ONLY,
-    accepts_batch=False,
     version_header=True,
     routing_headers=True,
-    sse_resume=False,
-    sse_priming=False,
     disconnect_cancels=True,
     id_unique_in_session=False,
-    null_id_in_errors=False,
-    resource_not_found=-32602,
+    resource_not_found=INVALID_PARAMS,
     barred_codes=frozenset(range(-32099, -32019)) - {-32020, -32021, -32022} | {-32002},
     tool_argument_errors_are_results=True,
-    enforcement=Enforcement.MUST_WITH_CODE,
-    client_sends_progress=False,
     log_level_per_request=True,
     listens=True,
     input_in_results=True,
     elicitation_modes=("form", "url"),
-    sampling_content_lists=True,
     sampling_tools=True,
-    structured_objects=False,
     tasks=TaskSupport.EXTENSION,
     auth=auth_profiles.JOINED,
-    negotiable=True,
 )
 _ROWS: Final = (_A, _B, _C, _D, _E)
 """The dated revisions, oldest first. The row of a new one is `replace(the one before, name=..., what differs=...)`."""

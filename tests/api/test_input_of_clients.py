@@ -323,7 +323,7 @@ def test_sampled_content_is_a_list_where_the_revision_has_lists(row: Revision) -
         several = m.CreateMessageResult(role="assistant", model="mm", content=blocks)
         first, _ = await ask(row, CREATE, SAMPLE, callbacks(create_message=giving(one)))
         second, _ = await ask(row, CREATE, SAMPLE, callbacks(create_message=giving(several)))
-        if row.sampling_content_lists:
+        if hasattr(row.models, "SamplingMessageContentBlock"):
             assert [len(first["content"]), len(second["content"])] == [1, 2]
         else:
             assert first["content"] == {"type": "text", "text": "a"}

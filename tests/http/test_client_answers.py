@@ -219,7 +219,7 @@ def test_a_server_that_asks_in_the_stateless_era_is_not_answered() -> None:
 
 
 @req("PROG-3", at=SESSIONS)
-@pytest.mark.parametrize("row", [row for row in POSTS if row.client_sends_progress], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", [row for row in POSTS if row.handshake], ids=lambda row: row.name)
 def test_reports_of_the_client_come_in_order_and_before_the_answer(row: Revision) -> None:
     class Reporting(mcprev.ClientHandler):
         async def list_roots(self, ctx: mcprev.ClientContext, params: Any) -> m.ListRootsResult:
