@@ -53,7 +53,7 @@ class Sender:
     principal: object = None
     access: object = None
     share: None = None
-    headers: Headers = field(default_factory=lambda: Headers([]))
+    headers: Headers = field(default_factory=lambda: Headers({}))
     checking: bool = False
 
 

@@ -111,17 +111,17 @@ def test_headers_of_arguments_say_what_the_arguments_say() -> None:
                     pairs.append((header.key, render(value, header).encode("ascii")))
         except LocalProtocolError:
             return
-        assert param_mismatch(Headers(pairs), call.arguments, found.headers) is None
+        assert param_mismatch(Headers.of(pairs), call.arguments, found.headers) is None
         rng = Random(call.seed)  # noqa: S311 - to be the same again
         spoilt = [
             (name, damaged(value, rng, TOKENS)) for name, value in pairs for _ in range(rng.randint(1, 2))
         ]
-        wrong = param_mismatch(Headers(spoilt), call.arguments, found.headers)
+        wrong = param_mismatch(Headers.of(spoilt), call.arguments, found.headers)
         assert wrong is None or isinstance(wrong, HeaderMismatch)
         if len(dict(spoilt)) < len(spoilt):
             assert wrong is not None, "a header that is there twice is refused"
         params = {"name": json_value(rng, 1), "arguments": call.arguments}
-        wrong = mismatch(Headers(spoilt), "x", "tools/call", params, "name")
+        wrong = mismatch(Headers.of(spoilt), "x", "tools/call", params, "name")
         assert isinstance(wrong, HeaderMismatch), "no header says the version"
 
     fuzz(draw_call, check, cases=3000)
@@ -239,7 +239,7 @@ def test_a_page_of_a_site_is_never_let_in() -> None:
     access = OriginPolicy()
 
     def check(asked: Asked) -> None:
-        headers = Headers([(b"host", asked.host), (b"origin", asked.origin)])
+        headers = Headers.of([(b"host", asked.host), (b"origin", asked.origin)])
         refused = access.refusal(headers, asked.server)
         assert refused is None or refused.status == 403
         if asked.origin.strip(b" \t").rpartition(b"//")[2].partition(b":")[0] in (

@@ -31,7 +31,7 @@ from uvicorn.server import ServerState
 import mcprev
 from fuzz.fuzzing import damaged, generator, pieces_of, report, reproducible, seeds
 from mcprev.transports.http.server.asgi import AsgiApp
-from mcprev.transports.http.server.http11_server import Http11Server
+from mcprev.transports.http.server.http11 import Http11Server
 from mcprev.transports.http.server.options import HttpSettings
 from mcprev.transports.http.server.request import HttpRequest
 from mcprev_types.latest import models as m
@@ -66,7 +66,7 @@ class Recorder(AsgiApp):
     async def serve(self, http_request: HttpRequest) -> None:
         headers = {
             name: value.strip(b" \t")
-            for name, value in http_request.headers.values.items()
+            for name, value in http_request.headers.items()
             if name not in OFFERS  # which our connections take out
         }
         self.requests.append((http_request.verb, http_request.path, headers))

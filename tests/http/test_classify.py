@@ -30,13 +30,12 @@ from mcprev.protocol.http_request_class import (
     SessionRequest,
     StatelessRequest,
     classify,
-    session_id,
     status_of,
     wants_answer,
 )
 from mcprev.revisions import ALL, DEFAULT, Revision
 from mcprev.wire import jsonrpc
-from mcprev.wire.headers import TASK_NAMES, Headers, request_headers
+from mcprev.wire.headers import SESSION_ID_KEY, TASK_NAMES, Headers, request_headers
 from mcprev.wire.jsonrpc import Batch
 from mcprev.wire.media import BOTH, Accept
 from mcprev.wire.meta_keys import VERSION
@@ -86,7 +85,7 @@ def headers(*parts: dict[str, str | None] | dict[str, str]) -> Headers:
     merged: dict[str, str | None] = dict(TYPES)
     for part in parts:
         merged.update(part)
-    return Headers(
+    return Headers.of(
         [(name.encode(), value.encode("latin-1")) for name, value in merged.items() if value is not None]
     )
 
@@ -335,7 +334,7 @@ def test_requests_of_a_session(revision: Revision, endpoint: Endpoint, body: Any
 @req("HTTP-26", at=(C, D))
 def test_two_version_headers_are_none() -> None:
     pairs = [*TYPES.items(), *SESSION.items(), *version(D).items(), *version(D).items()]
-    sent = Headers([(name.encode(), value.encode()) for name, value in pairs])
+    sent = Headers.of([(name.encode(), value.encode()) for name, value in pairs])
     parsed = jsonrpc.parse(json.dumps(message()).encode(), batch=True)
     rejected(classify(DUAL, "POST", sent, parsed, ROW_D), 400)
     rejected(classify(LOOSE, "POST", sent, parsed, None), 404)
@@ -368,14 +367,14 @@ def test_a_request_without_a_session_is_refused(endpoint: Endpoint, body: Any, s
 @req("HTTP-21", at=(B, C, D))
 def test_two_session_ids_are_none() -> None:
     pairs = [*TYPES.items(), *SESSION.items(), *SESSION.items()]
-    sent = Headers([(name.encode(), value.encode()) for name, value in pairs])
+    sent = Headers.of([(name.encode(), value.encode()) for name, value in pairs])
     rejected(classify(DUAL, "POST", sent, jsonrpc.parse(json.dumps(message()).encode(), batch=True)), 400)
 
 
 @req("HTTP-20", at=(B, C, D))
 def test_the_session_id_is_read_as_it_stands() -> None:
-    assert session_id(headers({"mcp-session-id": " A-b "})) == "A-b"
-    assert session_id(headers()) is None
+    assert headers({"mcp-session-id": " A-b "}).text(SESSION_ID_KEY) == "A-b"
+    assert headers().text(SESSION_ID_KEY) is None
 
 
 @req("HTTP-4", at=(B, C, D))

@@ -33,7 +33,7 @@ LOCAL, LAN, PUBLIC = "127.0.0.1", "192.168.1.5", "203.0.113.7"
 
 
 def headers(**values: str) -> Headers:
-    return Headers([(name.replace("_", "-").encode(), value.encode()) for name, value in values.items()])
+    return Headers.of([(name.replace("_", "-").encode(), value.encode()) for name, value in values.items()])
 
 
 # -- Origin ------------------------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ def test_other_pages_are_not(origin: str, server: str | None) -> None:
 
 @req("SEC-3", "HTTP-2", everywhere=True)
 def test_two_origins_are_none() -> None:
-    twice = Headers(
+    twice = Headers.of(
         [(b"origin", b"http://localhost"), (b"origin", b"http://localhost"), (b"host", b"localhost")]
     )
     assert OriginPolicy().refusal(twice, LOCAL) is not None
@@ -216,10 +216,10 @@ def test_any_origin_has_an_answer(origin: str, server: str | None) -> None:
     origin_of(origin)
     split_host(origin)
     assert isinstance(OriginPolicy().admits(origin, origin), bool)
-    sent = Headers([(b"origin", origin.encode(errors="replace")), (b"host", b"x")])
+    sent = Headers.of([(b"origin", origin.encode(errors="replace")), (b"host", b"x")])
     refusal = OriginPolicy().refusal(sent, server)
     assert refusal is None or refusal.status == 403
-    refusal = OriginPolicy().refusal(Headers([(b"host", origin.encode(errors="replace"))]), server)
+    refusal = OriginPolicy().refusal(Headers.of([(b"host", origin.encode(errors="replace"))]), server)
     assert refusal is None or refusal.status == 403
 
 

@@ -161,6 +161,6 @@ def test_a_client_is_a_principal_or_an_address(
     async def never(*message: Any) -> Any:
         raise AssertionError(message)
 
-    http_request = AsgiRequest({"method": "POST", "path": "/mcp", **scope}, never, never, Headers([]))
+    http_request = AsgiRequest({"method": "POST", "path": "/mcp", **scope}, never, never, Headers({}))
     http_request.principal = principal
     assert http_request.client == client

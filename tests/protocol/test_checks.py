@@ -51,12 +51,12 @@ def compare(text: str) -> None:
         (b"mcp-name", octets(text)),
         (b"mcp-protocol-version", octets(text)),
     ]
-    found = headers.Headers(pairs * 2 if len(text) % 2 else pairs)
+    found = headers.Headers.of(pairs * 2 if len(text) % 2 else pairs)
     headers.mismatch(found, text, text, {"name": text}, "name")
 
 
 def let_in(text: str) -> None:
-    POLICY.refusal(headers.Headers([(b"host", octets(text)), (b"origin", octets(text))]), "127.0.0.1")
+    POLICY.refusal(headers.Headers.of([(b"host", octets(text)), (b"origin", octets(text))]), "127.0.0.1")
 
 
 def open_state(text: str) -> None:

@@ -55,7 +55,7 @@ def read_redirect(text: str) -> None:
 
 
 def read_authorization(text: str) -> None:
-    pairs = headers.Headers([(b"authorization", octets(text))])
+    pairs = headers.Headers.of([(b"authorization", octets(text))])
     BEARER._token(pairs, b"")  # pyright: ignore[reportPrivateUsage]
 
 

@@ -1,7 +1,7 @@
 """The classes of requests to the MCP endpoint: `classify` is a pure function of HTTP method, headers and body.
 
 NEG-8 to 11; HTTP-1, 4, 6, 7, 10, 20 to 22, 24 to 26; HTTPM-1 to 3; HDR-1, 3; BASE-7, 12; BATCH-4, 6; ERR-6; AMB-5
-to 7, 15. The server looks up the session of the request (`session_id`), parses the body with `jsonrpc.parse(body,
+to 7, 15. The server looks up the session of the request, parses the body with `jsonrpc.parse(body,
 batch=True)` and passes both to `classify`. The result names the engine that serves the request, or the error response.
 Origin and body size are checked before.
 
@@ -214,10 +214,10 @@ class Endpoint:
     """The revision of a request without version header and session; None if it is not served."""  # HTTP-26
     allow: bytes = field(init=False)
     """The value of the `Allow` header."""
-    by_version: Mapping[str | None, Revision] = field(init=False)
-    """Maps versions to the revisions that are served; None, the version of a request without the header, is missing."""
-    modern_versions: frozenset[str | None] = field(init=False)
-    """The versions of the stateless era."""
+    by_version: Mapping[bytes | None, Revision] = field(init=False)
+    """Maps values of the version header to the revisions that are served; None, for a request without it, is missing."""
+    modern_versions: frozenset[bytes | None] = field(init=False)
+    """The values of the version header of the stateless era."""
     name_params: Mapping[str, str] = field(init=False)
     """Maps a method to the parameter that `Mcp-Name` repeats."""  # HDR-2
 
@@ -238,8 +238,8 @@ class Endpoint:
         verbs = {b"POST": True, b"GET": keeps and self.get_stream, b"DELETE": keeps and self.deletes}
         self.allow = b", ".join(verb for verb, served in verbs.items() if served)
         # A dated revision takes precedence over a draft of the same version.
-        self.by_version = {revision.version: revision for revision in reversed(self.revisions)}
-        self.modern_versions = frozenset(versions(self.modern))
+        self.by_version = {revision.version.encode(): revision for revision in reversed(self.revisions)}
+        self.modern_versions = frozenset(version.encode() for version in versions(self.modern))
         self.name_params = {
             method: param
             for revision in self.modern
@@ -251,15 +251,10 @@ class Endpoint:
 # -- the decision ----------------------------------------------------------------------------------------
 
 
-def session_id(headers: Headers) -> str | None:
-    """Return the session id of a request, to be looked up before `classify`, or None."""
-    return headers.text(names.SESSION_ID_KEY)
-
-
 class _Refused(Exception):
     """A request is refused with an HTTP status and an error."""
 
-    def __init__(self, status: int, error: RpcError | str, *, requested: str | None = None) -> None:
+    def __init__(self, status: int, error: RpcError | str, *, requested: bytes | None = None) -> None:
         """`requested` is the version that is not served; the error then names the served ones."""
         super().__init__(status)
         self.status = status
@@ -287,19 +282,19 @@ def classify(
     except _Refused as refused:
         error, request_id = refused.error, None
         if refused.requested is not None:
-            requested = refused.requested[:100]
+            requested = refused.requested[:100].decode("latin-1")
             error.data = {"supported": list(versions(endpoint.revisions)), "requested": requested}
         # The id of a response is an id of this side, so it is left out.
         responds = isinstance(message, Malformed) and message.shape is Shape.RESPONSE
         if isinstance(message, Request | Malformed) and not responds:
             request_id = message.id
-        version = headers.text(names.VERSION_KEY)
+        version = headers.get(names.VERSION_KEY)
         likely = live or endpoint.by_version.get(version) or endpoint.assumed or endpoint.revisions[-1]
         return HttpError(refused.status, error, request_id, null_id=likely.null_id_in_errors)
 
 
 def _without_body(endpoint: Endpoint, verb: str, headers: Headers, live: Revision | None) -> RequestClass:
-    version = headers.text(names.VERSION_KEY)
+    version = headers.get(names.VERSION_KEY)
     # The stateless era has POST only (HTTPM-1).
     if verb.encode() not in endpoint.allow.split(b", ") or version in endpoint.modern_versions:
         error = InvalidRequest("Invalid Request: this HTTP method is not served here")
@@ -317,7 +312,7 @@ def _without_body(endpoint: Endpoint, verb: str, headers: Headers, live: Revisio
 def _post(
     endpoint: Endpoint, headers: Headers, message: Message | Batch, live: Revision | None
 ) -> RequestClass:
-    if headers.values.get(CONTENT_TYPE_KEY) != _JSON and not is_json(headers.get(CONTENT_TYPE_KEY)):
+    if headers.get(CONTENT_TYPE_KEY) != _JSON and not is_json(headers.get(CONTENT_TYPE_KEY)):
         raise _Refused(415, "the Content-Type has to be application/json")
     if isinstance(message, Malformed):
         raise _Refused(400, RpcError(message.message, code=message.code))
@@ -326,10 +321,10 @@ def _post(
         if meta.__class__ is dict and VERSION in meta:
             return _modern(endpoint, headers, message, meta)
     opens = isinstance(message, Request) and message.method == INITIALIZE
-    version = headers.text(names.VERSION_KEY)
+    version = headers.get(names.VERSION_KEY)
     if not endpoint.legacy or (version in endpoint.modern_versions and not opens):
         return _modern(endpoint, headers, message, None)
-    accept = accepted(headers.values.get(ACCEPT_KEY))
+    accept = accepted(headers.get(ACCEPT_KEY))
     if not accept.json or not (accept.sse or endpoint.json_only):
         wanted = "application/json" if endpoint.json_only else "application/json and text/event-stream"
         raise _Refused(406, f"the client has to accept {wanted}")
@@ -343,7 +338,7 @@ def _modern(
     if not isinstance(message, (Request, Notification)):
         what = "batches are" if isinstance(message, Batch) else "a response is"
         return HttpError(400, InvalidRequest(f"Invalid Request: {what} not part of this revision"))
-    formats = headers.values.get(ACCEPT_KEY)
+    formats = headers.get(ACCEPT_KEY)
     accept = BOTH if formats is None else accepted(formats)
     listens = isinstance(message, Request) and message.method == LISTEN
     if not accept.sse and (listens or not accept.json):
@@ -363,18 +358,18 @@ def _legacy(
     message: Good | Batch,
     live: Revision | None,
     accept: Accept,
-    version: str | None,
+    version: bytes | None,
 ) -> RequestClass:
     """Classify a message of the handshake era by its session."""
     if live is None and isinstance(message, Request) and message.method == INITIALIZE:
         return InitializeRequest(message) if endpoint.sessions else SessionlessRequest(message, None)
     if live is not None:
-        if version != live.version:
+        if version != live.version.encode():
             _check_version(live, message, version)
         if isinstance(message, Batch) and not live.accepts_batch:
             raise _Refused(400, _NO_BATCHES)
         return SessionRequest(message, live, accept)
-    if not endpoint.sessionless or session_id(headers) is not None:
+    if not endpoint.sessionless or names.SESSION_ID_KEY in headers:
         raise _no_session(endpoint, headers)
     # The revision is the header's, or the one without version header (HTTP-26).
     revision = endpoint.assumed if version is None else endpoint.by_version.get(version)
@@ -392,15 +387,15 @@ def _no_session(endpoint: Endpoint, headers: Headers) -> _Refused:
     """Return 404 for an unknown session, 400 for a missing session id."""  # HTTP-21, HTTP-22
     if names.SESSION_ID_KEY in headers.repeated:
         return _Refused(400, "Mcp-Session-Id is repeated")
-    if session_id(headers) is not None:
+    if names.SESSION_ID_KEY in headers:
         return _Refused(404, "no session has this Mcp-Session-Id: initialize again")
     why = "Mcp-Session-Id is missing: initialize first"
     return _Refused(400, f"{why}, or state {VERSION} in _meta" if endpoint.modern else why)
 
 
-def _check_version(live: Revision, message: Good | Batch | None, version: str | None) -> None:
+def _check_version(live: Revision, message: Good | Batch | None, version: bytes | None) -> None:
     """Refuse a version header that differs from the session's, except on `initialize`."""  # NEG-10, AMB-5, NEG-11
     initializes = isinstance(message, Request) and message.method == INITIALIZE
-    if version is not None and version != live.version and not initializes:
+    if version is not None and version != live.version.encode() and not initializes:
         why = f"MCP-Protocol-Version is not that of the session, {live.version}"
         raise _Refused(400, why, requested=version)

@@ -19,7 +19,7 @@ import binascii
 import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from mcprev.errors import HeaderMismatch, Json, LocalProtocolError
 from mcprev.revisions import Revision, TaskSupport
@@ -47,7 +47,8 @@ _PLAIN: Final = re.compile(r"(?:[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?)?")
 _READABLE: Final = re.compile(r"[\t\x20-\x7e]*")
 _OPEN: Final = "=?base64?"
 _CLOSE: Final = "?="
-_SPACE: Final = b" \t"
+SPACE: Final = b" \t"
+"""The white space that HTTP allows around a header value."""
 
 
 def encode_value(text: str) -> str:
@@ -147,49 +148,41 @@ def render(value: Json, header: ParamHeader) -> str:
 # -- the server ------------------------------------------------------------------------------------------
 
 
-_NONE: Final[frozenset[bytes]] = frozenset()
+class Headers(dict[bytes, bytes]):
+    """The headers of one request: names in lower case, values without white space around them.
 
-
-class Headers:
-    """The headers of one request, by name in lower case.
-
-    The values of a repeated header are joined by commas, as HTTP allows; `repeated` lists the names of those headers.
+    The values of a repeated header are joined by commas, as HTTP allows; `repeated` has the names of those headers.
     """
 
-    __slots__ = ("repeated", "values")
+    repeated: frozenset[bytes] = frozenset()
 
-    def __init__(self, pairs: Sequence[tuple[bytes, bytes]]) -> None:
-        """Take header pairs as in an ASGI scope."""
-        self.values: dict[bytes, bytes] = dict(pairs)
-        """The raw values; white space may surround them."""
-        self.repeated: frozenset[bytes] = _NONE
-        if len(self.values) != len(pairs):
-            self._merge(pairs)
+    if TYPE_CHECKING:
 
-    def _merge(self, pairs: Sequence[tuple[bytes, bytes]]) -> None:
-        merged: dict[bytes, list[bytes]] = {}
+        def __init__(self, values: Mapping[bytes, bytes], /) -> None:
+            """Take headers that occur once, without white space around their values; `of` takes any."""
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[bytes, bytes]]) -> Headers:
+        """Return the headers of pairs as in an ASGI scope."""
+        headers = cls({})
         for name, value in pairs:
-            merged.setdefault(name, []).append(value)
-        self.values = {name: b", ".join(found) for name, found in merged.items()}
-        self.repeated = frozenset(name for name, found in merged.items() if len(found) > 1)
-
-    def get(self, name: bytes) -> bytes | None:
-        """Return the value of a header without surrounding white space, or None if the header is absent."""
-        value = self.values.get(name)
-        return None if value is None else value.strip(_SPACE)
-
-    def __contains__(self, name: bytes) -> bool:
-        return name in self.values
+            headers[name] = value.strip(SPACE)
+        if len(headers) < len(pairs):
+            values: dict[bytes, list[bytes]] = {}
+            for name, value in pairs:
+                values.setdefault(name, []).append(value.strip(SPACE))
+            headers.repeated = frozenset(name for name, found in values.items() if len(found) > 1)
+            headers.update({name: b", ".join(values[name]) for name in headers.repeated})
+        return headers
 
     def text(self, name: bytes) -> str | None:
-        """Return the value of a header decoded as Latin-1, without surrounding white space, or None."""
-        value = self.values.get(name)
-        return None if value is None else value.strip(_SPACE).decode("latin-1")
+        """Return the value of a header decoded as Latin-1, or None."""
+        value = self.get(name)
+        return None if value is None else value.decode("latin-1")
 
     def texts(self) -> dict[str, str]:
-        """Return all headers decoded as Latin-1, without surrounding white space."""
-        found = {name: value.strip(_SPACE) for name, value in self.values.items()}
-        return {name.decode("latin-1"): value.decode("latin-1") for name, value in found.items()}
+        """Return all headers decoded as Latin-1."""
+        return {name.decode("latin-1"): value.decode("latin-1") for name, value in self.items()}
 
 
 def mismatch(
@@ -206,7 +199,7 @@ def mismatch(
     error = _compare(headers, VERSION_KEY, VERSION, version) or _compare(headers, METHOD_KEY, METHOD, method)
     if error is None and name_of is not None:
         name = params.get(name_of)
-        if method in TASK_NAMES and NAME_KEY not in headers.values:
+        if method in TASK_NAMES and NAME_KEY not in headers:
             pass  # a widespread client omits it
         elif isinstance(name, str):
             error = _compare(headers, NAME_KEY, NAME, name)
@@ -218,7 +211,7 @@ def mismatch(
 
 
 def _compare(headers: Headers, key: bytes, name: str, expected: str) -> HeaderMismatch | None:
-    text = headers.values.get(key, b"").strip(_SPACE).decode("latin-1")
+    text = headers.get(key, b"").decode("latin-1")
     # Fast path: most requests match and have plain values.
     if (
         text == expected

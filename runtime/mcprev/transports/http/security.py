@@ -115,10 +115,10 @@ class OriginPolicy:
 
         `server` is the local address at which it arrived (`scope["server"][0]`), None if unknown.
         """
-        host = headers.values.get(_HOST_KEY)
+        host = headers.get(_HOST_KEY)
         if not (self._is_local(host, server) if self._hosts is None else self._is_configured(host)):
             return _forbidden("the Host of the request is not served here; the server's `hosts` can name it")
-        if _ORIGIN_KEY not in headers.values:
+        if _ORIGIN_KEY not in headers:
             return None
         origin = headers.text(_ORIGIN_KEY) or ""
         if self.admits(origin, headers.text(_HOST_KEY)):
@@ -148,7 +148,7 @@ class OriginPolicy:
 
     def _is_configured(self, host: bytes | None) -> bool:
         """Return whether `hosts` lists a host."""
-        asked = None if host is None else split_host(_text(host))
+        asked = None if host is None else split_host(host.decode("latin-1"))
         hosts = self._hosts
         return asked is not None and hosts is not None and not hosts.isdisjoint({asked, (asked[0], None)})
 
@@ -160,19 +160,15 @@ class OriginPolicy:
             return False
         if _is_of_this_machine(host):
             return True
-        asked = split_host(_text(host))
+        asked = split_host(host.decode("latin-1"))
         return asked is not None and asked[0] in self._named
 
 
 @lru_cache(maxsize=256)
 def _is_of_this_machine(host: bytes) -> bool:
     """Return whether a `Host` is a loopback name or an IP literal; no foreign site can have either."""
-    asked = split_host(_text(host))
+    asked = split_host(host.decode("latin-1"))
     return asked is not None and (is_loopback(asked[0]) or parse_ip(asked[0]) is not None)
-
-
-def _text(value: bytes) -> str:
-    return value.strip(b" \t").decode("latin-1")
 
 
 def _origin_rule(entry: str) -> tuple[str, str, int | None] | str:

@@ -65,7 +65,7 @@ class AsgiApp:
                 self._watching = True
                 on_stop(self._stop_signalled)
             pairs = scope["headers"]
-            http_request = AsgiRequest(scope, receive, send, Headers(pairs))
+            http_request = AsgiRequest(scope, receive, send, Headers.of(pairs))
             too_many = too_many_headers(pairs, self.settings.max_headers)
             if too_many is None:
                 await self.serve(http_request)
@@ -233,7 +233,7 @@ class AsgiApp:
                 if reject is not None:
                     return reject
         session = live = None
-        session_id = headers.values.get(SESSION_ID_KEY)
+        session_id = headers.get(SESSION_ID_KEY)
         if session_id is not None:
             session = dispatcher.sessions.find(session_id, principal)
             live = None if session is None else session.revision

@@ -86,7 +86,7 @@ class BodyShare:
 
 def declares_too_much(headers: Headers, limit: int) -> bool:
     """Return whether the declared length exceeds the limit, so that the body need not be read."""
-    declared = headers.values.get(b"content-length", b"").strip()
+    declared = headers.get(b"content-length", b"")
     return declared.isdigit() and (len(declared) > 18 or int(declared) > limit)
 
 

@@ -55,7 +55,7 @@ class cors:  # noqa: N801 - called like a function
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = Headers(list(scope["headers"]))
+        headers = Headers.of(scope["headers"])
         origin = headers.text(b"origin")
         allowed = origin is not None and self._origin_policy.lists(origin)
         extra = [(b"vary", b"Origin, Access-Control-Request-Headers")]

@@ -137,7 +137,7 @@ class HttpDispatcher:
             self.shared.receive(message)
             await http_request.accept()
             return
-        if message.method in TASK_NAMES and NAME_KEY not in http_request.headers.values:
+        if message.method in TASK_NAMES and NAME_KEY not in http_request.headers:
             self.shared.protocol.connection.tolerate(ToleratedViolation.UNNAMED_TASKS, message.method)
         accept = STREAM if message.method == LISTEN else request_class.accept
         response_stream = self._respond(http_request, self.shared, accept)

@@ -1,6 +1,6 @@
 """The interface of one HTTP request and its response, independent of the HTTP server.
 
-HTTP-31, HTTPM-6, SEC-6. Implemented for ASGI servers here, and for the project's own connections in `http11_request`.
+HTTP-31, HTTPM-6, SEC-6. Implemented for ASGI servers here, and for the project's own connections in `http11`.
 """
 
 from __future__ import annotations

@@ -366,7 +366,7 @@ class Sessions:
 
     def find(self, session_id: bytes, principal: str | None) -> Session | None:
         """Return the session that a header names, if it belongs to the principal."""  # HTTP-22, HTTP-28
-        session = self._open.get(session_id.strip(b" \t").decode("latin-1"))
+        session = self._open.get(session_id.decode("latin-1"))
         if session is None or session.principal != principal or session.error is not None:
             return None
         if session.id in self._unused:
